@@ -1,0 +1,21 @@
+/** Port: identifiers and digests. A use case asks it once per command; deciders receive what it gave as input. */
+import { Context, type Effect } from "effect"
+
+/** Any RFC 9562 UUID in lower case. */
+export type Uuid = string
+
+/** Namespace of every derived id of Slipway, fixed for ever: changing it changes every `turn_id` and `commandId`. */
+export const NAMESPACE: Uuid = "9ca5d5ad-254d-48f1-8385-9aae8e1bda6d"
+
+export class Ids extends Context.Service<Ids, {
+  /** `length` characters drawn uniformly from `alphabet` by a cryptographic generator. Not unique by itself. */
+  random(alphabet: string, length: number): Effect.Effect<string>
+  /** A new UUIDv7: unique, and ordered by the clock to the millisecond. */
+  readonly uuid7: Effect.Effect<Uuid>
+  /** A new ULID: 26 characters, ordered by the clock to the millisecond. */
+  readonly ulid: Effect.Effect<string>
+  /** UUIDv5 of `name` under {@link NAMESPACE}: the same name gives the same id on every machine. */
+  derive(name: string): Uuid
+  /** SHA-256 of the UTF-8 bytes of `text`, 64 lower-case hex digits. */
+  digest(text: string): string
+}>()("@slipway/domain/Ids") {}

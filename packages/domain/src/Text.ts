@@ -1,0 +1,44 @@
+/** Strings and counters as the interface counts and refuses them. */
+import { Schema } from "effect"
+
+const countCodePoints = (text: string): number => {
+  let count = 0
+  for (const _ of text) count++
+  return count
+}
+
+const isStorable = Schema.makeFilter(
+  (value: string) => !value.includes("\0") && value.isWellFormed(),
+  { expected: "well-formed Unicode without NUL", toJsonSchema: () => [{}, true] }
+)
+
+const isCodePointLength = (minimum: number, maximum: number) =>
+  Schema.makeFilter(
+    (value: string) => {
+      // A code point is one or two UTF-16 units, so most lengths need no counting.
+      if (value.length < minimum || value.length > 2 * maximum) return false
+      if (value.length >= 2 * minimum && value.length <= maximum) return true
+      const count = countCodePoints(value)
+      return count >= minimum && count <= maximum
+    },
+    {
+      expected: `${minimum} to ${maximum} characters`,
+      toJsonSchema: () => ({ minLength: minimum, maxLength: maximum }),
+      arbitraryConstraint: { minLength: minimum, maxLength: maximum }
+    }
+  )
+
+/**
+ * A string of `minimum` to `maximum` Unicode code points (as JSON Schema counts, not UTF-16 units), without NUL and
+ * without a lone surrogate: Postgres can store neither. Every other character is kept as it came.
+ */
+export const text = (minimum: number, maximum: number) => Schema.String.check(isStorable, isCodePointLength(minimum, maximum))
+
+/** Any string Postgres can store: well-formed, no NUL. */
+export const StorableText = Schema.String.check(isStorable)
+
+/** A whole number from 0 to 2^53−1, the range of every counter of the interface. */
+export const Counter = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
+
+/** Adds without leaving the range of {@link Counter}: our own counters saturate instead of overflowing. */
+export const saturatingAdd = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)

@@ -1,0 +1,71 @@
+/** Which paths of a working tree the files API serves. Decided on the normalised path, before the disk is touched. */
+import { Result, Schema } from "effect"
+
+/** The path leaves the repository, is absolute, or cannot be a path. Retrying does not help. */
+export class InvalidPath extends Schema.TaggedError<InvalidPath>()("InvalidPath", {}) {
+  override get message() {
+    return "The path must be relative to the repository and stay inside it."
+  }
+}
+
+/** The name is protected, or what is there is no plain file with one name (link, device, FIFO, hard link). */
+export class FileProtected extends Schema.TaggedError<FileProtected>()("FileProtected", {}) {
+  override get message() {
+    return "This file is protected and cannot be read."
+  }
+}
+
+/** Bytes; larger files are refused by the size of the open descriptor (interface 4.11: 100 MiB). */
+export const MAX_DOWNLOAD_BYTES = 104_857_600
+/** Bytes; the most a file may have to be shown as text (decisions, section 8). */
+export const MAX_CONTENT_BYTES = 1_048_576
+
+/** Names no segment may have, case-folded (decisions, section 6). */
+const PROTECTED_NAMES: ReadonlySet<string> = new Set([
+  ".git",
+  ".env", ".envrc", ".direnv", ".dev.vars", ".npmrc", ".netrc", ".git-credentials",
+  "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", ".opencode",
+  ".codex", ".agents", ".codex-plugin",
+  ".claude", ".claude.json", ".mcp.json", "claude.local.md", ".claude-plugin", ".worktreeinclude",
+  ".grok", ".grok-plugin", ".lsp.json"
+])
+const PROTECTED_IN_CURSOR: ReadonlySet<string> = new Set(["hooks.json", "mcp.json"])
+const ENVIRONMENT_SAMPLES = /^\.env\.(?:.+\.)?(?:example|sample|template|dist)$/u
+
+/**
+ * Folds what file systems and people take for the same name: case, Unicode compatibility forms, characters that are
+ * ignored when names are compared (HFS+), and trailing dots and spaces (Windows).
+ */
+const fold = (name: string): string =>
+  name.normalize("NFKC").replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]/gu, "").toLowerCase().replace(/[. ]+$/u, "")
+
+const isProtectedName = (name: string): boolean =>
+  PROTECTED_NAMES.has(name) ||
+  name.startsWith(".env.") && !ENVIRONMENT_SAMPLES.test(name) ||
+  name.endsWith(".env") ||
+  name === "git~1"
+
+/** Whether any segment of a normalised path is a protected name. */
+export const isProtected = (path: string): boolean => {
+  const names = path.split("/").map(fold)
+  return names.some((name, i) => isProtectedName(name) || names[i - 1] === ".cursor" && PROTECTED_IN_CURSOR.has(name))
+}
+
+/** Whether a new file of this name may never be committed by publishing: the environment group. */
+export const isEnvironmentFile = (path: string): boolean => {
+  const name = fold(path.slice(path.lastIndexOf("/") + 1))
+  return name === ".env" || name.startsWith(".env.") && !ENVIRONMENT_SAMPLES.test(name) || name.endsWith(".env") ||
+    name === ".envrc" || name === ".dev.vars" || name === ".npmrc" || name === ".netrc" || name === ".git-credentials"
+}
+
+/** Drops `.` and empty segments and resolves `..` lexically. The root is "". */
+export const normalizePath = (path: string): Result.Result<string, InvalidPath> => {
+  if (path.startsWith("/") || path.includes("\0")) return Result.fail(new InvalidPath())
+  const segments: Array<string> = []
+  for (const segment of path.split("/")) {
+    if (segment === "" || segment === ".") continue
+    if (segment !== "..") segments.push(segment)
+    else if (segments.pop() === undefined) return Result.fail(new InvalidPath())
+  }
+  return Result.succeed(segments.join("/"))
+}

@@ -1,0 +1,43 @@
+/** Listings of a working tree (interface 2.6). */
+import { Schema } from "effect"
+import { Counter } from "../Text.ts"
+
+/** Against the commit the sandbox started from; `null`: unchanged. */
+export const FileStatus = Schema.Literals(["added", "deleted", "modified", "renamed", "untracked"])
+export type FileStatus = typeof FileStatus.Type
+
+export const FileEntry = Schema.Struct({
+  name: Schema.String,
+  /** Relative to the repository, `/` between segments. */
+  path: Schema.String,
+  /** Number of slashes in `path`. */
+  depth: Counter,
+  kind: Schema.Literals(["file", "directory", "symlink", "submodule"]),
+  status: Schema.NullOr(FileStatus),
+  /** Lines; 0 when unchanged, binary or a directory. */
+  additions: Counter,
+  deletions: Counter,
+  /** Bytes; `null` unless a regular, unprotected file. */
+  size: Schema.NullOr(Counter),
+  mtimeMs: Schema.NullOr(Schema.Finite),
+  /** Set only for renamed ones. */
+  previousPath: Schema.NullOr(Schema.String)
+}).annotate({ identifier: "FileEntry" })
+export type FileEntry = typeof FileEntry.Type
+
+export const PartialWarning = Schema.Literals(["entries_truncated", "unreadable_entries", "invalid_names"])
+export type PartialWarning = typeof PartialWarning.Type
+
+export const FileTree = Schema.Struct({
+  /** Normalised; the root is "". */
+  directory: Schema.String,
+  /** Directories first, then byte order of `name`. Deleted files are listed in the directory they were in. */
+  entries: Schema.Array(FileEntry),
+  /** What the listing leaves out, and why. */
+  partialWarnings: Schema.Array(PartialWarning),
+  scope: Schema.Literals(["all", "changed"])
+}).annotate({ identifier: "FileTree" })
+export type FileTree = typeof FileTree.Type
+
+/** A directory shows at most this many entries (decisions, section 6). */
+export const MAX_ENTRIES = 5_000

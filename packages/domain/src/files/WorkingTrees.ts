@@ -1,0 +1,118 @@
+/**
+ * Port: the working trees of the sandboxes on this machine. The agent owns what is in them while we read, so nothing
+ * in a tree is trusted: not its links, not its `.git`. Checked by `testing/WorkingTreesContract`.
+ */
+import { Context, type Effect, Schema, type Scope, type Stream } from "effect"
+import type { SandboxId } from "../sandbox/SandboxId.ts"
+import type { RepoName } from "../source/RepoRef.ts"
+import type { Remote } from "../source/SourceHost.ts"
+import type { FileProtected } from "./FileRules.ts"
+import type { FileTree } from "./FileTree.ts"
+
+/** Nothing is there, or the sandbox has no such tree on this machine. */
+export class FileNotFound extends Schema.TaggedError<FileNotFound>()("FileNotFound", {}) {
+  override get message() {
+    return "No such file or directory."
+  }
+}
+export class IsDirectory extends Schema.TaggedError<IsDirectory>()("IsDirectory", {}) {
+  override get message() {
+    return "The path is a directory."
+  }
+}
+export class NotADirectory extends Schema.TaggedError<NotADirectory>()("NotADirectory", {}) {
+  override get message() {
+    return "The path is not a directory."
+  }
+}
+export class FileTooLarge extends Schema.TaggedError<FileTooLarge>()("FileTooLarge", { maximumBytes: Schema.Int }) {
+  override get message() {
+    return `The file is larger than ${this.maximumBytes} bytes.`
+  }
+}
+
+/** The repository could not be fetched or the commit does not exist. `retryable`: trying again may help. */
+export class CloneFailed extends Schema.TaggedError<CloneFailed>()("CloneFailed", {
+  repo: Schema.String,
+  /** A sentence for people, free of secrets. */
+  detail: Schema.String,
+  retryable: Schema.Boolean
+}) {
+  override get message() {
+    return `could not clone ${this.repo}: ${this.detail}`
+  }
+}
+
+/** A push was refused by the other side, or did not arrive. */
+export class PushFailed extends Schema.TaggedError<PushFailed>()("PushFailed", {
+  repo: Schema.String,
+  detail: Schema.String,
+  retryable: Schema.Boolean
+}) {
+  override get message() {
+    return `could not push to ${this.repo}: ${this.detail}`
+  }
+}
+
+/** The tree holds nothing beyond the commit it started from. */
+export class NoChanges extends Schema.TaggedError<NoChanges>()("NoChanges", { repo: Schema.String }) {
+  override get message() {
+    return "no sandbox changes to publish"
+  }
+}
+
+/** One repository's tree within a sandbox. `repo` is spelled as the sandbox spells it. */
+export interface TreeKey {
+  readonly sandboxId: SandboxId
+  readonly repo: RepoName
+}
+
+export interface OpenedFile {
+  /** Bytes, by `fstat` of the open descriptor. */
+  readonly size: number
+  /** Exactly `size` bytes: growth is cut; a shortfall fails the stream, so that the connection is aborted. */
+  readonly bytes: Stream.Stream<Uint8Array, FileNotFound>
+}
+
+/** One side of a comparison: `null` when the file is not there, `text: null` when it is binary. */
+export type FileVersion = { readonly text: string | null; readonly size: number; readonly binary: boolean } | null
+
+export class WorkingTrees extends Context.Service<WorkingTrees, {
+  /** The host folder that holds all trees of a sandbox: what a box shows as its workspace. */
+  workspace(sandboxId: SandboxId): string
+  /** Name of a repository's folder below the workspace. Folders of one sandbox never collide, whatever the names. */
+  folder(repo: RepoName, repos: ReadonlyArray<RepoName>): string
+  /** Makes the tree at `ref` (absent: `defaultBranch`), or returns the one that is there. Safe to repeat after a crash at any point. */
+  prepare(key: TreeKey, source: {
+    readonly remote: Remote
+    readonly ref: string | undefined
+    readonly defaultBranch: string
+    readonly repos: ReadonlyArray<RepoName>
+  }): Effect.Effect<{ readonly baseSha: string; readonly baseRef: string }, CloneFailed>
+  /** The immediate entries of one directory. `directory` is normalised. */
+  list(key: TreeKey, directory: string): Effect.Effect<FileTree, FileNotFound | NotADirectory | FileProtected>
+  /** Opens one file for streaming. `path` is normalised. The descriptor is released with the scope. */
+  open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
+    OpenedFile,
+    FileNotFound | IsDirectory | FileProtected | FileTooLarge,
+    Scope.Scope
+  >
+  /** The file in the tree and in the commit the sandbox started from. */
+  compare(key: TreeKey, path: string): Effect.Effect<
+    { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
+    FileNotFound | IsDirectory | FileProtected | FileTooLarge
+  >
+  /** Commits the tree as it is, on the commit it started from. Equal trees with equal options give the same commit. */
+  snapshot(key: TreeKey, commit: {
+    readonly message: string
+    readonly author: { readonly name: string; readonly email: string }
+  }): Effect.Effect<{ readonly sha: string; readonly additions: number; readonly deletions: number; readonly changedFiles: number }, NoChanges | FileNotFound>
+  /** Pushes `sha` to `headRef`, replacing only what we pushed there before. Pushing what is already there succeeds. */
+  push(key: TreeKey, options: { readonly sha: string; readonly headRef: string; readonly remote: Remote }): Effect.Effect<void, PushFailed>
+  /** Whether the sandbox has trees on this machine. */
+  has(sandboxId: SandboxId): Effect.Effect<boolean>
+  /** Deletes every tree of the sandbox. Safe to repeat. */
+  remove(sandboxId: SandboxId): Effect.Effect<void>
+  /** Sandboxes with trees on this machine, for the reaper. */
+  readonly sandboxes: Effect.Effect<ReadonlyArray<SandboxId>>
+}>()("@slipway/domain/WorkingTrees") {}

@@ -1,0 +1,109 @@
+/** Port: something that runs a coding agent inside a sandbox's box. Checked by `testing/AgentRuntimeContract`. */
+import { Context, type Effect, Schema, type Scope, type Stream } from "effect"
+import type { Uuid } from "../Ids.ts"
+import type { Box } from "./SandboxHost.ts"
+
+/** The public names of the runtimes (interface 2.1). The offline agent reports itself as `opencode`. */
+export const AgentRuntimeName = Schema.Literals(["opencode", "codex", "claude", "grok"])
+export type AgentRuntimeName = typeof AgentRuntimeName.Type
+
+/** `prompt`: the agent asks before it edits or runs anything. `auto`: it never asks. */
+export const ToolApprovalMode = Schema.Literals(["auto", "prompt"])
+export type ToolApprovalMode = typeof ToolApprovalMode.Type
+
+/** Reasoning efforts of the interface, weakest first. A model accepts the ones its catalogue entry lists. */
+export const ReasoningEffort = Schema.Literals(["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"])
+export type ReasoningEffort = typeof ReasoningEffort.Type
+
+/** What a tool call is about, where the runtime tells. */
+export const ToolKind = Schema.Literals(["edit", "command", "network", "other"])
+export type ToolKind = typeof ToolKind.Type
+
+/**
+ * What an agent does during a turn, in the order it happened. Native frames, tool arguments and tool output never get
+ * this far. Texts are whole, not deltas: each `MessageUpdated` replaces the one before of the same part.
+ */
+export const AgentEvent = Schema.TaggedUnion({
+  /** `text` is all of the part so far. `messageId` is unique within the sandbox. */
+  MessageUpdated: { messageId: Schema.String, kind: Schema.Literals(["text", "reasoning"]), text: Schema.String },
+  MessageCompleted: { messageId: Schema.String, finish: Schema.Literals(["end_turn", "max_tokens", "refusal", "cancelled", "error"]) },
+  /** Statuses of one call only move forward: pending, running, then completed or error. `tool` is for display. */
+  ToolUpdated: {
+    callId: Schema.String,
+    tool: Schema.String,
+    status: Schema.Literals(["pending", "running", "completed", "error"]),
+    error: Schema.optionalKey(Schema.String)
+  },
+  /** The agent waits until `decide` names this id. Sent in `prompt` mode only. Paths are relative to the working trees. */
+  ApprovalRequested: {
+    approvalId: Schema.String,
+    tool: Schema.String,
+    kind: Schema.optionalKey(ToolKind),
+    paths: Schema.optionalKey(Schema.Array(Schema.String))
+  },
+  /** Totals of the turn so far as the agent counts them: for display while it runs, not for charging. */
+  UsageReported: { llmRequestCount: Schema.Int, costMicroUsd: Schema.Int }
+})
+export type AgentEvent = typeof AgentEvent.Type
+
+/** How the agent ended a turn. `interrupted` only after our own `interrupt`. `reason` is a sentence, free of secrets. */
+export interface TurnEnd {
+  readonly state: "succeeded" | "failed" | "interrupted"
+  readonly reason?: string
+}
+
+/** The agent could not start, answered nonsense or is gone. `retryable`: a new process may succeed. */
+export class AgentError extends Schema.TaggedError<AgentError>()("AgentError", {
+  runtime: Schema.String,
+  operation: Schema.Literals(["open", "prompt"]),
+  /** A sentence for people: what happened and what to do. Free of secrets. */
+  detail: Schema.String,
+  retryable: Schema.Boolean
+}) {
+  override get message() {
+    return `${this.runtime}: ${this.detail}`
+  }
+}
+
+export interface AgentSessionOptions {
+  readonly box: Box
+  /** Name of the profile in the runtime registry, e.g. `offline` or `codex`. */
+  readonly profile: string
+  /** The model as the runtime must name it. */
+  readonly model: string
+  readonly reasoningEffort: ReasoningEffort | null
+  readonly toolApprovalMode: ToolApprovalMode
+  /** Folders of the repositories below the box's working directory, first one first. */
+  readonly repositories: ReadonlyArray<string>
+  /** Native id of an earlier session of this sandbox: its conversation goes on. */
+  readonly resume: string | null
+}
+
+/** One live agent process. Prompts run one at a time. */
+export interface AgentSession {
+  /** The runtime's own id, good for `resume`. May be known only after the first prompt. */
+  readonly sessionId: Effect.Effect<string | null>
+  /**
+   * Runs one prompt: `onEvent` sees each event before the next is read from the agent, so a slow consumer slows the
+   * agent down. Succeeds when the turn ended, however it ended; fails when the agent is gone or broke its protocol.
+   */
+  prompt(options: {
+    readonly turnId: Uuid
+    readonly text: string
+    readonly onEvent: (event: AgentEvent) => Effect.Effect<void>
+  }): Effect.Effect<TurnEnd, AgentError>
+  /** Answers an open approval. Safe to repeat; an id that is not open is ignored. */
+  decide(approvalId: string, decision: "approve" | "deny"): Effect.Effect<void>
+  /** Asks the agent to end the running turn. Open approvals count as denied. Does nothing when no turn runs. */
+  readonly interrupt: Effect.Effect<void>
+  /** Completes when the process has ended, with a sentence saying how. */
+  readonly exited: Effect.Effect<string>
+}
+
+export class AgentRuntime extends Context.Service<AgentRuntime, {
+  /** Starts the agent and its session. The process tree ends with the scope, gently first, then by force. */
+  open(options: AgentSessionOptions): Effect.Effect<AgentSession, AgentError, Scope.Scope>
+}>()("@slipway/domain/AgentRuntime") {}
+
+/** Frames from an agent as a stream of bytes; what a driver builds on. */
+export type ByteStream = Stream.Stream<Uint8Array, never>

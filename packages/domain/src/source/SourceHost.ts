@@ -1,0 +1,67 @@
+/** Port: where repositories and pull requests live. Checked by `testing/SourceHostContract`. */
+import { Context, type DateTime, type Effect, type Redacted, Schema } from "effect"
+import type { RepoName } from "./RepoRef.ts"
+import type { PullRequest, PullRequestDetails } from "./PullRequest.ts"
+
+/** The host does not have the repository, or does not let this installation use it. Retrying does not help. */
+export class RepoNotAccessible extends Schema.TaggedError<RepoNotAccessible>()("RepoNotAccessible", {
+  repo: Schema.String
+}) {
+  override get message() {
+    return `repository ${this.repo} is not accessible`
+  }
+}
+
+/** The host failed or refused. `retryable`: nothing is known to be wrong with the request. */
+export class SourceHostError extends Schema.TaggedError<SourceHostError>()("SourceHostError", {
+  operation: Schema.String,
+  /** A sentence for people, free of secrets. */
+  detail: Schema.String,
+  retryable: Schema.Boolean,
+  /** Seconds the host asked us to wait, when it did. */
+  retryAfter: Schema.optionalKey(Schema.Int)
+}) {
+  override get message() {
+    return `source host could not ${this.operation}: ${this.detail}`
+  }
+}
+
+/** Where git fetches from or pushes to, for one operation. */
+export interface Remote {
+  /** Free of secrets. A `file:` URL or an absolute path on this machine for local repositories. */
+  readonly url: string
+  /** `Authorization` value for that URL; minted for this operation, never stored, never in an argument or a file. */
+  readonly authorization: Redacted.Redacted | null
+}
+
+export interface Repository {
+  /** As the host spells it. */
+  readonly fullName: RepoName
+  readonly defaultBranch: string
+}
+
+export class SourceHost extends Context.Service<SourceHost, {
+  /** Short name that goes into ids of pull requests, e.g. `github.com` or `local`. */
+  readonly name: string
+  repository(repo: RepoName): Effect.Effect<Repository, RepoNotAccessible | SourceHostError>
+  /** Credentials limited to one repository and to what `access` needs. */
+  remote(repo: RepoName, access: "read" | "write"): Effect.Effect<Remote, RepoNotAccessible | SourceHostError>
+  /** The open pull request whose head is `headRef`, if there is one. Reads what the host holds now, not a cache. */
+  findOpenPullRequest(repo: RepoName, headRef: string): Effect.Effect<PullRequest | null, RepoNotAccessible | SourceHostError>
+  /** Opens a draft. Never retried blindly: look for an open one by head first. */
+  openDraftPullRequest(repo: RepoName, draft: {
+    readonly title: string
+    readonly body: string
+    readonly baseRef: string
+    readonly headRef: string
+    readonly headSha: string
+    readonly at: DateTime.Utc
+  }): Effect.Effect<PullRequest, RepoNotAccessible | SourceHostError>
+  /** Tells the host that the branch was pushed to. Hosts that notice by themselves return the pull request as it is. */
+  pullRequestPushed(repo: RepoName, number: number, push: { readonly headSha: string; readonly at: DateTime.Utc }): Effect.Effect<
+    PullRequest,
+    RepoNotAccessible | SourceHostError
+  >
+  /** Everything the interface shows of a pull request, as the host knows it now. */
+  pullRequestDetails(repo: RepoName, number: number): Effect.Effect<PullRequestDetails, RepoNotAccessible | SourceHostError>
+}>()("@slipway/domain/SourceHost") {}
