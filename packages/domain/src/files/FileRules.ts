@@ -20,43 +20,44 @@ export const MAX_DOWNLOAD_BYTES = 104_857_600
 /** Bytes; the most a file may have to be shown as text (decisions, section 8). */
 export const MAX_CONTENT_BYTES = 1_048_576
 
-/** Names no segment may have, case-folded (decisions, section 6). */
-const PROTECTED_NAMES: ReadonlySet<string> = new Set([
-  ".git",
-  ".env", ".envrc", ".direnv", ".dev.vars", ".npmrc", ".netrc", ".git-credentials",
+// Names no segment may have, case-folded (decisions, section 6): what agents read as instructions to themselves.
+const AGENT_NAMES: ReadonlySet<string> = new Set([
   "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", ".opencode",
   ".codex", ".agents", ".codex-plugin",
   ".claude", ".claude.json", ".mcp.json", "claude.local.md", ".claude-plugin", ".worktreeinclude",
   ".grok", ".grok-plugin", ".lsp.json"
 ])
-const PROTECTED_IN_CURSOR: ReadonlySet<string> = new Set(["hooks.json", "mcp.json"])
+const AGENT_FILES_IN_CURSOR: ReadonlySet<string> = new Set(["hooks.json", "mcp.json"])
+const ENVIRONMENT_FILES: ReadonlySet<string> = new Set([
+  ".env", ".envrc", ".direnv", ".dev.vars", ".npmrc", ".netrc", ".git-credentials"
+])
 const ENVIRONMENT_SAMPLES = /^\.env\.(?:.+\.)?(?:example|sample|template|dist)$/u
 
 /**
  * Folds what file systems and people take for the same name: case, Unicode compatibility forms, characters that are
- * ignored when names are compared (HFS+), and trailing dots and spaces (Windows).
+ * ignored when names are compared (HFS+), NTFS stream suffixes, and trailing dots and spaces (Windows).
  */
 const fold = (name: string): string =>
-  name.normalize("NFKC").replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]/gu, "").toLowerCase().replace(/[. ]+$/u, "")
+  name.normalize("NFKC").replace(/\p{Default_Ignorable_Code_Point}/gu, "").toLowerCase().replace(/:.*$/su, "").replace(/[. ]+$/u, "")
 
-const isProtectedName = (name: string): boolean =>
-  PROTECTED_NAMES.has(name) ||
-  name.startsWith(".env.") && !ENVIRONMENT_SAMPLES.test(name) ||
-  name.endsWith(".env") ||
-  name === "git~1"
+const isEnvironmentName = (name: string): boolean =>
+  ENVIRONMENT_FILES.has(name) || name.startsWith(".env.") && !ENVIRONMENT_SAMPLES.test(name) || name.endsWith(".env")
+
+const isGitName = (name: string): boolean => name === ".git" || name === "git~1"
+
+const anySegment = (path: string, test: (name: string, parent: string | undefined) => boolean): boolean =>
+  path.split("/").map(fold).some((name, i, names) => test(name, names[i - 1]))
 
 /** Whether any segment of a normalised path is a protected name. */
-export const isProtected = (path: string): boolean => {
-  const names = path.split("/").map(fold)
-  return names.some((name, i) => isProtectedName(name) || names[i - 1] === ".cursor" && PROTECTED_IN_CURSOR.has(name))
-}
+export const isProtected = (path: string): boolean =>
+  anySegment(path, (name, parent) =>
+    isGitName(name) || isEnvironmentName(name) || AGENT_NAMES.has(name) || parent === ".cursor" && AGENT_FILES_IN_CURSOR.has(name))
 
-/** Whether a new file of this name may never be committed by publishing: the environment group. */
-export const isEnvironmentFile = (path: string): boolean => {
-  const name = fold(path.slice(path.lastIndexOf("/") + 1))
-  return name === ".env" || name.startsWith(".env.") && !ENVIRONMENT_SAMPLES.test(name) || name.endsWith(".env") ||
-    name === ".envrc" || name === ".dev.vars" || name === ".npmrc" || name === ".netrc" || name === ".git-credentials"
-}
+/** Whether a new file at this path may never be committed by publishing: the environment group, folders included. */
+export const isEnvironmentFile = (path: string): boolean => anySegment(path, isEnvironmentName)
+
+/** Whether git itself refuses the path: some segment is `.git` to one of the file systems git runs on. */
+export const isGitPath = (path: string): boolean => anySegment(path, isGitName)
 
 /** Drops `.` and empty segments and resolves `..` lexically. The root is "". */
 export const normalizePath = (path: string): Result.Result<string, InvalidPath> => {

@@ -88,7 +88,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly ref: string | undefined
     readonly defaultBranch: string
     readonly repos: ReadonlyArray<RepoName>
-  }): Effect.Effect<{ readonly baseSha: string; readonly baseRef: string }, CloneFailed>
+  }): Effect.Effect<{ readonly baseSha: string; readonly baseRef: string | null }, CloneFailed>
   /** The immediate entries of one directory. `directory` is normalised. */
   list(key: TreeKey, directory: string): Effect.Effect<FileTree, FileNotFound | NotADirectory | FileProtected>
   /** Opens one file for streaming. `path` is normalised. The descriptor is released with the scope. */
@@ -98,7 +98,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     Scope.Scope
   >
   /** The file in the tree and in the commit the sandbox started from. */
-  compare(key: TreeKey, path: string): Effect.Effect<
+  compare(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
     FileNotFound | IsDirectory | FileProtected | FileTooLarge
   >
@@ -106,7 +106,11 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   snapshot(key: TreeKey, commit: {
     readonly message: string
     readonly author: { readonly name: string; readonly email: string }
-  }): Effect.Effect<{ readonly sha: string; readonly additions: number; readonly deletions: number; readonly changedFiles: number }, NoChanges | FileNotFound>
+  }): Effect.Effect<{
+    readonly sha: string
+    /** The branch the tree started from; `null` when it started from a tag or a commit. */
+    readonly baseRef: string | null
+  }, NoChanges | FileNotFound>
   /** Pushes `sha` to `headRef`, replacing only what we pushed there before. Pushing what is already there succeeds. */
   push(key: TreeKey, options: { readonly sha: string; readonly headRef: string; readonly remote: Remote }): Effect.Effect<void, PushFailed>
   /** Whether the sandbox has trees on this machine. */

@@ -1,0 +1,77 @@
+/** Who may call, and the administration of grants and keys. */
+import { Context, DateTime, Effect, Layer, Redacted } from "effect"
+import { Hints } from "../Hints.ts"
+import { Ids } from "../Ids.ts"
+import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { type Admission, AccessStore, type Grant, type GrantNotFound, type KeyNotFound, type KeyRecord } from "./AccessStore.ts"
+import { hint, mint } from "./ApiKey.ts"
+import type { Scope } from "./Principal.ts"
+
+/** Topic on which revocations are hinted, so that open streams look at once. */
+export const REVOCATIONS = "revocations"
+
+export interface MintedKey {
+  readonly record: KeyRecord
+  readonly grant: Grant
+  /** Shown once: it cannot be read again. */
+  readonly key: Redacted.Redacted
+}
+
+export class Access extends Context.Service<Access, {
+  /** Authenticates a well-formed key and takes one of `limit` slots a minute. `null`: 401. */
+  admit(key: Redacted.Redacted, limit: number): Effect.Effect<Admission | null, StoreUnavailable>
+  createGrant(name: string): Effect.Effect<{ readonly grant: Grant; readonly made: boolean }, StoreUnavailable>
+  /** A grant named for the first time is made. */
+  createKey(request: {
+    readonly grant: string
+    readonly label: string
+    readonly scopes: ReadonlyArray<Scope>
+    readonly kind: "live" | "test"
+  }): Effect.Effect<MintedKey, StoreUnavailable>
+  revokeGrant(idOrName: string): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  revokeKey(id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
+}>()("@slipway/domain/Access") {
+  static readonly layer = Layer.effect(
+    Access,
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const ids = yield* Ids
+      const hints = yield* Hints
+
+      const createGrant = Effect.fn("Access.createGrant")(function*(name: string) {
+        const { organizationId } = yield* store.owner
+        return yield* store.createGrant({ id: yield* ids.uuid7, name, organizationId, createdAt: yield* DateTime.now })
+      })
+
+      return Access.of({
+        admit: (key, limit) => store.admit(ids.digest(Redacted.value(key)), limit),
+        createGrant,
+        createKey: Effect.fn("Access.createKey")(function*({ grant: name, kind, label, scopes }) {
+          const { grant } = yield* createGrant(name)
+          const { userId } = yield* store.owner
+          const key = yield* mint(ids, kind)
+          const record = yield* store.createKey({
+            id: yield* ids.uuid7,
+            grantId: grant.id,
+            userId,
+            label,
+            ...hint(key),
+            scopes,
+            createdAt: yield* DateTime.now
+          }, ids.digest(Redacted.value(key)))
+          return { record, grant, key }
+        }),
+        revokeGrant: Effect.fn("Access.revokeGrant")(function*(idOrName) {
+          const grant = yield* store.revokeGrant(idOrName, yield* DateTime.now)
+          yield* hints.publish([REVOCATIONS])
+          return grant
+        }),
+        revokeKey: Effect.fn("Access.revokeKey")(function*(id) {
+          const key = yield* store.revokeKey(id, yield* DateTime.now)
+          yield* hints.publish([REVOCATIONS])
+          return key
+        })
+      })
+    })
+  )
+}

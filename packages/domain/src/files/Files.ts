@@ -1,0 +1,103 @@
+/** Read-only access to the working trees of a running sandbox (decisions, section 6). */
+import { Context, Effect, Layer, Schema, type Scope } from "effect"
+import type { Principal } from "../access/Principal.ts"
+import { SandboxNotRunning } from "../sandbox/Command.ts"
+import type { SandboxId } from "../sandbox/SandboxId.ts"
+import { type SandboxNotFound, SandboxStore, type StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { type RepoNotFound, type RepoRequired, selectRepo } from "../source/Publishing.ts"
+import type { RepoName } from "../source/RepoRef.ts"
+import { FileProtected, InvalidPath, isProtected, MAX_CONTENT_BYTES, MAX_DOWNLOAD_BYTES, normalizePath } from "./FileRules.ts"
+import type { FileTree } from "./FileTree.ts"
+import {
+  type FileNotFound,
+  type FileTooLarge,
+  type FileVersion,
+  type IsDirectory,
+  type NotADirectory,
+  type OpenedFile,
+  type TreeKey,
+  WorkingTrees
+} from "./WorkingTrees.ts"
+
+/** The sandbox runs, but its worker cannot be reached just now. Retrying after a moment may succeed. */
+export class AgentDisconnected extends Schema.TaggedError<AgentDisconnected>()("AgentDisconnected", {}) {
+  override get message() {
+    return "The sandbox's worker cannot be reached just now."
+  }
+}
+
+/** Which file or directory; `repo` may be left out when the sandbox has one repository. */
+export interface FileQuery {
+  readonly repo: RepoName | undefined
+  /** As the client gave it. */
+  readonly path: string
+}
+
+type Refusal =
+  | AgentDisconnected
+  | FileNotFound
+  | FileProtected
+  | InvalidPath
+  | RepoNotFound
+  | RepoRequired
+  | SandboxNotFound
+  | SandboxNotRunning
+  | StoreUnavailable
+
+export interface ComparedFile {
+  readonly path: string
+  readonly repo: RepoName
+  readonly working: FileVersion
+  readonly head: FileVersion
+  readonly base: FileVersion
+}
+
+export class Files extends Context.Service<Files, {
+  /** The immediate entries of one directory; "" is the root. */
+  list(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<FileTree, Refusal | NotADirectory>
+  /** One file's bytes, streamed, with its normalised path. The descriptor is released with the scope. */
+  open(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<
+    OpenedFile & { readonly path: string },
+    Refusal | IsDirectory | FileTooLarge,
+    Scope.Scope
+  >
+  /** One file as text: now, as last published, and where the sandbox started. */
+  compare(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<ComparedFile, Refusal | IsDirectory | FileTooLarge>
+}>()("@slipway/domain/Files") {
+  static readonly layer = Layer.effect(
+    Files,
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const trees = yield* WorkingTrees
+
+      const locate = Effect.fnUntraced(function*(by: Principal, id: SandboxId, query: FileQuery) {
+        const path = yield* Effect.fromResult(normalizePath(query.path))
+        const sandbox = yield* store.find({ grantId: by.grantId, id })
+        const repo = yield* Effect.fromResult(selectRepo(sandbox, query.repo))
+        if (sandbox.status !== "running") return yield* new SandboxNotRunning()
+        if (!(yield* trees.has(id))) return yield* new AgentDisconnected()
+        // By name, before the disk is touched: what is there must not show in the answer.
+        if (isProtected(path)) return yield* new FileProtected()
+        const key: TreeKey = { sandboxId: id, repo }
+        return { key, path }
+      })
+
+      return Files.of({
+        list: Effect.fn("Files.list")(function*(by, id, query) {
+          const { key, path } = yield* locate(by, id, query)
+          return yield* trees.list(key, path)
+        }),
+        open: Effect.fn("Files.open")(function*(by, id, query) {
+          const { key, path } = yield* locate(by, id, query)
+          if (path === "") return yield* new InvalidPath()
+          return { ...yield* trees.open(key, path, MAX_DOWNLOAD_BYTES), path }
+        }),
+        compare: Effect.fn("Files.compare")(function*(by, id, query) {
+          const { key, path } = yield* locate(by, id, query)
+          if (path === "") return yield* new InvalidPath()
+          return { path, repo: key.repo, ...yield* trees.compare(key, path, MAX_CONTENT_BYTES) }
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,21 @@
+/** Tool calls that wait for a person (decisions, section 3). The first decision wins and stays. */
+import { Schema } from "effect"
+import { ApprovalOutcome, ApprovalResolver } from "./SandboxEvent.ts"
+import { text } from "../Text.ts"
+
+/** As the agent named the tool call; 1 to 300 characters. */
+export const ApprovalId = text(1, 300)
+
+export const Decision = Schema.Literals(["approve", "deny"])
+export type Decision = typeof Decision.Type
+
+/** What a decision makes of the approval. */
+export const outcomeOf: Readonly<Record<Decision, ApprovalOutcome>> = { approve: "approved", deny: "denied" }
+
+/** How an approval stands. Both are `null` while it is pending. */
+export const Approval = Schema.Struct({
+  approvalId: Schema.String,
+  outcome: Schema.NullOr(ApprovalOutcome),
+  by: Schema.NullOr(ApprovalResolver)
+})
+export type Approval = typeof Approval.Type

@@ -1,0 +1,57 @@
+/** What a creation may ask for (interface 4.2), and what is made of it. */
+import { Effect, Schema } from "effect"
+import type { DateTime } from "effect"
+import { RepoRef } from "../source/RepoRef.ts"
+import { text } from "../Text.ts"
+import { ReasoningEffort, ToolApprovalMode } from "./AgentRuntime.ts"
+import { Prompt } from "./Command.ts"
+import { type Model, ModelId } from "./ModelCatalogue.ts"
+import { type Creation, Metadata } from "./Sandbox.ts"
+import type { SandboxId } from "./SandboxId.ts"
+
+/** At most this many repositories in one sandbox (decisions, section 12). */
+export const MAX_REPOS = 16
+
+const Repos = Schema.Array(RepoRef).check(
+  Schema.isMinLength(1),
+  Schema.isMaxLength(MAX_REPOS),
+  Schema.makeFilter(
+    (repos: ReadonlyArray<RepoRef>) => new Set(repos.map(({ fullName }) => fullName.toLowerCase())).size === repos.length,
+    { expected: "repositories that differ in more than case", toJsonSchema: () => [{}, true] }
+  )
+)
+
+export const CreateSandbox = Schema.Struct({
+  repos: Repos,
+  prompt: Prompt,
+  model: Schema.optionalKey(ModelId),
+  reasoningEffort: Schema.optionalKey(ReasoningEffort),
+  title: Schema.optionalKey(text(1, 120)),
+  toolApprovalMode: ToolApprovalMode.pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
+  metadata: Metadata.pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+}).annotate({ identifier: "CreateSandbox" })
+export type CreateSandbox = typeof CreateSandbox.Type
+
+/** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (decisions 2.3). */
+export const titleOf = (prompt: string): string => {
+  const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) => candidate !== "")
+  return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, 120).join("").trimEnd()
+}
+
+export const toCreation = (
+  request: CreateSandbox,
+  given: { readonly id: SandboxId; readonly grantId: string; readonly createdBy: string; readonly model: Model; readonly at: DateTime.Utc }
+): Creation => ({
+  id: given.id,
+  grantId: given.grantId,
+  createdBy: given.createdBy,
+  title: request.title ?? titleOf(request.prompt),
+  repos: request.repos,
+  prompt: request.prompt,
+  model: given.model.id,
+  agentRuntime: given.model.agentRuntime,
+  reasoningEffort: request.reasoningEffort ?? null,
+  toolApprovalMode: request.toolApprovalMode,
+  metadata: request.metadata,
+  createdAt: given.at
+})

@@ -1,0 +1,53 @@
+/**
+ * Idempotent creation (decisions, section 4). The key is written in the transaction of what it accounts for, so it
+ * exists only once the work is done: there is no "in progress", and a failed attempt leaves the key free.
+ */
+import { Result, Schema } from "effect"
+import type { Ids } from "../Ids.ts"
+
+/** Chosen by the caller: 1 to 255 printable ASCII characters, taken raw. Unique per grant and route. */
+export const IdempotencyKey = Schema.String.check(
+  Schema.isPattern(/^[\x20-\x7e]{1,255}$/u, { expected: "1 to 255 printable ASCII characters" })
+).pipe(Schema.brand("IdempotencyKey"))
+export type IdempotencyKey = typeof IdempotencyKey.Type
+
+/** Bound to the request it came with. Equal fingerprints are the same request. */
+export interface KeyedRequest {
+  readonly key: IdempotencyKey
+  /** SHA-256 of the canonical request, hex, after its version: `1:<hex>`. */
+  readonly fingerprint: string
+}
+
+/** The key was used for another request. The caller's mistake: retrying cannot succeed. */
+export class IdempotencyConflict extends Schema.TaggedError<IdempotencyConflict>()("IdempotencyConflict", {}) {
+  override get message() {
+    return "This Idempotency-Key was already used with a different request."
+  }
+}
+
+/** How long a key answers for its request; 24 hours are promised, 30 days kept (decisions, section 4). */
+export const RETENTION_DAYS = 30
+
+type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }
+
+/** JSON with the keys of every object in code unit order. Array order counts; strings are not normalised. */
+export const canonicalJson = (value: Json): string => {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`
+  if (value === null || typeof value !== "object") return JSON.stringify(value)
+  const entries = Object.entries(value).sort(([a], [b]) => a < b ? -1 : a > b ? 1 : 0)
+  return `{${entries.map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`).join(",")}}`
+}
+
+/** Version 1: the decoded body with the interface's defaults filled in. An omitted model stays omitted. */
+export const fingerprint = (ids: Pick<Ids["Service"], "digest">, request: Json): string => `1:${ids.digest(canonicalJson(request))}`
+
+/** `existing`: the fingerprint the key is bound to, if it is. Says whether the request is to be carried out or replayed. */
+export const resolve = (
+  existing: string | null,
+  request: KeyedRequest
+): Result.Result<"first" | "replay", IdempotencyConflict> =>
+  existing === null
+    ? Result.succeed("first")
+    : existing === request.fingerprint
+    ? Result.succeed("replay")
+    : Result.fail(new IdempotencyConflict())

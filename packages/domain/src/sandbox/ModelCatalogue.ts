@@ -1,0 +1,89 @@
+/** The models a creation may name, and what each can do (decisions 2.3). Configuration. */
+import { Context, Result, Schema } from "effect"
+import { text } from "../Text.ts"
+import { AgentRuntimeName, ReasoningEffort, type ToolApprovalMode } from "./AgentRuntime.ts"
+
+/** 1 to 200 characters, e.g. `offline/demo`. */
+export const ModelId = text(1, 200)
+
+export const Model = Schema.Struct({
+  id: ModelId,
+  agentRuntime: AgentRuntimeName,
+  /** Runtime profile that drives it; several profiles may report one runtime. */
+  profile: Schema.String,
+  /** Efforts a creation may ask for; empty: none. */
+  efforts: Schema.Array(ReasoningEffort),
+  /** Whether its runtime can hold a tool call until somebody approves it. */
+  approvals: Schema.Boolean,
+  /** Needs no model account: the only kind a `sbx_test_` key may use. */
+  offline: Schema.Boolean
+})
+export type Model = typeof Model.Type
+
+export interface Catalogue {
+  /** Chosen when a creation names none; `null`: it must name one. */
+  readonly default: string | null
+  readonly models: ReadonlyArray<Model>
+}
+
+/** The model that needs no account: an agent whose script is the prompt. */
+export const offlineDemo: Model = {
+  id: "offline/demo",
+  agentRuntime: "opencode",
+  profile: "offline",
+  efforts: ["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"],
+  approvals: true,
+  offline: true
+}
+
+export const ModelCatalogue = Context.Reference<Catalogue>("@slipway/domain/ModelCatalogue", {
+  defaultValue: () => ({ default: offlineDemo.id, models: [offlineDemo] })
+})
+
+/** No such model for this key, or none was named and there is no default. */
+export class InvalidModel extends Schema.TaggedError<InvalidModel>()("InvalidModel", { reason: Schema.String }) {
+  override get message() {
+    return this.reason
+  }
+}
+/** The model does not offer this effort. */
+export class InvalidReasoningEffort extends Schema.TaggedError<InvalidReasoningEffort>()("InvalidReasoningEffort", {
+  model: Schema.String,
+  efforts: Schema.Array(ReasoningEffort)
+}) {
+  override get message() {
+    return this.efforts.length === 0
+      ? `${this.model} takes no reasoningEffort.`
+      : `${this.model} offers these efforts: ${this.efforts.join(", ")}.`
+  }
+}
+/** The model's runtime cannot wait for approvals; asking for them is never silently ignored. */
+export class ApprovalsUnsupported extends Schema.TaggedError<ApprovalsUnsupported>()("ApprovalsUnsupported", { model: Schema.String }) {
+  override get message() {
+    return `${this.model} cannot ask for approval of tool calls.`
+  }
+}
+
+/** The catalogue's answer to a creation. `offlineOnly`: the key is a test key. */
+export const choose = (
+  catalogue: Catalogue,
+  request: {
+    readonly model: string | undefined
+    readonly reasoningEffort: ReasoningEffort | undefined
+    readonly toolApprovalMode: ToolApprovalMode
+    readonly offlineOnly: boolean
+  }
+): Result.Result<Model, InvalidModel | InvalidReasoningEffort | ApprovalsUnsupported> => {
+  const id = request.model ?? catalogue.default
+  if (id === null) return Result.fail(new InvalidModel({ reason: "No model is named and there is no default one." }))
+  const model = catalogue.models.find((candidate) => candidate.id === id)
+  if (model === undefined) return Result.fail(new InvalidModel({ reason: "There is no such model." }))
+  if (request.offlineOnly && !model.offline) {
+    return Result.fail(new InvalidModel({ reason: "A test key can only use models that are marked offline." }))
+  }
+  if (request.reasoningEffort !== undefined && !model.efforts.includes(request.reasoningEffort)) {
+    return Result.fail(new InvalidReasoningEffort({ model: id, efforts: model.efforts }))
+  }
+  if (request.toolApprovalMode === "prompt" && !model.approvals) return Result.fail(new ApprovalsUnsupported({ model: id }))
+  return Result.succeed(model)
+}

@@ -1,0 +1,34 @@
+/** The time limits of a sandbox's life. Configuration; the defaults are those of decisions 2.1, 2.2 and 3. */
+import { Context, Duration } from "effect"
+
+export interface Limits {
+  /** Waiting for a worker. */
+  readonly queue: Duration.Duration
+  /** From the first worker's claim until the agent is ready. */
+  readonly boot: Duration.Duration
+  /** Running without an active turn or a pending approval. */
+  readonly idle: Duration.Duration
+  /** How long an agent or a host may be gone before the sandbox fails. */
+  readonly lost: Duration.Duration
+  /** From creation until it is terminated, whatever it does. */
+  readonly lifetime: Duration.Duration
+  /** How long the host may refuse to confirm that nothing is left. */
+  readonly release: Duration.Duration
+  /** From the agent's taking a prompt until the turn fails. */
+  readonly turn: Duration.Duration
+  /** A pending approval counts as denied from then on. */
+  readonly approval: Duration.Duration
+}
+
+export const Policy = Context.Reference<Limits>("@slipway/domain/Policy", {
+  defaultValue: () => ({
+    queue: Duration.minutes(60),
+    boot: Duration.minutes(10),
+    idle: Duration.minutes(30),
+    lost: Duration.minutes(5),
+    lifetime: Duration.hours(24),
+    release: Duration.minutes(10),
+    turn: Duration.hours(2),
+    approval: Duration.minutes(30)
+  })
+})

@@ -1,0 +1,369 @@
+/**
+ * Port: where sandboxes, their log, their commands and their leases live. Every write is one transaction under the
+ * lock of its sandbox. Checked by `testing/SandboxStoreContract`.
+ */
+import { Context, DateTime, Effect, Layer, type Result, Schema } from "effect"
+import { Hints, WORK } from "../Hints.ts"
+import type { Uuid } from "../Ids.ts"
+import type { RepoName } from "../source/RepoRef.ts"
+import type { Approval } from "./Approval.ts"
+import type { Command, CommandResult, Receipt, Verdict } from "./Command.ts"
+import { type IdempotencyConflict, type KeyedRequest, resolve } from "./Idempotency.ts"
+import { Policy } from "./Policy.ts"
+import { type Creation, created, evolveAll, initial, isSettled, nextDeadline, type Sandbox } from "./Sandbox.ts"
+import { type SandboxEvent, type SandboxStatus, toWire } from "./SandboxEvent.ts"
+import type { SandboxId } from "./SandboxId.ts"
+
+/** No sandbox has this id, or it is another grant's. Callers must not be able to tell which. */
+export class SandboxNotFound extends Schema.TaggedError<SandboxNotFound>()("SandboxNotFound", {}) {
+  override get message() {
+    return "No such sandbox."
+  }
+}
+
+/** The id is taken. Draw another one. */
+export class SandboxIdTaken extends Schema.TaggedError<SandboxIdTaken>()("SandboxIdTaken", {}) {}
+
+/** The lease is another worker's by now. Nothing was written; stop working for this sandbox. */
+export class StaleLease extends Schema.TaggedError<StaleLease>()("StaleLease", {}) {}
+
+/** The store cannot answer now (connection lost, lock timeout). Nothing was written; the same call may succeed later. */
+export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
+  cause: Schema.Defect()
+}) {
+  override get message() {
+    return "The store is not available."
+  }
+}
+
+/** One event of the public log. `wire` is its JSON as every reader gets it. */
+export interface LogEntry {
+  readonly seq: number
+  readonly type: SandboxEvent["type"]
+  readonly wire: string
+}
+
+/** One prompt, or one message of the agent in full. `seq` is the event that completed it. */
+export interface Message {
+  readonly seq: number
+  readonly id: string
+  readonly turnId: string
+  readonly role: "user" | "assistant"
+  readonly text: string
+  readonly createdAt: DateTime.Utc
+}
+
+/** Position in a list that is ordered by `createdAt`, then `id`, both descending. */
+export interface ListPosition {
+  readonly createdAt: DateTime.Utc
+  readonly id: SandboxId
+}
+
+export interface ListQuery {
+  readonly after: ListPosition | null
+  /** At least 1. */
+  readonly limit: number
+  readonly status: SandboxStatus | null
+  /** Matches any of a sandbox's repositories, whatever the case. */
+  readonly repo: RepoName | null
+}
+
+/** A worker's right to work for a sandbox until the lease runs out. Every write carries `fence`; a newer lease has a higher one. */
+export interface Lease {
+  readonly sandboxId: SandboxId
+  readonly fence: number
+}
+
+export interface Claimed {
+  readonly lease: Lease
+  readonly sandbox: Sandbox
+  /** The agent's own session id, when an earlier worker got as far. */
+  readonly agentSession: string | null
+  /** Whether the trees and the box of a lost worker are on another machine. */
+  readonly elsewhere: boolean
+}
+
+export interface Worker {
+  /** Unique per process. */
+  readonly worker: string
+  /** The machine whose disk holds the working trees; outlives the process. */
+  readonly machine: string
+}
+
+/** Who changes a sandbox: a worker under its lease, a request of a grant, or the service's own rules. */
+export type Writer = Lease | { readonly grantId: string } | "policy"
+
+/** Durations of leases: long enough for a pause, short enough for a takeover that people do not notice. */
+export const LEASE_SECONDS = 30
+export const LEASE_RENEWAL_SECONDS = 10
+
+type ById = { readonly grantId: string; readonly id: SandboxId }
+
+export class SandboxStore extends Context.Service<SandboxStore, {
+  /**
+   * Records a new sandbox with its first event, and the key when there is one: all or nothing. A key that is bound to
+   * an equal request gives the sandbox as it is now, `replayed`.
+   */
+  create(creation: Creation, keyed: KeyedRequest | null): Effect.Effect<
+    { readonly sandbox: Sandbox; readonly replayed: boolean },
+    IdempotencyConflict | SandboxIdTaken | StoreUnavailable
+  >
+  find(key: ById): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
+  /** Sandboxes of one grant, newest first; stable while others are created. */
+  list(grantId: string, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
+  /** Entries with a `seq` greater than `after`, ascending. The caller has checked whose sandbox it is. */
+  log(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
+  /** Messages with a `seq` greater than `after`, ascending. The caller has checked whose sandbox it is. */
+  messages(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<Message>, StoreUnavailable>
+
+  /**
+   * Carries out one command of a person: locks the sandbox, reads the receipt and the approval that the command names,
+   * writes what it decides together with its receipt. A duplicate is answered from the first one's receipt.
+   */
+  command<E>(key: ById, command: Command<E>, now: DateTime.Utc): Effect.Effect<
+    CommandResult,
+    E | SandboxNotFound | StoreUnavailable
+  >
+
+  /**
+   * Locks the sandbox and records what `decide` makes of it; nothing is written when that is empty.
+   */
+  change<E>(
+    id: SandboxId,
+    by: Writer,
+    decide: (sandbox: Sandbox) => Result.Result<ReadonlyArray<SandboxEvent>, E>,
+    now: DateTime.Utc
+  ): Effect.Effect<Sandbox, E | SandboxNotFound | StaleLease | StoreUnavailable>
+
+  /** How these approvals stand; unknown ids are left out. */
+  approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
+
+  /**
+   * Leases up to `limit` sandboxes that need a worker and have none, longest waiting first. A lost worker's sandbox
+   * goes to a worker of the same machine at once, to another machine only after `Policy.lost`.
+   */
+  claim(by: Worker, limit: number): Effect.Effect<ReadonlyArray<Claimed>, StoreUnavailable>
+  /** Extends leases; returns those that are still held. */
+  renew(leases: ReadonlyArray<Lease>): Effect.Effect<ReadonlyArray<Lease>, StoreUnavailable>
+  /** Gives a lease back, so that another worker need not wait for its end. A stale one is ignored. */
+  release(lease: Lease): Effect.Effect<void, StoreUnavailable>
+  /** Remembers the agent's own session id. */
+  saveAgentSession(lease: Lease, agentSession: string): Effect.Effect<void, StaleLease | StoreUnavailable>
+  /** Sandboxes of which a time limit has come, oldest limit first. */
+  due(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+  /** Which of these sandboxes are over, or unknown: whatever a host still has of them can go. */
+  over(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+}>()("@slipway/domain/SandboxStore") {
+  /** Process-local, for tests and for embedding without a database. State dies with the layer. */
+  static readonly layerMemory = Layer.effect(
+    SandboxStore,
+    Effect.gen(function*() {
+      const hints = yield* Hints
+      const limits = yield* Policy
+      const rows = new Map<SandboxId, Row>()
+      const keys = new Map<string, { readonly fingerprint: string; readonly id: SandboxId }>()
+
+      const rowOf = (id: SandboxId, grantId?: string): Effect.Effect<Row, SandboxNotFound> => {
+        const row = rows.get(id)
+        return row === undefined || grantId !== undefined && row.sandbox.grantId !== grantId
+          ? Effect.fail(new SandboxNotFound())
+          : Effect.succeed(row)
+      }
+      const leased = ({ fence, sandboxId }: Lease): Effect.Effect<Row, StaleLease> => {
+        const row = rows.get(sandboxId)
+        return row?.fence === fence ? Effect.succeed(row) : Effect.fail(new StaleLease())
+      }
+      const writable = (id: SandboxId, by: Writer) =>
+        by === "policy" ? rowOf(id) : "grantId" in by ? rowOf(id, by.grantId) : leased(by)
+
+      const record = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) => {
+        for (const event of events) {
+          row.sandbox = evolveAll(row.sandbox, [event], at)
+          row.log.push({ seq: row.sandbox.lastSeq, type: event.type, wire: toWire(row.sandbox.id, { seq: row.sandbox.lastSeq, at, event }) })
+          remember(row, event, at)
+        }
+        return events.length === 0 ? Effect.void : hints.publish([row.sandbox.id, WORK])
+      }
+
+      return SandboxStore.of({
+        create: Effect.fn("SandboxStore.create")(function*(creation, keyed) {
+          const scope = `${creation.grantId} ${keyed?.key}`
+          const bound = keyed === null ? undefined : keys.get(scope)
+          if (keyed !== null && bound !== undefined) {
+            yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
+            const row = yield* Effect.orDie(rowOf(bound.id))
+            return { sandbox: row.sandbox, replayed: true }
+          }
+          if (rows.has(creation.id)) return yield* new SandboxIdTaken()
+          const row: Row = {
+            sandbox: initial(creation), log: [], receipts: new Map(), approvals: new Map(), texts: new Map(), messages: [],
+            fence: 0, leaseUntil: null, machine: null, agentSession: null
+          }
+          rows.set(creation.id, row)
+          if (keyed !== null) keys.set(scope, { fingerprint: keyed.fingerprint, id: creation.id })
+          yield* record(row, created, creation.createdAt)
+          return { sandbox: row.sandbox, replayed: false }
+        }),
+
+        find: ({ grantId, id }) => Effect.map(rowOf(id, grantId), (row) => row.sandbox),
+
+        list: (grantId, { after, limit, repo, status }) =>
+          Effect.sync(() =>
+            Array.from(rows.values(), (row) => row.sandbox)
+              .filter((sandbox) =>
+                sandbox.grantId === grantId &&
+                (status === null || sandbox.status === status) &&
+                (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
+                (after === null || newestFirst(after, sandbox) < 0)
+              )
+              .sort(newestFirst)
+              .slice(0, limit)
+          ),
+
+        log: (id, after, limit) => Effect.sync(() => (rows.get(id)?.log ?? []).filter(({ seq }) => seq > after).slice(0, limit)),
+
+        messages: (id, after, limit) =>
+          Effect.sync(() => (rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after).slice(0, limit)),
+
+        command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now) {
+          const row = yield* rowOf(id, grantId)
+          const commandId = command.identity(row.sandbox)
+          const receipt = row.receipts.get(commandId) ?? null
+          const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
+          const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval }))
+          if (verdict.outcome === "applied") yield* record(row, verdict.events, now)
+          return conclude(row.sandbox.revision, commandId, receipt, verdict, (next) => row.receipts.set(commandId, next))
+        }),
+
+        change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now) {
+          const row = yield* writable(id, by)
+          yield* record(row, yield* Effect.fromResult(decide(row.sandbox)), now)
+          return row.sandbox
+        }),
+
+        approvals: (id, approvalIds) =>
+          Effect.sync(() =>
+            approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])
+          ),
+
+        claim: ({ machine }, limit) =>
+          Effect.map(DateTime.now, (now) =>
+            Array.from(rows.values())
+              .filter((row) => {
+                if (isSettled(row.sandbox.status)) return false
+                if (row.leaseUntil === null) return true
+                const free = row.machine === machine ? row.leaseUntil : DateTime.addDuration(row.leaseUntil, limits.lost)
+                return DateTime.isLessThanOrEqualTo(free, now)
+              })
+              .slice(0, limit)
+              .map((row): Claimed => {
+                const elsewhere = row.machine !== null && row.machine !== machine
+                row.fence += 1
+                row.leaseUntil = DateTime.add(now, { seconds: LEASE_SECONDS })
+                row.machine = machine
+                return { lease: { sandboxId: row.sandbox.id, fence: row.fence }, sandbox: row.sandbox, agentSession: row.agentSession, elsewhere }
+              })),
+
+        renew: (leases) =>
+          Effect.map(DateTime.now, (now) =>
+            leases.filter(({ fence, sandboxId }) => {
+              const row = rows.get(sandboxId)
+              if (row?.fence !== fence) return false
+              row.leaseUntil = DateTime.add(now, { seconds: LEASE_SECONDS })
+              return true
+            })),
+
+        release: ({ fence, sandboxId }) =>
+          Effect.map(DateTime.now, (now) => {
+            const row = rows.get(sandboxId)
+            if (row?.fence === fence) row.leaseUntil = now
+          }),
+
+        saveAgentSession: (lease, agentSession) =>
+          Effect.map(leased(lease), (row) => {
+            row.agentSession = agentSession
+          }),
+
+        due: (now, limit) =>
+          Effect.sync(() =>
+            Array.from(rows.values())
+              .flatMap(({ sandbox }) => {
+                const at = nextDeadline(sandbox, limits)
+                return at !== null && DateTime.isLessThanOrEqualTo(at, now) ? [{ at, id: sandbox.id }] : []
+              })
+              .sort((a, b) => DateTime.Order(a.at, b.at))
+              .slice(0, limit)
+              .map(({ id }) => id)
+          ),
+
+        over: (ids) =>
+          Effect.sync(() => ids.filter((id) => {
+            const row = rows.get(id)
+            return row === undefined || isSettled(row.sandbox.status)
+          }))
+      })
+    })
+  )
+}
+
+/** `createdAt`, then `id`, both descending. */
+const newestFirst = (a: ListPosition, b: ListPosition): number =>
+  DateTime.Order(b.createdAt, a.createdAt) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
+
+/** What the caller of a command is told, and the receipt that is kept of it. A rejection never replaces what was applied. */
+export const conclude = (
+  revision: number,
+  commandId: Uuid,
+  receipt: Receipt | null,
+  verdict: Verdict,
+  keep: (receipt: Receipt) => void
+): CommandResult => {
+  switch (verdict.outcome) {
+    case "duplicate":
+      return { commandId, revision: receipt?.revision ?? revision, outcome: "duplicate" }
+    case "applied":
+      keep({ commandId, revision, outcome: "applied" })
+      return { commandId, revision, outcome: "applied" }
+    case "rejected":
+      if (receipt === null) keep({ commandId, revision, outcome: "rejected" })
+      return { commandId, revision, outcome: "rejected", rejection: verdict.rejection }
+  }
+}
+
+interface Row {
+  sandbox: Sandbox
+  readonly log: Array<LogEntry>
+  readonly receipts: Map<Uuid, Receipt>
+  readonly approvals: Map<string, Approval>
+  /** Text so far by message. */
+  readonly texts: Map<string, string>
+  readonly messages: Array<Message>
+  fence: number
+  leaseUntil: DateTime.Utc | null
+  machine: string | null
+  agentSession: string | null
+}
+
+const remember = (row: Row, event: SandboxEvent, createdAt: DateTime.Utc): void => {
+  const { lastSeq: seq } = row.sandbox
+  const turnId = event.turn_id ?? ""
+  switch (event.type) {
+    case "approval.requested":
+      row.approvals.set(event.data.approval_id, { approvalId: event.data.approval_id, outcome: null, by: null })
+      return
+    case "approval.resolved":
+      row.approvals.set(event.data.approval_id, { approvalId: event.data.approval_id, outcome: event.data.outcome, by: event.data.by })
+      return
+    case "turn.started":
+      row.messages.push({ seq, id: event.data.prompt_id, turnId, role: "user", text: event.data.text, createdAt })
+      return
+    case "message.updated":
+      if (event.data.kind === "text") row.texts.set(event.data.message_id, event.data.text)
+      return
+    case "message.completed": {
+      const text = row.texts.get(event.data.message_id)
+      if (text !== undefined) row.messages.push({ seq, id: event.data.message_id, turnId, role: "assistant", text, createdAt })
+      return
+    }
+  }
+}

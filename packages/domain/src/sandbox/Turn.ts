@@ -1,0 +1,43 @@
+/** The turn state machine (decisions 2.2): one prompt and what the agent makes of it. A sandbox has one turn at a time. */
+import { Schema } from "effect"
+import { Timestamp } from "../Timestamp.ts"
+
+export const TurnState = Schema.Literals([
+  "pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"
+])
+export type TurnState = typeof TurnState.Type
+
+/** How a turn can end. `cancelled`: it ended before an agent took it. */
+export const TurnOutcome = Schema.Literals(["succeeded", "failed", "interrupted", "cancelled"])
+export type TurnOutcome = typeof TurnOutcome.Type
+
+/** Every legal step. The row of an ended turn is empty: a turn never starts again. */
+export const turnTransitions: Readonly<Record<TurnState, ReadonlyArray<TurnState>>> = {
+  pending: ["running", "cancelled"],
+  running: ["running", "awaiting_approval", "succeeded", "failed", "interrupted"],
+  awaiting_approval: ["running", "awaiting_approval", "succeeded", "failed", "interrupted"],
+  succeeded: [],
+  failed: [],
+  interrupted: [],
+  cancelled: []
+}
+
+export const Turn = Schema.Struct({
+  /** Counts from 1 within the sandbox; `id` is derived from it. */
+  n: Schema.Int,
+  id: Schema.String,
+  prompt: Schema.String,
+  /** User who sent the prompt. */
+  authorId: Schema.String,
+  state: TurnState,
+  /** When an agent took the prompt; the turn's deadline counts from here. */
+  startedAt: Schema.NullOr(Timestamp),
+  /** A command asked for its end; the agent may still be working on it. */
+  interruptRequested: Schema.Boolean
+})
+export type Turn = typeof Turn.Type
+
+/** A turn that has not ended. */
+export type ActiveTurn = Turn & { readonly state: "pending" | "running" | "awaiting_approval" }
+
+export const isActive = (turn: Turn | null): turn is ActiveTurn => turn !== null && turnTransitions[turn.state].length > 0

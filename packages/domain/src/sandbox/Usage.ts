@@ -1,0 +1,21 @@
+/** What a sandbox has used (interface 2.3). Eventually consistent; counters saturate at 2^53−1. */
+import { Schema } from "effect"
+import { Counter, saturatingAdd } from "../Text.ts"
+
+export const Usage = Schema.Struct({
+  /** Calls to a model. */
+  llmRequestCount: Counter,
+  /** Millionths of a US dollar, by our price table. */
+  costMicroUsd: Counter,
+  /** Millionths of a credit. */
+  creditsChargedMicros: Counter
+}).annotate({ identifier: "Usage" })
+export type Usage = typeof Usage.Type
+
+export const noUsage: Usage = { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }
+
+export const addUsage = (a: Usage, b: Usage): Usage => ({
+  llmRequestCount: saturatingAdd(a.llmRequestCount, b.llmRequestCount),
+  costMicroUsd: saturatingAdd(a.costMicroUsd, b.costMicroUsd),
+  creditsChargedMicros: saturatingAdd(a.creditsChargedMicros, b.creditsChargedMicros)
+})

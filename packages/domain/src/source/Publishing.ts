@@ -1,0 +1,232 @@
+/**
+ * Publishing a sandbox's changes as a draft pull request (decisions, section 7). A request records the wish; the worker
+ * that holds the lease carries it out with `publish`; both sides read the outcome from the sandbox.
+ */
+import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } from "effect"
+import type { Principal } from "../access/Principal.ts"
+import { type FileNotFound, type NoChanges, type PushFailed, type TreeKey, WorkingTrees } from "../files/WorkingTrees.ts"
+import { Hints } from "../Hints.ts"
+import { SandboxNotRunning } from "../sandbox/Command.ts"
+import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
+import type { SandboxEvent } from "../sandbox/SandboxEvent.ts"
+import type { SandboxId } from "../sandbox/SandboxId.ts"
+import { type Lease, type SandboxNotFound, SandboxStore, type StaleLease, type StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { headRef, noChecks, type PullRequest, type PullRequestStatus } from "./PullRequest.ts"
+import { type RepoName, sameRepo } from "./RepoRef.ts"
+import { RepoNotAccessible, SourceHost, SourceHostError } from "./SourceHost.ts"
+
+/** The sandbox has several repositories and the request names none. */
+export class RepoRequired extends Schema.TaggedError<RepoRequired>()("RepoRequired", {}) {
+  override get message() {
+    return "The sandbox has several repositories: name one with repo."
+  }
+}
+/** The repository is not one of the sandbox's. */
+export class RepoNotFound extends Schema.TaggedError<RepoNotFound>()("RepoNotFound", {}) {
+  override get message() {
+    return "The sandbox has no such repository."
+  }
+}
+
+/** The repository a request is about, as the sandbox spells it. */
+export const selectRepo = (
+  sandbox: Sandbox,
+  repo: RepoName | undefined
+): Result.Result<RepoName, RepoRequired | RepoNotFound> => {
+  const [first, second] = sandbox.repos
+  if (repo === undefined) {
+    return first === undefined || second !== undefined ? Result.fail(new RepoRequired()) : Result.succeed(first.fullName)
+  }
+  const found = sandbox.repos.find(({ fullName }) => sameRepo(fullName, repo))
+  return found === undefined ? Result.fail(new RepoNotFound()) : Result.succeed(found.fullName)
+}
+
+export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
+  sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
+
+/** Whether a worker still has to carry it out. */
+export const isUnderWay = (publication: Publication | undefined): boolean =>
+  publication?.actionState === "publishing" || publication?.actionState === "updating"
+
+/** Records the wish to publish. One that is under way is joined: both callers get its result. */
+export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<ReadonlyArray<SandboxEvent>, SandboxNotRunning> => {
+  const known = publicationOf(sandbox, repo)
+  if (isUnderWay(known)) return Result.succeed([])
+  if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
+  return Result.succeed([{
+    type: "pull_request.updated",
+    data: {
+      repo,
+      action_state: (known?.number ?? null) === null ? "publishing" : "updating",
+      head_ref: headRef(sandbox.id)
+    }
+  }])
+}
+
+/** What the event log says of a pull request that was pushed to. */
+export const published = (repo: RepoName, pullRequest: PullRequest): SandboxEvent => ({
+  type: "pull_request.updated",
+  data: {
+    repo,
+    action_state: "idle",
+    number: pullRequest.number,
+    url: pullRequest.url,
+    state: pullRequest.state,
+    draft: pullRequest.draft,
+    merged: pullRequest.merged,
+    head_ref: pullRequest.headRef,
+    head_sha: pullRequest.headSha
+  }
+})
+
+type Trouble = NoChanges | FileNotFound | PushFailed | RepoNotAccessible | SourceHostError
+
+/** How a publication that did not go through is told; the code is the one of decisions, section 1. */
+export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
+  const told = (code: string) => ({ code, message: trouble.message })
+  const [action_state, error] = trouble._tag === "NoChanges" ?
+    ["idle" as const, told("invalid_request")]
+    : trouble._tag === "RepoNotAccessible" ?
+    ["failed" as const, told("repo_not_accessible")]
+    : trouble._tag === "FileNotFound" ?
+    ["failed" as const, { code: "agent_disconnected", message: "The sandbox's files are not available." }]
+    : ["failed" as const, told("source_host_error")]
+  return { type: "pull_request.updated", data: { repo, action_state, error } }
+}
+
+/** Nothing in the working tree to publish. */
+export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("NothingToPublish", {}) {
+  override get message() {
+    return "no sandbox changes to publish"
+  }
+}
+
+export interface Author {
+  readonly name: string
+  readonly email: string
+}
+/** Who commits what is published. Configuration. */
+export const CommitAuthor = Context.Reference<Author>("@slipway/domain/CommitAuthor", {
+  defaultValue: () => ({ name: "Slipway", email: "slipway@localhost" })
+})
+
+/** How long a request waits for its publication before it answers that it is still under way (decisions, section 7). */
+export const WAIT = Duration.seconds(20)
+
+export class Publishing extends Context.Service<Publishing, {
+  /** Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one pull request. */
+  publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+    PullRequestStatus,
+    NothingToPublish | RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SandboxNotRunning | SourceHostError | StoreUnavailable
+  >
+  /** How the pull request stands. */
+  status(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+    PullRequestStatus,
+    RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
+  >
+  /**
+   * The worker's part: snapshot, push, find or open the draft, record. Safe to run again after a crash at any point;
+   * what is wrong with the publication is recorded, not failed with.
+   */
+  carryOut(lease: Lease, sandbox: Sandbox, repo: RepoName): Effect.Effect<Sandbox, SandboxNotFound | StaleLease | StoreUnavailable>
+}>()("@slipway/domain/Publishing") {
+  static readonly layer = Layer.effect(
+    Publishing,
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const trees = yield* WorkingTrees
+      const host = yield* SourceHost
+      const hints = yield* Hints
+      const author = yield* CommitAuthor
+
+      const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
+        const key: TreeKey = { sandboxId: sandbox.id, repo }
+        const { baseRef, sha } = yield* trees.snapshot(key, { message: sandbox.title, author })
+        const head = headRef(sandbox.id)
+        yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") })
+        const at = yield* DateTime.now
+        // Looked up before it is opened: a crash after opening must not open a second one.
+        const open = yield* host.findOpenPullRequest(repo, head)
+        return open !== null
+          ? yield* host.pullRequestPushed(repo, open.number, { headSha: sha, at })
+          : yield* host.openDraftPullRequest(repo, {
+            title: sandbox.title,
+            body: `Opened by Slipway from sandbox ${sandbox.id}.`,
+            baseRef: baseRef ?? (yield* host.repository(repo)).defaultBranch,
+            headRef: head,
+            headSha: sha,
+            at
+          })
+      })
+
+      const carryOut = Effect.fn("Publishing.carryOut")(function*(lease: Lease, sandbox: Sandbox, repo: RepoName) {
+        const event = yield* Effect.match(pushAndOpen(sandbox, repo), {
+          onSuccess: (pullRequest) => published(repo, pullRequest),
+          onFailure: (trouble) => failure(repo, trouble)
+        })
+        return yield* store.change(
+          sandbox.id,
+          lease,
+          // One that something else ended in the meantime is not to be reported twice.
+          (current) => Result.succeed(isUnderWay(publicationOf(current, repo)) ? [event] : []),
+          yield* DateTime.now
+        )
+      })
+
+      const describe = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
+        const publication = publicationOf(sandbox, repo)
+        const number = publication?.number ?? null
+        const details = number === null ? null : yield* host.pullRequestDetails(repo, number)
+        const status: PullRequestStatus = {
+          actionState: publication?.actionState ?? "idle",
+          checks: details?.checks ?? noChecks,
+          comments: details?.comments ?? [],
+          pullRequest: details?.pullRequest ?? null,
+          repository: repo,
+          detailsPending: isUnderWay(publication) || details?.pending === true
+        }
+        return status
+      })
+
+      const refuse = ({ error, repo }: Publication) => {
+        switch (error?.code) {
+          case undefined:
+            return Effect.void
+          case "invalid_request":
+            return Effect.fail(new NothingToPublish())
+          case "repo_not_accessible":
+            return Effect.fail(new RepoNotAccessible({ repo }))
+          default:
+            return Effect.fail(new SourceHostError({ operation: "publish", detail: error?.message ?? "", retryable: true }))
+        }
+      }
+
+      return Publishing.of({
+        carryOut,
+        status: Effect.fn("Publishing.status")(function*(by, id, repo) {
+          const sandbox = yield* store.find({ grantId: by.grantId, id })
+          return yield* describe(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
+        }),
+        publish: Effect.fn("Publishing.publish")(function*(by, id, asked) {
+          const key = { grantId: by.grantId, id }
+          const repo = yield* Effect.fromResult(selectRepo(yield* store.find(key), asked))
+          const changed = yield* hints.watch(id)
+          yield* store.change(id, key, (sandbox) => request(sandbox, repo), yield* DateTime.now)
+          const ended = Effect.gen(function*() {
+            for (;;) {
+              const sandbox = yield* store.find(key)
+              const publication = publicationOf(sandbox, repo)
+              if (!isUnderWay(publication)) return { sandbox, publication }
+              if (sandbox.status !== "running") return yield* new SandboxNotRunning()
+              yield* changed
+            }
+          })
+          const end = yield* Effect.timeoutOption(ended, WAIT)
+          if (Option.isNone(end)) return yield* describe(yield* store.find(key), repo)
+          if (end.value.publication !== undefined) yield* refuse(end.value.publication)
+          return yield* describe(end.value.sandbox, repo)
+        }, Effect.scoped, Effect.catchTag("StaleLease", Effect.die))
+      })
+    })
+  )
+}
