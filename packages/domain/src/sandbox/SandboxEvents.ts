@@ -30,6 +30,13 @@ export type Frame =
   | { readonly _tag: "Status"; readonly sandbox: Sandbox }
   | { readonly _tag: "Entries"; readonly entries: ReadonlyArray<LogEntry> }
 
+interface Position {
+  readonly cursor: number
+  readonly caughtUp: boolean
+  /** The log may hold the sandbox's end: only then is the sandbox itself worth a read. */
+  readonly mayBeOver: boolean
+}
+
 export interface Following {
   /** A finished sandbox whose reader already has everything: there will be nothing to read. */
   readonly nothingLeft: boolean
@@ -67,21 +74,22 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
       const tail = (key: { readonly grantId: string; readonly id: SandboxId }, start: number, changed: Effect.Effect<void>) =>
         Stream.unfold(
           { cursor: start, caughtUp: false, mayBeOver: true },
-          Effect.fnUntraced(function*(from): Effect.fn.Return<readonly [Frame, typeof from] | undefined, StoreUnavailable> {
+          Effect.fnUntraced(function*(from: Position): Effect.fn.Return<readonly [Frame, Position] | undefined, StoreUnavailable> {
+            let { mayBeOver } = from
             for (;;) {
               const entries = yield* store.log(key.id, from.cursor, PAGE)
               const last = entries.at(-1)
               if (last !== undefined) {
-                const mayBeOver = from.mayBeOver || entries.some(({ type }) => type === "sandbox.status")
-                return [{ _tag: "Entries", entries }, { ...from, cursor: last.seq, mayBeOver }]
+                const statusChanged = entries.some(({ type }) => type === "sandbox.status")
+                return [{ _tag: "Entries", entries }, { ...from, cursor: last.seq, mayBeOver: mayBeOver || statusChanged }]
               }
-              if (from.mayBeOver) {
+              if (mayBeOver) {
                 // A sandbox that was just read cannot be gone: rows outlive every stream.
                 const sandbox = yield* Effect.catchTag(store.find(key), "SandboxNotFound", Effect.die)
                 if (sandbox.lastSeq > from.cursor) continue
                 if (!from.caughtUp) return [{ _tag: "Status", sandbox }, { ...from, caughtUp: true }]
                 if (isSettled(sandbox.status)) return undefined
-                from.mayBeOver = false
+                mayBeOver = false
               }
               yield* changed
             }
