@@ -2,7 +2,11 @@
 import { Schema } from "effect"
 import { Counter } from "../Text.ts"
 
-/** Against the commit the sandbox started from; `null`: unchanged. */
+/**
+ * Against the commit the sandbox started from; `null`: unchanged, or ignored by git. New files are `untracked` until they
+ * were published, then `added`. A directory has a status when all of it is new (`untracked` if any file below is), or
+ * when it was `deleted`. Renames are found by content; the old name is not listed as deleted.
+ */
 export const FileStatus = Schema.Literals(["added", "deleted", "modified", "renamed", "untracked"])
 export type FileStatus = typeof FileStatus.Type
 
@@ -12,6 +16,7 @@ export const FileEntry = Schema.Struct({
   path: Schema.String,
   /** Number of slashes in `path`. */
   depth: Counter,
+  /** `submodule`: another repository, recorded in the commit or just lying in the tree (those are never published). */
   kind: Schema.Literals(["file", "directory", "symlink", "submodule"]),
   status: Schema.NullOr(FileStatus),
   /** Lines; 0 when unchanged, binary or a directory. */

@@ -43,7 +43,7 @@ export class CloneFailed extends Schema.TaggedError<CloneFailed>()("CloneFailed"
   }
 }
 
-/** A push was refused by the other side, or did not arrive. */
+/** A push was refused by the other side, did not arrive, or was too large to try. */
 export class PushFailed extends Schema.TaggedError<PushFailed>()("PushFailed", {
   repo: Schema.String,
   detail: Schema.String,
@@ -88,7 +88,11 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly ref: string | undefined
     readonly defaultBranch: string
     readonly repos: ReadonlyArray<RepoName>
-  }): Effect.Effect<{ readonly baseSha: string; readonly baseRef: string | null }, CloneFailed>
+  }): Effect.Effect<{
+    readonly baseSha: string
+    /** The branch it is the tip of; `null` when a tag or a commit was asked for. */
+    readonly baseRef: string | null
+  }, CloneFailed>
   /** The immediate entries of one directory. `directory` is normalised. */
   list(key: TreeKey, directory: string): Effect.Effect<FileTree, FileNotFound | NotADirectory | FileProtected>
   /** Opens one file for streaming. `path` is normalised. The descriptor is released with the scope. */
@@ -97,12 +101,16 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     FileNotFound | IsDirectory | FileProtected | FileTooLarge,
     Scope.Scope
   >
-  /** The file in the tree and in the commit the sandbox started from. */
+  /** The file in the tree (`working`), in the commit published last (`head`) and in the commit the sandbox started from (`base`). */
   compare(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
     FileNotFound | IsDirectory | FileProtected | FileTooLarge
   >
-  /** Commits the tree as it is, on the commit it started from. Equal trees with equal options give the same commit. */
+  /**
+   * Commits the tree as it is, on the commit it started from. Equal trees with equal options give the same commit.
+   * Ignored files, new environment files and repositories within the tree are left out. `PushFailed`: there is more than
+   * could be pushed.
+   */
   snapshot(key: TreeKey, commit: {
     readonly message: string
     readonly author: { readonly name: string; readonly email: string }
@@ -110,7 +118,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly sha: string
     /** The branch the tree started from; `null` when it started from a tag or a commit. */
     readonly baseRef: string | null
-  }, NoChanges | FileNotFound>
+  }, NoChanges | FileNotFound | PushFailed>
   /** Pushes `sha` to `headRef`, replacing only what we pushed there before. Pushing what is already there succeeds. */
   push(key: TreeKey, options: { readonly sha: string; readonly headRef: string; readonly remote: Remote }): Effect.Effect<void, PushFailed>
   /** Whether the sandbox has trees on this machine. */

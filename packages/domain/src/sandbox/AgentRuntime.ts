@@ -1,6 +1,7 @@
 /** Port: something that runs a coding agent inside a sandbox's box. Checked by `testing/AgentRuntimeContract`. */
 import { Context, type Effect, Schema, type Scope, type Stream } from "effect"
 import type { Uuid } from "../Ids.ts"
+import type { RepoName } from "../source/RepoRef.ts"
 import type { Box } from "./SandboxHost.ts"
 
 /** The public names of the runtimes (interface 2.1). The offline agent reports itself as `opencode`. */
@@ -34,7 +35,7 @@ export const AgentEvent = Schema.TaggedUnion({
     status: Schema.Literals(["pending", "running", "completed", "error"]),
     error: Schema.optionalKey(Schema.String)
   },
-  /** The agent waits until `decide` names this id. Sent in `prompt` mode only. Paths are relative to the working trees. */
+  /** The agent waits until `decide` names this id. Sent in `prompt` mode only. Paths are relative to the workspace. */
   ApprovalRequested: {
     approvalId: Schema.String,
     tool: Schema.String,
@@ -73,8 +74,8 @@ export interface AgentSessionOptions {
   readonly model: string
   readonly reasoningEffort: ReasoningEffort | null
   readonly toolApprovalMode: ToolApprovalMode
-  /** Folders of the repositories below the box's working directory, first one first. */
-  readonly repositories: ReadonlyArray<string>
+  /** The repositories and their folders below the box's workspace, first one first. */
+  readonly repositories: ReadonlyArray<{ readonly name: RepoName; readonly folder: string }>
   /** Native id of an earlier session of this sandbox: its conversation goes on. */
   readonly resume: string | null
 }

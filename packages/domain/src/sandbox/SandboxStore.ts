@@ -232,7 +232,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
           const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval }))
           if (verdict.outcome === "applied") yield* record(row, verdict.events, now)
-          return conclude(row.sandbox.revision, commandId, receipt, verdict, (next) => row.receipts.set(commandId, next))
+          const { keep, result } = conclude(row.sandbox.revision, commandId, receipt, verdict)
+          if (keep !== null) row.receipts.set(commandId, keep)
+          return result
         }),
 
         change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now) {
@@ -310,23 +312,26 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 const newestFirst = (a: ListPosition, b: ListPosition): number =>
   DateTime.Order(b.createdAt, a.createdAt) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
 
-/** What the caller of a command is told, and the receipt that is kept of it. A rejection never replaces what was applied. */
+/**
+ * What the caller of a command is told, and the receipt to keep of it: none when it is a duplicate. A rejection never
+ * replaces what was applied. `revision` is the sandbox's after the command.
+ */
 export const conclude = (
   revision: number,
   commandId: Uuid,
   receipt: Receipt | null,
-  verdict: Verdict,
-  keep: (receipt: Receipt) => void
-): CommandResult => {
+  verdict: Verdict
+): { readonly result: CommandResult; readonly keep: Receipt | null } => {
   switch (verdict.outcome) {
     case "duplicate":
-      return { commandId, revision: receipt?.revision ?? revision, outcome: "duplicate" }
+      return { result: { commandId, revision: receipt?.revision ?? revision, outcome: "duplicate" }, keep: null }
     case "applied":
-      keep({ commandId, revision, outcome: "applied" })
-      return { commandId, revision, outcome: "applied" }
+      return { result: { commandId, revision, outcome: "applied" }, keep: { commandId, revision, outcome: "applied" } }
     case "rejected":
-      if (receipt === null) keep({ commandId, revision, outcome: "rejected" })
-      return { commandId, revision, outcome: "rejected", rejection: verdict.rejection }
+      return {
+        result: { commandId, revision, outcome: "rejected", rejection: verdict.rejection },
+        keep: receipt === null ? { commandId, revision, outcome: "rejected" } : null
+      }
   }
 }
 

@@ -1,0 +1,375 @@
+/** `SandboxStore` on Postgres. One row is a sandbox; its lock orders everything that happens to it. */
+import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { Hints, WORK } from "@slipway/domain/Hints"
+import { Approval } from "@slipway/domain/sandbox/Approval"
+import type { Receipt } from "@slipway/domain/sandbox/Command"
+import { resolve } from "@slipway/domain/sandbox/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { type Creation, created, evolve, initial, nextDeadline, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { partOf, type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import {
+  type Claimed,
+  conclude,
+  LEASE_SECONDS,
+  SandboxIdTaken,
+  SandboxNotFound,
+  SandboxStore,
+  StaleLease,
+  type Writer
+} from "@slipway/domain/sandbox/SandboxStore"
+import { Int8 } from "./Int8.ts"
+import { guard } from "./SqlFailure.ts"
+import { textArray } from "./TextArray.ts"
+
+/** `route` of the keys of POST /sandboxes. */
+const CREATE_ROUTE = "sandboxes"
+
+const Instant = Schema.DateTimeUtcFromDate
+
+/** A row of `sandboxes` under the names of the domain. JSON columns hold the domain's own encoding. */
+const SandboxRow = Schema.Struct({
+  ...Sandbox.fields,
+  createdAt: Instant,
+  statusAt: Instant,
+  startedAt: Schema.NullOr(Instant),
+  completedAt: Schema.NullOr(Instant),
+  idleSince: Schema.NullOr(Instant),
+  revision: Int8,
+  lastSeq: Int8
+})
+const decodeSandbox = Schema.decodeUnknownEffect(SandboxRow)
+
+const ClaimedRow = Schema.Struct({
+  ...SandboxRow.fields,
+  fence: Int8,
+  agentSession: Schema.NullOr(Schema.String),
+  elsewhere: Schema.Boolean
+})
+
+/** The columns that a change may write, encoded. */
+const encodeState = (sandbox: Sandbox) => {
+  const { approvals, publications, turn, usage } = encodeSandbox(sandbox)
+  return {
+    turn: turn === null ? null : JSON.stringify(turn),
+    approvals: JSON.stringify(approvals),
+    publications: JSON.stringify(publications),
+    usage: JSON.stringify(usage)
+  }
+}
+const encodeSandbox = Schema.encodeSync(Sandbox)
+const iso = (at: DateTime.Utc | null): string | null => at === null ? null : DateTime.formatIso(at)
+
+/** Events as they go into the log and into the tables that follow from it. */
+const record = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) => {
+  const rows: Array<{ seq: number; type: string; part: string | null; wire: string }> = []
+  const approvals: Array<{ id: string; outcome: string | null; by: string | null }> = []
+  const messages: Array<{ seq: number; id: string; turn: string; role: "user" | "assistant"; text: string | null }> = []
+  let sandbox = before
+  for (const event of events) {
+    sandbox = evolve(sandbox, event, at)
+    const seq = sandbox.lastSeq
+    rows.push({ seq, type: event.type, part: partOf(event), wire: toWire(sandbox.id, { seq, at, event }) })
+    const turn = event.turn_id ?? ""
+    switch (event.type) {
+      case "approval.requested":
+        approvals.push({ id: event.data.approval_id, outcome: null, by: null })
+        break
+      case "approval.resolved":
+        approvals.push({ id: event.data.approval_id, outcome: event.data.outcome, by: event.data.by })
+        break
+      case "turn.started":
+        messages.push({ seq, id: event.data.prompt_id, turn, role: "user", text: event.data.text })
+        break
+      case "message.completed": {
+        // The last text is usually in the same batch; otherwise the log has it.
+        const last = events.findLast((other) =>
+          other.type === "message.updated" && other.data.kind === "text" && other.data.message_id === event.data.message_id)
+        const text = last?.type === "message.updated" ? last.data.text : null
+        messages.push({ seq, id: event.data.message_id, turn, role: "assistant", text })
+        break
+      }
+    }
+  }
+  // One statement may write a row once: the newest standing of an approval is the one that counts.
+  return { sandbox, rows, approvals: [...new Map(approvals.map((approval) => [approval.id, approval])).values()], messages }
+}
+
+export const layer = Layer.effect(
+  SandboxStore,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const hints = yield* Hints
+    const limits = yield* Policy
+
+    const columns = sql.literal(`
+      s.id, s.grant_id AS "grantId", s.created_by AS "createdBy", s.created_at AS "createdAt", s.title, s.repos, s.prompt,
+      s.model, s.agent_runtime AS "agentRuntime", s.reasoning_effort AS "reasoningEffort",
+      s.tool_approval_mode AS "toolApprovalMode", s.metadata, s.status, s.reason, s.initiator,
+      s.status_at AS "statusAt", s.started_at AS "startedAt", s.completed_at AS "completedAt", s.error, s.turn,
+      s.idle_since AS "idleSince", s.approvals, s.publications, s.usage, s.revision, s.last_seq AS "lastSeq"`)
+
+    const transaction = <A, E, R>(self: Effect.Effect<A, E, R>) => guard(sql.withTransaction(self))
+
+    const read = (key: { readonly id: SandboxId; readonly grantId?: string }, lock: boolean) =>
+      Effect.gen(function*() {
+        const [row] = yield* sql`
+          SELECT ${columns}, s.fence FROM sandboxes s
+          WHERE s.id = ${key.id} ${key.grantId === undefined ? sql`` : sql`AND s.grant_id = ${key.grantId}`}
+          ${lock ? sql`FOR UPDATE` : sql``}`
+        if (row === undefined) return yield* new SandboxNotFound()
+        return { sandbox: yield* decodeSandbox(row), fence: Number(row["fence"]) }
+      })
+
+    /** One statement: the new state, its events and what follows from them. */
+    const write = Effect.fnUntraced(function*(before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) {
+      if (events.length === 0) return before
+      const { approvals, messages, rows, sandbox } = record(before, events, at)
+      const state = encodeState(sandbox)
+      yield* sql`
+        WITH logged AS (
+          INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
+          SELECT ${sandbox.id}, e.seq, ${iso(at)}, e.type, e.part, e.wire
+          FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS e(seq bigint, type text, part text, wire text)
+        ), stood AS (
+          INSERT INTO approvals (sandbox_id, approval_id, outcome, resolved_by)
+          SELECT ${sandbox.id}, a.id, a.outcome, a.by
+          FROM jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a(id text, outcome text, by text)
+          ON CONFLICT (sandbox_id, approval_id) DO UPDATE SET outcome = excluded.outcome, resolved_by = excluded.resolved_by
+        ), said AS (
+          INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
+          SELECT ${sandbox.id}, m.seq, m.id, m.turn, m.role, coalesce(m.text, l.text), ${iso(at)}
+          FROM jsonb_to_recordset(${JSON.stringify(messages)}::jsonb) AS m(seq bigint, id text, turn text, role text, text text)
+          LEFT JOIN LATERAL (
+            SELECT e.wire::jsonb -> 'data' ->> 'text' AS text FROM sandbox_events e
+            WHERE m.text IS NULL AND e.sandbox_id = ${sandbox.id} AND e.part_id = m.id || ':text'
+            ORDER BY e.seq DESC LIMIT 1
+          ) l ON true
+          -- A message that was all reasoning says nothing.
+          WHERE coalesce(m.text, l.text) IS NOT NULL
+        )
+        UPDATE sandboxes SET
+          status = ${sandbox.status}, reason = ${sandbox.reason}, initiator = ${sandbox.initiator},
+          status_at = ${iso(sandbox.statusAt)}, started_at = ${iso(sandbox.startedAt)},
+          completed_at = ${iso(sandbox.completedAt)}, error = ${sandbox.error}, turn = ${state.turn}::jsonb,
+          idle_since = ${iso(sandbox.idleSince)}, approvals = ${state.approvals}::jsonb,
+          publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, revision = ${sandbox.revision},
+          last_seq = ${sandbox.lastSeq}, deadline_at = ${iso(nextDeadline(sandbox, limits))}
+        WHERE id = ${sandbox.id}`
+      yield* sql.afterCommit(hints.publish([sandbox.id, WORK]))
+      return sandbox
+    })
+
+    /** One statement and one fsync. `false`: the key is bound already, by a transaction that has committed. */
+    const insert = (creation: Creation, keyed: { readonly key: string; readonly fingerprint: string } | null) => {
+      const at = iso(creation.createdAt)
+      const { rows, sandbox } = record(initial(creation), created, creation.createdAt)
+      const { metadata, repos } = encodeSandbox(sandbox)
+      const state = encodeState(sandbox)
+      return sql`
+        WITH bound AS (
+          ${keyed === null ? sql`SELECT 1` : sql`
+          INSERT INTO idempotency_keys (grant_id, route, key, fingerprint, sandbox_id)
+          VALUES (${creation.grantId}, ${CREATE_ROUTE}, ${keyed.key}, ${keyed.fingerprint}, ${creation.id})
+          ON CONFLICT DO NOTHING RETURNING 1`}
+        ), made AS (
+          INSERT INTO sandboxes (
+            id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
+            tool_approval_mode, metadata, status, initiator, status_at, approvals, publications, usage, revision, last_seq,
+            deadline_at
+          )
+          SELECT ${creation.id}, ${creation.grantId}::uuid, ${creation.createdBy}, ${at}::timestamptz, ${creation.title},
+            ${JSON.stringify(repos)}::jsonb, ${textArray(repos.map(({ fullName }) => fullName.toLowerCase()))}::text[],
+            ${creation.prompt}, ${creation.model}, ${creation.agentRuntime}, ${creation.reasoningEffort},
+            ${creation.toolApprovalMode}, ${JSON.stringify(metadata)}::jsonb, ${sandbox.status}, ${sandbox.initiator},
+            ${at}::timestamptz, ${state.approvals}::jsonb, ${state.publications}::jsonb, ${state.usage}::jsonb,
+            ${sandbox.revision}::bigint, ${sandbox.lastSeq}::bigint, ${iso(nextDeadline(sandbox, limits))}::timestamptz
+          FROM bound RETURNING id
+        )
+        INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
+        SELECT made.id, e.seq, ${at}::timestamptz, e.type, e.part, e.wire
+        FROM made, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS e(seq bigint, type text, part text, wire text)
+        RETURNING seq`.pipe(Effect.map((inserted) => inserted.length > 0 ? Option.some(sandbox) : Option.none()))
+    }
+
+    const boundTo = SqlSchema.findOneOption({
+      Request: Schema.Struct({ grantId: Schema.String, key: Schema.String }),
+      Result: Schema.Struct({ fingerprint: Schema.String, id: SandboxId }),
+      execute: ({ grantId, key }) => sql`
+        SELECT fingerprint, sandbox_id AS id FROM idempotency_keys
+        WHERE grant_id = ${grantId} AND route = ${CREATE_ROUTE} AND key = ${key}`
+    })
+
+    const findReceipt = Effect.fnUntraced(function*(commandId: string) {
+      const [row] = yield* sql<{ readonly outcome: Receipt["outcome"]; readonly revision: bigint }>`
+        SELECT outcome, revision FROM commands WHERE id = ${commandId}`
+      return row === undefined ? null : { commandId, outcome: row.outcome, revision: Number(row.revision) }
+    })
+
+    const approvalRows = SqlSchema.findAll({
+      Request: Schema.Struct({ id: SandboxId, approvalIds: Schema.Array(Schema.String) }),
+      Result: Approval,
+      execute: ({ approvalIds, id }) => sql`
+        SELECT approval_id AS "approvalId", outcome, resolved_by AS by FROM approvals
+        WHERE sandbox_id = ${id} AND approval_id = ANY(${textArray(approvalIds)}::text[])`
+    })
+
+    const messageRows = SqlSchema.findAll({
+      Request: Schema.Tuple([SandboxId, Schema.Int, Schema.Int]),
+      Result: Schema.Struct({
+        seq: Int8,
+        id: Schema.String,
+        turnId: Schema.String,
+        role: Schema.Literals(["user", "assistant"]),
+        text: Schema.String,
+        createdAt: Instant
+      }),
+      execute: ([id, after, limit]) => sql`
+        SELECT seq, id, turn_id AS "turnId", role, text, created_at AS "createdAt" FROM messages
+        WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}`
+    })
+
+    const lockFor = Effect.fnUntraced(function*(id: SandboxId, by: Writer) {
+      const key = by !== "policy" && "grantId" in by ? { id, grantId: by.grantId } : { id }
+      const { fence, sandbox } = yield* read(key, true)
+      return by !== "policy" && "fence" in by && by.fence !== fence ? yield* new StaleLease() : sandbox
+    })
+
+    return SandboxStore.of({
+      create: Effect.fn("SandboxStore.create")(function*(creation, keyed) {
+        for (;;) {
+          const made = yield* insert(creation, keyed).pipe(
+            Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken()))
+          )
+          if (Option.isSome(made)) {
+            yield* hints.publish([creation.id, WORK])
+            return { sandbox: made.value, replayed: false }
+          }
+          const existing = yield* boundTo({ grantId: creation.grantId, key: keyed?.key ?? "" })
+          // The binding expired between the two statements: the key is free again.
+          if (Option.isNone(existing)) continue
+          if (keyed !== null) yield* Effect.fromResult(resolve(existing.value.fingerprint, keyed))
+          const { sandbox } = yield* Effect.catchTag(read(existing.value, false), "SandboxNotFound", Effect.die)
+          return { sandbox, replayed: true }
+        }
+      }, guard),
+
+      find: (key) => guard(Effect.map(read(key, false), ({ sandbox }) => sandbox)),
+
+      list: Effect.fn("SandboxStore.list")(function*(grantId, { after, limit, repo, status }) {
+        const rows = yield* sql`
+          SELECT ${columns} FROM sandboxes s
+          WHERE s.grant_id = ${grantId}
+            ${after === null ? sql`` : sql`AND (s.created_at, s.id) < (${iso(after.createdAt)}::timestamptz, ${after.id})`}
+            ${status === null ? sql`` : sql`AND s.status = ${status}`}
+            ${repo === null ? sql`` : sql`AND ${repo.toLowerCase()} = ANY(s.repo_names)`}
+          ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}`
+        return yield* Effect.forEach(rows, (row) => decodeSandbox(row))
+      }, guard),
+
+      log: (id, after, limit) =>
+        guard(Effect.map(
+          sql<{ readonly seq: bigint; readonly type: SandboxEvent["type"]; readonly wire: string }>`
+            SELECT seq, type, wire FROM sandbox_events
+            WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}`,
+          (rows) => rows.map(({ seq, type, wire }) => ({ seq: Number(seq), type, wire }))
+        )),
+
+      messages: (id, after, limit) => guard(messageRows([id, after, limit])),
+
+      command: Effect.fn("SandboxStore.command")((key, command, now) =>
+        transaction(Effect.gen(function*() {
+          const { sandbox } = yield* read(key, true)
+          const commandId = command.identity(sandbox)
+          const receipt = yield* findReceipt(commandId)
+          const [approval = null] = command.approvalId === null
+            ? []
+            : yield* approvalRows({ id: key.id, approvalIds: [command.approvalId] })
+          const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval }))
+          const after = verdict.outcome === "applied" ? yield* write(sandbox, verdict.events, now) : sandbox
+          const { keep, result } = conclude(after.revision, commandId, receipt, verdict)
+          if (keep !== null) {
+            yield* sql`
+              INSERT INTO commands (id, sandbox_id, outcome, revision, at)
+              VALUES (${keep.commandId}, ${key.id}, ${keep.outcome}, ${keep.revision}, ${iso(now)})
+              ON CONFLICT (id) DO UPDATE SET outcome = excluded.outcome, revision = excluded.revision, at = excluded.at`
+          }
+          return result
+        }))
+      ),
+
+      change: Effect.fn("SandboxStore.change")((id, by, decide, now) =>
+        transaction(Effect.gen(function*() {
+          const sandbox = yield* lockFor(id, by)
+          return yield* write(sandbox, yield* Effect.fromResult(decide(sandbox)), now)
+        }))
+      ),
+
+      approvals: (id, approvalIds) => guard(approvalRows({ id, approvalIds })),
+
+      claim: Effect.fn("SandboxStore.claim")(function*({ machine, worker }, limit) {
+        const rows = yield* SqlSchema.findAll({
+          Request: Schema.Void,
+          Result: ClaimedRow,
+          execute: () => sql`
+            UPDATE sandboxes s SET
+              fence = s.fence + 1, worker = ${worker}, machine = ${machine},
+              lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+            FROM (
+              SELECT id, machine IS NOT NULL AND machine <> ${machine} AS elsewhere FROM sandboxes
+              WHERE status IN ('queued', 'creating', 'running', 'terminating')
+                AND (lease_until IS NULL
+                  OR lease_until <= now() AND machine = ${machine}
+                  OR lease_until <= now() - make_interval(secs => ${Duration.toSeconds(limits.lost)}))
+              ORDER BY created_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
+            ) free
+            WHERE s.id = free.id
+            RETURNING ${columns}, s.fence, s.agent_session AS "agentSession", free.elsewhere`
+        })(undefined)
+        return rows.map(({ agentSession, elsewhere, fence, ...sandbox }): Claimed => ({
+          lease: { sandboxId: sandbox.id, fence }, sandbox, agentSession, elsewhere
+        }))
+      }, guard),
+
+      renew: Effect.fn("SandboxStore.renew")(function*(leases) {
+        if (leases.length === 0) return []
+        const rows = yield* sql<{ readonly id: string; readonly fence: bigint }>`
+          UPDATE sandboxes s SET lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
+          FROM jsonb_to_recordset(${JSON.stringify(leases)}::jsonb) AS l("sandboxId" text, fence bigint)
+          WHERE s.id = l."sandboxId" AND s.fence = l.fence RETURNING s.id, s.fence`
+        const held = new Map(rows.map(({ fence, id }) => [id, Number(fence)]))
+        return leases.filter(({ fence, sandboxId }) => held.get(sandboxId) === fence)
+      }, guard),
+
+      release: ({ fence, sandboxId }) =>
+        guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${sandboxId} AND fence = ${fence}`)).pipe(
+          Effect.andThen(hints.publish([WORK]))
+        ),
+
+      saveAgentSession: Effect.fn("SandboxStore.saveAgentSession")(function*({ fence, sandboxId }, agentSession) {
+        const rows = yield* sql`
+          UPDATE sandboxes SET agent_session = ${agentSession} WHERE id = ${sandboxId} AND fence = ${fence} RETURNING 1`
+        if (rows.length === 0) return yield* new StaleLease()
+      }, guard),
+
+      due: (now, limit) =>
+        guard(Effect.map(
+          sql<{ readonly id: SandboxId }>`
+            SELECT id FROM sandboxes WHERE deadline_at <= ${iso(now)} ORDER BY deadline_at LIMIT ${limit}`,
+          (rows) => rows.map(({ id }) => id)
+        )),
+
+      over: (ids) =>
+        guard(Effect.map(
+          sql<{ readonly id: string }>`
+            SELECT id FROM sandboxes
+            WHERE id = ANY(${textArray(ids)}::text[]) AND status IN ('queued', 'creating', 'running', 'terminating')`,
+          (rows) => {
+            const live = new Set(rows.map(({ id }) => id))
+            return ids.filter((id) => !live.has(id))
+          }
+        ))
+    })
+  })
+)

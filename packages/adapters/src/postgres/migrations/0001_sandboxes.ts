@@ -1,0 +1,211 @@
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+
+/** Who may call, the sandboxes with their log, commands and leases, and the keys of idempotent creation. */
+export default Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  // Instants are kept to the millisecond, as the interface writes them: what is read equals what was written.
+  yield* sql`
+    CREATE TABLE organizations (
+      id         uuid           PRIMARY KEY,
+      name       text           NOT NULL,
+      created_at timestamptz(3) NOT NULL DEFAULT now()
+    )`
+  yield* sql`
+    CREATE TABLE users (
+      id         text           PRIMARY KEY CHECK (id ~ '^user_[0-9A-HJKMNP-TV-Z]{26}$'),
+      name       text           NOT NULL,
+      created_at timestamptz(3) NOT NULL DEFAULT now()
+    )`
+  yield* sql`
+    CREATE TABLE memberships (
+      organization_id uuid    NOT NULL REFERENCES organizations,
+      user_id         text    NOT NULL REFERENCES users,
+      active          boolean NOT NULL DEFAULT true,
+      PRIMARY KEY (organization_id, user_id)
+    )`
+  // One row: which organization and user the server's own commands act for.
+  yield* sql`
+    CREATE TABLE owner (
+      singleton       boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+      organization_id uuid NOT NULL REFERENCES organizations,
+      user_id         text NOT NULL REFERENCES users
+    )`
+  yield* sql`
+    CREATE TABLE grants (
+      id              uuid           PRIMARY KEY,
+      name            text           NOT NULL,
+      organization_id uuid           NOT NULL REFERENCES organizations,
+      created_at      timestamptz(3) NOT NULL,
+      revoked_at      timestamptz(3)
+    )`
+  yield* sql`CREATE UNIQUE INDEX grants_name ON grants (name) WHERE revoked_at IS NULL`
+  yield* sql`
+    CREATE TABLE api_keys (
+      id           uuid           PRIMARY KEY,
+      grant_id     uuid           NOT NULL REFERENCES grants,
+      user_id      text           NOT NULL REFERENCES users,
+      label        text           NOT NULL,
+      prefix       text           NOT NULL,
+      last4        text           NOT NULL,
+      scopes       text[]         NOT NULL,
+      created_at   timestamptz(3) NOT NULL,
+      last_used_at timestamptz(3),
+      revoked_at   timestamptz(3),
+      -- SHA-256 of the key, hex. The key itself is nowhere.
+      digest       text           NOT NULL UNIQUE CHECK (length(digest) = 64)
+    )`
+
+  // The last acceptances of each key, oldest first, in milliseconds. Losing them in a crash costs a minute of limiting.
+  yield* sql`
+    CREATE UNLOGGED TABLE rate_windows (
+      key_id   uuid     PRIMARY KEY,
+      accepted bigint[] NOT NULL DEFAULT '{}'
+    )`
+  // At most "slots" acceptances in any 60 s. A refusal writes nothing. The clock is read under the row's lock, so times
+  // never decrease; where the clock was set back, remembered times are clamped to now.
+  yield* sql`
+    CREATE FUNCTION take_rate_slot(key uuid, slots integer, OUT taken boolean, OUT remaining integer, OUT reset_ms bigint)
+    LANGUAGE plpgsql AS $$
+    DECLARE
+      times   bigint[];
+      now_ms  bigint;
+      expired integer := 0;
+      live    integer;
+    BEGIN
+      LOOP
+        SELECT accepted INTO times FROM rate_windows WHERE key_id = key FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO rate_windows (key_id) VALUES (key) ON CONFLICT DO NOTHING;
+      END LOOP;
+      now_ms := extract(epoch FROM clock_timestamp()) * 1000;
+      IF cardinality(times) > 0 THEN
+        IF times[cardinality(times)] > now_ms THEN
+          times := ARRAY(SELECT least(t, now_ms) FROM unnest(times) AS t ORDER BY 1);
+        END IF;
+        expired := width_bucket(now_ms - 60000, times);
+      END IF;
+      times := times[expired + 1:];
+      live := cardinality(times);
+      taken := live < slots;
+      IF taken THEN
+        times := times || now_ms;
+        live := live + 1;
+        UPDATE rate_windows SET accepted = times WHERE key_id = key;
+      END IF;
+      remaining := greatest(slots - live, 0);
+      -- With a lower limit than before, a slot opens only when enough of the old ones have expired.
+      reset_ms := CASE WHEN live = 0 THEN 0 ELSE times[greatest(live - slots, 0) + 1] + 60000 - now_ms END;
+    END $$`
+
+  // One row is the current state of a sandbox and the right to work for it: a read is one row, never a fold.
+  yield* sql`
+    CREATE TABLE sandboxes (
+      id                 text           PRIMARY KEY CHECK (id ~ '^c_[a-z2-9]{12}$'),
+      grant_id           uuid           NOT NULL REFERENCES grants,
+      created_by         text           NOT NULL,
+      created_at         timestamptz(3) NOT NULL,
+      title              text           NOT NULL,
+      repos              jsonb          NOT NULL,
+      -- Lower case, for the list's filter.
+      repo_names         text[]         NOT NULL,
+      prompt             text           NOT NULL,
+      model              text           NOT NULL,
+      agent_runtime      text           NOT NULL,
+      reasoning_effort   text,
+      tool_approval_mode text           NOT NULL,
+      metadata           jsonb          NOT NULL,
+
+      status             text           NOT NULL CHECK (status IN
+        ('queued', 'creating', 'running', 'succeeded', 'failed', 'terminating', 'terminated')),
+      reason             text,
+      initiator          text           NOT NULL,
+      status_at          timestamptz(3) NOT NULL,
+      started_at         timestamptz(3),
+      completed_at       timestamptz(3),
+      error              text,
+      turn               jsonb,
+      idle_since         timestamptz(3),
+      approvals          jsonb          NOT NULL,
+      publications       jsonb          NOT NULL,
+      usage              jsonb          NOT NULL,
+      revision           bigint         NOT NULL CHECK (revision >= 1),
+      last_seq           bigint         NOT NULL CHECK (last_seq >= 1),
+      -- The first time limit that has something to do.
+      deadline_at        timestamptz(3),
+
+      -- A higher fence is a newer lease; every write of a worker names its own.
+      fence              bigint         NOT NULL DEFAULT 0,
+      worker             text,
+      -- Whose disk holds the working trees.
+      machine            text,
+      lease_until        timestamptz(3),
+      agent_session      text
+    ) WITH (fillfactor = 80)`
+  yield* sql`CREATE INDEX sandboxes_list ON sandboxes (grant_id, created_at DESC, id DESC)`
+  yield* sql`CREATE INDEX sandboxes_due ON sandboxes (deadline_at) WHERE deadline_at IS NOT NULL`
+  yield* sql`
+    CREATE INDEX sandboxes_claim ON sandboxes (created_at)
+    WHERE status IN ('queued', 'creating', 'running', 'terminating')`
+
+  // The public log. seq is given under the lock of the sandbox's row, so a reader can miss none. wire is the event's
+  // JSON as every reader gets it, encoded once; events of one part replace each other.
+  yield* sql`
+    CREATE TABLE sandbox_events (
+      sandbox_id text           NOT NULL REFERENCES sandboxes,
+      seq        bigint         NOT NULL CHECK (seq >= 1),
+      at         timestamptz(3) NOT NULL,
+      type       text           NOT NULL,
+      part_id    text,
+      wire       text           NOT NULL,
+      PRIMARY KEY (sandbox_id, seq)
+    )`
+  yield* sql`CREATE INDEX sandbox_events_part ON sandbox_events (sandbox_id, part_id, seq DESC) WHERE part_id IS NOT NULL`
+
+  // What people and agents said, in full.
+  yield* sql`
+    CREATE TABLE messages (
+      sandbox_id text           NOT NULL REFERENCES sandboxes,
+      seq        bigint         NOT NULL,
+      id         text           NOT NULL,
+      turn_id    text           NOT NULL,
+      role       text           NOT NULL CHECK (role IN ('user', 'assistant')),
+      text       text           NOT NULL,
+      created_at timestamptz(3) NOT NULL,
+      PRIMARY KEY (sandbox_id, seq)
+    )`
+
+  // Every command that was accepted or rejected, found again by its natural identity.
+  yield* sql`
+    CREATE TABLE commands (
+      id         uuid           PRIMARY KEY,
+      sandbox_id text           NOT NULL REFERENCES sandboxes,
+      outcome    text           NOT NULL CHECK (outcome IN ('applied', 'rejected')),
+      revision   bigint         NOT NULL,
+      at         timestamptz(3) NOT NULL
+    )`
+
+  // How each approval stands; both are null while it is pending.
+  yield* sql`
+    CREATE TABLE approvals (
+      sandbox_id  text NOT NULL REFERENCES sandboxes,
+      approval_id text NOT NULL,
+      outcome     text CHECK (outcome IN ('approved', 'denied')),
+      resolved_by text,
+      PRIMARY KEY (sandbox_id, approval_id),
+      CHECK ((outcome IS NULL) = (resolved_by IS NULL))
+    )`
+
+  // Written in the transaction of what the key accounts for: there is no state "in progress".
+  yield* sql`
+    CREATE TABLE idempotency_keys (
+      grant_id    uuid           NOT NULL REFERENCES grants,
+      route       text           NOT NULL,
+      key         text           NOT NULL,
+      fingerprint text           NOT NULL,
+      sandbox_id  text           NOT NULL,
+      created_at  timestamptz(3) NOT NULL DEFAULT now(),
+      PRIMARY KEY (grant_id, route, key)
+    )`
+})

@@ -1,0 +1,34 @@
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Access } from "@slipway/domain/access/Access"
+import { Ids } from "@slipway/domain/Ids"
+import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+
+const Fixture = Layer.effect(
+  StoreFixture,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const access = yield* Access
+    const ids = yield* Ids
+    return StoreFixture.of({
+      grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
+      expireLease: (id) => Effect.orDie(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${id}`))
+    })
+  })
+)
+
+suite(
+  "postgres",
+  Layer.mergeAll(SandboxStorePostgres.layer, Fixture).pipe(
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStorePostgres.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
+    Layer.provide(TestPostgres.layer(Migrations.layer))
+  )
+)

@@ -1,0 +1,447 @@
+/**
+ * What every `AgentRuntime` must do. Prompts are scripts in the language of the offline agent (decisions.md, section
+ * 14), which the fake model of the other runtimes understands too. Runs real agents on the real clock.
+ */
+import { assert, it } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber, type Layer, Result, Scope } from "effect"
+import { type AgentEvent, AgentRuntime, type AgentSession, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
+import { eventually } from "./SandboxHostContract.ts"
+
+/** One sandbox with one repository, which is an empty folder unless the runtime wants more. */
+export interface Sandbox {
+  readonly box: Box
+  readonly repositories: ReadonlyArray<{ readonly name: RepoName; readonly folder: string }>
+  /** Content of a file of the first repository, null when it is not there. */
+  read(path: string): Effect.Effect<string | null>
+  /** How many processes of the machine have `text` in their command line. */
+  running(text: string): Effect.Effect<number>
+  /** Kills the agent from outside, as the machine does when it runs out of memory. */
+  readonly killAgent: Effect.Effect<void>
+}
+
+/** What the suite cannot do with the port alone. */
+export interface Fixture<R> {
+  readonly profile: string
+  readonly model: string
+  /** A new sandbox, gone with the scope. */
+  readonly sandbox: Effect.Effect<Sandbox, unknown, Scope.Scope | R>
+}
+
+/** Watches one prompt from several fibers. */
+const watch = (session: AgentSession, turnId: string, text: string) =>
+  Effect.gen(function*() {
+    const events: Array<AgentEvent> = []
+    const waiting: Array<{ readonly holds: (event: AgentEvent) => boolean; readonly seen: Deferred.Deferred<AgentEvent> }> = []
+    let inside = 0
+    const fiber = yield* session.prompt({
+      turnId,
+      text,
+      onEvent: (event) =>
+        Effect.gen(function*() {
+          assert.strictEqual(++inside, 1, "one event at a time")
+          yield* Effect.yieldNow
+          events.push(event)
+          for (const { holds, seen } of waiting) if (holds(event)) yield* Deferred.succeed(seen, event)
+          inside--
+        })
+    }).pipe(Effect.forkChild)
+    return {
+      events,
+      fiber,
+      end: Fiber.join(fiber),
+      /** The first event that fits, now or later. */
+      until: <E extends AgentEvent>(holds: (event: AgentEvent) => event is E): Effect.Effect<E> =>
+        Effect.suspend(() => {
+          const past = events.find(holds)
+          if (past !== undefined) return Effect.succeed(past)
+          const seen = Deferred.makeUnsafe<AgentEvent>()
+          waiting.push({ holds, seen })
+          return Effect.map(Deferred.await(seen), (event) => event as E)
+        }).pipe(Effect.timeoutOrElse({ duration: "20 seconds", orElse: () => Effect.die(new Error(`never came; seen ${JSON.stringify(events)}`)) }))
+    }
+  })
+
+const isApproval = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ApprovalRequested" }> => event._tag === "ApprovalRequested"
+const isMessage = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "MessageUpdated" }> => event._tag === "MessageUpdated"
+const isRunning = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ToolUpdated" }> =>
+  event._tag === "ToolUpdated" && event.status === "running"
+
+/** The last text of each message of a kind, in order. */
+const texts = (events: ReadonlyArray<AgentEvent>, kind: "text" | "reasoning") => {
+  const last = new Map<string, string>()
+  for (const event of events) if (event._tag === "MessageUpdated" && event.kind === kind) last.set(event.messageId, event.text.trim())
+  return [...last.values()]
+}
+const said = (events: ReadonlyArray<AgentEvent>) => texts(events, "text").join("\n")
+
+const finishes = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) => event._tag === "MessageCompleted" ? event.finish : [])
+
+/** Last status of each tool call, in the order the calls began. */
+const toolEnds = (events: ReadonlyArray<AgentEvent>) => {
+  const last = new Map<string, string>()
+  for (const event of events) if (event._tag === "ToolUpdated") last.set(event.callId, event.status)
+  return [...last.values()]
+}
+
+const RANKS = { pending: 0, running: 1, completed: 2, error: 2 }
+
+/** Rules for the events of every turn, however it went. */
+export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
+  const open = new Map<string, { text: string; readonly kind: string }>()
+  const closed = new Set<string>()
+  const tools = new Map<string, number>()
+  const approvals = new Set<string>()
+  for (const event of events) {
+    switch (event._tag) {
+      case "MessageUpdated": {
+        assert.isFalse(closed.has(event.messageId), `${event.messageId} goes on after its end`)
+        const before = open.get(event.messageId)
+        assert.isTrue(event.text.startsWith(before?.text ?? ""), "a text holds all that came before")
+        assert.strictEqual(event.kind, before?.kind ?? event.kind)
+        open.set(event.messageId, { text: event.text, kind: event.kind })
+        assert.strictEqual(open.size, 1, "one message at a time")
+        break
+      }
+      case "MessageCompleted":
+        assert.isTrue(open.delete(event.messageId), `${event.messageId} ends once, after it began`)
+        closed.add(event.messageId)
+        break
+      case "ToolUpdated": {
+        const before = tools.get(event.callId)
+        if (before === undefined) assert.strictEqual(event.status, "pending", "a call begins as pending")
+        assert.isAbove(RANKS[event.status], before ?? -1, `${event.callId} only moves forward`)
+        tools.set(event.callId, RANKS[event.status])
+        break
+      }
+      case "ApprovalRequested":
+        assert.isFalse(approvals.has(event.approvalId), "an approval is asked for once")
+        // A call that is asked about again carries a suffix.
+        assert.isTrue([...tools.keys()].some((callId) => `${event.approvalId}:`.startsWith(`${callId}:`)), "an approval is named after its call")
+        approvals.add(event.approvalId)
+        break
+      case "UsageReported":
+        break
+    }
+  }
+  assert.strictEqual(open.size, 0, "every message ends before the turn")
+  for (const [callId, rank] of tools) assert.strictEqual(rank, 2, `${callId} ends before the turn`)
+}
+
+let sequence = 0
+/** Any id will do: turns are told apart by it, nothing else. */
+const freshTurn = () => `00000000-0000-5000-8000-${String(++sequence).padStart(12, "0")}`
+
+export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
+  it.layer(layer, { excludeTestServices: true })(`AgentRuntime (${name})`, (it) => {
+    const open = Effect.fnUntraced(function*(sandbox: Sandbox, options: Partial<AgentSessionOptions> = {}) {
+      const { box, repositories } = sandbox
+      return yield* (yield* AgentRuntime).open({
+        box,
+        repositories,
+        profile: fixture.profile,
+        model: fixture.model,
+        reasoningEffort: null,
+        toolApprovalMode: "auto",
+        resume: null,
+        ...options
+      })
+    })
+
+    const begin = Effect.fnUntraced(function*(toolApprovalMode: "auto" | "prompt") {
+      const sandbox = yield* fixture.sandbox
+      const session = yield* open(sandbox, { toolApprovalMode })
+      return { sandbox, session }
+    })
+
+    /** Runs a prompt to its end, answering every approval the same way. */
+    const prompt = Effect.fnUntraced(function*(session: AgentSession, text: string, decision: "approve" | "deny" = "approve") {
+      const events: Array<AgentEvent> = []
+      const end = yield* session.prompt({
+        turnId: freshTurn(),
+        text,
+        onEvent: (event) =>
+          Effect.suspend(() => {
+            events.push(event)
+            return event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
+          })
+      })
+      assertWellFormed(events)
+      return { events, end }
+    })
+
+    const succeeded: TurnEnd = { state: "succeeded" }
+    const interrupted: TurnEnd = { state: "interrupted" }
+
+    it.effect("tells text and reasoning apart, each whole and completed", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const { end, events } = yield* prompt(session, "[[think let me see]] [[say hello there]]")
+        assert.deepStrictEqual(end, succeeded)
+        assert.deepStrictEqual(texts(events, "reasoning"), ["let me see"])
+        assert.deepStrictEqual(texts(events, "text"), ["hello there"])
+        assert.deepStrictEqual(finishes(events), ["end_turn", "end_turn"])
+      }))
+
+    it.effect("lets each update of a streamed message replace the one before", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const { events } = yield* prompt(session, "[[slow 20 1]]")
+        assert.isAbove(events.filter(isMessage).length, 1)
+        assert.strictEqual(new Set(events.filter(isMessage).map(({ messageId }) => messageId)).size, 1)
+        assert.strictEqual(said(events).split(/\s+/u).length, 20)
+      }))
+
+    it.effect("edits files and runs commands without asking in auto mode", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("auto")
+        const { end, events } = yield* prompt(session, "[[write path=docs/a.txt content=one two]] [[shell echo three > b.txt]] [[say done]]")
+        assert.deepStrictEqual(end, succeeded)
+        assert.deepStrictEqual(events.filter(isApproval), [])
+        assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
+        assert.strictEqual(yield* sandbox.read("docs/a.txt"), "one two\n")
+        assert.strictEqual(yield* sandbox.read("b.txt"), "three\n")
+        assert.include(said(events), "done")
+      }))
+
+    it.effect("asks before each edit and command in prompt mode, and goes on when approved", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("prompt")
+        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[shell echo two > b.txt]] [[say done]]")
+        assert.deepStrictEqual(end, succeeded)
+        const [edit, command] = events.filter(isApproval)
+        assert.strictEqual(edit?.kind, "edit")
+        assert.deepStrictEqual(edit?.paths, [`${sandbox.repositories[0]?.folder}/a.txt`])
+        assert.strictEqual(command?.kind, "command")
+        assert.include(command?.tool, "echo two > b.txt")
+        assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
+        assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
+        assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
+      }))
+
+    it.effect("does nothing of a call before its approval is decided", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("prompt")
+        const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]]")
+        const { approvalId } = yield* turn.until(isApproval)
+        assert.strictEqual(yield* sandbox.read("a.txt"), null)
+        yield* session.decide("someone-elses", "approve")
+        assert.strictEqual(yield* sandbox.read("a.txt"), null)
+        yield* session.decide(approvalId, "approve")
+        yield* session.decide(approvalId, "deny")
+        assert.deepStrictEqual(yield* turn.end, succeeded)
+        assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
+      }))
+
+    it.effect("does not do what was denied, ends that call in an error, and takes the next prompt", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("prompt")
+        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[say after]]", "deny")
+        assert.deepStrictEqual(end, succeeded)
+        assert.deepStrictEqual(toolEnds(events), ["error"])
+        assert.strictEqual(yield* sandbox.read("a.txt"), null)
+        const next = yield* prompt(session, "[[say still here]]")
+        assert.include(said(next.events), "still here")
+      }))
+
+    it.effect("takes follow-up prompts in the same process, with new ids for everything", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("prompt")
+        const script = "[[say one]] [[write path=a.txt content=one]] [[say two]]"
+        const first = yield* prompt(session, script)
+        const second = yield* prompt(session, script)
+        const ids = (events: ReadonlyArray<AgentEvent>) =>
+          new Set(events.flatMap((event) => event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : []))
+        assert.isAbove(ids(first.events).size, 1)
+        assert.strictEqual(new Set([...ids(first.events), ...ids(second.events)]).size, ids(first.events).size + ids(second.events).size)
+      }))
+
+    it.effect("interrupts a streaming answer", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const turn = yield* watch(session, freshTurn(), "[[slow 5000 20]]")
+        yield* turn.until(isMessage)
+        yield* session.interrupt
+        assert.deepStrictEqual(yield* turn.end, interrupted)
+        assertWellFormed(turn.events)
+        assert.deepStrictEqual(finishes(turn.events), ["cancelled"])
+      }))
+
+    it.effect("interrupts while an approval is pending: nothing is done and nothing stays open", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("prompt")
+        const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say done]]")
+        const { approvalId } = yield* turn.until(isApproval)
+        yield* session.interrupt
+        assert.deepStrictEqual(yield* turn.end, interrupted)
+        assertWellFormed(turn.events)
+        assert.deepStrictEqual(toolEnds(turn.events), ["error"])
+        yield* session.decide(approvalId, "approve")
+        assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
+        assert.strictEqual(yield* sandbox.read("a.txt"), null)
+      }))
+
+    it.effect("interrupts a running command and ends it with its children", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("auto")
+        const seconds = `${10_000 + sequence}.${Math.floor(Math.random() * 1e9)}1`
+        const turn = yield* watch(session, freshTurn(), `[[shell sleep ${seconds} & sleep ${seconds}]] [[say no]]`)
+        yield* turn.until(isRunning)
+        // The shell with both numbers in it, and the two it started.
+        yield* eventually(sandbox.running(seconds), (count) => count >= 3)
+        yield* session.interrupt
+        assert.deepStrictEqual(yield* turn.end, interrupted)
+        assertWellFormed(turn.events)
+        assert.deepStrictEqual(toolEnds(turn.events), ["error"])
+        assert.notInclude(said(turn.events), "no")
+        yield* eventually(sandbox.running(seconds), (count) => count === 0)
+        assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
+      }))
+
+    it.effect("interrupts an agent that says nothing", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const turn = yield* watch(session, freshTurn(), "[[say before]] [[hang]] [[say after]]")
+        yield* turn.until(isMessage)
+        yield* session.interrupt
+        yield* session.interrupt
+        assert.deepStrictEqual(yield* turn.end, interrupted)
+        assert.notInclude(said(turn.events), "after")
+      }))
+
+    it.effect("interrupts a turn that has hardly begun", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const turn = yield* watch(session, freshTurn(), "[[hang]]")
+        // The first ones may come too early to be about this turn.
+        const end = yield* Effect.raceFirst(turn.end, Effect.forever(Effect.andThen(session.interrupt, Effect.yieldNow)))
+        assert.deepStrictEqual(end, interrupted)
+        assertWellFormed(turn.events)
+      }))
+
+    it.effect("does nothing on an interrupt without a turn", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        yield* session.interrupt
+        assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
+        yield* session.interrupt
+        assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
+      }))
+
+    it.effect("reports nothing after a turn has ended", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const turn = yield* watch(session, freshTurn(), "[[slow 5000 5]]")
+        yield* turn.until(isMessage)
+        yield* session.interrupt
+        yield* turn.end
+        const count = turn.events.length
+        yield* prompt(session, "[[slow 10 5]]")
+        assert.strictEqual(turn.events.length, count)
+      }))
+
+    it.effect("fails the turn, not the session, when the model fails", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const { end } = yield* prompt(session, "[[error 401]]")
+        assert.strictEqual(end.state, "failed")
+        assert.isString(end.reason)
+        assert.deepStrictEqual((yield* prompt(session, "[[say again]]")).end, succeeded)
+      }))
+
+    it.effect("fails retryably, with everything closed, when the agent dies during a turn", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("prompt")
+        const turn = yield* watch(session, freshTurn(), "[[say before]] [[write path=a.txt content=one]]")
+        yield* turn.until(isApproval)
+        yield* sandbox.killAgent
+        const outcome = yield* Effect.result(turn.end)
+        assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable && outcome.failure.operation === "prompt")
+        assertWellFormed(turn.events)
+        assert.isNotEmpty(yield* session.exited)
+        const after = yield* Effect.result(session.prompt({ turnId: freshTurn(), text: "[[say hello]]", onEvent: () => Effect.void }))
+        assert.isTrue(Result.isFailure(after) && after.failure.retryable)
+      }))
+
+    it.effect("goes on with a session in a new process", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const sessionId = yield* Effect.scoped(Effect.gen(function*() {
+          const session = yield* open(sandbox)
+          yield* prompt(session, "[[say the word is XYZZY]]")
+          return yield* session.sessionId
+        }))
+        assert.isNotNull(sessionId)
+        const session = yield* open(sandbox, { resume: sessionId })
+        assert.strictEqual(yield* session.sessionId, sessionId)
+        assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
+      }))
+
+    it.effect("goes on with a session whose process died", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const sessionId = yield* Effect.scoped(Effect.gen(function*() {
+          const session = yield* open(sandbox)
+          yield* prompt(session, "[[say the word is XYZZY]]")
+          yield* sandbox.killAgent
+          yield* session.exited
+          return yield* session.sessionId
+        }))
+        const session = yield* open(sandbox, { resume: sessionId })
+        assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
+      }))
+
+    it.effect("refuses for good to resume a session that never was", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const outcome = yield* Effect.result(open(sandbox, { resume: "00000000-0000-4000-8000-000000000000" }))
+        assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable && outcome.failure.operation === "open")
+      }))
+
+    it.effect("takes a reasoning effort the model offers", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const session = yield* open(sandbox, { reasoningEffort: "high" })
+        assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
+      }))
+
+    it.effect("refuses for good a profile that is not there", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        for (const profile of ["no-such-runtime", "toString"]) {
+          const outcome = yield* Effect.result(open(sandbox, { profile }))
+          assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
+        }
+      }))
+
+    it.effect.each(["[[hang]]", "[[slow 5000 20]]", "[[shell sleep 98765.4321]]"])(
+      "leaves no process when the scope closes during %s",
+      (script) =>
+        Effect.gen(function*() {
+          const sandbox = yield* fixture.sandbox
+          const scope = yield* Scope.make()
+          const session = yield* Scope.provide(open(sandbox), scope)
+          const turn = yield* watch(session, freshTurn(), `[[say before]] ${script}`)
+          yield* turn.until(isMessage)
+          yield* Scope.close(scope, Exit.void)
+          assert.isNotEmpty(yield* session.exited)
+          assert.strictEqual(yield* sandbox.running("98765.4321"), 0)
+          // The polite part of the end interrupts the turn; either way the prompt does not wait for ever.
+          const outcome = yield* Effect.result(turn.end)
+          assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
+          assertWellFormed(turn.events)
+        })
+    )
+
+    it.effect("takes another prompt after one was abandoned, without its events", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const turn = yield* watch(session, freshTurn(), "[[slow 5000 5]]")
+        yield* turn.until(isMessage)
+        yield* Fiber.interrupt(turn.fiber)
+        const { end, events } = yield* prompt(session, "[[say fresh]]")
+        assert.deepStrictEqual(end, succeeded)
+        assert.deepStrictEqual(texts(events, "text"), ["fresh"])
+      }))
+  })

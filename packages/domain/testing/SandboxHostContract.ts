@@ -1,0 +1,256 @@
+/**
+ * What every `SandboxHost` must do. An adapter proves itself by running this suite against its layer; a rule that is
+ * not here is not part of the port. Runs real processes, so it uses the real clock and needs `sh` in the box.
+ */
+import { assert, it } from "@effect/vitest"
+import { type Duration, Effect, Exit, type Layer, Option, Schedule, Scope, Stream } from "effect"
+import { type Box, type BoxProcess, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+
+/** What the suite cannot do with the port alone. */
+export interface Fixture<R> {
+  /** A new, empty host folder, removed with the scope. */
+  readonly workspace: Effect.Effect<string, unknown, Scope.Scope | R>
+  /** How many processes of the machine have `text` in their command line, in any box. */
+  running(text: string): Effect.Effect<number, unknown, R>
+}
+
+const fresh = (length: number) =>
+  Array.from({ length }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")
+const freshId = () => SandboxId.make(`c_${fresh(12)}`)
+
+/** What the box may set by itself, and what `sh` adds. */
+const OWN_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|TERM|PWD|OLDPWD|SHLVL|_|SLIPWAY_\w+)$/u
+
+const sh = (script: string, env: Record<string, string> = {}) => ({ command: "sh", args: ["-c", script], env })
+
+const text = (process: BoxProcess) => Stream.mkString(Stream.decodeText(process.stdout))
+
+/** Runs a script to its end. */
+const run = Effect.fnUntraced(function*(box: Box, script: string, env?: Record<string, string>) {
+  const process = yield* box.spawn(sh(script, env))
+  const output = yield* text(process)
+  return { ...yield* process.exited, output: output.trimEnd() }
+}, Effect.scoped)
+
+/** Looks again until it holds: the kernel and other processes have a pace of their own. */
+export const eventually = <A, E, R>(self: Effect.Effect<A, E, R>, holds: (value: A) => boolean, within: Duration.Input = "10 seconds") =>
+  self.pipe(
+    Effect.repeat({ until: holds, schedule: Schedule.spaced("20 millis") }),
+    Effect.timeoutOrElse({ duration: within, orElse: () => Effect.flatMap(self, (value) => Effect.die(new Error(`still ${String(value)}`))) })
+  )
+
+export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) =>
+  it.layer(layer, { excludeTestServices: true })(`SandboxHost (${name})`, (it) => {
+    /** A provisioned box, stopped with the scope. */
+    const provision = Effect.gen(function*() {
+      const host = yield* SandboxHost
+      const sandboxId = freshId()
+      const workspace = yield* fixture.workspace
+      const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+      return { host, box, sandboxId, workspace }
+    })
+
+    it.effect("runs commands in the workspace", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        assert.strictEqual((yield* run(box, "pwd -P")).output, (yield* run(box, `cd "${box.workspace}" && pwd -P`)).output)
+        yield* run(box, "echo kept > file")
+        assert.strictEqual((yield* run(box, "cat file")).output, "kept")
+      }))
+
+    it.effect("passes the arguments as they are, through no shell", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const process = yield* box.spawn({ command: "printf", args: ["%s|", "a b", "$HOME", "'\"", "*"], env: {} })
+        assert.strictEqual(yield* text(process), "a b|$HOME|'\"|*|")
+      }))
+
+    it.effect("gives a process the environment it was given and nothing of the service's", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const { output } = yield* run(box, "env", { GIVEN: "1" })
+        const names = output.split("\n").map((line) => line.split("=")[0] ?? "")
+        assert.include(output, "GIVEN=1")
+        assert.deepStrictEqual(names.filter((name) => name !== "GIVEN" && !OWN_VARIABLES.test(name)), [])
+        assert.include(output, `HOME=${box.home}\n`)
+        assert.include(output, "LANG=C.UTF-8\n")
+      }))
+
+    it.effect("gives each sandbox a home and a temporary folder of its own, outside the workspace", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        const other = yield* provision
+        const places = `cd "$HOME" && pwd -P && cd "$TMPDIR" && pwd -P && touch "$TMPDIR/x"`
+        const [home = "", tmp = ""] = (yield* run(one.box, places)).output.split("\n")
+        const [otherHome, otherTmp] = (yield* run(other.box, places)).output.split("\n")
+        assert.notStrictEqual(home, tmp)
+        for (const place of [home, tmp]) assert.isFalse(`${place}/`.startsWith(`${one.box.workspace}/`))
+        yield* run(one.box, "echo mine > \"$HOME/file\"")
+        assert.strictEqual((yield* run(one.box, "cat \"$HOME/file\"")).output, "mine")
+        assert.strictEqual((yield* run(other.box, "cat \"$HOME/file\" 2>/dev/null")).output, "")
+        assert.isTrue(otherHome !== undefined && otherTmp !== undefined)
+      }))
+
+    it.effect("provisions once: the second time gives the box that is there", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId, workspace } = yield* provision
+        yield* run(box, "echo kept > \"$HOME/file\"")
+        const again = yield* host.provision({ sandboxId, workspace })
+        assert.strictEqual(again.home, box.home)
+        assert.strictEqual((yield* run(again, "cat \"$HOME/file\"")).output, "kept")
+      }))
+
+    it.effect("carries input and output, and ends the input when asked", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const process = yield* box.spawn({ command: "cat", args: [], env: {} })
+        yield* process.write("one\n")
+        yield* process.write(new TextEncoder().encode("zwölf\n"))
+        yield* process.endInput
+        assert.strictEqual(yield* text(process), "one\nzwölf\n")
+        assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
+      }))
+
+    it.effect("keeps output that nobody had read when the process ended", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const process = yield* box.spawn(sh("echo late"))
+        yield* process.exited
+        assert.strictEqual(yield* text(process), "late\n")
+      }))
+
+    it.effect("reports how a process ended", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        assert.strictEqual((yield* run(box, "exit 7")).code, 7)
+        const { code, signal } = yield* run(box, "kill -TERM $$")
+        // A box with a process of its own around the command reports a signal as the shell would.
+        assert.isTrue(signal === "SIGTERM" || code === 143, `${code} ${signal}`)
+      }))
+
+    it.effect("keeps the end of standard error, and only that", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const process = yield* box.spawn(sh("head -c 20000 /dev/zero | tr '\\0' x >&2; echo the end >&2"))
+        yield* process.exited
+        const tail = yield* eventually(process.stderrTail, (tail) => tail.endsWith("the end\n"))
+        assert.isAtMost(tail.length, 8 * 1024)
+      }))
+
+    it.effect("ignores what is written to a process that is gone", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const process = yield* box.spawn(sh("exit 0"))
+        yield* process.exited
+        yield* process.write("nobody reads this\n")
+        yield* process.endInput
+        yield* process.write("nor this\n")
+      }))
+
+    it.effect("says that a command is not there, and that trying again does not help", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const outcome = yield* Effect.result(Effect.scoped(Effect.gen(function*() {
+          const process = yield* box.spawn({ command: "slipway-no-such-command", args: [], env: {} })
+          return yield* process.exited
+        })))
+        // A box with a process of its own around the command learns it only from that one's exit.
+        if (outcome._tag === "Success") return assert.notStrictEqual(outcome.success.code, 0)
+        assert.strictEqual(outcome.failure.operation, "spawn")
+        assert.isFalse(outcome.failure.retryable)
+      }))
+
+    /** A command line found nowhere else on the machine. It asks for nothing, ignores hang-ups and would last for hours. */
+    const sleeper = () => {
+      const seconds = `${10_000 + Math.floor(Math.random() * 80_000)}.${Math.floor(Math.random() * 1e9)}1`
+      return { command: `sleep ${seconds}`, line: seconds }
+    }
+
+    const escapes = (command: string) => [
+      { how: "a child", script: `${command} & wait` },
+      { how: "a child in a session of its own", script: `setsid ${command} & wait` },
+      { how: "a daemon that left parent, group and session", script: `(setsid ${command} >/dev/null 2>&1 </dev/null &) ; cat` },
+      { how: "an orphan that cleared its environment", script: `(env -i nohup ${command} >/dev/null 2>&1 </dev/null &) ; cat` },
+      { how: "a process that ignores signals", script: `trap '' TERM INT HUP; ${command}` }
+    ]
+
+    for (const { how } of escapes("")) {
+      it.effect(`ends ${how} with the scope of the process that started it`, () =>
+        Effect.gen(function*() {
+          const { box } = yield* provision
+          const { command, line } = sleeper()
+          const script = escapes(command).find((escape) => escape.how === how)?.script ?? ""
+          const scope = yield* Scope.make()
+          yield* Scope.provide(box.spawn(sh(script)), scope)
+          yield* eventually(fixture.running(line), (count) => count > 0)
+          yield* Scope.close(scope, Exit.void)
+          assert.strictEqual(yield* fixture.running(line), 0)
+        }))
+    }
+
+    it.effect("leaves the other processes of the sandbox alone when one ends", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const { command, line } = sleeper()
+        yield* box.spawn(sh(command))
+        yield* run(box, "exit 0")
+        yield* eventually(fixture.running(line), (count) => count > 0)
+        assert.isAbove(yield* fixture.running(line), 0)
+      }))
+
+    it.effect("stops every process of a sandbox, and no other sandbox's", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        const other = yield* provision
+        const ours = sleeper()
+        const theirs = sleeper()
+        const process = yield* one.box.spawn(sh(`(setsid ${ours.command} >/dev/null 2>&1 </dev/null &) ; cat`))
+        yield* other.box.spawn(sh(theirs.command))
+        yield* eventually(fixture.running(ours.line), (count) => count > 0)
+        yield* eventually(fixture.running(theirs.line), (count) => count > 0)
+        yield* one.host.stop(one.sandboxId)
+        assert.strictEqual(yield* fixture.running(ours.line), 0)
+        assert.isAbove(yield* fixture.running(theirs.line), 0)
+        yield* process.exited
+      }))
+
+    it.effect("lists a sandbox from provision to stop", () =>
+      Effect.gen(function*() {
+        const { host, sandboxId } = yield* provision
+        assert.include(yield* host.list, sandboxId)
+        yield* host.stop(sandboxId)
+        assert.notInclude(yield* host.list, sandboxId)
+      }))
+
+    it.effect("forgets the home when a sandbox is stopped", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId, workspace } = yield* provision
+        yield* run(box, "echo secret > \"$HOME/file\"; echo kept > file")
+        yield* host.stop(sandboxId)
+        const again = yield* host.provision({ sandboxId, workspace })
+        assert.strictEqual((yield* run(again, "cat \"$HOME/file\" 2>/dev/null; cat file")).output, "kept")
+      }))
+
+    it.effect("stops what is not there, and what is stopped already", () =>
+      Effect.gen(function*() {
+        const { host, sandboxId } = yield* provision
+        yield* host.stop(freshId())
+        yield* host.stop(sandboxId)
+        yield* host.stop(sandboxId)
+      }))
+
+    it.effect("slows a process down whose output nobody reads", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        // Counts what it could write: reading nothing lets it fill the pipe and our buffer, no more.
+        const process = yield* box.spawn(sh("dd if=/dev/zero bs=65536 count=1024 2>/dev/null; echo done >&2"))
+        const bytes = yield* process.stdout.pipe(Stream.take(1), Stream.runFold(() => 0, (sum, chunk) => sum + chunk.length))
+        assert.isAbove(bytes, 0)
+        assert.strictEqual(yield* process.stderrTail, "")
+        const rest = yield* process.stdout.pipe(Stream.runFold(() => bytes, (sum, chunk) => sum + chunk.length))
+        assert.isAbove(rest, 60_000_000)
+        yield* eventually(process.stderrTail, (tail) => tail === "done\n")
+        assert.isTrue(Option.isSome(yield* Effect.timeoutOption(process.exited, "5 seconds")))
+      }))
+  })

@@ -1,0 +1,426 @@
+/**
+ * What every `SandboxStore` must do. An adapter proves itself by running this suite against its layer; a rule that is
+ * not here is not part of the port. Fresh ids make it repeatable on one database.
+ */
+import { assert, it } from "@effect/vitest"
+import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
+import { Hints } from "../src/Hints.ts"
+import { Ids } from "../src/Ids.ts"
+import { decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
+import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
+import { offlineDemo } from "../src/sandbox/ModelCatalogue.ts"
+import { Policy } from "../src/sandbox/Policy.ts"
+import { type Creation, decide, evolve, initial, type Sandbox, type SystemCommand } from "../src/sandbox/Sandbox.ts"
+import { fromWire } from "../src/sandbox/SandboxEvent.ts"
+import { ID_ALPHABET, SandboxId, turnId } from "../src/sandbox/SandboxId.ts"
+import { type Claimed, SandboxStore, type Writer } from "../src/sandbox/SandboxStore.ts"
+
+/** What only the technology under test can do. */
+export class StoreFixture extends Context.Service<StoreFixture, {
+  /** Id of a new grant that may own sandboxes. */
+  readonly grant: Effect.Effect<string>
+  /** Makes the lease of a sandbox run out now, as after the death of its worker. */
+  expireLease(id: SandboxId): Effect.Effect<void>
+}>()("@slipway/domain/testing/StoreFixture") {}
+
+const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+const machine = { worker: "worker-1", machine: "machine-1" }
+
+export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Ids | StoreFixture, unknown>) =>
+  it.layer(layer)(`SandboxStore (${name})`, (it) => {
+    const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
+      const ids = yield* Ids
+      const fixture = yield* StoreFixture
+      const creation: Creation = {
+        id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`),
+        grantId: more.grantId ?? (yield* fixture.grant),
+        createdBy: "user_01J00000000000000000000000",
+        title: "Tïtle 'quoted' \\ \u{1F680}",
+        repos: [{ fullName: "acme/Shop", ref: "main" }, { fullName: "acme/other" }],
+        prompt: "line one\nline two {\"a\": [1]}",
+        model: offlineDemo.id,
+        agentRuntime: offlineDemo.agentRuntime,
+        reasoningEffort: null,
+        toolApprovalMode: "prompt",
+        metadata: { customer: "42", constructor: "x" },
+        createdAt: at,
+        ...more
+      }
+      return creation
+    })
+    const make = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
+      const store = yield* SandboxStore
+      const { sandbox } = yield* store.create(yield* creationOf(more), null)
+      return sandbox
+    })
+    /** Applies system commands one by one, as a worker would. */
+    const drive = Effect.fnUntraced(function*(sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, by: Writer = "policy") {
+      const store = yield* SandboxStore
+      const limits = yield* Policy
+      let current = sandbox
+      for (const command of commands) {
+        current = yield* store.change(sandbox.id, by, (state) => decide(state, command, { now: at, limits }), at)
+      }
+      return current
+    })
+    const keyOf = ({ grantId, id }: Sandbox) => ({ grantId, id })
+    const running = Effect.gen(function*() {
+      const ids = yield* Ids
+      const sandbox = yield* make()
+      const turn = turnId(ids, sandbox.id, 1)
+      const started = yield* drive(sandbox, [
+        { _tag: "StartBoot" },
+        { _tag: "FinishBoot", turnId: turn },
+        { _tag: "StartTurn", turnId: turn }
+      ])
+      return { ids, sandbox: started, turn }
+    })
+    const asking = Effect.gen(function*() {
+      const { ids, sandbox, turn } = yield* running
+      const asked = yield* drive(sandbox, [
+        { _tag: "RequestApproval", turnId: turn, approval: { approval_id: "call-1", tool: "write", kind: "edit", paths: ["a.txt"] } }
+      ])
+      return { ids, sandbox: asked, turn }
+    })
+    const eventsOf = (id: SandboxId) =>
+      Effect.flatMap(SandboxStore, (store) => Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire))))
+
+    it.effect("a created sandbox is found by its grant, with every field as it was given", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const creation = yield* creationOf()
+        const made = yield* store.create(creation, null)
+        assert.isFalse(made.replayed)
+        const found = yield* store.find(creation)
+        assert.deepStrictEqual(found, made.sandbox)
+        assert.deepStrictEqual({ ...found, metadata: { ...found.metadata } }, {
+          ...initial(creation), metadata: { ...creation.metadata }, revision: 1, lastSeq: 1
+        })
+        assert.deepStrictEqual((yield* eventsOf(creation.id)).map(({ event, seq }) => [seq, event.type]), [[1, "sandbox.status"]])
+      }))
+
+    it.effect("another grant's sandbox and an unknown one are the same error", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const sandbox = yield* make()
+        const other = yield* (yield* StoreFixture).grant
+        const unknown = SandboxId.make("c_222222222222")
+        for (const key of [{ grantId: other, id: sandbox.id }, { grantId: sandbox.grantId, id: unknown }]) {
+          const found = yield* Effect.flip(store.find(key))
+          const commanded = yield* Effect.flip(store.command(key, terminate(yield* Ids), at))
+          const changed = yield* Effect.flip(store.change(key.id, { grantId: key.grantId }, () => Result.succeed([]), at))
+          assert.deepStrictEqual([found._tag, commanded._tag, changed._tag], ["SandboxNotFound", "SandboxNotFound", "SandboxNotFound"])
+        }
+      }))
+
+    it.effect("an id that is taken is refused and changes nothing", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const sandbox = yield* make()
+        const error = yield* Effect.flip(store.create(yield* creationOf({ id: sandbox.id, grantId: sandbox.grantId }), null))
+        assert.strictEqual(error._tag, "SandboxIdTaken")
+        assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
+      }))
+
+    it.effect("one key makes one sandbox: equal requests replay it as it is now, another request conflicts", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const creation = yield* creationOf()
+        const keyed = { key: IdempotencyKey.make("order-1"), fingerprint: "1:a" }
+        const first = yield* store.create(creation, keyed)
+        yield* store.command(keyOf(first.sandbox), terminate(yield* Ids), at)
+        const again = yield* store.create(yield* creationOf({ grantId: creation.grantId }), keyed)
+        assert.isTrue(again.replayed)
+        assert.strictEqual(again.sandbox.id, creation.id)
+        assert.strictEqual(again.sandbox.status, "terminating")
+        const changed = yield* Effect.flip(
+          store.create(yield* creationOf({ grantId: creation.grantId }), { ...keyed, fingerprint: "1:b" })
+        )
+        assert.strictEqual(changed._tag, "IdempotencyConflict")
+        const elsewhere = yield* store.create(yield* creationOf(), keyed)
+        assert.isFalse(elsewhere.replayed)
+      }))
+
+    it.effect("of many equal requests at once exactly one makes the sandbox", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grantId = yield* (yield* StoreFixture).grant
+        const keyed = { key: IdempotencyKey.make("storm"), fingerprint: "1:a" }
+        const made = yield* Effect.forEach(
+          Array.from({ length: 20 }),
+          () => Effect.flatMap(creationOf({ grantId }), (creation) => store.create(creation, keyed)),
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual(made.filter(({ replayed }) => !replayed).length, 1)
+        assert.strictEqual(new Set(made.map(({ sandbox }) => sandbox.id)).size, 1)
+        assert.strictEqual((yield* store.list(grantId, { after: null, limit: 100, status: null, repo: null })).length, 1)
+      }))
+
+    it.effect("lists a grant's sandboxes newest first, page by page, each once", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grantId = yield* (yield* StoreFixture).grant
+        const made = yield* Effect.forEach([0, 1, 1, 1, 2], (seconds) => make({ grantId, createdAt: DateTime.add(at, { seconds }) }))
+        yield* make()
+        const query = { limit: 2, status: null, repo: null }
+        const seen: Array<Sandbox> = []
+        for (let after: Sandbox | null = null;;) {
+          const page: ReadonlyArray<Sandbox> = yield* store.list(grantId, { ...query, after })
+          seen.push(...page)
+          const last = page.at(-1)
+          if (last === undefined) break
+          after = last
+        }
+        const expected = [...made].sort((a, b) => DateTime.Order(b.createdAt, a.createdAt) || (a.id < b.id ? 1 : -1))
+        assert.deepStrictEqual(seen.map(({ id }) => id), expected.map(({ id }) => id))
+      }))
+
+    it.effect("filters the list by status and by any of the repositories, whatever the case", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grantId = yield* (yield* StoreFixture).grant
+        const one = yield* make({ grantId })
+        const two = yield* make({ grantId, repos: [{ fullName: "acme/third" }] })
+        yield* store.command(two, terminate(yield* Ids), at)
+        const list = (query: { status?: "queued" | "terminating"; repo?: string }) =>
+          Effect.map(
+            store.list(grantId, { after: null, limit: 100, status: query.status ?? null, repo: query.repo ?? null }),
+            (found) => found.map(({ id }) => id)
+          )
+        assert.deepStrictEqual(yield* list({ status: "queued" }), [one.id])
+        assert.deepStrictEqual(yield* list({ status: "terminating" }), [two.id])
+        assert.deepStrictEqual(yield* list({ repo: "ACME/shop" }), [one.id])
+        assert.deepStrictEqual(yield* list({ repo: "acme/OTHER", status: "terminating" }), [])
+      }))
+
+    it.effect("the log numbers events from 1 without a gap and serves them after a cursor", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { sandbox } = yield* running
+        const all = yield* store.log(sandbox.id, 0, 100)
+        assert.deepStrictEqual(all.map(({ seq }) => seq), Array.from({ length: sandbox.lastSeq }, (_, i) => i + 1))
+        assert.deepStrictEqual(yield* store.log(sandbox.id, 2, 1), all.slice(2, 3))
+        assert.deepStrictEqual(yield* store.log(sandbox.id, sandbox.lastSeq, 100), [])
+        for (const { seq, type, wire } of all) {
+          const json = JSON.parse(wire)
+          assert.deepStrictEqual([json.id, json.type, json.sandbox_id], [String(seq), type, sandbox.id])
+        }
+      }))
+
+    it.effect("replaying the log gives the stored state", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox } = yield* asking
+        yield* store.command(keyOf(sandbox), decideApproval(ids, "call-1", "approve"), at)
+        yield* store.command(keyOf(sandbox), interrupt(ids), at)
+        const stored = yield* store.find(sandbox)
+        const { lastSeq: _, ...expected } = stored
+        const { lastSeq: __, ...replayed } = (yield* eventsOf(sandbox.id)).reduce(
+          (state, { at, event }) => evolve(state, event, at),
+          initial({ ...stored, createdAt: at })
+        )
+        assert.deepStrictEqual(replayed, expected)
+      }))
+
+    it.effect("concurrent writers are ordered: no event is lost and none has another's number", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { sandbox, turn } = yield* running
+        const limits = yield* Policy
+        yield* Effect.forEach(Array.from({ length: 12 }), (_, i) =>
+          store.change(sandbox.id, "policy", (state) =>
+            decide(state, {
+              _tag: "RecordWork",
+              turnId: turn,
+              events: [{
+                type: "tool.updated",
+                data: { part_id: `tool:${i}`, message_id: "m", call_id: `${i}`, tool: "t", status: "pending" }
+              }]
+            }, { now: at, limits }), at), { concurrency: "unbounded" })
+        const after = yield* eventsOf(sandbox.id)
+        assert.deepStrictEqual(after.map(({ seq }) => seq), Array.from({ length: sandbox.lastSeq + 12 }, (_, i) => i + 1))
+        assert.strictEqual((yield* store.find(sandbox)).lastSeq, sandbox.lastSeq + 12)
+      }))
+
+    it.effect("of many terminates at once one is applied; the others are its duplicates", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const ids = yield* Ids
+        const sandbox = yield* make()
+        const results = yield* Effect.forEach(
+          Array.from({ length: 12 }),
+          () => store.command(keyOf(sandbox), terminate(ids), at),
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual(results.filter(({ outcome }) => outcome === "applied").length, 1)
+        assert.strictEqual(results.filter(({ outcome }) => outcome === "duplicate").length, 11)
+        assert.strictEqual(new Set(results.map(({ commandId, revision }) => `${commandId} ${revision}`)).size, 1)
+      }))
+
+    it.effect("the first decision on an approval wins, and repeating it finds the first answer", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox } = yield* asking
+        const send = (decision: "approve" | "deny", id = "call-1") => store.command(keyOf(sandbox), decideApproval(ids, id, decision), at)
+        assert.strictEqual((yield* Effect.flip(send("approve", "other")))._tag, "ApprovalNotFound")
+        const approved = yield* send("approve")
+        assert.strictEqual(approved.outcome, "applied")
+        assert.deepStrictEqual(yield* send("approve"), { ...approved, outcome: "duplicate" })
+        const denied = yield* send("deny")
+        assert.deepStrictEqual([denied.outcome, denied.rejection], ["rejected", "approval_already_resolved"])
+        assert.deepStrictEqual(yield* store.approvals(sandbox.id, ["call-1", "unknown"]), [
+          { approvalId: "call-1", outcome: "approved", by: "user" }
+        ])
+      }))
+
+    it.effect("a rejected command is answered again and never hides what was applied", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const ids = yield* Ids
+        const sandbox = yield* make()
+        const early = yield* store.command(keyOf(sandbox), interrupt(ids), at)
+        assert.deepStrictEqual([early.outcome, early.rejection, early.revision], ["rejected", "no_active_turn", 1])
+        assert.deepStrictEqual(yield* store.command(keyOf(sandbox), interrupt(ids), at), early)
+      }))
+
+    it.effect("interrupting twice is one command, also after the turn has ended", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox, turn } = yield* running
+        const first = yield* store.command(keyOf(sandbox), interrupt(ids), at)
+        assert.strictEqual(first.outcome, "applied")
+        yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "interrupted" }])
+        assert.deepStrictEqual(yield* store.command(keyOf(sandbox), interrupt(ids), at), { ...first, outcome: "duplicate" })
+      }))
+
+    it.effect("keeps prompts and whole messages, oldest first", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox, turn } = yield* running
+        const update = (id: string, kind: "text" | "reasoning", text: string) =>
+          ({ type: "message.updated", data: { part_id: `${id}:${kind === "text" ? "text" : "thought"}`, message_id: id, kind, text } }) as const
+        const end = (id: string) => ({ type: "message.completed", data: { message_id: id, finish: "end_turn" } }) as const
+        yield* drive(sandbox, [
+          { _tag: "RecordWork", turnId: turn, events: [update("m1", "text", "Hel")] },
+          { _tag: "RecordWork", turnId: turn, events: [update("m1", "text", "Hello"), update("m2", "reasoning", "hm"), end("m2")] },
+          { _tag: "RecordWork", turnId: turn, events: [end("m1")] },
+          { _tag: "EndTurn", turnId: turn, state: "succeeded" }
+        ])
+        const sent = yield* store.command(keyOf(sandbox), sendMessage(ids, "And now?", "user-2"), at)
+        assert.strictEqual(sent.outcome, "applied")
+        yield* drive(sandbox, [{ _tag: "StartTurn", turnId: turnId(ids, sandbox.id, 2) }])
+        const messages = yield* store.messages(sandbox.id, 0, 100)
+        assert.deepStrictEqual(messages.map(({ role, text, turnId }) => [role, text, turnId]), [
+          ["user", sandbox.prompt, turn],
+          ["assistant", "Hello", turn],
+          ["user", "And now?", turnId(ids, sandbox.id, 2)]
+        ])
+        assert.deepStrictEqual(yield* store.messages(sandbox.id, messages[0]?.seq ?? 0, 1), messages.slice(1, 2))
+      }))
+
+    const claim = (id: SandboxId, by = machine) =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const claimed = yield* store.claim(by, 10_000)
+        return claimed.find(({ sandbox }) => sandbox.id === id)
+      })
+    const claimed = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
+      const found = yield* claim(id, by)
+      assert.isDefined(found)
+      return found as Claimed
+    })
+
+    it.effect("a sandbox is leased to one worker at a time", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* make()
+        const results = yield* Effect.forEach(Array.from({ length: 6 }), () => claim(sandbox.id), { concurrency: "unbounded" })
+        assert.strictEqual(results.filter((found) => found !== undefined).length, 1)
+      }))
+
+    it.effect("a stale lease writes nothing", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const fixture = yield* StoreFixture
+        const sandbox = yield* make()
+        const old = yield* claimed(sandbox.id)
+        yield* fixture.expireLease(sandbox.id)
+        const next = yield* claimed(sandbox.id)
+        assert.isAbove(next.lease.fence, old.lease.fence)
+        const stale = yield* Effect.flip(drive(sandbox, [{ _tag: "StartBoot" }], old.lease))
+        assert.strictEqual(stale._tag, "StaleLease")
+        assert.strictEqual((yield* Effect.flip(store.saveAgentSession(old.lease, "s")))._tag, "StaleLease")
+        assert.deepStrictEqual(yield* store.renew([old.lease, next.lease]), [next.lease])
+        yield* store.release(old.lease)
+        assert.isUndefined(yield* claim(sandbox.id))
+        assert.strictEqual((yield* store.find(sandbox)).lastSeq, 1)
+        assert.strictEqual((yield* drive(sandbox, [{ _tag: "StartBoot" }], next.lease)).status, "creating")
+      }))
+
+    it.effect("a released sandbox is claimed again at once, with the agent's session", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const sandbox = yield* make()
+        const { lease } = yield* claimed(sandbox.id)
+        yield* store.saveAgentSession(lease, "native-7")
+        yield* store.release(lease)
+        const again = yield* claimed(sandbox.id)
+        assert.deepStrictEqual([again.agentSession, again.elsewhere], ["native-7", false])
+      }))
+
+    it.effect("another machine waits before it takes over what a lost worker left", () =>
+      Effect.gen(function*() {
+        const fixture = yield* StoreFixture
+        const sandbox = yield* make()
+        yield* claimed(sandbox.id)
+        yield* fixture.expireLease(sandbox.id)
+        assert.isUndefined(yield* claim(sandbox.id, { worker: "worker-2", machine: "machine-2" }))
+        assert.isDefined(yield* claim(sandbox.id, { worker: "worker-3", machine: "machine-1" }))
+      }))
+
+    it.effect("a sandbox that is over is not claimed", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const sandbox = yield* make()
+        yield* drive(sandbox, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false }])
+        assert.isUndefined(yield* claim(sandbox.id))
+        const live = yield* make()
+        const unknown = SandboxId.make("c_333333333333")
+        assert.deepStrictEqual(yield* store.over([sandbox.id, live.id, unknown]), [sandbox.id, unknown])
+      }))
+
+    it.effect("a sandbox is due when its first time limit has come", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const limits = yield* Policy
+        const sandbox = yield* make()
+        const limit = DateTime.addDuration(at, limits.queue)
+        assert.notInclude(yield* store.due(DateTime.subtract(limit, { milliseconds: 1 }), 10_000), sandbox.id)
+        assert.include(yield* store.due(limit, 10_000), sandbox.id)
+        yield* store.change(sandbox.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now: limit, limits }), limit)
+        assert.notInclude(yield* store.due(limit, 10_000), sandbox.id)
+      }))
+
+    it.effect("a refused change writes nothing", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const sandbox = yield* make()
+        const error = yield* Effect.flip(drive(sandbox, [{ _tag: "FinishBoot", turnId: "t" }]))
+        assert.strictEqual(error._tag, "IllegalTransition")
+        assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
+      }))
+
+    it.effect("a committed change is hinted to whoever watches the sandbox", () =>
+      Effect.gen(function*() {
+        const hints = yield* Hints
+        const sandbox = yield* make()
+        const watching = yield* Deferred.make<void>()
+        const fiber = yield* Effect.forkChild(Effect.scoped(Effect.gen(function*() {
+          const changed = yield* hints.watch(sandbox.id)
+          yield* Deferred.succeed(watching, undefined)
+          yield* changed
+        })))
+        yield* Deferred.await(watching)
+        yield* drive(sandbox, [{ _tag: "StartBoot" }])
+        yield* Fiber.join(fiber)
+      }))
+  })
