@@ -1,0 +1,21 @@
+import { spawn } from "node:child_process"
+import { lstat } from "node:fs/promises"
+import { Effect } from "effect"
+
+const run = (command: string, args: ReadonlyArray<string>): Promise<number | null> =>
+  new Promise((resolve, reject) => {
+    spawn(command, args, { stdio: "ignore" }).once("error", reject).once("close", resolve)
+  })
+
+/**
+ * Deletes a folder, whatever its owner made of it: deeper than any path can name, or closed to reading. Links are not
+ * followed. Safe to repeat.
+ */
+export const deleteTree = (path: string): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    const exists = await lstat(path).then(() => true, () => false)
+    if (!exists || await run("rm", ["-rf", "--", path]) === 0) return
+    await run("chmod", ["-R", "u+rwx", "--", path])
+    const code = await run("rm", ["-rf", "--", path])
+    if (code !== 0) throw new Error(`a working tree could not be deleted (rm exited with ${code})`)
+  })

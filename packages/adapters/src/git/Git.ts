@@ -1,0 +1,162 @@
+/**
+ * Runs one git process so that nothing but our own files tells it what to do: no configuration, hook, filter,
+ * credential helper, pager or editor of this machine or of a repository takes part.
+ */
+import { spawn } from "node:child_process"
+import { type Duration, Effect, Redacted, Schema } from "effect"
+
+/** A git process that did not end well. What it means is known to whoever asked for it. */
+export class GitFailed extends Schema.TaggedError<GitFailed>()("GitFailed", {
+  /** The git command without its arguments. */
+  command: Schema.String,
+  /** `output`: it wrote more than it may. */
+  reason: Schema.Literals(["exit", "timeout", "output"]),
+  code: Schema.NullOr(Schema.Int),
+  /** At most 4,000 characters, scrubbed of credentials. May name paths of this machine: for the log only. */
+  stderr: Schema.String
+}) {
+  override get message() {
+    return `git ${this.command} failed (${this.reason === "exit" ? this.code : this.reason}): ${this.stderr}`
+  }
+}
+
+export interface GitOptions {
+  /** Beside the fixed environment: `GIT_DIR` and the like. */
+  readonly env?: Readonly<Record<string, string>>
+  /** More `name=value` configuration. It shows in the process list, so no secrets. */
+  readonly config?: ReadonlyArray<string>
+  /** Sent as a header to `origin` alone. It travels in the environment of this one process. */
+  readonly authorization?: { readonly origin: string; readonly value: Redacted.Redacted }
+  readonly input?: string | Uint8Array
+  readonly timeout?: Duration.Input
+  readonly maximumBytes?: number
+}
+
+// What reaching the source host may need. Everything else of our environment stays here.
+const INHERITED = ["PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+
+const ENVIRONMENT = {
+  HOME: "/nonexistent",
+  LC_ALL: "C",
+  GIT_CONFIG_NOSYSTEM: "1",
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_ATTR_NOSYSTEM: "1",
+  GIT_TERMINAL_PROMPT: "0",
+  GIT_ASKPASS: "/bin/false",
+  SSH_ASKPASS: "/bin/false",
+  GIT_OPTIONAL_LOCKS: "0",
+  GIT_NO_REPLACE_OBJECTS: "1"
+}
+
+const CONFIG = [
+  "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.attributesFile=/dev/null",
+  "core.excludesFile=/dev/null", "core.sshCommand=/bin/false", "core.symlinks=true", "core.autocrlf=false",
+  "core.protectNTFS=true", "core.protectHFS=true", "credential.helper=", "diff.external=", "diff.ignoreSubmodules=all",
+  "submodule.recurse=false", "fetch.recurseSubmodules=false", "protocol.allow=never", "http.followRedirects=false",
+  // A connection that moves less than 1 kB/s for a minute is dead.
+  "http.lowSpeedLimit=1000", "http.lowSpeedTime=60",
+  "transfer.fsckObjects=true",
+  // Blemishes of old, well-known histories that source hosts accept too.
+  "fetch.fsck.badTimezone=ignore", "fetch.fsck.missingSpaceBeforeDate=ignore", "fetch.fsck.zeroPaddedFilemode=ignore",
+  // Packs are written whole and synced, loose objects are not: after a crash an object is there with all it needs, or not at all.
+  "fetch.unpackLimit=1", "core.fsync=committed,reference",
+  "gc.auto=0", "maintenance.auto=false", "commit.gpgSign=false", "push.gpgSign=false",
+  // So a repository is always named by `--git-dir` or `GIT_DIR`, never found.
+  "safe.bareRepository=explicit", "safe.directory=*", "advice.addEmbeddedRepo=false"
+]
+
+const GLOBAL_ARGUMENTS = ["--no-pager", "--literal-pathspecs", ...CONFIG.flatMap((entry) => ["-c", entry])]
+
+const MAXIMUM_STDERR = 4_000
+
+const inherited = (): Record<string, string> =>
+  Object.fromEntries(INHERITED.flatMap((name) => {
+    const value = process.env[name]
+    return value === undefined ? [] : [[name, value]]
+  }))
+
+const authorizationEnvironment = (authorization: GitOptions["authorization"]): Record<string, string> =>
+  authorization === undefined ? {} : {
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: `http.${authorization.origin}/.extraHeader`,
+    GIT_CONFIG_VALUE_0: `Authorization: ${Redacted.value(authorization.value)}`
+  }
+
+const scrub = (stderr: string, authorization: GitOptions["authorization"]): string => {
+  const secrets = authorization === undefined ? [] : Redacted.value(authorization.value).split(" ").filter((part) => part.length > 8)
+  return secrets.reduce((text, secret) => text.replaceAll(secret, "***"), stderr)
+    .replace(/(authorization:\s*\w+\s+)\S+/giu, "$1***")
+    .replace(/\/\/[^/@\s]*@/gu, "//***@")
+    .replace(/\bgh[a-z]_\w+|github_pat_\w+/gu, "***")
+    .slice(0, MAXIMUM_STDERR)
+}
+
+/**
+ * What git wrote to standard output. `args` start with the git command (global options before it go into `options`).
+ * Interruption and the limits (default: one minute, 64 MiB) kill the process with all it started.
+ */
+export const git = (args: readonly [command: string, ...ReadonlyArray<string>], options: GitOptions = {}): Effect.Effect<Buffer, GitFailed> => {
+  const { authorization, config = [], env = {}, input, maximumBytes = 67_108_864, timeout = "1 minute" } = options
+  const fail = (reason: GitFailed["reason"], code: number | null, stderr: string) =>
+    new GitFailed({ command: args[0], reason, code, stderr: scrub(stderr, authorization) })
+
+  return Effect.callback<Buffer, GitFailed>((resume) => {
+    const child = spawn("git", [...GLOBAL_ARGUMENTS, ...config.flatMap((entry) => ["-c", entry]), ...args], {
+      cwd: "/",
+      env: { ...inherited(), ...ENVIRONMENT, ...env, ...authorizationEnvironment(authorization) },
+      stdio: "pipe",
+      // A process group of its own, so that its helpers (git-remote-https, index-pack) can be killed with it.
+      detached: true
+    })
+    const closed = new Promise<void>((resolve) => child.once("close", () => resolve()))
+    const kill = () => {
+      if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+      try {
+        process.kill(-child.pid, "SIGKILL")
+      } catch {
+        // gone in this very moment
+      }
+    }
+    const chunks: Array<Buffer> = []
+    let size = 0
+    let stderr = ""
+    child.stdout.on("data", (chunk: Buffer) => {
+      size += chunk.length
+      if (size > maximumBytes) kill()
+      else chunks.push(chunk)
+    })
+    child.stderr.on("data", (chunk: Buffer) => {
+      if (stderr.length < MAXIMUM_STDERR) stderr += chunk.toString()
+    })
+    // A process that ends before it read everything says why by its exit code.
+    child.stdin.on("error", () => {})
+    child.stdin.end(input ?? "")
+    child.once("error", (cause) => resume(Effect.die(new Error("git could not be started; is it installed and on PATH?", { cause }))))
+    child.once("close", (code) =>
+      resume(
+        size > maximumBytes ? fail("output", code, stderr)
+          : code === 0 ? Effect.succeed(Buffer.concat(chunks))
+          : fail("exit", code, stderr)
+      ))
+    return Effect.promise(() => {
+      kill()
+      return closed
+    })
+  }).pipe(Effect.timeoutOrElse({ duration: timeout, orElse: () => fail("timeout", null, "") }))
+}
+
+/** Output that is one line: a commit id, a mode. */
+export const line = (output: Buffer): string => output.toString().trim()
+
+/** NUL-terminated fields of `-z` output. Bytes, because a file name need not be text. */
+export const fields = (output: Buffer): Array<Buffer> => {
+  const result: Array<Buffer> = []
+  for (let start = 0, end = 0; (end = output.indexOf(0, start)) >= 0; start = end + 1) result.push(output.subarray(start, end))
+  return result
+}
+
+/** The other way round, for `-z --stdin`. */
+export const terminated = (values: ReadonlyArray<Buffer>): Buffer => {
+  const nul = Buffer.from([0])
+  return Buffer.concat(values.flatMap((value) => [value, nul]))
+}

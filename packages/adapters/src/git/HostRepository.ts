@@ -1,0 +1,135 @@
+/**
+ * The host's own repository of one working tree: its GIT_DIR lies outside the tree, borrows the mirror's objects and is
+ * the only one a git process of ours ever uses. The agent gets a throw-away `.git` in the tree, which we never read.
+ */
+import { randomUUID } from "node:crypto"
+import { copyFile, mkdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { Effect, Option, Schema } from "effect"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Counter } from "@slipway/domain/Text"
+import { git, type GitFailed, type GitOptions } from "./Git.ts"
+
+const Prepared = Schema.Struct({
+  repo: RepoName,
+  /** Name of the tree's folder in the workspace. */
+  folder: Schema.String,
+  baseSha: Schema.String,
+  /** The branch `baseSha` was the tip of. */
+  baseRef: Schema.NullOr(Schema.String),
+  /** Milliseconds since the epoch; dates the snapshots. */
+  preparedAt: Counter
+})
+type Prepared = typeof Prepared.Type
+const PreparedFile = Schema.fromJsonString(Prepared)
+
+export interface HostRepository extends Prepared {
+  readonly gitDir: string
+  /** The host folder that holds the tree's folder. The agent may replace what is in it, but not this folder. */
+  readonly workspace: string
+}
+
+// The checkout of a large repository, or the hashing of a large tree.
+const TIMEOUT = "5 minutes"
+
+export const run = (
+  repository: Pick<HostRepository, "gitDir" | "workspace" | "folder">,
+  args: Parameters<typeof git>[0],
+  options: GitOptions = {}
+): Effect.Effect<Buffer, GitFailed> =>
+  git(args, {
+    timeout: TIMEOUT,
+    ...options,
+    env: {
+      GIT_DIR: repository.gitDir,
+      GIT_WORK_TREE: join(repository.workspace, repository.folder),
+      GIT_INDEX_FILE: join(repository.gitDir, "index"),
+      ...options.env
+    }
+  })
+
+// The mark of a finished tree: written last, whole or not at all.
+const markOf = (gitDir: string): string => join(gitDir, "slipway.json")
+
+/** The repository in `gitDir`, unless its making was cut short. */
+export const open = (gitDir: string, workspace: string): Effect.Effect<Option.Option<HostRepository>> =>
+  Effect.promise(() => readFile(markOf(gitDir), "utf8").catch(() => undefined)).pipe(
+    Effect.map((content) =>
+      Option.map(content === undefined ? Option.none() : Schema.decodeOption(PreparedFile)(content), (prepared) => ({ ...prepared, gitDir, workspace }))
+    )
+  )
+
+/** Lays out a repository by hand: `git init` would take a process for each. */
+const layOut = async (gitDir: string, head: string, refs: string, objects: string, config: string): Promise<void> => {
+  await mkdir(join(gitDir, "objects", "info"), { recursive: true })
+  await mkdir(join(gitDir, "refs"), { recursive: true })
+  await Promise.all([
+    writeFile(join(gitDir, "HEAD"), `${head}\n`),
+    writeFile(join(gitDir, "packed-refs"), refs),
+    writeFile(join(gitDir, "objects", "info", "alternates"), `${objects}\n`),
+    writeFile(join(gitDir, "config"), `[core]\n\trepositoryformatversion = 0\n\tbare = false\n${config}`)
+  ])
+}
+
+export interface Making extends Omit<HostRepository, "preparedAt"> {
+  readonly now: number
+  /** The mirror's objects, as this process and as the agent see them. */
+  readonly objects: string
+  readonly objectsInBox: string
+}
+
+/** Checks out `baseSha` into the folder, which must not exist, and marks the repository as finished. */
+export const make = Effect.fn("HostRepository.make")(function*(making: Making) {
+  const { baseRef, baseSha, folder, gitDir, now, objects, objectsInBox, repo, workspace } = making
+  const tree = join(workspace, folder)
+  yield* Effect.promise(async () => {
+    await mkdir(tree, { recursive: true })
+    await mkdir(join(gitDir, "scratch"), { recursive: true, mode: 0o700 })
+    await layOut(gitDir, baseSha, "", objects, "")
+  })
+  yield* run(making, ["read-tree", "-m", "-u", baseSha])
+  const mark = yield* Effect.orDie(Schema.encodeEffect(PreparedFile)({ repo, folder, baseSha, baseRef, preparedAt: now }))
+  yield* Effect.promise(async () => {
+    const agents = join(tree, ".git")
+    const refs = `# pack-refs with: sorted\n${baseSha} refs/heads/${baseRef}\n${baseSha} refs/remotes/origin/${baseRef}\n`
+    await layOut(
+      agents,
+      baseRef === null ? baseSha : `ref: refs/heads/${baseRef}`,
+      baseRef === null ? "" : refs,
+      objectsInBox,
+      "[user]\n\tname = Agent\n\temail = agent@sandbox.invalid\n[gc]\n\tauto = 0\n"
+    )
+    await copyFile(join(gitDir, "index"), join(agents, "index"))
+    await replaceFile(markOf(gitDir), mark)
+  })
+})
+
+export const replaceFile = async (path: string, content: string): Promise<void> => {
+  const temporary = `${path}.${randomUUID()}`
+  await writeFile(temporary, content, { flush: true })
+  await rename(temporary, path)
+}
+
+/** A name in the repository for a file or folder that lives as long as the scope. */
+export const scratch = (repository: HostRepository) =>
+  Effect.acquireRelease(
+    Effect.sync(() => join(repository.gitDir, "scratch", randomUUID())),
+    (path) => Effect.promise(() => Promise.all([rm(path, { recursive: true, force: true }), rm(`${path}.lock`, { force: true })]))
+  )
+
+/**
+ * Gives a copy of the index the age of the original. Git looks into a file whose times do not show a change only if the
+ * file is not older than the index, and most builds of git compare whole seconds.
+ */
+export const keepAge = (repository: HostRepository, copy: string): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    const seconds = Math.floor((await stat(join(repository.gitDir, "index"))).mtimeMs) / 1_000
+    await utimes(copy, seconds, seconds)
+  })
+
+/** A copy of the index of the base commit, with what it knows of the files, to be changed freely. */
+export const scratchIndex = (repository: HostRepository) =>
+  scratch(repository).pipe(
+    Effect.tap((copy) => Effect.promise(() => copyFile(join(repository.gitDir, "index"), copy))),
+    Effect.tap((copy) => keepAge(repository, copy))
+  )

@@ -1,0 +1,62 @@
+/** Pushes commits of a working tree, replacing nothing on the other side that we did not push there ourselves. */
+import { createHash } from "node:crypto"
+import { access, mkdir, readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { PushFailed } from "@slipway/domain/files/WorkingTrees"
+import { isCommitId, isRefName } from "@slipway/domain/source/RepoRef"
+import type { Remote } from "@slipway/domain/source/SourceHost"
+import { type GitFailed, line } from "./Git.ts"
+import { type HostRepository, replaceFile, run } from "./HostRepository.ts"
+import { explain, type Explanation, transport, unsupported } from "./Remotes.ts"
+
+const TIMEOUT = "2 minutes"
+
+/** A file for each commit that we ever tried to push to the branch: a push may arrive without us living to see it. */
+const attempts = (repository: HostRepository, headRef: string): string =>
+  join(repository.gitDir, "pushed", createHash("sha256").update(headRef).digest("hex"))
+
+const publishedFile = (repository: HostRepository): string => join(repository.gitDir, "published")
+
+/** The commit that was pushed last, if any. */
+export const published = (repository: HostRepository): Effect.Effect<string | undefined> =>
+  Effect.promise(() => readFile(publishedFile(repository), "utf8").catch(() => undefined))
+
+export const push = Effect.fn("Push.push")(function*(
+  repository: HostRepository,
+  options: { readonly sha: string; readonly headRef: string; readonly remote: Remote }
+) {
+  const { headRef, remote, sha } = options
+  const refuse = (explanation: Explanation) => new PushFailed({ repo: repository.repo, ...explanation })
+  const failed = (failure: GitFailed) =>
+    Effect.andThen(
+      Effect.logWarning("git could not push", { repo: repository.repo, failure: failure.message }),
+      refuse(explain(failure))
+    )
+  const via = transport(remote)
+  if (via === undefined) return yield* refuse(unsupported)
+  if (!isCommitId(sha) || !isRefName(headRef)) return yield* refuse({ detail: "The branch or the commit has no valid name.", retryable: false })
+  const [ref, ours] = [`refs/heads/${headRef}`, attempts(repository, headRef)]
+
+  const advertised = line(
+    yield* run(repository, ["ls-remote", "--heads", ...via.fetchArguments, "--end-of-options", via.url, ref], {
+      ...via.options,
+      timeout: TIMEOUT
+    }).pipe(Effect.catchTag("GitFailed", failed))
+  )
+  const current = advertised.split("\n").map((entry) => entry.split("\t")).find(([, name]) => name === ref)?.[0] ?? ""
+
+  if (current !== sha) {
+    const isOurs = current === "" || (yield* Effect.promise(() => access(join(ours, current)).then(() => true, () => false)))
+    if (!isOurs) return yield* refuse({ detail: "The branch holds commits that are not from this sandbox.", retryable: false })
+    yield* Effect.promise(async () => {
+      await mkdir(ours, { recursive: true })
+      await writeFile(join(ours, sha), "", { flush: true })
+    })
+    yield* run(repository, [
+      "push", "--quiet", "--no-verify", `--force-with-lease=${ref}:${current}`, ...via.pushArguments,
+      "--end-of-options", via.url, `${sha}:${ref}`
+    ], { ...via.options, timeout: TIMEOUT }).pipe(Effect.catchTag("GitFailed", failed))
+  }
+  yield* Effect.promise(() => replaceFile(publishedFile(repository), sha))
+})

@@ -1,0 +1,76 @@
+/** What a git process needs to talk to a remote, and what its failure means to people. */
+import type { Remote } from "@slipway/domain/source/SourceHost"
+import type { GitFailed, GitOptions } from "./Git.ts"
+
+/** Configuration of this process does not reach the one git starts at the other end of a local path: it needs its own. */
+const atLocalEnd = (program: string): string =>
+  `git -c safe.directory=* -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c receive.autogc=false ${program}`
+
+const isLoopback = (host: string): boolean => host === "localhost" || host === "[::1]" || /^127(?:\.\d{1,3}){3}$/u.test(host)
+
+export interface Transport {
+  readonly url: string
+  readonly options: Pick<GitOptions, "config" | "authorization">
+  /** For `fetch` and `ls-remote`. */
+  readonly fetchArguments: ReadonlyArray<string>
+  readonly pushArguments: ReadonlyArray<string>
+}
+
+/**
+ * Allows the one protocol the remote's URL names: `https`, `http` to this machine, or a local path. `undefined` for
+ * any other, and for URLs that carry a user.
+ */
+export const transport = (remote: Remote): Transport | undefined => {
+  if (remote.url.startsWith("/") || remote.url.startsWith("file:///")) {
+    return {
+      url: remote.url,
+      options: { config: ["protocol.file.allow=always"] },
+      fetchArguments: [`--upload-pack=${atLocalEnd("upload-pack")}`],
+      pushArguments: [`--receive-pack=${atLocalEnd("receive-pack")}`]
+    }
+  }
+  if (!URL.canParse(remote.url)) return undefined
+  const { hostname, origin, password, protocol, username } = new URL(remote.url)
+  if (username !== "" || password !== "" || protocol !== "https:" && !(protocol === "http:" && isLoopback(hostname))) return undefined
+  return {
+    url: remote.url,
+    options: {
+      config: [`protocol.${protocol.slice(0, -1)}.allow=always`],
+      ...(remote.authorization === null ? {} : { authorization: { origin, value: remote.authorization } })
+    },
+    fetchArguments: [],
+    pushArguments: []
+  }
+}
+
+export interface Explanation {
+  readonly detail: string
+  readonly retryable: boolean
+}
+
+/** First match wins. The texts are git's under `LC_ALL=C`. */
+const EXPLANATIONS: ReadonlyArray<readonly [pattern: RegExp, detail: string, retryable: boolean]> = [
+  [/\(stale info\)/u, "The branch changed while it was pushed.", true],
+  [/not our ref|unadvertised object|find remote ref|invalid refspec/u, "The commit does not exist in the repository.", false],
+  [/\[remote rejected\]|\[rejected\]|pre-receive hook declined|protected branch/u, "The source host refused the push.", false],
+  [/Authentication failed|could not read Username|Authorization failed|returned error: 40[13]|access .*denied|denied to/iu,
+    "The source host refused access to the repository.", false],
+  [/returned error: 30\d|redirect/iu, "The repository has moved; use its present name.", false],
+  [/returned error: 404|repository not found|repository '.*' not found|does not appear to be a git repository/iu,
+    "The repository was not found.", false],
+  [/dubious ownership/u, "The repository belongs to another user of this machine.", false],
+  [/fsck error|bad object|mismatched algorithms/u, "The repository holds objects that git refuses to take.", false],
+  [/No space left on device/u, "There is no space left on this machine.", true]
+]
+
+/** What a failed exchange with a remote means. Unknown failures count as passing ones: networks fail more often than requests. */
+export const explain = (failure: GitFailed): Explanation => {
+  if (failure.reason === "timeout") return { detail: "The source host did not answer in time.", retryable: true }
+  const known = EXPLANATIONS.find(([pattern]) => pattern.test(failure.stderr))
+  return known === undefined
+    ? { detail: "The connection to the source host failed.", retryable: true }
+    : { detail: known[1], retryable: known[2] }
+}
+
+/** A remote we do not talk to by design. */
+export const unsupported: Explanation = { detail: "The address of the repository is of a kind that is not supported.", retryable: false }

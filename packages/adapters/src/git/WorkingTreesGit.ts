@@ -1,0 +1,193 @@
+/**
+ * `WorkingTrees` on git and the files of this machine:
+ *
+ *     <directory>/mirrors/<repository>.git                      what was fetched, shared by all trees
+ *     <directory>/sandboxes/<sandbox>/git/<owner>+<name>        the host's repository of one tree
+ *     <directory>/sandboxes/<sandbox>/workspace/<folder>        the tree: all that the agent may write
+ */
+import { mkdir, readdir, stat } from "node:fs/promises"
+import { join, resolve } from "node:path"
+import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
+import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
+import {
+  CloneFailed, FileNotFound, FileTooLarge, type FileVersion, IsDirectory, PushFailed, type TreeKey, WorkingTrees
+} from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { type RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import { deleteTree } from "./DeleteTree.ts"
+import { type GitFailed } from "./Git.ts"
+import * as HostRepository from "./HostRepository.ts"
+import * as KeyedLock from "./KeyedLock.ts"
+import * as Listing from "./Listing.ts"
+import * as Mirrors from "./Mirrors.ts"
+import * as Push from "./Push.ts"
+import * as SafeTree from "./SafeTree.ts"
+import * as Snapshot from "./Snapshot.ts"
+
+export interface Options {
+  /** Made when missing. It belongs to this process alone: locks are in memory. */
+  readonly directory: string
+  /** Where a box shows a mirror's `objects` folder, given its path here. Default: there, as without isolation. */
+  readonly objectsInBox?: (objects: string) => string
+  /** Bytes of changed files that one snapshot takes. Default: 1 GiB. */
+  readonly maximumSnapshotBytes?: number
+}
+
+type Trees = WorkingTrees["Service"]
+
+const make = Effect.fnUntraced(function*(options: Options) {
+  const sandboxesDirectory = join(resolve(options.directory), "sandboxes")
+  const mirrors = yield* Mirrors.make(join(resolve(options.directory), "mirrors"))
+  const locked = yield* KeyedLock.make
+  // Boxes of other users pass through on the way to their workspace, but cannot look around.
+  yield* Effect.promise(() => mkdir(sandboxesDirectory, { recursive: true, mode: 0o711 }))
+
+  const sandboxDirectory = (sandboxId: SandboxId): string => {
+    // It becomes a path that is deleted with all that is in it.
+    if (!isSandboxId(sandboxId)) throw new Error("not a sandbox id")
+    return join(sandboxesDirectory, sandboxId)
+  }
+  const workspace = (sandboxId: SandboxId): string => join(sandboxDirectory(sandboxId), "workspace")
+  const gitDirectory = ({ repo, sandboxId }: TreeKey): string =>
+    join(sandboxDirectory(sandboxId), "git", repo.toLowerCase().replace("/", "+"))
+  const find = (key: TreeKey) =>
+    Effect.flatMap(
+      HostRepository.open(gitDirectory(key), workspace(key.sandboxId)),
+      Option.match({ onNone: () => Effect.fail(new FileNotFound()), onSome: Effect.succeed })
+    )
+  const exclusive = <A, E, R>(self: Effect.Effect<A, E, R>, key: TreeKey): Effect.Effect<A, E, R> => locked(gitDirectory(key))(self)
+
+  const prepare = Effect.fn("WorkingTrees.prepare")(function*(key: TreeKey, source: Parameters<Trees["prepare"]>[1]) {
+    const { repo, sandboxId } = key
+    const gitDir = gitDirectory(key)
+    const existing = yield* HostRepository.open(gitDir, workspace(sandboxId))
+    if (Option.isSome(existing)) return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
+
+    const commit = yield* mirrors.fetch(repo, source.remote, source.ref, source.defaultBranch)
+    const making: HostRepository.Making = {
+      repo,
+      gitDir,
+      workspace: workspace(sandboxId),
+      folder: folder(repo, source.repos),
+      baseSha: commit.sha,
+      baseRef: commit.branch,
+      objects: commit.objects,
+      objectsInBox: options.objectsInBox?.(commit.objects) ?? commit.objects,
+      now: yield* Clock.currentTimeMillis
+    }
+    // What is there without a mark is what a crash left: no agent has seen it.
+    yield* deleteTree(gitDir)
+    yield* deleteTree(join(making.workspace, making.folder))
+    yield* Effect.promise(async () => {
+      await mkdir(making.workspace, { recursive: true, mode: 0o711 })
+      await mkdir(join(sandboxDirectory(sandboxId), "git"), { recursive: true, mode: 0o700 })
+    })
+    yield* HostRepository.make(making).pipe(
+      Effect.catchTag("GitFailed", (failure) =>
+        Effect.andThen(
+          Effect.logWarning("git could not check out a commit", { repo, failure: failure.message }),
+          new CloneFailed({ repo, ...explainCheckout(failure) })
+        ))
+    )
+    return { baseSha: making.baseSha, baseRef: making.baseRef }
+  }, exclusive)
+
+  const list = Effect.fn("WorkingTrees.list")(function*(key: TreeKey, directory: string) {
+    if (isProtected(directory)) return yield* new FileProtected()
+    const repository = yield* find(key)
+    return yield* Listing.list(repository, directory, yield* Push.published(repository))
+  })
+
+  const openFile = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
+    if (path === "") return yield* new IsDirectory()
+    const file = yield* SafeTree.openFile(repository.workspace, Buffer.from(`${repository.folder}/${path}`))
+    if (file.stats.size > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
+    return file
+  })
+
+  const open = Effect.fn("WorkingTrees.open")(function*(key: TreeKey, path: string, maximumBytes: number) {
+    if (isProtected(path)) return yield* new FileProtected()
+    const { fd, stats: { size } } = yield* openFile(yield* find(key), path, maximumBytes)
+    const bytes = Stream.unfold(0, (position) =>
+      position === size ? Effect.undefined : Effect.flatMap(SafeTree.readChunk(fd, position, size), (chunk) =>
+        chunk.length === 0 ? new FileNotFound() : Effect.succeed([chunk, position + chunk.length] as const)))
+    return { size, bytes }
+  })
+
+  const workingVersion = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
+    const { fd, stats: { size } } = yield* openFile(repository, path, maximumBytes)
+    const chunks: Array<Uint8Array> = []
+    for (let position = 0; position < size;) {
+      const chunk = yield* SafeTree.readChunk(fd, position, size)
+      if (chunk.length === 0) break
+      chunks.push(chunk)
+      position += chunk.length
+    }
+    return versionOf(Buffer.concat(chunks))
+  }, Effect.scoped)
+
+  /** `null` unless the commit has a regular file there. */
+  const committedVersion = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, commit: string, path: string, maximumBytes: number) {
+    const entry = yield* Effect.orDie(HostRepository.run(repository, ["ls-tree", "-z", "-l", commit, "--", path]))
+    const [mode = "", , blob = "", size = ""] = entry.subarray(0, entry.indexOf(0x09)).toString().split(/ +/u)
+    if (!mode.startsWith("100")) return null
+    if (Number(size) > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
+    return versionOf(yield* Effect.orDie(HostRepository.run(repository, ["cat-file", "blob", blob])))
+  })
+
+  const compare = Effect.fn("WorkingTrees.compare")(function*(key: TreeKey, path: string, maximumBytes: number) {
+    if (isProtected(path)) return yield* new FileProtected()
+    const repository = yield* find(key)
+    const working = yield* workingVersion(repository, path, maximumBytes).pipe(Effect.catchTag("FileNotFound", () => Effect.succeed(null)))
+    const base = yield* committedVersion(repository, repository.baseSha, path, maximumBytes)
+    const published = yield* Push.published(repository)
+    const head = published === undefined ? base : yield* committedVersion(repository, published, path, maximumBytes)
+    if (working === null && base === null && head === null) return yield* new FileNotFound()
+    return { working, head, base }
+  })
+
+  const snapshot = Effect.fn("WorkingTrees.snapshot")(
+    function*(key: TreeKey, commit: Snapshot.SnapshotOptions) {
+      return yield* Snapshot.snapshot(yield* find(key), commit, options.maximumSnapshotBytes ?? Snapshot.MAX_SNAPSHOT_BYTES)
+    },
+    Effect.catchTag("GitFailed", Effect.die),
+    exclusive
+  )
+
+  const push = Effect.fn("WorkingTrees.push")(function*(key: TreeKey, target: Parameters<Trees["push"]>[1]) {
+    const repository = yield* Effect.mapError(find(key), () =>
+      new PushFailed({ repo: key.repo, detail: "The sandbox has no working tree here.", retryable: false }))
+    yield* Push.push(repository, target)
+  }, exclusive)
+
+  const has = Effect.fn("WorkingTrees.has")((sandboxId: SandboxId) =>
+    Effect.promise(() => stat(sandboxDirectory(sandboxId)).then(() => true, () => false)))
+
+  const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) => deleteTree(sandboxDirectory(sandboxId)))
+
+  const sandboxes = Effect.promise(async () => (await readdir(sandboxesDirectory)).filter(isSandboxId))
+
+  return WorkingTrees.of({ workspace, folder, prepare, list, open, compare, snapshot, push, has, remove, sandboxes })
+})
+
+export const layer = (options: Options): Layer.Layer<WorkingTrees> => Layer.effect(WorkingTrees, make(options))
+
+const isSandboxId = Schema.is(SandboxId)
+
+/** The repository's name; with the owner in front where two repositories share it. No name of a repository has a `+`. */
+const folder = (repo: RepoName, repos: ReadonlyArray<RepoName>): string => {
+  const [owner = "", name = ""] = repo.split("/")
+  const isShared = repos.some((other) => !sameRepo(other, repo) && other.split("/")[1]?.toLowerCase() === name.toLowerCase())
+  return isShared ? `${owner}+${name}` : name
+}
+
+const explainCheckout = (failure: GitFailed) =>
+  /No space left on device/u.test(failure.stderr)
+    ? { detail: "There is no space left on this machine.", retryable: true }
+    : { detail: "The commit could not be checked out.", retryable: failure.reason === "timeout" }
+
+/** As git does: what has a NUL in its first 8,000 bytes is no text. */
+const versionOf = (content: Buffer): FileVersion => {
+  const binary = content.subarray(0, 8_000).includes(0)
+  return { text: binary ? null : new TextDecoder("utf-8", { ignoreBOM: true }).decode(content), size: content.length, binary }
+}
