@@ -360,6 +360,14 @@ export const layer = Layer.effect(
           (rows) => rows.map(({ id }) => id)
         )),
 
+      ofRevokedGrants: (limit) =>
+        guard(Effect.map(
+          sql<{ readonly id: SandboxId }>`
+            SELECT s.id FROM sandboxes s JOIN grants g ON g.id = s.grant_id AND g.revoked_at IS NOT NULL
+            WHERE s.status IN ('queued', 'creating', 'running') LIMIT ${limit}`,
+          (rows) => rows.map(({ id }) => id)
+        )),
+
       over: (ids) =>
         guard(Effect.map(
           sql<{ readonly id: string }>`

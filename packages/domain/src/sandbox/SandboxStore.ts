@@ -151,6 +151,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   saveAgentSession(lease: Lease, agentSession: string): Effect.Effect<void, StaleLease | StoreUnavailable>
   /** Sandboxes of which a time limit has come, oldest limit first. */
   due(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+  /** Live sandboxes whose grant was revoked: they are to end. */
+  ofRevokedGrants(limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /** Which of these sandboxes are over, or unknown: whatever a host still has of them can go. */
   over(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
 }>()("@slipway/domain/SandboxStore") {
@@ -297,6 +299,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
               .slice(0, limit)
               .map(({ id }) => id)
           ),
+
+        // Grants are not kept here.
+        ofRevokedGrants: () => Effect.succeed([]),
 
         over: (ids) =>
           Effect.sync(() => ids.filter((id) => {

@@ -1,0 +1,14 @@
+/** What the commands that administer a service share. They work whether or not the service is running. */
+import { Effect, type Layer } from "effect"
+import { Flag } from "effect/cli"
+import * as Settings from "./Settings.ts"
+import * as Storage from "./Storage.ts"
+
+export const json = Flag.Boolean("json").pipe(
+  Flag.withDescription("Print one JSON value instead of a table"),
+  Flag.withDefault(false)
+)
+
+/** Runs `use` against the stores of the service that the settings name. */
+export const administration = <A, E, R>(use: Effect.Effect<A, E, R | Layer.Success<ReturnType<typeof Storage.layer>>>) =>
+  Effect.flatMap(Settings.load, (settings) => Effect.provide(use, Storage.layer(settings, false)))

@@ -1,0 +1,161 @@
+/** Every setting of the service: its name, what it accepts, its default. Read from the environment, shown by `--help`. */
+import { Config, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
+import path from "node:path"
+
+/** A setting cannot be used. The message is the one line an operator needs; a secret's value is never in it. */
+export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
+  setting: Schema.String,
+  expected: Schema.String,
+  found: Schema.optionalKey(Schema.String)
+}) {
+  override get message() {
+    const found = this.found === undefined ? "" : `, but it is ${JSON.stringify(this.found)}`
+    return `${this.setting} must be ${this.expected}${found}.`
+  }
+}
+
+export interface Setting<A> {
+  readonly name: string
+  /** As it is shown; `null`: what happens without it stands in `about`. */
+  readonly default: string | null
+  readonly about: string
+  readonly expected: string
+  /** Never shown, not even when it is wrong. */
+  readonly secret?: boolean
+  readonly schema: Schema.Codec<A, string>
+}
+
+const integer = (minimum: number, maximum: number) =>
+  Schema.String.check(Schema.isPattern(/^\d{1,9}$/u)).pipe(
+    Schema.decodeTo(
+      Schema.Int.check(Schema.isBetween({ minimum, maximum })),
+      SchemaTransformation.transform({ decode: Number, encode: String })
+    )
+  )
+
+const webAddress = Schema.String.check(Schema.makeFilter((value: string) => {
+  if (!URL.canParse(value)) return false
+  const { hash, protocol, search, username } = new URL(value)
+  return /^https?:$/u.test(protocol) && hash === "" && search === "" && username === ""
+}))
+
+const databaseAddress = Schema.String.check(Schema.makeFilter((value: string) =>
+  URL.canParse(value) && /^postgres(?:ql)?:$/u.test(new URL(value).protocol)))
+
+export const Role = Schema.Literals(["all", "http", "worker"])
+export type Role = typeof Role.Type
+
+const setting = <A>(definition: Setting<A>) => definition
+
+export const settings = {
+  host: setting({
+    name: "SLIPWAY_HOST",
+    default: "127.0.0.1",
+    about: "Address to listen on.",
+    expected: "an address to listen on",
+    schema: Schema.NonEmptyString
+  }),
+  port: setting({
+    name: "SLIPWAY_PORT",
+    default: "4000",
+    about: "Port to listen on; 0 takes any free one.",
+    expected: "a port from 0 to 65535",
+    schema: integer(0, 65_535)
+  }),
+  publicUrl: setting({
+    name: "SLIPWAY_PUBLIC_URL",
+    default: null,
+    about: "Address that clients use: it starts every link. Without it, http:// and the address listened on.",
+    expected: "an http or https address without query or user",
+    schema: webAddress
+  }),
+  dataDir: setting({
+    name: "SLIPWAY_DATA_DIR",
+    default: ".slipway",
+    about: "Folder for the embedded database, the clones and the working trees.",
+    expected: "a folder",
+    schema: Schema.NonEmptyString
+  }),
+  databaseUrl: setting({
+    name: "DATABASE_URL",
+    default: null,
+    about: "Postgres 15 or newer, as postgres://user@host/database. Without it, an embedded Postgres in the data folder.",
+    expected: "a postgres:// address",
+    secret: true,
+    schema: databaseAddress
+  }),
+  role: setting({
+    name: "SLIPWAY_ROLE",
+    default: "all",
+    about: "What this process does: http, worker, or all.",
+    expected: "all, http or worker",
+    schema: Role
+  }),
+  rateLimitPerMinute: setting({
+    name: "SLIPWAY_RATE_LIMIT_PER_MINUTE",
+    default: "120",
+    about: "Requests of one API key in any 60 seconds, over all processes.",
+    expected: "a number from 1 to 100000",
+    schema: integer(1, 100_000)
+  }),
+  workerSlots: setting({
+    name: "SLIPWAY_WORKER_SLOTS",
+    default: "8",
+    about: "Sandboxes this process works for at once.",
+    expected: "a number from 1 to 1000",
+    schema: integer(1, 1000)
+  })
+} as const
+
+export interface Settings {
+  readonly host: string
+  readonly port: number
+  /** Without a slash at its end. */
+  readonly publicUrl: string | null
+  /** Absolute. */
+  readonly dataDir: string
+  readonly databaseUrl: Redacted.Redacted | null
+  readonly role: Role
+  readonly rateLimitPerMinute: number
+  readonly workerSlots: number
+}
+
+/** The setting's value; an empty one counts as not set. `null`: not set and without a default. */
+const read = Effect.fnUntraced(function*<A>({ default: fallback, expected, name, schema, secret }: Setting<A>) {
+  const given = yield* Config.option(Config.String(name))
+  const value = Option.getOrElse(Option.filter(given, (text) => text !== ""), () => fallback)
+  if (value === null) return null
+  return yield* Effect.mapError(Schema.decodeEffect(schema)(value), () =>
+    new InvalidSetting({ setting: name, expected, ...(secret === true ? {} : { found: value }) }))
+}, Effect.catchTag("ConfigError", Effect.die))
+
+/** For a setting that has a default. */
+const required = <A>(definition: Setting<A>) => Effect.map(read(definition), (value) => Option.getOrThrow(Option.fromNullOr(value)))
+
+/** The settings of this process. Fails with the first one that cannot be used. */
+export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function*() {
+  const publicUrl = yield* read(settings.publicUrl)
+  const databaseUrl = yield* read(settings.databaseUrl)
+  const loaded: Settings = {
+    host: yield* required(settings.host),
+    port: yield* required(settings.port),
+    publicUrl: publicUrl === null ? null : publicUrl.replace(/\/+$/u, ""),
+    dataDir: path.resolve(yield* required(settings.dataDir)),
+    databaseUrl: databaseUrl === null ? null : Redacted.make(databaseUrl),
+    role: yield* required(settings.role),
+    rateLimitPerMinute: yield* required(settings.rateLimitPerMinute),
+    workerSlots: yield* required(settings.workerSlots)
+  }
+  if (loaded.role !== "all" && databaseUrl === null) {
+    return yield* new InvalidSetting({
+      setting: settings.databaseUrl.name,
+      expected: `set when ${settings.role.name} is ${loaded.role}: processes share one database`
+    })
+  }
+  return loaded
+})
+
+/** The settings as a table for help texts: name, default, meaning. */
+export const table: ReadonlyArray<readonly [name: string, defaultValue: string, about: string]> = Object.values(settings).map(
+  ({ about, default: fallback, name }) => [name, fallback ?? "", about] as const
+)
