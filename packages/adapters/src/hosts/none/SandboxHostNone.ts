@@ -1,0 +1,117 @@
+/**
+ * `SandboxHost` without isolation: processes of the machine, run by our own user. For the offline agent, or where the
+ * operator trusts the agent with the machine. What a sandbox started is found again by `SLIPWAY_SANDBOX` in its
+ * environment (see ProcessTable), also by another worker process after this one was killed.
+ */
+import { Effect, Layer, Schema } from "effect"
+import { randomUUID } from "node:crypto"
+import { mkdir, readdir, realpath, rm, stat } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as NodeBoxProcess from "./NodeBoxProcess.ts"
+import * as ProcessTable from "./ProcessTable.ts"
+
+/** `<directory>/<sandbox id>:<process>`: whose process it is, for every worker that uses this directory. */
+const MARK = "SLIPWAY_SANDBOX"
+
+/** Of a killed process and of a folder its last members still write to. */
+const KILL_WITHIN = "5 seconds"
+
+const isSandboxId = Schema.is(SandboxId)
+
+const attempt = <A>(operation: HostError["operation"], detail: string, run: () => Promise<A>) =>
+  Effect.tryPromise({
+    try: run,
+    catch: (error) =>
+      new HostError({
+        operation,
+        detail: `${detail} (${error instanceof Error && "code" in error ? error.code : error})`,
+        retryable: true
+      })
+  })
+
+const kill = (matches: (mark: string) => boolean) =>
+  ProcessTable.killAll({ variable: MARK, matches, within: KILL_WITHIN })
+
+export const layer = (options: {
+  /** Holds the homes and temporary folders. It is the host's name too: workers that share it see each other's leftovers. */
+  readonly directory: string
+}): Layer.Layer<SandboxHost, HostError> =>
+  Layer.effect(
+    SandboxHost,
+    Effect.gen(function*() {
+      const directory = yield* attempt("provision", `${options.directory} cannot be used.`, async () => {
+        await mkdir(options.directory, { recursive: true, mode: 0o700 })
+        return realpath(options.directory)
+      })
+      // Node's own folder comes last: it is there so that `node` is found, not to hide the machine's tools.
+      const path = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
+
+      const provision = Effect.fn("SandboxHost.provision")(function*({
+        sandboxId,
+        workspace
+      }: {
+        readonly sandboxId: SandboxId
+        readonly workspace: string
+      }) {
+        const folder = join(directory, sandboxId)
+        const home = join(folder, "home")
+        const tmp = join(folder, "tmp")
+        yield* attempt("provision", `The workspace or ${folder} cannot be used.`, async () => {
+          if (!(await stat(workspace)).isDirectory()) throw new Error("not a folder")
+          for (const path of [folder, home, tmp]) await mkdir(path, { recursive: true, mode: 0o700 })
+        })
+
+        const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env }) {
+          const mark = `${folder}:${randomUUID()}`
+          const { process } = yield* Effect.acquireRelease(
+            NodeBoxProcess.start(command, args, {
+              cwd: workspace,
+              env: { ...env, PATH: path, HOME: home, TMPDIR: tmp, LANG: "C.UTF-8", TERM: "dumb", [MARK]: mark }
+            }),
+            ({ process, release }) =>
+              Effect.gen(function*() {
+                const left = yield* kill((other) => other === mark)
+                yield* release
+                if (left.length === 0) return yield* process.exited
+                yield* Effect.logError("processes survive SIGKILL", { sandboxId, pids: left })
+              })
+          )
+          return process
+        })
+
+        return { sandboxId, workspace, home, spawn } satisfies Box
+      })
+
+      const stop = Effect.fn("SandboxHost.stop")(function*(sandboxId: SandboxId) {
+        const folder = join(directory, sandboxId)
+        const left = yield* kill((mark) => mark.startsWith(`${folder}:`))
+        if (left.length > 0) {
+          return yield* new HostError({
+            operation: "stop",
+            detail: `processes ${left.join(", ")} survive SIGKILL`,
+            retryable: true
+          })
+        }
+        yield* attempt("stop", `${folder} cannot be removed.`, () =>
+          rm(folder, { recursive: true, force: true, maxRetries: 3 })
+        )
+      })
+
+      const list = Effect.gen(function*() {
+        const names = yield* attempt("list", `${directory} cannot be read.`, () => readdir(directory))
+        const marked = [...(yield* ProcessTable.marks(MARK))].flatMap((mark) =>
+          mark.startsWith(`${directory}/`)
+            ? mark
+                .slice(directory.length + 1)
+                .split(":")
+                .slice(0, 1)
+            : []
+        )
+        return [...new Set([...names, ...marked])].filter(isSandboxId)
+      }).pipe(Effect.withSpan("SandboxHost.list"))
+
+      return SandboxHost.of({ isolation: "none", provision, stop, list })
+    })
+  )

@@ -1,0 +1,17 @@
+/**
+ * A worker that starts something in a sandbox and is then killed by the test.
+ * node killed-worker.ts DIRECTORY WORKSPACE ID SCRIPT
+ */
+import { Effect } from "effect"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+
+const [directory = "", workspace = "", id = "", script = ""] = process.argv.slice(2)
+
+Effect.gen(function*() {
+  const host = yield* SandboxHost
+  const box = yield* host.provision({ sandboxId: SandboxId.make(id), workspace })
+  yield* box.spawn({ command: "sh", args: ["-c", script], env: {} })
+  return yield* Effect.never
+}).pipe(Effect.scoped, Effect.provide(SandboxHostNone.layer({ directory })), Effect.runFork)
