@@ -1,0 +1,96 @@
+/** The offline agent's language: a prompt is a script of `[[directives]]`. README.md in this folder describes it. */
+
+export type Step =
+  | { readonly kind: "say" | "think" | "shell" | "error"; readonly text: string }
+  | { readonly kind: "write"; readonly repo: string | null; readonly path: string; readonly content: string }
+  | { readonly kind: "delete"; readonly repo: string | null; readonly path: string }
+  | { readonly kind: "slow"; readonly words: number; readonly millis: number }
+  | { readonly kind: "hang" | "crash" | "recall" }
+  /** A directive that cannot be carried out. `problem` is a sentence for its author. */
+  | { readonly kind: "invalid"; readonly problem: string }
+
+/** Longest answer of `[[slow]]`, and the longest pause between two of its words. */
+export const MAX_WORDS = 10_000
+export const MAX_PAUSE_MILLIS = 60_000
+
+/** Only `\]` is special, so that commands and regular expressions are written as they are. */
+const unescape = (text: string) => text.replaceAll("\\]", "]")
+
+/** Index of the next `]]` that is not written `\]]`, or -1. */
+const closing = (prompt: string, from: number): number => {
+  for (let i = from; i < prompt.length; i++) {
+    if (prompt.startsWith("\\]", i)) i++
+    else if (prompt.startsWith("]]", i)) return i
+  }
+  return -1
+}
+
+const OPTION = /^(path|repo)=(?:"([^"]*)"|(\S+))\s*/u
+
+/** Reads leading `path=` and `repo=` options; what follows them is `rest`. */
+const readOptions = (body: string) => {
+  const options: { path: string; repo: string | null; rest: string } = { path: "", repo: null, rest: body }
+  for (let match; (match = OPTION.exec(options.rest)) !== null;) {
+    options[match[1] === "path" ? "path" : "repo"] = unescape(match[2] ?? match[3] ?? "")
+    options.rest = options.rest.slice(match[0].length)
+  }
+  return options
+}
+
+const invalid = (problem: string): Step => ({ kind: "invalid", problem })
+
+const withText =
+  (kind: "say" | "think" | "shell" | "error") =>
+  (body: string): Step =>
+    body === "" ? invalid(`[[${kind}]] needs a text, as in [[${kind} TEXT]].`) : { kind, text: unescape(body) }
+
+const alone =
+  (kind: "hang" | "crash" | "recall") =>
+  (body: string): Step =>
+    body === "" ? { kind } : invalid(`[[${kind}]] takes nothing after its name.`)
+
+const directives: Readonly<Record<string, (body: string) => Step>> = {
+  say: withText("say"),
+  think: withText("think"),
+  shell: withText("shell"),
+  error: withText("error"),
+  hang: alone("hang"),
+  crash: alone("crash"),
+  recall: alone("recall"),
+  write: (body) => {
+    const { path, repo, rest } = readOptions(body)
+    return path !== "" && rest.startsWith("content=")
+      ? { kind: "write", repo, path, content: unescape(rest.slice("content=".length)) }
+      : invalid("[[write]] needs a path and a content, as in [[write path=docs/a.txt content=TEXT]].")
+  },
+  delete: (body) => {
+    const { path, repo, rest } = readOptions(body)
+    return path !== "" && rest === ""
+      ? { kind: "delete", repo, path }
+      : invalid("[[delete]] needs a path, as in [[delete path=docs/a.txt]].")
+  },
+  slow: (body) => {
+    const [words = NaN, millis = NaN, ...more] = body
+      .split(/\s+/u)
+      .map((part) => (/^\d+$/u.test(part) ? Number(part) : NaN))
+    return more.length === 0 && words <= MAX_WORDS && millis <= MAX_PAUSE_MILLIS
+      ? { kind: "slow", words, millis }
+      : invalid(`[[slow]] needs a number of words up to ${MAX_WORDS} and of milliseconds up to ${MAX_PAUSE_MILLIS}.`)
+  }
+}
+
+/** The directives of `prompt` in order. Anything else in it, unknown or unclosed directives included, is ignored. */
+export const parse = (prompt: string): ReadonlyArray<Step> => {
+  const steps: Array<Step> = []
+  for (let at = prompt.indexOf("[["); at >= 0; at = prompt.indexOf("[[", at)) {
+    at += 2
+    const name = /^[a-z]+(?=\s|\]\])/u.exec(prompt.slice(at, at + 16))?.[0]
+    const read = name !== undefined && Object.hasOwn(directives, name) ? directives[name] : undefined
+    if (name === undefined || read === undefined) continue
+    const end = closing(prompt, at + name.length)
+    if (end < 0) break
+    steps.push(read(prompt.slice(at + name.length, end).trim()))
+    at = end + 2
+  }
+  return steps
+}

@@ -1,0 +1,73 @@
+/** Edits files of the repositories, and nothing outside of them. */
+import { closeSync, constants, mkdirSync, openSync, realpathSync, unlinkSync, writeFileSync } from "node:fs"
+import { dirname, isAbsolute, resolve, sep } from "node:path"
+
+export interface Repository {
+  /** `owner/name`. */
+  readonly name: string
+  /** Absolute. */
+  readonly folder: string
+}
+
+/** A sentence saying why an edit is not done. */
+export class Refused extends Error {}
+
+const isWithin = (folder: string, path: string) => path.startsWith(folder + sep)
+
+/** Nearest ancestor of `path` that exists, with its links followed. */
+const existing = (path: string): string => {
+  try {
+    return realpathSync(path)
+  } catch {
+    return existing(dirname(path))
+  }
+}
+
+/** The repository called `name`, in any case; the first one when `name` is null. */
+export const find = (repositories: ReadonlyArray<Repository>, name: string | null): Repository | undefined =>
+  name === null
+    ? repositories[0]
+    : repositories.find((repository) => repository.name.toLowerCase() === name.toLowerCase())
+
+export const pick = (repositories: ReadonlyArray<Repository>, name: string | null): Repository => {
+  const found = find(repositories, name)
+  if (found === undefined)
+    throw new Refused(name === null ? "This sandbox has no repository." : `This sandbox has no repository ${name}.`)
+  return found
+}
+
+/** Absolute path of `path` in the repository. Refuses what leaves it, by dots or through a linked folder. */
+const locate = ({ folder }: Repository, path: string): string => {
+  const root = realpathSync(folder)
+  const target = resolve(root, path)
+  const parent = existing(dirname(target))
+  if (isAbsolute(path) || !isWithin(root, target) || (parent !== root && !isWithin(root, parent))) {
+    throw new Refused(`${path} is outside the repository.`)
+  }
+  return target
+}
+
+/** Opens without following a link, even one made since we looked. */
+const put = (target: string, content: string, mode: "append" | "replace") => {
+  const { O_APPEND, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants
+  const file = openSync(target, O_WRONLY | O_CREAT | O_NOFOLLOW | (mode === "append" ? O_APPEND : O_TRUNC), 0o666)
+  try {
+    writeFileSync(file, content)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Makes or replaces a file, and the folders it needs. A link is refused, not followed. */
+export const write = (repository: Repository, path: string, content: string): void => {
+  const target = locate(repository, path)
+  mkdirSync(dirname(target), { recursive: true })
+  put(target, content, "replace")
+}
+
+/** Adds to the end of a file, which is made if it is not there. */
+export const append = (repository: Repository, path: string, content: string): void =>
+  put(locate(repository, path), content, "append")
+
+/** Deletes one file, never a folder. */
+export const remove = (repository: Repository, path: string): void => unlinkSync(locate(repository, path))

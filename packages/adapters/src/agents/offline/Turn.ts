@@ -1,0 +1,176 @@
+/** Carries out one prompt, step by step. Everything it tells goes through `Client`, in ACP's words. */
+import type {
+  PermissionOptionKind,
+  SessionUpdate,
+  StopReason,
+  ToolCallLocation,
+  ToolCallUpdate,
+  ToolKind
+} from "@agentclientprotocol/sdk"
+import { join } from "node:path"
+import * as Command from "./Command.ts"
+import { parse, type Step } from "./Script.ts"
+import * as Trees from "./Trees.ts"
+
+export interface Client {
+  update(update: SessionUpdate): void
+  /** Which option the person chose; `null` when the turn was cancelled instead. */
+  ask(toolCall: ToolCallUpdate): Promise<PermissionOptionKind | null>
+}
+
+export interface TurnOptions {
+  readonly prompt: string
+  /** Prompts of this session before this one, oldest first. */
+  readonly earlier: ReadonlyArray<string>
+  readonly repositories: ReadonlyArray<Trees.Repository>
+  readonly asks: boolean
+  readonly client: Client
+  readonly abort: AbortSignal
+}
+
+/** The turn fails with this message. */
+export class TurnFailed extends Error {}
+
+/** Resolves after `millis`, or at once when the turn is cancelled. */
+const pause = (millis: number, abort: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer)
+      abort.removeEventListener("abort", end)
+      resolve()
+    }
+    const timer = millis === Infinity ? undefined : setTimeout(end, millis)
+    abort.addEventListener("abort", end)
+    if (abort.aborted) end()
+  })
+
+let sequence = 0
+/** Unique within this process only, like the ids of other agents. */
+const nextId = (prefix: string) => `${prefix}_${++sequence}`
+
+interface Tool {
+  readonly title: string
+  readonly kind: ToolKind
+  readonly locations: Array<ToolCallLocation>
+  /** Does the work. A throw fails the call, not the turn. The text is what a model would read. */
+  readonly work: () => string | Promise<string>
+}
+
+export const run = async ({ abort, asks, client, earlier, prompt, repositories }: TurnOptions): Promise<StopReason> => {
+  const speak = (
+    text: string,
+    sessionUpdate: "agent_message_chunk" | "agent_thought_chunk" = "agent_message_chunk",
+    messageId = nextId("msg")
+  ) => client.update({ sessionUpdate, messageId, content: { type: "text", text } })
+
+  const call = async ({ kind, locations, title, work }: Tool): Promise<void> => {
+    const toolCallId = nextId("call")
+    const progress = (status: "in_progress" | "completed" | "failed", text?: string) =>
+      client.update({
+        sessionUpdate: "tool_call_update",
+        toolCallId,
+        status,
+        ...(text === undefined ? {} : { content: [{ type: "content", content: { type: "text", text } }] })
+      })
+    client.update({ sessionUpdate: "tool_call", toolCallId, title, kind, status: "pending", locations })
+    if (asks) {
+      const choice = await client.ask({ toolCallId, title, kind, status: "pending", locations })
+      if (choice === null || abort.aborted) return progress("failed", "Cancelled.")
+      if (choice !== "allow_once") {
+        progress("failed", "Denied.")
+        return speak(`I was not allowed to do this, so I left it: ${title}`)
+      }
+    }
+    progress("in_progress")
+    try {
+      const result = await work()
+      if (abort.aborted) progress("failed", "Cancelled.")
+      else progress("completed", result)
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      progress("failed", reason)
+      if (!abort.aborted) speak(`This did not work: ${title}. ${reason}`)
+    }
+  }
+
+  const edit = (
+    verb: "Write" | "Delete",
+    { path, repo }: { readonly path: string; readonly repo: string | null },
+    change: (repository: Trees.Repository) => void
+  ) => {
+    const folder = Trees.find(repositories, repo)?.folder
+    return call({
+      title: repo === null ? `${verb} ${path}` : `${verb} ${path} in ${repo}`,
+      kind: verb === "Write" ? "edit" : "delete",
+      locations: folder === undefined ? [] : [{ path: join(folder, path) }],
+      work: () => {
+        change(Trees.pick(repositories, repo))
+        return "Done."
+      }
+    })
+  }
+
+  const perform = async (step: Step): Promise<void> => {
+    switch (step.kind) {
+      case "say":
+        return speak(step.text)
+      case "think":
+        return speak(step.text, "agent_thought_chunk")
+      case "write":
+        return edit("Write", step, (repository) => Trees.write(repository, step.path, `${step.content}\n`))
+      case "delete":
+        return edit("Delete", step, (repository) => Trees.remove(repository, step.path))
+      case "shell":
+        return call({
+          title: step.text,
+          kind: "execute",
+          locations: [],
+          work: async () => {
+            const { code, output } = await Command.run(step.text, Trees.pick(repositories, null).folder, abort)
+            if (code !== 0) throw new Error(code === null ? "It was killed." : `It exited with code ${code}.`)
+            return output
+          }
+        })
+      case "slow": {
+        const message = nextId("msg")
+        for (let word = 1; word <= step.words && !abort.aborted; word++) {
+          speak(`word${word} `, "agent_message_chunk", message)
+          await pause(step.millis, abort)
+        }
+        return
+      }
+      case "hang":
+        return pause(Infinity, abort)
+      case "error":
+        throw new TurnFailed(step.text)
+      case "crash":
+        return process.exit(1)
+      case "recall":
+        return speak(
+          earlier.length === 0
+            ? "This is the first prompt of the session."
+            : ["The prompts of this session so far:", ...earlier.map((text, i) => `${i + 1}. ${text}`)].join("\n")
+        )
+      case "invalid":
+        throw new TurnFailed(step.problem)
+    }
+  }
+
+  /** What happens without directives: something to see in every view, files included. */
+  const takeNote = async () => {
+    let written = false
+    await edit("Write", { path: "NOTES.md", repo: null }, (repository) => {
+      Trees.append(repository, "NOTES.md", `${prompt}\n`)
+      written = true
+    })
+    if (written) speak("I am the offline agent: I follow scripts and have added your message to NOTES.md.")
+  }
+
+  const steps = parse(prompt)
+  if (steps.length === 0) await takeNote()
+  for (const step of steps) {
+    if (abort.aborted) break
+    await perform(step)
+  }
+  return abort.aborted ? "cancelled" : "end_turn"
+}

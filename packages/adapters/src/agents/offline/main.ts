@@ -1,0 +1,209 @@
+/**
+ * The offline agent: an ACP v1 agent over standard input and output that follows the script in its prompt. It needs no
+ * model, no network and nothing but Node: this folder imports types and `node:` modules only, so that it starts fast
+ * and can be shown to a box alone. The SDK's agent side is not used because loading it doubles the start.
+ */
+import type {
+  ContentBlock,
+  InitializeResponse,
+  NewSessionResponse,
+  PermissionOption,
+  PermissionOptionKind,
+  PromptResponse,
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+  SessionConfigOption
+} from "@agentclientprotocol/sdk"
+import { homedir } from "node:os"
+import { join, resolve } from "node:path"
+import * as Command from "./Command.ts"
+import * as Sessions from "./Sessions.ts"
+import type { Repository } from "./Trees.ts"
+import * as Turn from "./Turn.ts"
+
+/** What `SLIPWAY_OFFLINE` holds, as JSON. Unset: the working directory is the only repository and nothing is asked. */
+interface Settings {
+  /** First one first. Folders are relative to the session's working directory. */
+  readonly repositories: ReadonlyArray<Repository>
+  readonly asks: boolean
+}
+const settings: Settings = JSON.parse(
+  process.env["SLIPWAY_OFFLINE"] ?? `{"repositories":[{"name":"","folder":"."}],"asks":false}`
+)
+
+const SESSIONS = join(homedir(), ".slipway-offline", "sessions")
+const EFFORTS = ["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]
+const OPTIONS: Array<PermissionOption> = [
+  { optionId: "once", kind: "allow_once", name: "Allow" },
+  { optionId: "reject", kind: "reject_once", name: "Deny" }
+]
+
+class RpcError extends Error {
+  readonly code: number
+  constructor(code: number, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+const invalidParams = (message: string) => new RpcError(-32602, message)
+
+const send = (message: object) => {
+  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
+}
+
+const asked = new Map<number, (response: RequestPermissionResponse | null) => void>()
+let sequence = 0
+
+interface Live {
+  readonly session: Sessions.Session
+  readonly cwd: string
+  effort: string
+  abort: AbortController | null
+}
+const sessions = new Map<string, Live>()
+
+const find = ({ sessionId }: { readonly sessionId?: unknown }): Live => {
+  const live = sessions.get(String(sessionId))
+  if (live === undefined) throw invalidParams("no such session")
+  return live
+}
+
+const configOptions = ({ effort }: Live): Array<SessionConfigOption> => [
+  {
+    type: "select",
+    id: "effort",
+    name: "Effort",
+    category: "thought_level",
+    currentValue: effort,
+    options: EFFORTS.map((value) => ({ value, name: value }))
+  }
+]
+
+const begin = (session: Sessions.Session, cwd: unknown): Live => {
+  const live: Live = { session, cwd: String(cwd), effort: "medium", abort: null }
+  sessions.set(session.id, live)
+  return live
+}
+
+const ask = async (
+  sessionId: string,
+  toolCall: RequestPermissionRequest["toolCall"],
+  abort: AbortSignal
+): Promise<PermissionOptionKind | null> => {
+  const id = sequence++
+  const params: RequestPermissionRequest = { sessionId, toolCall, options: OPTIONS }
+  const response = await new Promise<RequestPermissionResponse | null>((answer) => {
+    asked.set(id, answer)
+    abort.addEventListener("abort", () => answer(null))
+    send({ id, method: "session/request_permission", params })
+  })
+  asked.delete(id)
+  const outcome = response?.outcome
+  return outcome?.outcome === "selected"
+    ? (OPTIONS.find(({ optionId }) => optionId === outcome.optionId)?.kind ?? null)
+    : null
+}
+
+const prompt = async (live: Live, blocks: ReadonlyArray<ContentBlock>): Promise<PromptResponse> => {
+  if (live.abort !== null) throw invalidParams("a prompt is running")
+  const abort = (live.abort = new AbortController())
+  const { id, prompts } = live.session
+  const text = blocks.map((block) => (block.type === "text" ? block.text : "")).join("\n")
+  const earlier = [...prompts]
+  live.session.add(text)
+  try {
+    const stopReason = await Turn.run({
+      prompt: text,
+      earlier,
+      repositories: settings.repositories.map(({ folder, name }) => ({ name, folder: resolve(live.cwd, folder) })),
+      asks: settings.asks,
+      abort: abort.signal,
+      client: {
+        update: (update) => send({ method: "session/update", params: { sessionId: id, update } }),
+        ask: (toolCall) => ask(id, toolCall, abort.signal)
+      }
+    })
+    return { stopReason }
+  } finally {
+    live.abort = null
+  }
+}
+
+/** Of the parameters of all methods, the ones that are read. */
+interface Params {
+  readonly cwd?: unknown
+  readonly sessionId?: unknown
+  readonly configId?: unknown
+  readonly value?: unknown
+  readonly prompt?: ReadonlyArray<ContentBlock>
+}
+
+const methods: Record<string, (params: Params) => unknown> = {
+  initialize: (): InitializeResponse => ({
+    protocolVersion: 1,
+    agentCapabilities: { sessionCapabilities: { resume: {} } },
+    agentInfo: { name: "slipway-offline", title: "Slipway offline agent", version: "1" },
+    authMethods: []
+  }),
+  "session/new": ({ cwd }): NewSessionResponse => {
+    const live = begin(Sessions.create(SESSIONS), cwd)
+    return { sessionId: live.session.id, configOptions: configOptions(live) }
+  },
+  "session/resume": ({ cwd, sessionId }) => {
+    const session = Sessions.resume(SESSIONS, String(sessionId))
+    if (session === undefined) throw new RpcError(-32002, "there is no such session to resume")
+    return { configOptions: configOptions(begin(session, cwd)) }
+  },
+  "session/set_config_option": (params) => {
+    const live = find(params)
+    const value = String(params.value)
+    if (params.configId !== "effort" || !EFFORTS.includes(value)) throw invalidParams("no such option or value")
+    live.effort = value
+    return { configOptions: configOptions(live) }
+  },
+  "session/prompt": (params) => prompt(find(params), params.prompt ?? []),
+  "session/cancel": (params) => find(params).abort?.abort()
+}
+
+interface Message {
+  readonly id?: number
+  readonly method?: string
+  readonly params?: Params
+  readonly result?: RequestPermissionResponse
+}
+
+const receive = async (message: Message) => {
+  if (message.method === undefined) return asked.get(message.id ?? -1)?.(message.result ?? null)
+  try {
+    const method = methods[message.method]
+    if (method === undefined) throw new RpcError(-32601, `method not found: ${message.method}`)
+    const result = await method(message.params ?? {})
+    if (message.id !== undefined) send({ id: message.id, result })
+  } catch (error) {
+    const { code, message: text } =
+      error instanceof RpcError
+        ? error
+        : { code: -32603, message: error instanceof Error ? error.message : String(error) }
+    if (message.id !== undefined) send({ id: message.id, error: { code, message: text } })
+  }
+}
+
+/** The client is gone or wants us gone: nothing of ours stays behind. */
+const leave = () => {
+  Command.killAll()
+  process.exit(0)
+}
+
+let pending = ""
+process.stdin.setEncoding("utf8")
+process.stdin.on("data", (text: string) => {
+  const lines = (pending + text).split("\n")
+  pending = lines.pop() ?? ""
+  for (const line of lines) {
+    if (line.trim() !== "") void receive(JSON.parse(line))
+  }
+})
+process.stdin.on("end", leave)
+process.on("SIGTERM", leave)
+// The reader of our answers is gone; so is whoever wrote our input.
+process.stdout.on("error", leave)

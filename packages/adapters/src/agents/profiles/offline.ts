@@ -1,0 +1,20 @@
+/** The offline agent: our own program, our own Node. */
+import { fileURLToPath } from "node:url"
+import { ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Profile } from "../Profile.ts"
+
+/** Beside this file, in source and in a build alike. */
+const PROGRAM = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "../offline/main.ts" : "../offline/main.js", import.meta.url)
+)
+
+export const offline: Profile = {
+  runtime: "opencode",
+  dialect: "acp",
+  capabilities: { toolApprovals: true, reasoningEfforts: ReasoningEffort.literals },
+  launch: ({ repositories, toolApprovalMode }) => ({
+    command: process.execPath,
+    args: [PROGRAM],
+    env: { SLIPWAY_OFFLINE: JSON.stringify({ repositories, asks: toolApprovalMode === "prompt" }) }
+  })
+}

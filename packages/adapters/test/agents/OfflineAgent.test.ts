@@ -1,0 +1,259 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Result, Schema } from "effect"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import {
+  AgentRuntime,
+  type AgentEvent,
+  type AgentSession,
+  type AgentSessionOptions
+} from "@slipway/domain/sandbox/AgentRuntime"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
+import { eventually } from "@slipway/domain/testing/SandboxHostContract"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import { offline } from "@slipway/adapters/agents/profiles/offline"
+import * as JsonLines from "@slipway/adapters/agents/stdio/JsonLines"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
+
+const SessionOpened = Schema.Struct({ result: Schema.Struct({ sessionId: Schema.String }) })
+
+const TestLayer = Layer.mergeAll(
+  AgentRuntimeProfiles.layer(),
+  Layer.unwrap(Effect.map(temporaryFolder, (directory) => SandboxHostNone.layer({ directory })))
+)
+
+const repositories = [
+  { name: RepoName.make("acme/slipway"), folder: "slipway" },
+  { name: RepoName.make("acme/docs"), folder: "docs" }
+]
+
+const freshId = () =>
+  SandboxId.make(
+    `c_${Array.from({ length: 12 }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")}`
+  )
+
+const makeSandbox = Effect.gen(function*() {
+  const host = yield* SandboxHost
+  const workspace = yield* temporaryFolder
+  for (const { folder } of repositories) yield* Effect.promise(() => mkdir(join(workspace, folder)))
+  const box = yield* Effect.acquireRelease(host.provision({ sandboxId: freshId(), workspace }), ({ sandboxId }) =>
+    Effect.orDie(host.stop(sandboxId))
+  )
+  const home = dirname(box.home)
+  return {
+    box,
+    repositories,
+    read: (path: string) => Effect.promise(() => readFile(join(workspace, "slipway", path), "utf8").catch(() => null)),
+    running,
+    killAgent: Effect.gen(function*() {
+      for (const pid of yield* processes("agents/offline/main.ts")) {
+        // Other test files run agents of their own at the same time.
+        if (readFileSync(`/proc/${pid}/environ`, "utf8").includes(home)) process.kill(pid, "SIGKILL")
+      }
+    })
+  }
+})
+
+AgentRuntimeContract.suite("offline agent on the none host", TestLayer, {
+  profile: "offline",
+  model: "offline/demo",
+  sandbox: makeSandbox
+})
+
+const open = Effect.fnUntraced(function*(options: Partial<AgentSessionOptions> = {}) {
+  const sandbox = yield* makeSandbox
+  const session = yield* (yield* AgentRuntime).open({
+    box: sandbox.box,
+    repositories,
+    profile: "offline",
+    model: "offline/demo",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    resume: null,
+    ...options
+  })
+  return { sandbox, session, workspace: sandbox.box.workspace }
+})
+
+let turns = 0
+const prompt = Effect.fnUntraced(function*(
+  session: AgentSession,
+  text: string,
+  decision: "approve" | "deny" = "approve"
+) {
+  const events: Array<AgentEvent> = []
+  const end = yield* session.prompt({
+    turnId: `turn-${++turns}`,
+    text,
+    onEvent: (event) =>
+      Effect.suspend(() => {
+        events.push(event)
+        return event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
+      })
+  })
+  AgentRuntimeContract.assertWellFormed(events)
+  const said = new Map(
+    events.flatMap((event) => (event._tag === "MessageUpdated" ? [[event.messageId, event.text] as const] : []))
+  )
+  return { end, events, said: [...said.values()] }
+})
+
+describe("offline agent", () => {
+  it.live("answers in one sentence and notes the prompt when there is no directive", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* open()
+      const first = yield* prompt(session, "Please add a login page")
+      assert.deepStrictEqual(first.said, [
+        "I am the offline agent: I follow scripts and have added your message to NOTES.md."
+      ])
+      yield* prompt(session, "and [[nothing]] else")
+      assert.strictEqual(yield* sandbox.read("NOTES.md"), "Please add a login page\nand [[nothing]] else\n")
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("asks before it notes the prompt, and says that it was denied", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* open({ toolApprovalMode: "prompt" })
+      const { end, said } = yield* prompt(session, "Please", "deny")
+      assert.deepStrictEqual(said, ["I was not allowed to do this, so I left it: Write NOTES.md"])
+      assert.deepStrictEqual(end, { state: "succeeded" })
+      assert.isNull(yield* sandbox.read("NOTES.md"))
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("says so and goes on after a denial", () =>
+    Effect.gen(function*() {
+      const { session } = yield* open({ toolApprovalMode: "prompt" })
+      const { said } = yield* prompt(session, "[[shell rm -rf .]] [[say next]]", "deny")
+      assert.deepStrictEqual(said, ["I was not allowed to do this, so I left it: rm -rf .", "next"])
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("edits the repository a directive names, in any case, and deletes files", () =>
+    Effect.gen(function*() {
+      const { sandbox, session, workspace } = yield* open()
+      yield* prompt(session, "[[write repo=Acme/Docs path=a/b.md content=hello\nworld]] [[write path=c.txt content=x]]")
+      assert.strictEqual(readFileSync(join(workspace, "docs/a/b.md"), "utf8"), "hello\nworld\n")
+      const { events } = yield* prompt(session, "[[delete path=c.txt]] [[delete path=c.txt]]")
+      assert.isNull(yield* sandbox.read("c.txt"))
+      assert.deepStrictEqual(
+        events.flatMap((event) => (event._tag === "ToolUpdated" ? event.status : [])),
+        ["pending", "running", "completed", "pending", "running", "error"]
+      )
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("runs commands in the first repository and reports that one failed", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* open()
+      const { said } = yield* prompt(session, "[[shell pwd > where; exit 3]]")
+      assert.deepStrictEqual(said, ["This did not work: pwd > where; exit 3. It exited with code 3."])
+      assert.match((yield* sandbox.read("where")) ?? "", /\/slipway\n$/u)
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("does not leave the repository, by dots, by root or through a link", () =>
+    Effect.gen(function*() {
+      const { session, workspace } = yield* open()
+      const outside = yield* temporaryFolder
+      yield* Effect.promise(async () => {
+        await symlink(outside, join(workspace, "slipway/linked"))
+        await symlink(join(outside, "new.txt"), join(workspace, "slipway/file"))
+        await writeFile(join(outside, "kept.txt"), "kept")
+      })
+      for (const path of ["../out.txt", "a/../../out.txt", `${outside}/out.txt`, "linked/out.txt", "file", "."]) {
+        const { end, events } = yield* prompt(session, `[[write path=${path} content=x]]`)
+        assert.deepStrictEqual(end, { state: "succeeded" }, path)
+        assert.strictEqual(events.findLast((event) => event._tag === "ToolUpdated")?.status, "error", path)
+      }
+      yield* prompt(session, "[[delete path=linked/kept.txt]]")
+      assert.deepStrictEqual(readdirSync(outside), ["kept.txt"])
+      assert.isFalse(existsSync(join(workspace, "out.txt")))
+      yield* prompt(session, "[[write repo=acme/other path=x content=x]]")
+      assert.isFalse(existsSync(join(workspace, "slipway/x")))
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("fails the turn with the words of [[error]], and of a directive it cannot read", () =>
+    Effect.gen(function*() {
+      const { session } = yield* open()
+      assert.deepStrictEqual((yield* prompt(session, "[[error out of luck]]")).end, {
+        state: "failed",
+        reason: "out of luck"
+      })
+      assert.deepStrictEqual((yield* prompt(session, "[[delete]]")).end, {
+        state: "failed",
+        reason: "[[delete]] needs a path, as in [[delete path=docs/a.txt]]."
+      })
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("exits 1 on [[crash]]", () =>
+    Effect.gen(function*() {
+      const { session } = yield* open()
+      const outcome = yield* Effect.result(prompt(session, "[[say before]] [[crash]]"))
+      assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable)
+      assert.strictEqual(yield* session.exited, "the agent exited with code 1")
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("recalls the prompts before this one, over processes and crashes", () =>
+    Effect.gen(function*() {
+      const runtime = yield* AgentRuntime
+      const { sandbox, session } = yield* open()
+      assert.deepStrictEqual((yield* prompt(session, "[[recall]]")).said, ["This is the first prompt of the session."])
+      yield* Effect.result(prompt(session, "line one\nline two [[crash]]"))
+      const resumed = yield* runtime.open({
+        box: sandbox.box,
+        repositories,
+        profile: "offline",
+        model: "offline/demo",
+        reasoningEffort: null,
+        toolApprovalMode: "auto",
+        resume: yield* session.sessionId
+      })
+      assert.deepStrictEqual((yield* prompt(resumed, "[[recall]]")).said, [
+        "The prompts of this session so far:\n1. [[recall]]\n2. line one\nline two [[crash]]"
+      ])
+    }).pipe(Effect.provide(TestLayer))
+  )
+
+  it.live("exits 0 by itself when its input ends, and takes a running command with it", () =>
+    Effect.gen(function*() {
+      const { box } = yield* makeSandbox
+      const process = yield* box.spawn(
+        offline.launch({
+          box,
+          repositories,
+          profile: "offline",
+          model: "offline/demo",
+          reasoningEffort: null,
+          toolApprovalMode: "auto",
+          resume: null
+        })
+      )
+      const lines = yield* JsonLines.make(process)
+      yield* lines.send({ jsonrpc: "2.0", id: 1, method: "session/new", params: { cwd: box.workspace } })
+      const { result } = yield* Effect.flatMap(lines.receive, Schema.decodeUnknownEffect(SessionOpened))
+      const seconds = `16180.${Math.floor(Math.random() * 1e9)}1`
+      yield* lines.send({
+        jsonrpc: "2.0",
+        id: 2,
+        method: "session/prompt",
+        params: {
+          sessionId: result.sessionId,
+          prompt: [{ type: "text", text: `[[shell setsid sleep ${seconds} & wait]]` }]
+        }
+      })
+      yield* eventually(running(seconds), (count) => count >= 2)
+      yield* process.endInput
+      assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
+      assert.strictEqual(yield* running(seconds), 0)
+    }).pipe(Effect.provide(TestLayer))
+  )
+})
