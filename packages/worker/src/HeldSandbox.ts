@@ -1,0 +1,112 @@
+/**
+ * A sandbox under this worker's lease: its newest known state, and writes that carry the fence. What the store cannot
+ * take just now is offered again until it does or the lease is lost, so nothing that happened is forgotten.
+ */
+import { DateTime, Effect, Option, Result, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
+import { Hints } from "@slipway/domain/Hints"
+import type { Approval } from "@slipway/domain/sandbox/Approval"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { type Context, decide, evolveAll, type Sandbox, type SystemCommand } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { type Claimed, type Lease, SandboxStore, type StaleLease, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Timing } from "./Timing.ts"
+
+export interface View {
+  readonly sandbox: Sandbox
+  /** This worker is to let go of the sandbox, whatever its state. */
+  readonly detached: boolean
+}
+
+/** Nothing is to be kept running: the sandbox is ending, has ended, or is to be let go of. */
+export const isLeaving = ({ detached, sandbox }: View): boolean => detached || sandbox.status !== "running"
+
+export interface HeldSandbox {
+  readonly id: SandboxId
+  readonly lease: Lease
+  readonly view: Effect.Effect<View>
+  /** The first view, from the present one on, that is as asked. */
+  until(is: (view: View) => boolean): Effect.Effect<View>
+  /** Takes note of a state that was read or written; one that is older than the newest known changes nothing. */
+  observe(sandbox: Sandbox): Effect.Effect<void>
+  /** Records these commands in one transaction, in order. One that has become illegal is left out: the sandbox went on. */
+  write(commands: ReadonlyArray<SystemCommand>): Effect.Effect<Sandbox, StaleLease>
+  approvals(ids: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>>
+  /** The agent's own session id, when there is one to resume. */
+  readonly agentSession: Effect.Effect<string | null>
+  saveAgentSession(sessionId: string): Effect.Effect<void, StaleLease>
+  /** Reads the state on every hint and every tick, until the scope closes. */
+  readonly follow: Effect.Effect<never, never, Scope.Scope>
+  readonly detach: Effect.Effect<void>
+}
+
+const backoff = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("5 seconds")])
+const isUnavailable = (error: unknown): error is StoreUnavailable => error instanceof StoreUnavailable
+
+/** Tries until the store answers. */
+export const untilAvailable = <A, E, R>(self: Effect.Effect<A, E | StoreUnavailable, R>) =>
+  self.pipe(Effect.retry({ while: isUnavailable, schedule: backoff }), Effect.catchIf(isUnavailable, Effect.die))
+
+const eventsOf = (sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, context: Context): ReadonlyArray<SandboxEvent> => {
+  const events: Array<SandboxEvent> = []
+  let current = sandbox
+  for (const command of commands) {
+    const decided = Result.getOrElse(decide(current, command, context), () => [])
+    events.push(...decided)
+    current = evolveAll(current, decided, context.now)
+  }
+  return events
+}
+
+export const make = Effect.fnUntraced(function*(claimed: Claimed) {
+  const store = yield* SandboxStore
+  const hints = yield* Hints
+  const limits = yield* Policy
+  const { tick } = yield* Timing
+  const { lease, sandbox: { grantId, id } } = claimed
+  const views = yield* SubscriptionRef.make<View>({ sandbox: claimed.sandbox, detached: false })
+  let agentSession = claimed.agentSession
+
+  const observe = (sandbox: Sandbox) =>
+    SubscriptionRef.update(views, (view) => sandbox.lastSeq > view.sandbox.lastSeq ? { ...view, sandbox } : view)
+
+  const held: HeldSandbox = {
+    id,
+    lease,
+    view: SubscriptionRef.get(views),
+    until: (is) =>
+      SubscriptionRef.changes(views).pipe(Stream.filter(is), Stream.runHead, Effect.flatMap(Option.match({
+        onNone: () => Effect.never,
+        onSome: Effect.succeed
+      }))),
+    observe,
+    write: Effect.fn("HeldSandbox.write")(
+      function*(commands: ReadonlyArray<SystemCommand>) {
+        const now = yield* DateTime.now
+        const sandbox = yield* store.change(id, lease, (sandbox) => Result.succeed(eventsOf(sandbox, commands, { limits, now })), now)
+        yield* observe(sandbox)
+        return sandbox
+      },
+      untilAvailable,
+      // Rows outlive their leases.
+      Effect.catchTag("SandboxNotFound", Effect.die)
+    ),
+    approvals: (ids) => untilAvailable(store.approvals(id, ids)),
+    agentSession: Effect.sync(() => agentSession),
+    saveAgentSession: (sessionId) =>
+      Effect.map(untilAvailable(store.saveAgentSession(lease, sessionId)), () => {
+        agentSession = sessionId
+      }),
+    follow: Effect.gen(function*() {
+      const hinted = yield* hints.watch(id)
+      // Without the fence: a worker whose lease is gone learns of it from its renewals and its writes.
+      const read = Effect.catchTag(untilAvailable(store.find({ grantId, id })), "SandboxNotFound", Effect.die)
+      for (;;) {
+        yield* observe(yield* read)
+        yield* Effect.timeoutOption(hinted, tick)
+      }
+    }),
+    detach: SubscriptionRef.update(views, (view) => ({ ...view, detached: true }))
+  }
+  return held
+})

@@ -1,0 +1,51 @@
+/** The end of a sandbox on this machine: no process, no box, no tree of it is left. */
+import { Effect, Schedule } from "effect"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { SystemCommand } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { isUnderWay } from "@slipway/domain/source/Publishing"
+import type { HeldSandbox } from "./HeldSandbox.ts"
+
+/** Kills what runs and deletes what is stored. Safe to repeat. */
+export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: SandboxId) {
+  const host = yield* SandboxHost
+  const trees = yield* WorkingTrees
+  yield* host.stop(id)
+  yield* trees.remove(id)
+})
+
+const backoff = Schedule.min([Schedule.exponential("500 millis"), Schedule.spaced("30 seconds")])
+
+/** A publication that nobody will carry out any more must not look as if somebody would. */
+const abandonPublications = Effect.fnUntraced(function*(held: HeldSandbox) {
+  const { sandbox } = yield* held.view
+  const abandoned = sandbox.publications.filter(isUnderWay).map(({ repo }): SystemCommand => ({
+    _tag: "ReportPublication",
+    data: { repo, action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
+  }))
+  if (abandoned.length > 0) yield* held.write(abandoned)
+})
+
+/** Carries a terminating sandbox to its end. A host that refuses is asked until a time limit calls it failed. */
+export const release = Effect.fn("ReleaseSandbox.release")(function*(held: HeldSandbox) {
+  yield* abandonPublications(held)
+  const gone = giveBack(held.id).pipe(
+    Effect.tapError((error) => Effect.logWarning("could not release the sandbox", error)),
+    Effect.retry(backoff),
+    Effect.catchTag("HostError", Effect.die)
+  )
+  yield* Effect.raceFirst(
+    Effect.andThen(gone, held.write([{ _tag: "Release" }])),
+    held.until(({ detached, sandbox }) => detached || sandbox.status !== "terminating")
+  )
+})
+
+/** Gives back what a succeeded or failed sandbox held. What a host refuses is left to the reaper. */
+export const cleanUp = Effect.fn("ReleaseSandbox.cleanUp")(function*(held: HeldSandbox) {
+  yield* abandonPublications(held)
+  yield* giveBack(held.id).pipe(
+    Effect.retry({ times: 3, schedule: backoff }),
+    Effect.catchTag("HostError", (error) => Effect.logError("something of a finished sandbox is left", error))
+  )
+})

@@ -1,0 +1,130 @@
+/**
+ * Runs one turn on an open agent: hands it the prompt, records what it does, passes on what people decide, and ends it
+ * when they, a time limit or the worker's own shutdown want it to end.
+ */
+import { Clock, Effect, Fiber, Latch, Result } from "effect"
+import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
+import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"
+import { type Agent, rememberSession } from "./Agent.ts"
+import type { HeldSandbox, View } from "./HeldSandbox.ts"
+import { Timing } from "./Timing.ts"
+import { TurnJournal } from "./TurnJournal.ts"
+
+/** From this many unwritten entries on the agent waits for the store. */
+const BACKLOG = 256
+
+/** Why a turn is made to end. */
+interface Wish {
+  readonly reason: string
+  readonly initiator: Initiator
+}
+
+/** `null`: the turn may go on. */
+const wishOf = ({ detached, sandbox }: View, turn: Turn): Wish | null => {
+  const { initiator, reason, status } = sandbox
+  if (status !== "running") return { reason: reason ?? "terminated", initiator }
+  // Ended without us, by a time limit: what the agent still does counts no more.
+  if (sandbox.turn?.id !== turn.id || !isActive(sandbox.turn)) return { reason: "ended", initiator: "policy" }
+  if (sandbox.turn.interruptRequested) return { reason: "interrupt", initiator: "user" }
+  return detached ? { reason: "worker_shutdown", initiator: "system" } : null
+}
+
+/** `killed`: the agent did not end the turn although it was asked to. */
+type Answer = Result.Result<TurnEnd, AgentError> | "killed"
+
+const endOf = (answer: Answer, wish: Wish | null): { readonly state: TurnOutcome; readonly reason?: string; readonly initiator?: Initiator } => {
+  if (answer === "killed" || Result.isFailure(answer)) {
+    return wish === null
+      ? { state: "failed", reason: "agent_lost", initiator: "provider" }
+      : { state: "interrupted", ...wish }
+  }
+  const { reason, state } = answer.success
+  if (state === "interrupted" && wish !== null) return { state, ...wish }
+  return { state, ...(reason === undefined ? {} : { reason }), ...(state === "succeeded" ? {} : { initiator: "provider" }) }
+}
+
+/** Runs the pending `turn`. The agent can take another prompt afterwards iff it is `alive`. */
+export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox, agent: Agent, turn: Turn) {
+  const timing = yield* Timing
+  const started = yield* held.write([{ _tag: "StartTurn", turnId: turn.id }])
+  // Cancelled before the agent got it.
+  if (started.turn?.id !== turn.id || started.turn.state !== "running") return "alive"
+
+  const journal = new TurnJournal(turn.id, started.usage, timing, yield* Clock.currentTimeMillis)
+  const added = Latch.makeUnsafe(false)
+  const written = Latch.makeUnsafe(false)
+
+  const onEvent = Effect.fnUntraced(function*(event: AgentEvent) {
+    journal.add(event)
+    yield* added.open
+    while (journal.size >= BACKLOG) {
+      yield* written.close
+      yield* written.await
+    }
+  })
+
+  /** One transaction for all that is due; what happens meanwhile goes into the next. */
+  const writing = Effect.gen(function*() {
+    while (!journal.finished) {
+      const now = yield* Clock.currentTimeMillis
+      const commands = journal.take(now)
+      if (commands.length > 0) {
+        yield* held.write(commands)
+        yield* written.open
+        continue
+      }
+      const { nextDue } = journal
+      yield* nextDue === null ? added.await : Effect.timeoutOption(added.await, nextDue - now)
+      yield* added.close
+    }
+  })
+
+  const passOnDecisions = Effect.fnUntraced(function*({ approvals }: Sandbox) {
+    const pending = new Set(approvals.map(({ approval_id }) => approval_id))
+    const decided = Array.from(journal.waiting).filter((id) => !pending.has(id))
+    if (decided.length === 0) return
+    // One that is not recorded yet is unknown to the store, and left for the next look.
+    for (const { approvalId, outcome } of yield* held.approvals(decided)) {
+      if (outcome === null) continue
+      yield* agent.session.decide(approvalId, outcome === "approved" ? "approve" : "deny")
+      journal.waiting.delete(approvalId)
+    }
+  })
+
+  let wish: Wish | null = null
+  /** Ends when the agent has had its time to end the turn. */
+  const attending = Effect.gen(function*() {
+    let view = yield* held.view
+    while (wish === null) {
+      const seen = view
+      wish = wishOf(view, turn)
+      if (wish !== null) break
+      yield* passOnDecisions(view.sandbox)
+      yield* rememberSession(held, agent)
+      view = yield* held.until((next) => next !== seen)
+    }
+    yield* Effect.forkChild(agent.session.interrupt)
+    yield* Effect.sleep(timing.interrupt)
+    return "killed" as const
+  })
+
+  const writer = yield* Effect.forkChild(writing)
+  const answer: Answer = yield* Effect.raceAllFirst([
+    Effect.result(agent.session.prompt({ turnId: turn.id, text: turn.prompt, onEvent })),
+    attending,
+    // Ends before the others only when the lease is lost.
+    Effect.andThen(Fiber.join(writer), Effect.never)
+  ])
+  // First the end of everything the agent runs, then the end of the turn: what people see as ended changes no more.
+  if (answer === "killed") yield* agent.close
+  if (answer !== "killed" && Result.isFailure(answer)) yield* Effect.logWarning("the agent is gone", answer.failure)
+  journal.end(endOf(answer, wish))
+  yield* added.open
+  yield* Fiber.join(writer)
+  if (answer === "killed") return "killed"
+  if (Result.isFailure(answer)) return "lost"
+  yield* rememberSession(held, agent)
+  return "alive"
+})

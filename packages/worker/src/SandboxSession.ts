@@ -1,0 +1,164 @@
+/**
+ * What a worker does for one sandbox while it holds the lease: it reads the state and makes reality agree with it, from
+ * boot to release. There is no job beside the state, so a worker that takes over just begins here.
+ */
+import { Clock, Duration, Effect, Exit, Schedule, Scope } from "effect"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { isActive } from "@slipway/domain/sandbox/Turn"
+import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/source/Publishing"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
+import * as Agent from "./Agent.ts"
+import { boot, type Booted } from "./BootSandbox.ts"
+import { type HeldSandbox, isLeaving, untilAvailable } from "./HeldSandbox.ts"
+import { cleanUp, release } from "./ReleaseSandbox.ts"
+import { runTurn } from "./RunTurn.ts"
+import { Timing } from "./Timing.ts"
+
+/** How often and since when the agent has been lost, without a good one in between. */
+interface Losses {
+  /** Epoch milliseconds. */
+  readonly since: number
+  readonly count: number
+}
+
+const MAX_PAUSE_MILLIS = 30_000
+
+/** At once after the first loss, then ever later. */
+const pauseAfter = (count: number) => count === 0 ? Effect.void : Effect.sleep(Math.min(250 * 2 ** count, MAX_PAUSE_MILLIS))
+
+/** Opens the agent again and resumes its conversation. `null`: it could not be done in time, or need not be done. */
+const reopen = Effect.fn("SandboxSession.reopen")(function*(held: HeldSandbox, box: Box, losses: Losses) {
+  const { lost } = yield* Policy
+  const deadline = losses.since + Duration.toMillis(lost)
+  const tooLate = new AgentError({ runtime: "agent", operation: "open", detail: "it did not start again in time", retryable: true })
+
+  const attempts = Effect.gen(function*() {
+    for (let count = losses.count;; count++) {
+      yield* pauseAfter(count)
+      const left = Math.max(0, deadline - (yield* Clock.currentTimeMillis))
+      const opened = yield* Agent.open(held, box, yield* held.agentSession).pipe(
+        Effect.timeoutOrElse({ duration: left, orElse: () => Effect.fail(tooLate) }),
+        Effect.catchTag("AgentError", Effect.succeed)
+      )
+      if (!(opened instanceof AgentError)) return opened
+      yield* Effect.logWarning("could not open the agent again", opened)
+      if (opened.retryable && (yield* Clock.currentTimeMillis) < deadline) continue
+      yield* held.write([{ _tag: "Fail", reason: "agent_lost", error: opened.message, retryable: opened.retryable }])
+      return null
+    }
+  })
+  return yield* Effect.raceFirst(attempts, Effect.as(held.until(isLeaving), null))
+})
+
+/** Runs the turns that people ask for, until the agent is gone or the sandbox is not to run any more. */
+const serve = Effect.fnUntraced(function*(held: HeldSandbox, agent: Agent.Agent) {
+  for (;;) {
+    const view = yield* Effect.raceFirst(
+      held.until((view) => isLeaving(view) || view.sandbox.turn?.state === "pending"),
+      Effect.as(agent.session.exited, null)
+    )
+    if (view === null) return "lost"
+    if (isLeaving(view) || view.sandbox.turn === null) return "left"
+    const outcome = yield* runTurn(held, agent, view.sandbox.turn)
+    if (outcome !== "alive") return outcome
+  }
+})
+
+/** Keeps an agent at work for as long as the sandbox runs. */
+const keepAgent = Effect.fnUntraced(function*(held: HeldSandbox, { agent: first, box }: Booted) {
+  const { steady } = yield* Timing
+  let agent: Agent.Agent | null = first
+  let losses: Losses | null = null
+  while (agent !== null) {
+    const end: "killed" | "left" | "lost" = yield* serve(held, agent)
+    yield* agent.close
+    if (isLeaving(yield* held.view)) return
+    const now = yield* Clock.currentTimeMillis
+    const good: boolean = end === "killed" || now - agent.openedAt >= Duration.toMillis(steady)
+    losses = losses === null || good ? { since: now, count: 0 } : { ...losses, count: losses.count + 1 }
+    agent = yield* reopen(held, box, losses)
+  }
+})
+
+/** Publishes a repository whenever that is asked for, beside the turns. */
+const publish = Effect.fnUntraced(function*(held: HeldSandbox, repo: RepoName) {
+  const publishing = yield* Publishing
+  for (;;) {
+    const { sandbox } = yield* held.until(({ sandbox }) => isUnderWay(publicationOf(sandbox, repo)))
+    yield* publishing.carryOut(held.lease, sandbox, repo).pipe(
+      untilAvailable,
+      Effect.catchTag("SandboxNotFound", Effect.die),
+      Effect.flatMap(held.observe)
+    )
+  }
+})
+
+/** Box and agent of a sandbox that ran under another worker. `null`: they are lost for good, or need not run any more. */
+const takeOver = Effect.fn("SandboxSession.takeOver")(function*(held: HeldSandbox, elsewhere: boolean) {
+  const trees = yield* WorkingTrees
+  const host = yield* SandboxHost
+  const { lost } = yield* Policy
+  const hostLost = (error: string, retryable: boolean) =>
+    Effect.as(held.write([{ _tag: "Fail", reason: "host_lost", error, retryable }]), null)
+
+  const { sandbox: { turn } } = yield* held.view
+  if (elsewhere || !(yield* trees.has(held.id))) return yield* hostLost("The machine that held the sandbox's files is gone.", false)
+  // Its agent went with the worker. A pending turn was never handed to an agent: it just starts.
+  if (isActive(turn) && turn.state !== "pending") {
+    yield* held.write([{ _tag: "EndTurn", turnId: turn.id, state: "failed", reason: "agent_lost", initiator: "provider" }])
+  }
+  const taking = Effect.gen(function*() {
+    const box = yield* Effect.retry(host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }), {
+      while: ({ retryable }) => retryable,
+      schedule: Schedule.upTo(Schedule.spaced("5 seconds"), { duration: lost })
+    })
+    const agent = yield* reopen(held, box, { since: yield* Clock.currentTimeMillis, count: 0 })
+    return agent === null ? null : { box, agent }
+  }).pipe(Effect.catchTag("HostError", ({ message, retryable }) => hostLost(message, retryable)))
+  return yield* Effect.raceFirst(taking, Effect.as(held.until(isLeaving), null))
+})
+
+/** From boot, or from where another worker left it, until the sandbox is not to run any more. */
+const live = Effect.fnUntraced(function*(held: HeldSandbox, elsewhere: boolean) {
+  const { sandbox: { repos, status } } = yield* held.view
+  const booted = status === "running" ? yield* takeOver(held, elsewhere) : yield* boot(held)
+  if (booted === null) return
+  yield* Effect.raceFirst(
+    keepAgent(held, booted),
+    Effect.forEach(repos, ({ fullName }) => publish(held, fullName), { concurrency: "unbounded", discard: true })
+  )
+})
+
+/**
+ * Works for the sandbox until it is over or the session is detached. Agents belong to the scope, so closing it kills
+ * them. `StaleLease`: the sandbox is another worker's by now.
+ */
+export const run = Effect.fn("SandboxSession.run")(function*(held: HeldSandbox, elsewhere: boolean) {
+  const scope = yield* Scope.Scope
+  yield* Effect.forkIn(Scope.provide(held.follow, scope), scope)
+  for (;;) {
+    const { detached, sandbox: { status } } = yield* held.view
+    if (detached) return
+    switch (status) {
+      case "queued":
+      case "creating":
+      case "running": {
+        const agents = yield* Scope.fork(scope)
+        yield* live(held, elsewhere).pipe(Scope.provide(agents), Effect.onExit(() => Scope.close(agents, Exit.void)))
+        break
+      }
+      case "terminating":
+        yield* release(held)
+        break
+      default: {
+        yield* cleanUp(held)
+        // A finished sandbox may have been terminated meanwhile.
+        const now = yield* held.view
+        if (now.sandbox.status === status) return
+      }
+    }
+  }
+})

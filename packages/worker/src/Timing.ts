@@ -1,0 +1,31 @@
+/** How often a worker looks and how long it waits. Configuration; tests drive it with a `TestClock`. */
+import { Context, Duration } from "effect"
+
+export interface Timings {
+  /** Every loop looks again after this, hint or not. */
+  readonly tick: Duration.Duration
+  /** Between two `message.updated` of one part (decisions, section 5). */
+  readonly message: Duration.Duration
+  /** Between two `usage.updated` (decisions, section 5). */
+  readonly usage: Duration.Duration
+  /** How long an agent may take to end a turn it was asked to end, before it is killed (agents.md, section 11). */
+  readonly interrupt: Duration.Duration
+  /** An agent that lived this long was a good one: losing it says nothing about the next. */
+  readonly steady: Duration.Duration
+  /** Between two comparisons of what this machine holds with the store. */
+  readonly reap: Duration.Duration
+  /** How long a worker that is stopped waits for its sessions. Within the 10 s of a server's shutdown. */
+  readonly shutdown: Duration.Duration
+}
+
+export const Timing = Context.Reference<Timings>("@slipway/worker/Timing", {
+  defaultValue: () => ({
+    tick: Duration.seconds(1),
+    message: Duration.millis(250),
+    usage: Duration.seconds(5),
+    interrupt: Duration.seconds(1),
+    steady: Duration.seconds(30),
+    reap: Duration.minutes(1),
+    shutdown: Duration.seconds(8)
+  })
+})

@@ -1,0 +1,133 @@
+/**
+ * One worker process: leases sandboxes that have no worker, runs a session for each, keeps the leases, enforces time
+ * limits and reaps what is left over. Closing its scope ends it gently: no new sandboxes, turns ended as interrupted
+ * with reason `worker_shutdown`, agents stopped, leases given back so that another worker goes on at once.
+ */
+import { Cause, Clock, Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
+import { Hints, WORK } from "@slipway/domain/Hints"
+import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
+import { enforceLimits } from "./EnforceLimits.ts"
+import * as HeldSandbox from "./HeldSandbox.ts"
+import { reapOrphans } from "./ReapOrphans.ts"
+import * as SandboxSession from "./SandboxSession.ts"
+import { Timing } from "./Timing.ts"
+
+export interface Options extends Worker {
+  /** Sandboxes this worker holds at most at a time. */
+  readonly slots: number
+}
+
+interface Session {
+  readonly held: HeldSandbox.HeldSandbox
+  /** Agents live in it. */
+  readonly scope: Scope.Closeable
+  readonly ended: Fiber.Fiber<void>
+  /** When the lease ends unless it is renewed; epoch milliseconds. */
+  validUntil: number
+  abandoned: boolean
+}
+
+const LEASE_MILLIS = LEASE_SECONDS * 1000
+
+/** Runs the worker until the scope closes. */
+export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker }: Options) {
+  const store = yield* SandboxStore
+  const hints = yield* Hints
+  const { reap, shutdown, tick } = yield* Timing
+  const scope = yield* Scope.Scope
+  // Closed after the finalizer below has asked the sessions to end.
+  const sessionsScope = yield* Scope.fork(scope, "parallel")
+  const sessions = new Set<Session>()
+
+  const begin = Effect.fnUntraced(function*(claimed: Claimed, validUntil: number) {
+    const held = yield* HeldSandbox.make(claimed)
+    const before = Array.from(sessions).filter((session) => session.held.id === held.id)
+    const own = yield* Scope.fork(sessionsScope)
+    const running = Effect.gen(function*() {
+      // An earlier session of ours lost this sandbox: first its agent must be gone.
+      yield* Effect.forEach(before, ({ ended }) => Fiber.await(ended))
+      yield* SandboxSession.run(held, claimed.elsewhere).pipe(
+        Scope.provide(own),
+        Effect.onExit((exit) => Scope.close(own, exit))
+      )
+      yield* store.release(held.lease)
+    }).pipe(
+      Effect.catchTags({
+        StaleLease: () => Effect.logWarning("the lease is another worker's"),
+        StoreUnavailable: () => Effect.logWarning("the lease could not be given back and runs out by itself")
+      }),
+      Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("the session broke", cause)),
+      Effect.ignoreCause,
+      Effect.ensuring(Effect.sync(() => sessions.delete(session))),
+      Effect.annotateLogs({ sandboxId: held.id })
+    )
+    const session: Session = { held, scope: own, ended: yield* Effect.forkIn(running, sessionsScope), validUntil, abandoned: false }
+    sessions.add(session)
+  })
+
+  /** Kills what runs for a sandbox that may be another worker's by now. Nothing more is written. */
+  const abandon = (session: Session) => {
+    const { ended, held, scope } = session
+    session.abandoned = true
+    return Effect.logWarning("abandoning a sandbox whose lease is lost").pipe(
+      // Agents first: a write that hangs must not keep them alive.
+      Effect.andThen(Effect.all([Scope.close(scope, Exit.void), Fiber.interrupt(ended)], { concurrency: 2 })),
+      Effect.annotateLogs({ sandboxId: held.id }),
+      Effect.forkIn(sessionsScope)
+    )
+  }
+
+  const renew = Effect.gen(function*() {
+    const asked = yield* Clock.currentTimeMillis
+    const open = Array.from(sessions)
+    const kept = yield* store.renew(open.map(({ held }) => held.lease))
+    for (const session of open) {
+      const { fence, sandboxId } = session.held.lease
+      const isKept = kept.some((lease) => lease.sandboxId === sandboxId && lease.fence === fence)
+      session.validUntil = isKept ? asked + LEASE_MILLIS : 0
+    }
+  }).pipe(
+    Effect.timeout(LEASE_RENEWAL_SECONDS * 1000),
+    Effect.tapError((error) => Effect.logWarning("could not renew the leases", error)),
+    Effect.retry(Schedule.spaced(tick)),
+    Effect.repeat(Schedule.spaced(LEASE_RENEWAL_SECONDS * 1000))
+  )
+
+  const watchLeases = Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    for (const session of sessions) if (session.validUntil <= now && !session.abandoned) yield* abandon(session)
+  })
+
+  const claim = Effect.gen(function*() {
+    const free = slots - sessions.size
+    if (free <= 0) return
+    const asked = yield* Clock.currentTimeMillis
+    for (const claimed of yield* store.claim({ worker, machine }, free)) yield* begin(claimed, asked + LEASE_MILLIS)
+  }).pipe(Effect.uninterruptible, surviving)
+
+  yield* Effect.forkScoped(renew)
+  yield* watchLeases.pipe(Effect.repeat(Schedule.spaced(tick)), Effect.forkScoped)
+  yield* Effect.addFinalizer(() =>
+    Effect.forEach(sessions, ({ ended, held }) => Effect.andThen(held.detach, Fiber.await(ended)), { concurrency: "unbounded" }).pipe(
+      Effect.timeoutOption(shutdown)
+    )
+  )
+  const hinted = yield* hints.watch(WORK)
+  yield* claim.pipe(
+    Effect.andThen(Effect.timeoutOption(hinted, tick)),
+    Effect.forever,
+    Effect.forkScoped
+  )
+  yield* surviving(enforceLimits()).pipe(Effect.repeat(Schedule.spaced(tick)), Effect.forkScoped)
+  const isHeld = (id: string) => Array.from(sessions).some(({ held }) => held.id === id)
+  yield* surviving(reapOrphans(isHeld)).pipe(Effect.repeat(Schedule.spaced(reap)), Effect.forkScoped)
+})
+
+/** Trouble of one round is logged; the next round is the retry. */
+const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  self.pipe(
+    Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("a round of the worker failed", cause)),
+    Effect.ignoreCause
+  )
+
+export const layer = (options: Options) => Layer.effectDiscard(start(options))
