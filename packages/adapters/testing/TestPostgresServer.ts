@@ -31,7 +31,10 @@ const dropAll = (url: string, prefix: string) =>
 export default async (project: TestProject) => {
   const scope = Scope.makeUnsafe()
   const given = process.env.TEST_DATABASE_URL
-  const url = given ?? await Effect.runPromise(Scope.provide(throwAway, scope))
+  const url = given ?? await Effect.runPromise(throwAway.pipe(
+    Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause))),
+    Scope.provide(scope)
+  ))
   const prefix = `slipway_test_${randomBytes(4).toString("hex")}_`
   project.provide("testPostgres", { url, prefix })
   return async () => {

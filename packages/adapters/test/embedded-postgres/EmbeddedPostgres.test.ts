@@ -19,8 +19,11 @@ const folder = Effect.acquireRelease(
   (made) => Effect.promise(() => rm(made, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }))
 )
 
-const made = await mkdtemp(path.join(os.tmpdir(), "slipway-embedded-"))
-beforeAll(() => Effect.runPromise(Effect.provide(Effect.void, EmbeddedPostgres.layer({ dataDir: made }))), 30_000)
+let made: string
+beforeAll(async () => {
+  made = await mkdtemp(path.join(os.tmpdir(), "slipway-embedded-"))
+  await Effect.runPromise(Effect.provide(Effect.void, EmbeddedPostgres.layer({ dataDir: made })))
+}, 30_000)
 afterAll(() => rm(made, { recursive: true, force: true }))
 
 /** A data folder of an earlier run, for tests in which making one is not the point: it takes a second. */
