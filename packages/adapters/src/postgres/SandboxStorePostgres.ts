@@ -1,7 +1,7 @@
 /** `SandboxStore` on Postgres. One row is a sandbox; its lock orders everything that happens to it. */
 import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Hints, WORK } from "@slipway/domain/Hints"
+import { Hints } from "@slipway/domain/Hints"
 import { Approval } from "@slipway/domain/sandbox/Approval"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { resolve } from "@slipway/domain/sandbox/Idempotency"
@@ -17,6 +17,7 @@ import {
   SandboxNotFound,
   SandboxStore,
   StaleLease,
+  topicsOf,
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
 import { Int8 } from "./Int8.ts"
@@ -157,7 +158,7 @@ export const layer = Layer.effect(
           publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, revision = ${sandbox.revision},
           last_seq = ${sandbox.lastSeq}, deadline_at = ${iso(nextDeadline(sandbox, limits))}
         WHERE id = ${sandbox.id}`
-      yield* sql.afterCommit(hints.publish([sandbox.id, WORK]))
+      yield* sql.afterCommit(hints.publish(topicsOf(sandbox.id, events)))
       return sandbox
     })
 
@@ -243,7 +244,7 @@ export const layer = Layer.effect(
             Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken()))
           )
           if (Option.isSome(made)) {
-            yield* hints.publish([creation.id, WORK])
+            yield* hints.publish(topicsOf(creation.id, created))
             return { sandbox: made.value, replayed: false }
           }
           const existing = yield* boundTo({ grantId: creation.grantId, key: keyed?.key ?? "" })

@@ -3,7 +3,7 @@
  * lock of its sandbox. Checked by `testing/SandboxStoreContract`.
  */
 import { Context, DateTime, Effect, Layer, type Result, Schema } from "effect"
-import { Hints, WORK } from "../Hints.ts"
+import { Hints, type Topic, WORK } from "../Hints.ts"
 import type { Uuid } from "../Ids.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import type { Approval } from "./Approval.ts"
@@ -184,7 +184,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           row.log.push({ seq: row.sandbox.lastSeq, type: event.type, wire: toWire(row.sandbox.id, { seq: row.sandbox.lastSeq, at, event }) })
           remember(row, event, at)
         }
-        return events.length === 0 ? Effect.void : hints.publish([row.sandbox.id, WORK])
+        return events.length === 0 ? Effect.void : hints.publish(topicsOf(row.sandbox.id, events))
       }
 
       return SandboxStore.of({
@@ -312,6 +312,10 @@ export class SandboxStore extends Context.Service<SandboxStore, {
     })
   )
 }
+
+/** What to hint after these events were committed: only a change of status can leave a sandbox without a worker. */
+export const topicsOf = (id: SandboxId, events: ReadonlyArray<SandboxEvent>): ReadonlyArray<Topic> =>
+  events.some(({ type }) => type === "sandbox.status") ? [id, WORK] : [id]
 
 /** `createdAt`, then `id`, both descending. */
 const newestFirst = (a: ListPosition, b: ListPosition): number =>
