@@ -34,6 +34,9 @@ const isCodePointLength = (minimum: number, maximum: number) =>
  */
 export const text = (minimum: number, maximum: number) => Schema.String.check(isStorable, isCodePointLength(minimum, maximum))
 
+/** As {@link text}, but with any characters at all: for what is looked up and never stored. */
+export const characters = (minimum: number, maximum: number) => Schema.String.check(isCodePointLength(minimum, maximum))
+
 /** Any string Postgres can store: well-formed, no NUL. */
 export const StorableText = Schema.String.check(isStorable)
 

@@ -1,5 +1,6 @@
 /** Port: organizations, users, grants and keys. Checked by `testing/AccessStoreContract`. */
-import { Context, type DateTime, type Effect, Schema } from "effect"
+import { Clock, Context, type DateTime, Effect, Layer, Schema } from "effect"
+import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import type { Principal, Scope } from "./Principal.ts"
 
@@ -78,4 +79,98 @@ export class AccessStore extends Context.Service<AccessStore, {
   listKeys(grantId: string | null): Effect.Effect<ReadonlyArray<KeyRecord>, StoreUnavailable>
   /** Works on the next request. Revoking twice keeps the first time. */
   revokeKey(id: string, at: DateTime.Utc): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
-}>()("@slipway/domain/AccessStore") {}
+}>()("@slipway/domain/AccessStore") {
+  /** Process-local, for tests and for embedding without a database. Everybody is an active member. */
+  static readonly layerMemory = Layer.effect(
+    AccessStore,
+    Effect.gen(function*() {
+      const ids = yield* Ids
+      const grants = new Map<string, Grant>()
+      const keys = new Map<string, StoredKey>()
+      const owner = { organizationId: yield* ids.uuid7, userId: `user_${yield* ids.ulid}` }
+
+      const isGood = (key: StoredKey | undefined): key is StoredKey =>
+        key !== undefined && key.record.revokedAt === null && grants.get(key.record.grantId)?.revokedAt === null
+      const newestFirst = <A extends { readonly createdAt: DateTime.Utc; readonly id: string }>(items: Iterable<A>) =>
+        Array.from(items).sort((a, b) => b.createdAt.epochMilliseconds - a.createdAt.epochMilliseconds || (a.id < b.id ? 1 : -1))
+
+      return AccessStore.of({
+        admit: Effect.fnUntraced(function*(digest, limit) {
+          const key = Array.from(keys.values()).find((key) => key.digest === digest)
+          if (!isGood(key)) return null
+          const { grantId, id, prefix, scopes, userId } = key.record
+          return {
+            principal: {
+              keyId: id,
+              grantId,
+              organizationId: owner.organizationId,
+              userId,
+              scopes: new Set(scopes),
+              test: prefix === "sbx_test_"
+            },
+            memberActive: true,
+            rate: takeSlot(key.acceptedAt, limit, yield* Clock.currentTimeMillis)
+          }
+        }),
+        stillGood: (keyIds) => Effect.sync(() => new Set(keyIds.filter((id) => isGood(keys.get(id))))),
+        owner: Effect.succeed(owner),
+        createGrant: (grant) =>
+          Effect.sync(() => {
+            const known = Array.from(grants.values()).find(({ name, revokedAt }) => name === grant.name && revokedAt === null)
+            if (known !== undefined) return { grant: known, made: false }
+            const made: Grant = { ...grant, revokedAt: null }
+            grants.set(made.id, made)
+            return { grant: made, made: true }
+          }),
+        listGrants: Effect.sync(() => newestFirst(grants.values())),
+        revokeGrant: Effect.fnUntraced(function*(idOrName, at) {
+          const grant = grants.get(idOrName) ??
+            Array.from(grants.values()).find(({ name, revokedAt }) => name === idOrName && revokedAt === null)
+          if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
+          const revoked = { ...grant, revokedAt: grant.revokedAt ?? at }
+          grants.set(grant.id, revoked)
+          return revoked
+        }),
+        createKey: (key, digest) =>
+          Effect.sync(() => {
+            const record: KeyRecord = { ...key, lastUsedAt: null, revokedAt: null }
+            keys.set(key.id, { digest, record, acceptedAt: [] })
+            return record
+          }),
+        listKeys: (grantId) =>
+          Effect.sync(() =>
+            newestFirst(Array.from(keys.values(), ({ record }) => record)).filter((key) => grantId === null || key.grantId === grantId)
+          ),
+        revokeKey: Effect.fnUntraced(function*(id, at) {
+          const key = keys.get(id)
+          if (key === undefined) return yield* new KeyNotFound({ key: id })
+          key.record = { ...key.record, revokedAt: key.record.revokedAt ?? at }
+          return key.record
+        })
+      })
+    })
+  )
+}
+
+interface StoredKey {
+  readonly digest: string
+  record: KeyRecord
+  /** When the last requests were accepted, in milliseconds; oldest first. */
+  readonly acceptedAt: Array<number>
+}
+
+/** The window of the rate limit (decisions, section 10). */
+const WINDOW_MILLIS = 60_000
+
+/** Accepts when fewer than `limit` of the last acceptances lie within the window, and remembers this one. */
+const takeSlot = (acceptedAt: Array<number>, limit: number, now: number): RateSlot => {
+  while (acceptedAt.length > 0 && acceptedAt[0]! <= now - WINDOW_MILLIS) acceptedAt.shift()
+  const accepted = acceptedAt.length < limit
+  if (accepted) acceptedAt.push(now)
+  const oldest = acceptedAt[0] ?? now
+  return {
+    accepted,
+    remaining: limit - acceptedAt.length,
+    resetSeconds: Math.max(1, Math.ceil((oldest + WINDOW_MILLIS - now) / 1000))
+  }
+}

@@ -1,8 +1,9 @@
 /** Reading a sandbox's log: pages for gaps, and a live stream that never skips or repeats (decisions, section 5). */
-import { Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
+import { Context, Effect, Layer, Schema, type Scope, Semaphore, Stream } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
+import { fromWire, type SandboxStatus } from "./SandboxEvent.ts"
 import type { SandboxId } from "./SandboxId.ts"
 import { type LogEntry, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
 
@@ -22,26 +23,26 @@ export class CursorExpired extends Schema.TaggedError<CursorExpired>()("CursorEx
 /** The most events one read takes from the log (decisions, section 12). */
 export const PAGE = 100
 
+/** Characters of the log one reader may hold while its consumer is slow: pages of large events get shorter. */
+const PAGE_CHARACTERS = 256 * 1024
+/** Events of the first page, before their size is known. */
+const FIRST_PAGE = 16
+
 /** What a stream is made of, in order. */
 export type Frame =
   /** First frame of a fresh connection: everything up to and including `sandbox.lastSeq`. */
   | { readonly _tag: "Snapshot"; readonly sandbox: Sandbox }
   /** The status as it is, once the reader has caught up. Not part of the log. */
-  | { readonly _tag: "Status"; readonly sandbox: Sandbox }
+  | { readonly _tag: "Status"; readonly status: SandboxStatus }
   | { readonly _tag: "Entries"; readonly entries: ReadonlyArray<LogEntry> }
-
-interface Position {
-  readonly cursor: number
-  readonly caughtUp: boolean
-  /** The log may hold the sandbox's end: only then is the sandbox itself worth a read. */
-  readonly mayBeOver: boolean
-}
+  /** Nothing new, but the consumer asked to be woken. */
+  | { readonly _tag: "Idle" }
 
 export interface Following {
-  /** A finished sandbox whose reader already has everything: there will be nothing to read. */
-  readonly nothingLeft: boolean
   /** The sandbox when the stream was opened. */
   readonly sandbox: Sandbox
+  /** A finished sandbox whose reader already has everything: there will be nothing to read. */
+  readonly nothingLeft: boolean
   /** Reads at most {@link PAGE} events ahead of its consumer. Ends after the last event of a finished sandbox. */
   readonly frames: Stream.Stream<Frame, StoreUnavailable>
 }
@@ -52,8 +53,11 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
     ReadonlyArray<LogEntry>,
     CursorAhead | CursorExpired | SandboxNotFound | StoreUnavailable
   >
-  /** Follows the log from `after`, or afresh with a snapshot. Hints are followed until the scope closes. */
-  follow(by: Principal, id: SandboxId, after: number | null): Effect.Effect<
+  /**
+   * Follows the log from `after`, or afresh with a snapshot. Hints are followed until the scope closes. While there is
+   * nothing to read, each completion of `wake` gives an `Idle` frame.
+   */
+  follow(by: Principal, id: SandboxId, after: number | null, wake?: Effect.Effect<void>): Effect.Effect<
     Following,
     CursorAhead | CursorExpired | SandboxNotFound | StoreUnavailable,
     Scope.Scope
@@ -64,36 +68,22 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const hints = yield* Hints
+      const tails = new Map<SandboxId, Tail>()
 
       const find = Effect.fnUntraced(function*(by: Principal, id: SandboxId, after: number | null) {
         const sandbox = yield* store.find({ grantId: by.grantId, id })
         return after !== null && after > sandbox.lastSeq ? yield* new CursorAhead() : sandbox
       })
 
-      /** The log after `start`, page by page as the consumer takes it, then whatever is hinted. */
-      const tail = (key: { readonly grantId: string; readonly id: SandboxId }, start: number, changed: Effect.Effect<void>) =>
-        Stream.unfold(
-          { cursor: start, caughtUp: false, mayBeOver: true },
-          Effect.fnUntraced(function*(from: Position): Effect.fn.Return<readonly [Frame, Position] | undefined, StoreUnavailable> {
-            let { mayBeOver } = from
-            for (;;) {
-              const entries = yield* store.log(key.id, from.cursor, PAGE)
-              const last = entries.at(-1)
-              if (last !== undefined) {
-                const statusChanged = entries.some(({ type }) => type === "sandbox.status")
-                return [{ _tag: "Entries", entries }, { ...from, cursor: last.seq, mayBeOver: mayBeOver || statusChanged }]
-              }
-              if (mayBeOver) {
-                // A sandbox that was just read cannot be gone: rows outlive every stream.
-                const sandbox = yield* Effect.catchTag(store.find(key), "SandboxNotFound", Effect.die)
-                if (sandbox.lastSeq > from.cursor) continue
-                if (!from.caughtUp) return [{ _tag: "Status", sandbox }, { ...from, caughtUp: true }]
-                if (isSettled(sandbox.status)) return undefined
-                mayBeOver = false
-              }
-              yield* changed
-            }
-          })
+      const tailOf = (id: SandboxId) =>
+        Effect.acquireRelease(
+          Effect.sync(() => {
+            const tail = tails.get(id) ?? new Tail((after) => store.log(id, after, PAGE))
+            tails.set(id, tail)
+            tail.readers += 1
+            return tail
+          }),
+          (tail) => Effect.sync(() => --tail.readers === 0 && tails.delete(id))
         )
 
       return SandboxEvents.of({
@@ -101,11 +91,55 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
           yield* find(by, id, after)
           return yield* store.log(id, after, limit)
         }),
-        follow: Effect.fn("SandboxEvents.follow")(function*(by, id, after) {
+        follow: Effect.fn("SandboxEvents.follow")(function*(by, id, after, wake) {
           // Watched before it is read, so that no hint falls between the two.
           const changed = yield* hints.watch(id)
           const sandbox = yield* find(by, id, after)
-          const rest = tail({ grantId: by.grantId, id }, after ?? sandbox.lastSeq, changed)
+          const tail = yield* tailOf(id)
+
+          let cursor = after ?? sandbox.lastSeq
+          let status = sandbox.status
+          let page = FIRST_PAGE
+          let caughtUp = cursor === sandbox.lastSeq
+          let statusShown = false
+
+          const advance = (entries: ReadonlyArray<LogEntry>): Frame => {
+            let characters = 0
+            for (const entry of entries) {
+              cursor = entry.seq
+              characters += entry.wire.length
+              if (entry.type === "sandbox.status") status = statusIn(entry) ?? status
+            }
+            page = Math.max(1, Math.min(PAGE, Math.floor(PAGE_CHARACTERS * entries.length / characters)))
+            return { _tag: "Entries", entries }
+          }
+
+          const next = Effect.gen(function*(): Effect.fn.Return<readonly [Frame, void] | undefined, StoreUnavailable> {
+            while (!caughtUp) {
+              const entries = yield* store.log(id, cursor, page)
+              if (entries.length > 0) return [advance(entries), undefined]
+              caughtUp = true
+            }
+            if (!statusShown) {
+              statusShown = true
+              return [{ _tag: "Status", status }, undefined]
+            }
+            if (isSettled(status)) return undefined
+            for (;;) {
+              const woken = yield* wake === undefined
+                ? Effect.as(changed, false)
+                : Effect.raceFirst(Effect.as(changed, false), Effect.as(wake, true))
+              // Read after a wake too: the hint may have come in the same moment and be used up.
+              const { complete, entries } = yield* tail.after(cursor)
+              if (entries.length > 0) {
+                caughtUp = complete
+                return [advance(entries), undefined]
+              }
+              if (woken) return [{ _tag: "Idle" }, undefined]
+            }
+          })
+
+          const rest = Stream.unfold(undefined, () => next)
           return {
             sandbox,
             nothingLeft: after === sandbox.lastSeq && isSettled(sandbox.status),
@@ -115,4 +149,49 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
       })
     })
   )
+}
+
+const statusIn = ({ wire }: LogEntry): SandboxStatus | undefined => {
+  const { event } = fromWire(wire)
+  return event.type === "sandbox.status" ? event.data.status : undefined
+}
+
+/** The newest page of one sandbox's log. Of its readers that have caught up, those that wait share the next read. */
+class Tail {
+  readers = 0
+  readonly #read: (after: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
+  readonly #lock = Semaphore.makeUnsafe(1)
+  #entries: ReadonlyArray<LogEntry> = []
+  /** Where `#entries` begins; nothing was read yet: beyond every cursor. */
+  #after = Number.POSITIVE_INFINITY
+  /** Orders reads and askings. */
+  #clock = 0
+  #readAt = 0
+
+  constructor(read: (after: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>) {
+    this.#read = read
+  }
+
+  /** What the log holds after `cursor`, at least as new as this call. `complete`: nothing lay behind it. */
+  after(cursor: number): Effect.Effect<
+    { readonly entries: ReadonlyArray<LogEntry>; readonly complete: boolean },
+    StoreUnavailable
+  > {
+    return Effect.suspend(() => {
+      const asked = ++this.#clock
+      return this.#lock.withPermit(Effect.suspend(() => {
+        // An older page may lack an event whose hint is already used up.
+        if (this.#readAt > asked && cursor >= this.#after) {
+          return Effect.succeed({ entries: this.#entries.filter(({ seq }) => seq > cursor), complete: this.#entries.length < PAGE })
+        }
+        const readAt = ++this.#clock
+        return Effect.map(this.#read(cursor), (entries) => {
+          this.#entries = entries
+          this.#after = cursor
+          this.#readAt = readAt
+          return { entries, complete: entries.length < PAGE }
+        })
+      }))
+    })
+  }
 }
