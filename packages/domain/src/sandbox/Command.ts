@@ -9,7 +9,7 @@ import { Counter, text } from "../Text.ts"
 import { type Approval, type Decision, outcomeOf } from "./Approval.ts"
 import { denyApprovals, isSettled, moveTo, resolveApproval, type Sandbox, turnPending, turnUpdated } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
-import { turnId } from "./SandboxId.ts"
+import { type SandboxId, turnId } from "./SandboxId.ts"
 import { isActive } from "./Turn.ts"
 
 /** 1 to 60000 characters. */
@@ -140,9 +140,12 @@ export const decideApproval = (ids: Derive, approvalId: string, decision: Decisi
   }
 })
 
+/** Identity of the message that starts turn `n`. */
+export const messageId = (ids: Derive, id: SandboxId, n: number): Uuid => ids.derive(`${id}/message/${n}`)
+
 /** Starts the next turn. */
 export const sendMessage = (ids: Derive, prompt: string, authorId: string): Command<SandboxNotRunning | TurnActive> => ({
-  identity: ({ id, turn }) => ids.derive(`${id}/message/${(turn?.n ?? 0) + 1}`),
+  identity: ({ id, turn }) => messageId(ids, id, (turn?.n ?? 0) + 1),
   approvalId: null,
   decide: ({ sandbox }) => {
     if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())

@@ -118,11 +118,13 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 
   /**
    * Carries out one command of a person: locks the sandbox, reads the receipt and the approval that the command names,
-   * writes what it decides together with its receipt. A duplicate is answered from the first one's receipt.
+   * writes what it decides together with its receipt. A duplicate is answered from the first one's receipt. With a key
+   * (unique per sandbox) that is bound to an equal request, it is a duplicate of that request's command, whatever `command`
+   * would decide now; an applied command binds the key.
    */
-  command<E>(key: ById, command: Command<E>, now: DateTime.Utc): Effect.Effect<
+  command<E>(key: ById, command: Command<E>, now: DateTime.Utc, keyed?: KeyedRequest): Effect.Effect<
     CommandResult,
-    E | SandboxNotFound | StoreUnavailable
+    E | IdempotencyConflict | SandboxNotFound | StoreUnavailable
   >
 
   /**
@@ -198,7 +200,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           }
           if (rows.has(creation.id)) return yield* new SandboxIdTaken()
           const row: Row = {
-            sandbox: initial(creation), log: [], receipts: new Map(), approvals: new Map(), texts: new Map(), messages: [],
+            sandbox: initial(creation), log: [], receipts: new Map(), keys: new Map(), approvals: new Map(), texts: new Map(), messages: [],
             fence: 0, leaseUntil: null, machine: null, agentSession: null
           }
           rows.set(creation.id, row)
@@ -227,8 +229,13 @@ export class SandboxStore extends Context.Service<SandboxStore, {
         messages: (id, after, limit) =>
           Effect.sync(() => (rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after).slice(0, limit)),
 
-        command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now) {
+        command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now, keyed) {
           const row = yield* rowOf(id, grantId)
+          const bound = keyed === undefined ? undefined : row.keys.get(keyed.key)
+          if (keyed !== undefined && bound !== undefined) {
+            yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
+            return { commandId: bound.commandId, revision: bound.revision, outcome: "duplicate" }
+          }
           const commandId = command.identity(row.sandbox)
           const receipt = row.receipts.get(commandId) ?? null
           const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
@@ -236,6 +243,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           if (verdict.outcome === "applied") yield* record(row, verdict.events, now)
           const { keep, result } = conclude(row.sandbox.revision, commandId, receipt, verdict)
           if (keep !== null) row.receipts.set(commandId, keep)
+          if (keyed !== undefined && keep?.outcome === "applied") row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint })
           return result
         }),
 
@@ -348,6 +356,7 @@ interface Row {
   sandbox: Sandbox
   readonly log: Array<LogEntry>
   readonly receipts: Map<Uuid, Receipt>
+  readonly keys: Map<string, Receipt & { readonly fingerprint: string }>
   readonly approvals: Map<string, Approval>
   /** Text so far by message. */
   readonly texts: Map<string, string>

@@ -1,6 +1,6 @@
 /** What a client may do with sandboxes: create, read, list, command. Each call loads, decides and commits once. */
 import { Context, DateTime, Effect, Layer, Option, Schedule, Schema } from "effect"
-import { Ids } from "../Ids.ts"
+import { Ids, type Uuid } from "../Ids.ts"
 import type { Principal } from "../access/Principal.ts"
 import type { Decision } from "./Approval.ts"
 import {
@@ -9,6 +9,7 @@ import {
   type CommandResult,
   decideApproval,
   interrupt,
+  messageId,
   type SandboxNotRunning,
   sendMessage,
   terminate,
@@ -24,8 +25,8 @@ import {
   ModelCatalogue
 } from "./ModelCatalogue.ts"
 import type { Sandbox } from "./Sandbox.ts"
-import { ID_ALPHABET, SandboxId } from "./SandboxId.ts"
-import { type ListQuery, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
+import { ID_ALPHABET, SandboxId, turnId } from "./SandboxId.ts"
+import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
 
 export class Sandboxes extends Context.Service<Sandboxes, {
   /** Accepts a creation; booting goes on without the caller. `replayed`: an equal request came under this key before. */
@@ -41,9 +42,15 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     CommandResult,
     ApprovalNotFound | SandboxNotFound | StoreUnavailable
   >
-  sendMessage(by: Principal, id: SandboxId, prompt: string): Effect.Effect<
-    CommandResult,
-    SandboxNotFound | SandboxNotRunning | TurnActive | StoreUnavailable
+  /** Starts the next turn. `duplicate`: an equal message came under this key before, and `turnId` is its turn. */
+  sendMessage(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>): Effect.Effect<
+    CommandResult & { readonly turnId: Uuid },
+    IdempotencyConflict | SandboxNotFound | SandboxNotRunning | TurnActive | StoreUnavailable
+  >
+  /** Prompts and complete messages of the agent after the event `after`, oldest first. */
+  messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
+    ReadonlyArray<Message>,
+    SandboxNotFound | StoreUnavailable
   >
 }>()("@slipway/domain/Sandboxes") {
   static readonly layer = Layer.effect(
@@ -76,7 +83,25 @@ export class Sandboxes extends Context.Service<Sandboxes, {
 
       const execute = Effect.fnUntraced(function*<E>(by: Principal, id: SandboxId, command: Command<E>) {
         return yield* store.command({ grantId: by.grantId, id }, command, yield* DateTime.now)
-      })
+      }, Effect.catchTag("IdempotencyConflict", Effect.die))
+
+      const send = Effect.fn("Sandboxes.sendMessage")(
+        function*(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>) {
+          const owned = { grantId: by.grantId, id }
+          const keyed = Option.map(key, (key) => ({ key, fingerprint: fingerprint(ids, { prompt }) }))
+          const result = yield* store.command(
+            owned,
+            sendMessage(ids, prompt, by.userId),
+            yield* DateTime.now,
+            Option.getOrUndefined(keyed)
+          )
+          const { turn } = yield* store.find(owned)
+          // A message's command is named after its turn; that of a repeated one may lie some turns back.
+          let n = turn?.n ?? 1
+          while (n > 1 && messageId(ids, id, n) !== result.commandId) n--
+          return { ...result, turnId: turnId(ids, id, n) }
+        }
+      )
 
       return Sandboxes.of({
         create,
@@ -85,7 +110,11 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         terminate: (by, id) => execute(by, id, terminate(ids)),
         interrupt: (by, id) => execute(by, id, interrupt(ids)),
         decideApproval: (by, id, approvalId, decision) => execute(by, id, decideApproval(ids, approvalId, decision)),
-        sendMessage: (by, id, prompt) => execute(by, id, sendMessage(ids, prompt, by.userId))
+        sendMessage: send,
+        messages: Effect.fn("Sandboxes.messages")(function*(by, id, { after, limit }) {
+          yield* store.find({ grantId: by.grantId, id })
+          return yield* store.messages(id, after, limit)
+        })
       })
     })
   )

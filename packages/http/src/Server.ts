@@ -1,0 +1,75 @@
+/** The HTTP side as layers. Whoever composes them brings the domain's services, a listening address and settings. */
+import { NodeHttpServer } from "@effect/platform-node"
+import { Duration, Effect, Layer, Scope } from "effect"
+import { HttpRouter } from "effect/http"
+import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
+import { Ids } from "@slipway/domain/Ids"
+import { Api } from "./api/Api.ts"
+import * as EventsHandlers from "./handlers/EventsHandlers.ts"
+import * as FilesHandlers from "./handlers/FilesHandlers.ts"
+import * as HealthHandlers from "./handlers/HealthHandlers.ts"
+import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
+import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
+import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
+import * as Authenticated from "./middleware/Authenticated.ts"
+import * as Edge from "./middleware/Edge.ts"
+import * as JsonBody from "./middleware/JsonBody.ts"
+import { LiveResponses } from "./middleware/LiveResponses.ts"
+import * as NodeServer from "./middleware/NodeServer.ts"
+
+const Handlers = Layer.mergeAll(
+  SandboxesHandlers.layer,
+  MessagesHandlers.layer,
+  EventsHandlers.layer,
+  FilesHandlers.layer,
+  PullRequestsHandlers.layer,
+  HealthHandlers.layer
+).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
+
+/** The reference page carries a script of 3 MB: it is loaded when somebody looks at it. */
+const Docs = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const scope = yield* Effect.scope
+  const page = yield* Effect.cached(
+    HttpRouter.toHttpEffect(HttpApiScalar.layer(Api, { path: "/docs" })).pipe(Scope.provide(scope))
+  )
+  yield* router.add("GET", "/docs", Effect.flatten(Effect.orDie(page)))
+}))
+
+/** Every route with its middleware, for a router. */
+export const routes = Layer.mergeAll(
+  HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(Layer.provide(Handlers)),
+  Docs,
+  Edge.layer
+)
+
+/** How long a shutdown waits for requests under way (reliability, process). */
+const SHUTDOWN = Duration.seconds(10)
+
+/** Listens, and on shutdown first ends the streams, then waits for requests under way. */
+export const layer = (listen: { readonly host?: string; readonly port: number }) => {
+  const server = Layer.unwrap(Effect.gen(function*() {
+    const ids = yield* Ids
+    const context = yield* Effect.context<never>()
+    const newRequestId = () => `req_${Effect.runSyncWith(context)(ids.ulid)}`
+    return NodeHttpServer.layer(NodeServer.make(newRequestId), { ...listen, gracefulShutdownTimeout: SHUTDOWN })
+  }))
+  // Built last, so that it is the first to end.
+  const drain = Layer.effectDiscard(Effect.gen(function*() {
+    const live = yield* LiveResponses
+    yield* Effect.addFinalizer(() => live.shutDown)
+  }))
+  return drain.pipe(
+    Layer.provideMerge(HttpRouter.serve(routes, {
+      routerConfig: {
+        caseSensitive: true,
+        ignoreDuplicateSlashes: false,
+        ignoreTrailingSlash: false,
+        // Lengths are the schemas' business; headers as a whole are limited.
+        maxParamLength: 16 * 1024
+      },
+      disableLogger: true
+    })),
+    Layer.provideMerge(server),
+    Layer.provide(LiveResponses.layer)
+  )
+}

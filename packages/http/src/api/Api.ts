@@ -1,0 +1,30 @@
+/** The whole public HTTP API. Servers, clients and the OpenAPI document are made from this value. */
+import { HttpApi, OpenApi } from "effect/http-api"
+import { EventsApi } from "./EventsApi.ts"
+import { FilesApi } from "./FilesApi.ts"
+import { HealthApi } from "./HealthApi.ts"
+import { MessagesApi } from "./MessagesApi.ts"
+import { tidy } from "./OpenApiDocument.ts"
+import { PullRequestsApi } from "./PullRequestsApi.ts"
+import { SandboxesApi } from "./SandboxesApi.ts"
+
+export class Api extends HttpApi.make("slipway")
+  .add(SandboxesApi)
+  .add(MessagesApi)
+  .add(EventsApi)
+  .add(FilesApi)
+  .add(PullRequestsApi)
+  .add(HealthApi)
+  // Bodies are strict. The other parts of a request are not: unknown query parameters and headers are ignored.
+  .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
+  .annotateMerge(OpenApi.annotations({
+    title: "Slipway",
+    version: "1.0.0",
+    summary: "Coding agents in sandboxes over your git repositories",
+    description: "Create a sandbox from repositories and a prompt, follow what the agent does, decide its tool calls, read its " +
+      "files and publish a draft pull request. Every error has the same body, `{ error: { code, message } }`.",
+    license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
+    servers: [{ url: "/", description: "This server" }],
+    transform: tidy
+  }))
+{}

@@ -1,0 +1,125 @@
+/**
+ * How errors look on the wire: `{ error: { code, message } }`, whatever went wrong (interface 7; decisions, section 1).
+ * Each domain error gets its status and code here, once; domain classes know neither.
+ */
+import { Schema, SchemaTransformation } from "effect"
+import { HttpApiSchema } from "effect/http-api"
+import { FileProtected, InvalidPath as PathInvalid } from "@slipway/domain/files/FileRules"
+import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/Files"
+import {
+  FileNotFound as NoSuchFile,
+  FileTooLarge as FileAboveLimit,
+  IsDirectory as PathIsDirectory,
+  NotADirectory as PathIsNoDirectory
+} from "@slipway/domain/files/WorkingTrees"
+import { ApprovalNotFound as NoSuchApproval, SandboxNotRunning as NotRunning, TurnActive as ActiveTurn } from "@slipway/domain/sandbox/Command"
+import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/Idempotency"
+import {
+  ApprovalsUnsupported as NoApprovals,
+  InvalidModel as ModelRefused,
+  InvalidReasoningEffort as EffortRefused
+} from "@slipway/domain/sandbox/ModelCatalogue"
+import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/SandboxEvents"
+import { SandboxNotFound as NoSuchSandbox, StoreUnavailable as StoreDown } from "@slipway/domain/sandbox/SandboxStore"
+import { NothingToPublish as NothingNew, RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/source/Publishing"
+import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/SourceHost"
+
+const envelope = <const C extends string>(code: C) =>
+  Schema.Struct({ error: Schema.Struct({ code: Schema.Literal(code), message: Schema.String }) })
+
+/** A domain error on the wire. `decode` is for clients: it makes the error again from its message. */
+const onWire = <const C extends string, E extends Error>(status: number, code: C, decode: (message: string) => E) =>
+<S extends Schema.Codec<E, unknown>>(self: S) =>
+  envelope(code).pipe(
+    Schema.decodeTo(
+      Schema.toType(self),
+      SchemaTransformation.transform({
+        decode: ({ error }) => decode(error.message) as S["Type"],
+        encode: (e) => ({ error: { code, message: e.message } })
+      })
+    ),
+    HttpApiSchema.status(status)
+  )
+
+// ---------------------------------------------------------------------------------------------------------------
+// What HTTP itself refuses, before or around a use case
+
+/** A request that no use case was asked about. `headers`: those that belong to the refusal, in lower case. */
+export class Refusal extends Schema.TaggedError<Refusal>()("Refusal", {
+  status: Schema.Int,
+  code: Schema.String,
+  reason: Schema.String,
+  headers: Schema.Record(Schema.String, Schema.String)
+}) {
+  override get message() {
+    return this.reason
+  }
+}
+
+const refusal = <const C extends string, const H extends string = never>(status: number, code: C, _headers: ReadonlyArray<H> = []) => {
+  const ofThisKind = Schema.toType(Refusal).check(Schema.makeFilter((e: Refusal) => e.status === status && e.code === code))
+  return {
+    make: (reason: string, ...[headers]: [H] extends [never] ? [] : [headers: Readonly<Record<H, string>>]) =>
+      new Refusal({ status, code, reason, headers: headers ?? {} }),
+    schema: ofThisKind.pipe(onWire(status, code, (reason) => new Refusal({ status, code, reason, headers: {} })))
+  }
+}
+
+export const InvalidRequest = refusal(400, "invalid_request")
+export const InvalidIdempotencyKey = refusal(400, "invalid_idempotency_key")
+export const InvalidCursor = refusal(400, "invalid_cursor")
+/** No credential, or one that is not valid. */
+export const Unauthorized = refusal(401, "unauthorized", ["www-authenticate"])
+/** Credits are enforced and used up. */
+export const NoCredits = refusal(402, "no_credits")
+/** A spending budget of the grant is used up. */
+export const BudgetExceeded = refusal(402, "budget_exceeded")
+export const InsufficientScope = refusal(403, "insufficient_scope", ["www-authenticate"])
+/** The key's user is no longer an active member. */
+export const Forbidden = refusal(403, "forbidden")
+export const NotFound = refusal(404, "not_found")
+export const MethodNotAllowed = refusal(405, "method_not_allowed", ["allow"])
+export const RequestTimeout = refusal(408, "request_timeout")
+/** The grant has as many active sandboxes as it may. */
+export const ConcurrencyLimitExceeded = refusal(409, "concurrency_limit_exceeded")
+export const PayloadTooLarge = refusal(413, "payload_too_large")
+export const UnsupportedMediaType = refusal(415, "unsupported_media_type")
+export const RateLimited = refusal(429, "rate_limited", ["retry-after"])
+export const HeadersTooLarge = refusal(431, "headers_too_large")
+export const InternalError = refusal(500, "internal_error")
+export const Unavailable = refusal(503, "unavailable", ["retry-after"])
+
+// ---------------------------------------------------------------------------------------------------------------
+// Domain errors
+
+export const StoreUnavailable = StoreDown.pipe(onWire(503, "unavailable", (cause) => new StoreDown({ cause })))
+export const SandboxNotFound = NoSuchSandbox.pipe(onWire(404, "not_found", () => new NoSuchSandbox()))
+export const ApprovalNotFound = NoSuchApproval.pipe(onWire(404, "not_found", () => new NoSuchApproval()))
+export const SandboxNotRunning = NotRunning.pipe(onWire(409, "sandbox_not_running", () => new NotRunning()))
+export const TurnActive = ActiveTurn.pipe(onWire(409, "turn_active", () => new ActiveTurn()))
+
+export const IdempotencyConflict = KeyConflict.pipe(onWire(409, "idempotency_conflict", () => new KeyConflict()))
+export const InvalidModel = ModelRefused.pipe(onWire(400, "invalid_model", (reason) => new ModelRefused({ reason })))
+export const InvalidReasoningEffort = EffortRefused.pipe(
+  onWire(400, "invalid_reasoning_effort", (model) => new EffortRefused({ model, efforts: [] }))
+)
+export const ApprovalsUnsupported = NoApprovals.pipe(onWire(400, "approvals_unsupported", (model) => new NoApprovals({ model })))
+
+export const CursorAhead = CursorBeyondHead.pipe(onWire(400, "invalid_cursor", () => new CursorBeyondHead()))
+export const CursorExpired = CursorTooOld.pipe(onWire(410, "cursor_expired", () => new CursorTooOld()))
+
+export const InvalidPath = PathInvalid.pipe(onWire(400, "invalid_path", () => new PathInvalid()))
+export const IsDirectory = PathIsDirectory.pipe(onWire(400, "is_directory", () => new PathIsDirectory()))
+export const NotADirectory = PathIsNoDirectory.pipe(onWire(400, "not_a_directory", () => new PathIsNoDirectory()))
+export const ProtectedFile = FileProtected.pipe(onWire(403, "file_protected", () => new FileProtected()))
+export const FileNotFound = NoSuchFile.pipe(onWire(404, "file_not_found", () => new NoSuchFile()))
+export const FileTooLarge = FileAboveLimit.pipe(onWire(413, "file_too_large", () => new FileAboveLimit({ maximumBytes: 0 })))
+export const AgentDisconnected = WorkerDisconnected.pipe(onWire(409, "agent_disconnected", () => new WorkerDisconnected()))
+
+export const RepoRequired = RepoMissing.pipe(onWire(400, "repo_required", () => new RepoMissing()))
+export const RepoNotFound = NoSuchRepo.pipe(onWire(404, "repo_not_found", () => new NoSuchRepo()))
+export const RepoNotAccessible = RepoRefused.pipe(onWire(403, "repo_not_accessible", (repo) => new RepoRefused({ repo })))
+export const NothingToPublish = NothingNew.pipe(onWire(409, "invalid_request", () => new NothingNew()))
+export const SourceHostError = HostFailed.pipe(
+  onWire(502, "source_host_error", (detail) => new HostFailed({ operation: "answer", detail, retryable: true }))
+)

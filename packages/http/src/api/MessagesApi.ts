@@ -1,0 +1,97 @@
+/** The conversation of a sandbox (decisions, section 8). */
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
+import { Timestamp } from "@slipway/domain/Timestamp"
+import {
+  BudgetExceeded,
+  CursorAhead,
+  IdempotencyConflict,
+  InvalidCursor,
+  InvalidIdempotencyKey,
+  NoCredits,
+  SandboxNotFound,
+  SandboxNotRunning,
+  TurnActive
+} from "./Errors.ts"
+import { Authenticated, JsonBody } from "./Middleware.ts"
+import { Cursor, inSandbox, Limit } from "./Parameters.ts"
+import { idempotencyHeader } from "./SandboxesApi.ts"
+
+export const SendMessage = Schema.Struct({ prompt: Prompt }).annotate({ identifier: "SendMessage" })
+
+export const MessageResult = Schema.Struct({
+  ...CommandResult.fields,
+  /** The turn the message starts. */
+  turnId: Schema.String.check(Schema.isUUID())
+}).annotate({ identifier: "MessageResult" })
+
+/** What a message did. */
+export class Sent extends Schema.Class<Sent>("MessageSent")({ result: MessageResult }) {}
+/** What an equal message did before. */
+export class SentBefore extends Schema.Class<SentBefore>("MessageSentBefore")({ result: MessageResult }) {}
+
+const sent = Sent.pipe(HttpApiSchema.encodeToWithHeaders({
+  body: MessageResult.pipe(HttpApiSchema.status(201)),
+  headers: {}
+}, {
+  decode: ({ body }) => new Sent({ result: body }),
+  encode: ({ result }) => ({ body: result, headers: {} })
+}))
+
+const sentBefore = SentBefore.pipe(HttpApiSchema.encodeToWithHeaders({
+  body: MessageResult,
+  headers: { "idempotent-replayed": Schema.Literal("true") }
+}, {
+  decode: ({ body }) => new SentBefore({ result: body }),
+  encode: ({ result }) => ({ body: result, headers: { "idempotent-replayed": "true" as const } })
+}))
+
+export const MessageResource = Schema.Struct({
+  id: Schema.String,
+  turnId: Schema.String,
+  role: Schema.Literals(["user", "assistant"]),
+  text: Schema.String,
+  createdAt: Timestamp
+}).annotate({ identifier: "Message" })
+
+export const MessagePage = Schema.Struct({
+  data: Schema.Array(MessageResource),
+  /** `null` on the last page. */
+  nextCursor: Schema.NullOr(Schema.String)
+}).annotate({ identifier: "MessagePage" })
+
+export class MessagesApi extends HttpApiGroup.make("messages", { topLevel: true })
+  .add(
+    HttpApiEndpoint.post("sendMessage", "/", {
+      params: inSandbox,
+      headers: idempotencyHeader,
+      payload: SendMessage,
+      success: [sent, sentBefore],
+      error: [
+        InvalidIdempotencyKey.schema,
+        NoCredits.schema,
+        BudgetExceeded.schema,
+        SandboxNotFound,
+        SandboxNotRunning,
+        TurnActive,
+        IdempotencyConflict
+      ]
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Send a message",
+      description: "Starts the next turn of a running sandbox that has no active turn."
+    })),
+    HttpApiEndpoint.get("listMessages", "/", {
+      params: inSandbox,
+      query: { after: Schema.optionalKey(Cursor), limit: Schema.optionalKey(Limit) },
+      success: MessagePage,
+      error: [SandboxNotFound, InvalidCursor.schema, CursorAhead]
+    }).annotateMerge(OpenApi.annotations({
+      summary: "List messages",
+      description: "Prompts and the agent's complete messages, oldest first."
+    }))
+  )
+  .prefix("/api/public/v1/sandboxes/:sandboxId/messages")
+  .middleware(Authenticated)
+  .annotateMerge(OpenApi.annotations({ title: "Messages", description: "The conversation of a sandbox." }))
+{}

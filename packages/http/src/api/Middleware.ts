@@ -1,0 +1,48 @@
+/** What every endpoint has in common: who calls, and what may be refused before its use case is asked. */
+import { Context } from "effect"
+import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
+import type { Principal } from "@slipway/domain/access/Principal"
+import {
+  Forbidden,
+  InsufficientScope,
+  InternalError,
+  InvalidRequest,
+  MethodNotAllowed,
+  PayloadTooLarge,
+  RateLimited,
+  StoreUnavailable,
+  Unauthorized,
+  Unavailable,
+  UnsupportedMediaType
+} from "./Errors.ts"
+
+/** Whose key the request came with. */
+export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principal>()("@slipway/http/CurrentPrincipal") {}
+
+/** A good key with the scope of the endpoint, within its rate limit. */
+export class Authenticated extends HttpApiMiddleware.Service<Authenticated, { provides: CurrentPrincipal }>()(
+  "@slipway/http/Authenticated",
+  {
+    security: {
+      apiKey: HttpApiSecurity.bearer.pipe(
+        HttpApiSecurity.annotate(OpenApi.Description, "An API key with the `sandboxes` scope. Shown once, when it is made.")
+      )
+    },
+    error: [
+      InvalidRequest.schema,
+      Unauthorized.schema,
+      InsufficientScope.schema,
+      Forbidden.schema,
+      MethodNotAllowed.schema,
+      RateLimited.schema,
+      InternalError.schema,
+      StoreUnavailable,
+      Unavailable.schema
+    ]
+  }
+) {}
+
+/** A JSON body of at most 1 MiB, or none where the endpoint takes none. */
+export class JsonBody extends HttpApiMiddleware.Service<JsonBody>()("@slipway/http/JsonBody", {
+  error: [PayloadTooLarge.schema, UnsupportedMediaType.schema]
+}) {}

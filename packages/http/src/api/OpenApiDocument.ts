@@ -1,0 +1,1 @@
+export const tidy = (spec: Record<string, any>) => spec

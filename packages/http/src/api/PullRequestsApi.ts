@@ -1,0 +1,52 @@
+/** Publishing what a sandbox changed (interface 4.7; decisions, sections 7 and 8). */
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { PullRequestStatus } from "@slipway/domain/source/PullRequest"
+import {
+  NothingToPublish,
+  RepoNotAccessible,
+  RepoNotFound,
+  RepoRequired,
+  SandboxNotFound,
+  SandboxNotRunning,
+  SourceHostError
+} from "./Errors.ts"
+import { Authenticated, JsonBody } from "./Middleware.ts"
+import { inSandbox, repoQuery } from "./Parameters.ts"
+
+export const Publish = Schema.Struct(repoQuery).annotate({ identifier: "PublishPullRequest" })
+
+export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLevel: true })
+  .add(
+    HttpApiEndpoint.post("publishPullRequest", "/", {
+      params: inSandbox,
+      payload: Publish,
+      success: PullRequestStatus,
+      error: [
+        RepoRequired,
+        RepoNotAccessible,
+        SandboxNotFound,
+        RepoNotFound,
+        SandboxNotRunning,
+        NothingToPublish,
+        SourceHostError
+      ]
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Publish a draft pull request",
+      description: "Pushes the sandbox's changes and opens a draft pull request, or updates the open one. There is never more " +
+        "than one. Answers after at most 20 seconds; `actionState` then tells whether it is still under way."
+    })),
+    HttpApiEndpoint.get("getPullRequest", "/", {
+      params: inSandbox,
+      query: repoQuery,
+      success: PullRequestStatus,
+      error: [RepoRequired, RepoNotAccessible, SandboxNotFound, RepoNotFound]
+    }).annotateMerge(OpenApi.annotations({
+      summary: "Get the pull request",
+      description: "How the pull request stands; `pullRequest` is `null` before anything was published."
+    }))
+  )
+  .prefix("/api/public/v1/sandboxes/:sandboxId/pull-request")
+  .middleware(Authenticated)
+  .annotateMerge(OpenApi.annotations({ title: "Pull requests", description: "Publishing what a sandbox changed." }))
+{}

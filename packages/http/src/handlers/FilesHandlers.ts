@@ -1,0 +1,48 @@
+/** Translates requests for files into domain calls, and sends what they open. */
+import { NodeHttpServerRequest } from "@effect/platform-node"
+import { Effect } from "effect"
+import { HttpEffect, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import type { AgentDisconnected } from "@slipway/domain/files/Files"
+import { Files } from "@slipway/domain/files/Files"
+import { Api } from "../api/Api.ts"
+import { CurrentPrincipal } from "../api/Middleware.ts"
+import { LiveResponses } from "../middleware/LiveResponses.ts"
+import { respond } from "../middleware/Respond.ts"
+import { attachment } from "./ContentDisposition.ts"
+
+/** A worker that cannot be reached now may be back in a second. */
+const retrySoon = (_: AgentDisconnected) =>
+  HttpEffect.appendPreResponseHandler((_request, response) => Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", "1")))
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "files",
+  Effect.fn(function*(handlers) {
+    const files = yield* Files
+    const live = yield* LiveResponses
+
+    return handlers.handleAll({
+      listFiles: Effect.fnUntraced(function*({ params: { sandboxId }, query: { directory = "", repo } }) {
+        return yield* files.list(yield* CurrentPrincipal, sandboxId, { path: directory, repo })
+      }, Effect.tapErrorTag("AgentDisconnected", retrySoon)),
+      downloadFile: Effect.fnUntraced(
+        function*({ params: { sandboxId }, query: { path: asked, repo }, request }) {
+          const by = yield* CurrentPrincipal
+          const { bytes, path, size } = yield* files.open(by, sandboxId, { path: asked, repo })
+          yield* live.open("download", by.keyId, NodeHttpServerRequest.toServerResponse(request))
+          return HttpServerResponse.stream(bytes, {
+            contentType: "application/octet-stream",
+            contentLength: size,
+            headers: { "accept-ranges": "none", "content-disposition": attachment(path) }
+          })
+        },
+        Effect.tapErrorTag("AgentDisconnected", retrySoon),
+        Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
+      ),
+      getFileContent: Effect.fnUntraced(function*({ params: { sandboxId }, query: { path, repo } }) {
+        return { ...yield* files.compare(yield* CurrentPrincipal, sandboxId, { path, repo }), reviewHead: null }
+      }, Effect.tapErrorTag("AgentDisconnected", retrySoon))
+    })
+  })
+)

@@ -1,0 +1,158 @@
+/**
+ * The first and the last to see a request: it authenticates everything under `/api/` before anything is routed, turns
+ * whatever goes wrong into the one error body, and adds the headers that every reply has (decisions, section 1).
+ */
+import { Cause, Effect, type Types } from "effect"
+import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiError } from "effect/http-api"
+import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
+import type { Scope } from "@slipway/domain/access/Principal"
+import { Ids } from "@slipway/domain/Ids"
+import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import {
+  Forbidden,
+  InsufficientScope,
+  InternalError,
+  InvalidRequest,
+  MethodNotAllowed,
+  NotFound,
+  PayloadTooLarge,
+  RateLimited,
+  Refusal,
+  Unavailable
+} from "../api/Errors.ts"
+import { CurrentPrincipal } from "../api/Middleware.ts"
+import * as Authenticate from "./Authenticate.ts"
+import { refusalOf } from "./DecodeFailure.ts"
+import { LiveResponses } from "./LiveResponses.ts"
+import { respond } from "./Respond.ts"
+import { methodsAt } from "./Routes.ts"
+import { Settings } from "./Settings.ts"
+
+/** Seconds after which a store that was lost is worth another try. */
+const STORE_RETRY_SECONDS = "1"
+
+/** The target without its query, decoded as the router decodes it. `null`: its percent-encoding is broken. */
+const pathOf = (target: string): string | null => {
+  const path = target.replace(/[?#].*$/su, "")
+  if (!path.includes("%")) return path
+  try {
+    decodeURIComponent(path)
+    return decodeURI(path)
+  } catch {
+    return null
+  }
+}
+
+/** What a key must be allowed to, to be heard at all under `/api/`. */
+const SCOPE: Scope = "sandboxes"
+
+const inadmissible = ({ memberActive, principal, rate }: Admission): Refusal | null =>
+  !rate.accepted
+    ? RateLimited.make("Too many requests with this key.", { "retry-after": String(rate.resetSeconds) })
+    : !memberActive
+    ? Forbidden.make("The key's user is no longer an active member of the organization.")
+    : !principal.scopes.has(SCOPE)
+    ? InsufficientScope.make(`The key lacks the scope ${SCOPE}.`, {
+      "www-authenticate": `${Authenticate.REALM}, error="insufficient_scope", scope="${SCOPE}"`
+    })
+    : null
+
+const unrouted = (method: string, path: string | null) => {
+  if (path === null) return respond(InvalidRequest.make("The percent-encoding of the address is broken."))
+  const methods = methodsAt(path)
+  if (methods === null) return respond(NotFound.make("There is nothing at this address."))
+  const allow = methods.join(", ")
+  return method === "OPTIONS"
+    ? HttpServerResponse.empty({ status: 204, headers: { allow } })
+    : respond(MethodNotAllowed.make(`This address answers to ${allow}.`, { allow }))
+}
+
+/** Everything that is not an answer, as one. Whatever nobody foresaw is logged and tells nothing. */
+const answer = (cause: Cause.Cause<unknown>, method: string, path: string | null) => {
+  // The client left: there is nobody to answer.
+  if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<Types.unhandled>)
+  const error = Cause.squash(cause)
+  if (error instanceof Refusal) return Effect.succeed(respond(error))
+  if (HttpApiError.HttpApiSchemaError.is(error)) {
+    const refusal = refusalOf(error)
+    if (refusal !== null) return Effect.succeed(respond(refusal))
+  }
+  if (HttpServerError.isHttpServerError(error)) {
+    const { reason } = error
+    if (reason._tag === "RouteNotFound") return Effect.succeed(unrouted(method, path))
+    if (reason._tag === "RequestParseError") {
+      return Effect.succeed(respond(
+        reason.reason === "BodyTooLarge"
+          ? PayloadTooLarge.make("The body is larger than 1 MiB.")
+          : InvalidRequest.make("The body could not be read.")
+      ))
+    }
+  }
+  if (error instanceof StoreUnavailable) {
+    return Effect.as(
+      Effect.logWarning("the store is not available", cause),
+      respond(Unavailable.make(error.message, { "retry-after": STORE_RETRY_SECONDS }))
+    )
+  }
+  return Effect.as(Effect.logError("a request failed", cause), respond(InternalError.make("Something went wrong on our side.")))
+}
+
+const finish = (response: HttpServerResponse.HttpServerResponse, about: {
+  readonly requestId: string
+  readonly rate: RateSlot | null
+  readonly requestsPerMinute: number
+  readonly closing: boolean
+}) => {
+  const headers: Record<string, string> = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "x-request-id": about.requestId
+  }
+  if (response.headers["content-type"] === "application/json") headers["content-type"] = "application/json; charset=utf-8"
+  if (response.status === 503 && response.headers["retry-after"] === undefined) headers["retry-after"] = STORE_RETRY_SECONDS
+  // Otherwise a busy connection would outlive the server's patience and be cut between two requests.
+  if (about.closing) headers["connection"] = "close"
+  if (about.rate !== null) {
+    headers["ratelimit-policy"] = `"default";q=${about.requestsPerMinute};w=60`
+    headers["ratelimit"] = `"default";r=${about.rate.remaining};t=${about.rate.resetSeconds}`
+  }
+  return HttpServerResponse.setHeaders(response, headers)
+}
+
+export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
+  Effect.gen(function*() {
+    const ids = yield* Ids
+    const live = yield* LiveResponses
+    const { requestsPerMinute } = yield* Settings
+    const authenticate = yield* Authenticate.make
+
+    return (route) =>
+      Effect.gen(function*() {
+        const request = yield* HttpServerRequest.HttpServerRequest
+        const requestId = `req_${yield* ids.ulid}`
+        const path = pathOf(request.url)
+        let rate: RateSlot | null = null
+
+        const authenticated = Effect.gen(function*() {
+          const admission = yield* authenticate(request)
+          rate = admission.rate
+          const refusal = inadmissible(admission)
+          if (refusal !== null) return yield* refusal
+          const methods = request.method === "HEAD" && path !== null ? methodsAt(path) : null
+          // The router would take a HEAD for a GET.
+          if (path !== null && methods?.includes("HEAD") === false) return unrouted("HEAD", path)
+          return yield* Effect.provideService(route, CurrentPrincipal, admission.principal)
+        })
+
+        // A path that cannot be decoded might be one of ours. Nothing outside `/api/` asks for a principal.
+        const guarded = path === null || path.startsWith("/api/")
+        const response = yield* (guarded ? authenticated : route as typeof authenticated).pipe(
+          Effect.catchCause((cause) => answer(cause, request.method, path)),
+          Effect.annotateLogs({ requestId })
+        )
+        return finish(response, { requestId, rate, requestsPerMinute, closing: live.isShuttingDown() })
+      })
+  }),
+  { global: true }
+)

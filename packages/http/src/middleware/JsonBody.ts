@@ -1,0 +1,71 @@
+/** Reads a body once, whole and checked, so that what the schemas see is JSON text of a bearable shape (decisions, section 1). */
+import { ByteSize, Effect, Layer } from "effect"
+import { HttpIncomingMessage, HttpServerRequest } from "effect/http"
+import { isUtf8 } from "node:buffer"
+import { InvalidIdempotencyKey, InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Errors.ts"
+import { JsonBody } from "../api/Middleware.ts"
+import { headerLines } from "./Authenticate.ts"
+
+/** 1 MiB (decisions, section 12). */
+const MAX_BODY = ByteSize.mebibytes(1)
+const MAX_BODY_BYTES = ByteSize.toNumberUnsafe(MAX_BODY)
+
+const MAX_NESTING = 32
+
+const JSON_TYPE = /^application\/json *(?:; *charset *= *"?utf-8"? *)?;? *$/iu
+
+/** How deep objects and arrays lie in each other, in text that need not be JSON. */
+const nestingOf = (text: string): number => {
+  let depth = 0
+  let deepest = 0
+  let inString = false
+  for (let i = 0; i < text.length; i++) {
+    const char = text.charCodeAt(i)
+    if (inString) {
+      if (char === 0x5c /* \ */) i++
+      else if (char === 0x22 /* " */) inString = false
+    } else if (char === 0x22) inString = true
+    else if (char === 0x5b /* [ */ || char === 0x7b /* { */) deepest = Math.max(deepest, ++depth)
+    else if (char === 0x5d /* ] */ || char === 0x7d /* } */) depth--
+  }
+  return deepest
+}
+
+const EMPTY_OBJECT = /^[\t\n\r ]*\{[\t\n\r ]*\}[\t\n\r ]*$/u
+
+const check = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, takesBody: boolean) {
+  if (Number(request.headers["content-length"]) > MAX_BODY_BYTES) {
+    return yield* PayloadTooLarge.make("The body is larger than 1 MiB.")
+  }
+  // Counts while it reads, so a chunked body is held to the limit too.
+  const bytes = new Uint8Array(yield* Effect.provideService(request.arrayBuffer, HttpIncomingMessage.MaxBodySize, MAX_BODY))
+  if (headerLines(request, "idempotency-key").length > 1) {
+    return yield* InvalidIdempotencyKey.make("Send one Idempotency-Key header.")
+  }
+  if (bytes.length === 0) return "{}"
+  if (!JSON_TYPE.test(request.headers["content-type"] ?? "")) {
+    return yield* UnsupportedMediaType.make("The body must be application/json in UTF-8.")
+  }
+  if (!/^(?:identity)?$/iu.test(request.headers["content-encoding"] ?? "")) {
+    return yield* UnsupportedMediaType.make("The body must not be encoded.")
+  }
+  if (!isUtf8(bytes)) return yield* InvalidRequest.make("body: UTF-8 expected")
+  const text = Buffer.from(bytes.buffer).toString("utf8")
+  if (text.startsWith("\ufeff")) return yield* InvalidRequest.make("body: must not start with a byte order mark")
+  if (nestingOf(text) > MAX_NESTING) return yield* InvalidRequest.make(`body: at most ${MAX_NESTING} levels of nesting expected`)
+  if (!takesBody && !EMPTY_OBJECT.test(text)) return yield* InvalidRequest.make("body: nothing or {} expected")
+  return text
+})
+
+export const layer = Layer.succeed(JsonBody, (endpoint, { endpoint: { payload } }) =>
+  Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+    Effect.flatMap(
+      Effect.catchTag(check(request, payload.size > 0), "HttpServerError", Effect.die),
+      // The schemas read `text`; it is the one that was checked, and `{}` where there was none.
+      (text) =>
+        Effect.provideService(
+          endpoint,
+          HttpServerRequest.HttpServerRequest,
+          Object.create(request, { text: { value: Effect.succeed(text) } })
+        )
+    )))

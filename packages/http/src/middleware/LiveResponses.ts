@@ -1,0 +1,157 @@
+/**
+ * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key was revoked, cuts
+ * readers that leave what they were sent unread, and wakes streams that were silent too long.
+ */
+import { Clock, Context, Duration, Effect, Latch, Layer, type Scope } from "effect"
+import type { Writable } from "node:stream"
+import { REVOCATIONS } from "@slipway/domain/access/Access"
+import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { Hints } from "@slipway/domain/Hints"
+import { RateLimited, type Refusal, Unavailable } from "../api/Errors.ts"
+import { Settings } from "./Settings.ts"
+
+/** How often the loop looks at sockets and silences. */
+const TICK = Duration.millis(500)
+
+export interface LiveResponse {
+  /** Why it must end now; `null`: it need not. */
+  readonly ending: "revoked" | "shutdown" | null
+  /** Completes when it was silent too long, or must end. */
+  readonly wake: Effect.Effect<void>
+  /** To be told of every write. */
+  wrote(): void
+}
+
+class Open implements LiveResponse {
+  ending: LiveResponse["ending"] = null
+  /** Since when the reader leaves unread what it was sent. */
+  stalledAt: number | null = null
+  wroteAt: number
+  readonly #awake = Latch.makeUnsafe(false)
+  readonly wake = Effect.andThen(this.#awake.await, this.#awake.close)
+  readonly kind: "stream" | "download"
+  readonly keyId: string
+  readonly #response: Writable
+  readonly #now: () => number
+
+  constructor(kind: "stream" | "download", keyId: string, response: Writable, now: () => number) {
+    this.kind = kind
+    this.keyId = keyId
+    this.#response = response
+    this.#now = now
+    this.wroteAt = now()
+    response.on("drain", () => {
+      this.stalledAt = null
+    })
+  }
+
+  wrote() {
+    this.wroteAt = this.#now()
+  }
+
+  get stalled() {
+    return this.#response.writableNeedDrain
+  }
+
+  nudge() {
+    this.#awake.openUnsafe()
+  }
+
+  cut() {
+    this.#response.destroy()
+  }
+
+  end(why: "revoked" | "shutdown") {
+    this.ending = why
+    // A reader that does not read would not see the end either.
+    if (this.stalled || this.kind === "download" && why === "revoked") this.cut()
+    else this.nudge()
+  }
+}
+
+export class LiveResponses extends Context.Service<LiveResponses, {
+  /** Counts and watches a response until the scope closes, or refuses it. */
+  open(kind: "stream" | "download", keyId: string, response: Writable): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  isShuttingDown(): boolean
+  /** Ends every stream and refuses new ones. Downloads may finish. */
+  readonly shutDown: Effect.Effect<void>
+}>()("@slipway/http/LiveResponses") {
+  static readonly layer = Layer.effect(
+    LiveResponses,
+    Effect.gen(function*() {
+      const access = yield* AccessStore
+      const hints = yield* Hints
+      const clock = yield* Clock.Clock
+      const settings = yield* Settings
+      const open = new Set<Open>()
+      const some = Latch.makeUnsafe(false)
+      const now = () => clock.currentTimeMillisUnsafe()
+      const caps = { stream: settings.streamsPerKey, download: settings.downloadsPerKey }
+      const revocations = yield* hints.watch(REVOCATIONS)
+      let shuttingDown = false
+
+      const endRevoked = Effect.gen(function*() {
+        const good = yield* access.stillGood([...new Set(Array.from(open, ({ keyId }) => keyId))])
+        for (const response of open) if (!good.has(response.keyId)) response.end("revoked")
+      }).pipe(
+        // Unknown is not revoked: the next look tells.
+        Effect.catchTag("StoreUnavailable", () => Effect.void)
+      )
+      yield* Effect.gen(function*() {
+        yield* some.await
+        yield* Effect.raceFirst(revocations, Effect.sleep(settings.watch))
+        yield* endRevoked
+      }).pipe(Effect.forever, Effect.forkScoped)
+
+      yield* Effect.gen(function*() {
+        yield* some.await
+        yield* Effect.sleep(TICK)
+        const at = now()
+        for (const response of open) {
+          if (response.stalled) {
+            response.stalledAt ??= at
+            if (at - response.stalledAt >= Duration.toMillis(settings.patience)) response.cut()
+          } else if (at - response.wroteAt >= Duration.toMillis(settings.heartbeat)) response.nudge()
+        }
+      }).pipe(Effect.forever, Effect.forkScoped)
+
+      return LiveResponses.of({
+        open: (kind, keyId, node) =>
+          Effect.acquireRelease(
+            Effect.suspend(() => {
+              if (shuttingDown && kind === "stream") {
+                return Effect.fail(Unavailable.make("The service is shutting down.", { "retry-after": "1" }))
+              }
+              let ofKey = 0
+              let ofKind = 0
+              for (const other of open) {
+                if (other.kind !== kind) continue
+                ofKind++
+                if (other.keyId === keyId) ofKey++
+              }
+              if (ofKey >= caps[kind]) {
+                return Effect.fail(RateLimited.make(`This key has ${caps[kind]} open ${kind}s already.`, { "retry-after": "1" }))
+              }
+              if (kind === "stream" && ofKind >= settings.streams) {
+                return Effect.fail(Unavailable.make("Too many streams are open.", { "retry-after": "5" }))
+              }
+              const response = new Open(kind, keyId, node, now)
+              open.add(response)
+              some.openUnsafe()
+              return Effect.succeed(response)
+            }),
+            (response) =>
+              Effect.sync(() => {
+                open.delete(response)
+                if (open.size === 0) some.closeUnsafe()
+              })
+          ),
+        isShuttingDown: () => shuttingDown,
+        shutDown: Effect.sync(() => {
+          shuttingDown = true
+          for (const response of open) if (response.kind === "stream") response.end("shutdown")
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,30 @@
+/** Which methods an address answers to: for `Allow`, OPTIONS and 405. */
+import { HttpApi } from "effect/http-api"
+import { Api } from "../api/Api.ts"
+
+interface Address {
+  readonly pattern: RegExp
+  readonly methods: Set<string>
+}
+
+/** An event stream has no headers worth asking for without it. */
+const WITHOUT_HEAD = /\/stream$/u
+
+const addresses = new Map<string, Address>()
+const declare = (path: string, method: string) => {
+  const known = addresses.get(path)
+  const methods = known?.methods ?? new Set<string>()
+  methods.add(method)
+  if (method === "GET" && !WITHOUT_HEAD.test(path)) methods.add("HEAD")
+  if (known === undefined) addresses.set(path, { methods, pattern: new RegExp(`^${path.replaceAll(/:\w+/gu, "[^/]+")}$`, "u") })
+}
+
+HttpApi.reflect(Api, { onGroup: () => {}, onEndpoint: ({ endpoint: { method, path } }) => declare(path, method) })
+declare("/openapi.json", "GET")
+declare("/docs", "GET")
+
+/** `null`: no such address. `OPTIONS` is among them. */
+export const methodsAt = (path: string): ReadonlyArray<string> | null => {
+  for (const { methods, pattern } of addresses.values()) if (pattern.test(path)) return [...methods, "OPTIONS"]
+  return null
+}
