@@ -4,10 +4,11 @@
  */
 import { randomUUID } from "node:crypto"
 import { copyFile, mkdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { Effect, Option, Schema } from "effect"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
+import { deleteTree } from "./DeleteTree.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
 
 const Prepared = Schema.Struct({
@@ -48,10 +49,9 @@ export const run = (
     }
   })
 
-// The mark of a finished tree: written last, whole or not at all.
 const markOf = (gitDir: string): string => join(gitDir, "slipway.json")
 
-/** The repository in `gitDir`, unless its making was cut short. */
+/** The repository in `gitDir`. */
 export const open = (gitDir: string, workspace: string): Effect.Effect<Option.Option<HostRepository>> =>
   Effect.promise(() => readFile(markOf(gitDir), "utf8").catch(() => undefined)).pipe(
     Effect.map((content) =>
@@ -71,24 +71,28 @@ const layOut = async (gitDir: string, head: string, refs: string, objects: strin
   ])
 }
 
-export interface Making extends Omit<HostRepository, "preparedAt"> {
-  readonly now: number
+export interface Making extends HostRepository {
+  /** Where it is made, before it is moved to its place: a folder that nobody used before. */
+  readonly site: string
   /** The mirror's objects, as this process and as the agent see them. */
   readonly objects: string
   readonly objectsInBox: string
 }
 
-/** Checks out `baseSha` into the folder, which must not exist, and marks the repository as finished. */
+/**
+ * Checks out `baseSha`. It is made on a site of its own, since a process of a worker that was killed may still be at work
+ * on another; with the last move it is there.
+ */
 export const make = Effect.fn("HostRepository.make")(function*(making: Making) {
-  const { baseRef, baseSha, folder, gitDir, now, objects, objectsInBox, repo, workspace } = making
-  const tree = join(workspace, folder)
+  const { baseRef, baseSha, folder, objects, objectsInBox, preparedAt, repo, site } = making
+  const [gitDir, tree] = [join(site, "git"), join(site, "tree")]
   yield* Effect.promise(async () => {
     await mkdir(tree, { recursive: true })
-    await mkdir(join(gitDir, "scratch"), { recursive: true, mode: 0o700 })
+    await mkdir(join(gitDir, "scratch"), { recursive: true })
     await layOut(gitDir, baseSha, "", objects, "")
   })
-  yield* run(making, ["read-tree", "-m", "-u", baseSha])
-  const mark = yield* Effect.orDie(Schema.encodeEffect(PreparedFile)({ repo, folder, baseSha, baseRef, preparedAt: now }))
+  yield* run({ gitDir, workspace: site, folder: "tree" }, ["read-tree", "-m", "-u", baseSha])
+  const mark = yield* Effect.orDie(Schema.encodeEffect(PreparedFile)({ repo, folder, baseSha, baseRef, preparedAt }))
   yield* Effect.promise(async () => {
     const agents = join(tree, ".git")
     const refs = `# pack-refs with: sorted\n${baseSha} refs/heads/${baseRef}\n${baseSha} refs/remotes/origin/${baseRef}\n`
@@ -100,8 +104,17 @@ export const make = Effect.fn("HostRepository.make")(function*(making: Making) {
       "[user]\n\tname = Agent\n\temail = agent@sandbox.invalid\n[gc]\n\tauto = 0\n"
     )
     await copyFile(join(gitDir, "index"), join(agents, "index"))
-    await replaceFile(markOf(gitDir), mark)
+    await writeFile(markOf(gitDir), mark)
   })
+  // A tree without a repository is what a crash left between the two moves: no agent has seen it.
+  yield* deleteTree(join(making.workspace, folder))
+  yield* deleteTree(making.gitDir)
+  yield* Effect.uninterruptible(Effect.promise(async () => {
+    await mkdir(making.workspace, { recursive: true, mode: 0o711 })
+    await mkdir(dirname(making.gitDir), { recursive: true, mode: 0o700 })
+    await rename(tree, join(making.workspace, folder))
+    await rename(gitDir, making.gitDir)
+  }))
 })
 
 export const replaceFile = async (path: string, content: string): Promise<void> => {

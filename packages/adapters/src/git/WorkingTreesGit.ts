@@ -4,9 +4,11 @@
  *     <directory>/mirrors/<repository>.git                      what was fetched, shared by all trees
  *     <directory>/sandboxes/<sandbox>/git/<owner>+<name>        the host's repository of one tree
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>        the tree: all that the agent may write
+ *     <directory>/sandboxes/<sandbox>/making/                   trees that are not ready
  */
+import { randomUUID } from "node:crypto"
 import { mkdir, readdir, stat } from "node:fs/promises"
-import { join, resolve } from "node:path"
+import { basename, join, resolve } from "node:path"
 import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
 import {
@@ -64,7 +66,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (Option.isSome(existing)) return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
 
     const commit = yield* mirrors.fetch(repo, source.remote, source.ref, source.defaultBranch)
+    const sites = join(sandboxDirectory(sandboxId), "making", basename(gitDir))
     const making: HostRepository.Making = {
+      site: join(sites, randomUUID()),
       repo,
       gitDir,
       workspace: workspace(sandboxId),
@@ -73,16 +77,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
       baseRef: commit.branch,
       objects: commit.objects,
       objectsInBox: options.objectsInBox?.(commit.objects) ?? commit.objects,
-      now: yield* Clock.currentTimeMillis
+      preparedAt: yield* Clock.currentTimeMillis
     }
-    // What is there without a mark is what a crash left: no agent has seen it.
-    yield* deleteTree(gitDir)
-    yield* deleteTree(join(making.workspace, making.folder))
     yield* Effect.promise(async () => {
-      await mkdir(making.workspace, { recursive: true, mode: 0o711 })
-      await mkdir(join(sandboxDirectory(sandboxId), "git"), { recursive: true, mode: 0o700 })
+      await mkdir(sandboxDirectory(sandboxId), { recursive: true, mode: 0o711 })
+      await mkdir(sites, { recursive: true, mode: 0o700 })
     })
     yield* HostRepository.make(making).pipe(
+      // What cannot be deleted now, because an orphan still writes to it, goes with the sandbox.
+      Effect.ensuring(Effect.ignoreCause(deleteTree(sites))),
       Effect.catchTag("GitFailed", (failure) =>
         Effect.andThen(
           Effect.logWarning("git could not check out a commit", { repo, failure: failure.message }),

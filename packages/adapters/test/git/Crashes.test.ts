@@ -1,0 +1,147 @@
+/** A worker dies at any point; the next one carries on. */
+import { spawn } from "node:child_process"
+import { appendFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
+
+const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
+const key = { sandboxId, repo: RepoName.make("acme/app") }
+const author = { name: "Slipway", email: "slipway@example.com" }
+
+const setUp = Effect.gen(function*() {
+  const origin = yield* source({ "README.md": "# app\n", ...Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`src/${i}`, `${i}\n`])) })
+  const directory = yield* temporaryFolder
+  /** Boots and publishes as the next worker would, and checks that all is as if nothing had happened. */
+  const carryOn = Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    const base = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+    assert.deepStrictEqual(base, { baseSha: (yield* origin.tip("main")) ?? "", baseRef: "main" })
+    yield* agent.write(join(trees.workspace(sandboxId), "app", "new"), "new\n")
+    const { entries } = yield* trees.list(key, "")
+    assert.deepStrictEqual(entries.slice(0, 2).map(({ name, status }) => [name, status]), [["src", null], ["README.md", null]])
+    const { sha } = yield* trees.snapshot(key, { message: "x", author })
+    yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
+    assert.strictEqual(yield* origin.tip("slipway/x"), sha)
+    assert.strictEqual(gitIn(origin.path, "ls-tree", "-r", "--name-only", sha).split("\n").length, 302)
+    yield* trees.remove(sandboxId)
+    assert.deepStrictEqual(readdirSync(join(directory, "sandboxes")), [])
+  }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+  return { origin, directory, carryOn }
+})
+
+const some = (folder: string): ReadonlyArray<string> => existsSync(folder) ? readdirSync(folder) : []
+
+/** Looks at the directory as fast as it can, and kills the worker when it sees what it waits for. */
+const killWhen = (directory: string, origin: string, seen: () => boolean) =>
+  Effect.promise(async () => {
+    const worker = spawn(process.execPath, [fileURLToPath(new URL("./boot-and-publish.ts", import.meta.url)), directory, origin, sandboxId], {
+      stdio: "inherit"
+    })
+    const gone = new Promise((resolve) => worker.once("close", resolve))
+    while (worker.exitCode === null && !seen()) await new Promise((resolve) => setImmediate(resolve))
+    worker.kill("SIGKILL")
+    await gone
+    return worker.signalCode
+  })
+
+describe("a worker that is killed", () => {
+  const inSandbox = (directory: string, ...path: ReadonlyArray<string>) => join(directory, "sandboxes", sandboxId, ...path)
+  it.live.each([
+    { when: "the mirror appears", seen: (d: string) => some(join(d, "mirrors")).length > 0 },
+    { when: "the commit is fetched", seen: (d: string) => some(join(d, "mirrors")).some((m) => some(join(d, "mirrors", m, "refs", "commits")).length > 0) },
+    { when: "the site of the tree appears", seen: (d: string) => some(inSandbox(d, "making")).length > 0 },
+    { when: "the tree is in its place", seen: (d: string) => some(inSandbox(d, "workspace")).length > 0 },
+    { when: "the repository is in its place", seen: (d: string) => some(inSandbox(d, "git")).length > 0 },
+    { when: "the snapshot is taken", seen: (d: string) => some(inSandbox(d, "git", "acme+app", "scratch")).length > 0 },
+    { when: "the push begins", seen: (d: string) => existsSync(inSandbox(d, "git", "acme+app", "pushed")) },
+    { when: "the push has arrived", seen: (_: string, origin: string) => existsSync(join(origin, "refs", "heads", "slipway", "x")), mayBeLate: true }
+  ])("when $when leaves nothing that stops the next one", ({ mayBeLate, seen }) =>
+    Effect.gen(function*() {
+      const { carryOn, directory, origin } = yield* setUp
+      const signal = yield* killWhen(directory, origin.path, () => seen(directory, origin.path))
+      if (mayBeLate !== true) assert.strictEqual(signal, "SIGKILL", "it was done before it could be killed")
+      yield* carryOn
+    }), 30_000)
+})
+
+describe("what a power failure leaves", () => {
+  it.live("a mirror with locks and an empty ref is put right", () =>
+    Effect.gen(function*() {
+      const { carryOn, directory, origin } = yield* setUp
+      yield* carryOn
+      const mirror = join(directory, "mirrors", readdirSync(join(directory, "mirrors"))[0] ?? "")
+      const ref = join(mirror, "refs", "commits", (yield* origin.tip("main")) ?? "")
+      truncateSync(ref)
+      for (const file of [`${ref}.lock`, join(mirror, "config.lock"), join(mirror, "HEAD.lock")]) writeFileSync(file, "")
+      yield* origin.deleteBranch("slipway/x")
+      yield* carryOn
+    }))
+
+  it.live("a mirror that was only begun is finished", () =>
+    Effect.gen(function*() {
+      const { carryOn, directory, origin } = yield* setUp
+      yield* carryOn
+      const mirror = join(directory, "mirrors", readdirSync(join(directory, "mirrors"))[0] ?? "")
+      rmSync(mirror, { recursive: true })
+      mkdirSync(join(mirror, "objects"), { recursive: true })
+      yield* origin.deleteBranch("slipway/x")
+      yield* carryOn
+    }))
+
+  it.live("a tree without a repository, or with one that is not whole, is made again", () =>
+    Effect.gen(function*() {
+      const { carryOn, directory } = yield* setUp
+      const tree = join(directory, "sandboxes", sandboxId, "workspace", "app")
+      const repository = join(directory, "sandboxes", sandboxId, "git", "acme+app")
+      mkdirSync(tree, { recursive: true })
+      mkdirSync(repository, { recursive: true })
+      writeFileSync(join(tree, "left"), "over")
+      writeFileSync(join(repository, "slipway.json"), "{\"repo\":\"acme/ap")
+      yield* carryOn
+    }))
+})
+
+it.live("a push that is broken off succeeds when it is done again, also with newer changes", () =>
+  Effect.gen(function*() {
+    const { directory, origin } = yield* setUp
+    yield* Effect.gen(function*() {
+      const trees = yield* WorkingTrees
+      yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+      const tree = join(trees.workspace(sandboxId), "app")
+      const snapshot = Effect.map(trees.snapshot(key, { message: "x", author }), ({ sha }) => sha)
+      const push = (sha: string) => trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
+      yield* agent.write(join(tree, "new"), "1\n")
+      const first = yield* snapshot
+      const pushing = yield* Effect.forkChild(push(first))
+      while ((yield* origin.tip("slipway/x")) === null) yield* Effect.yieldNow
+      yield* Fiber.interrupt(pushing)
+      // Not remembered as published, though it arrived.
+      rmSync(join(directory, "sandboxes", sandboxId, "git", "acme+app", "published"), { force: true })
+
+      appendFileSync(join(tree, "new"), "2\n")
+      const second = yield* snapshot
+      yield* push(second)
+      assert.strictEqual(yield* origin.tip("slipway/x"), second)
+      gitIn(origin.path, "update-ref", "refs/heads/slipway/x", first)
+      yield* push(first)
+      assert.strictEqual((yield* trees.compare(key, "new", 100)).head?.text, "1\n")
+    }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+  }))
+
+it.live("only the workspace is open to other users of the machine", () =>
+  Effect.gen(function*() {
+    const { directory, origin } = yield* setUp
+    yield* Effect.gen(function*() {
+      const trees = yield* WorkingTrees
+      yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+      const mode = (...path: ReadonlyArray<string>) => (statSync(join(directory, "sandboxes", ...path)).mode & 0o777).toString(8)
+      assert.deepStrictEqual([mode(), mode(sandboxId), mode(sandboxId, "git"), mode(sandboxId, "making"), mode(sandboxId, "workspace")], ["711", "711", "700", "700", "711"])
+    }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+  }))

@@ -1,0 +1,20 @@
+/** A worker that boots a tree, changes it and publishes, to be killed on the way. Arguments: directory, origin, sandbox. */
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+
+const [directory = "", url = "", sandbox = ""] = process.argv.slice(2)
+const key = { sandboxId: SandboxId.make(sandbox), repo: RepoName.make("acme/app") }
+const remote = { url, authorization: null }
+
+await Effect.gen(function*() {
+  const trees = yield* WorkingTrees
+  yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+  writeFileSync(join(trees.workspace(key.sandboxId), "app", "new"), "new\n")
+  const { sha } = yield* trees.snapshot(key, { message: "x", author: { name: "Slipway", email: "slipway@example.com" } })
+  yield* trees.push(key, { sha, headRef: "slipway/x", remote })
+}).pipe(Effect.provide(WorkingTreesGit.layer({ directory })), Effect.runPromise)

@@ -1,0 +1,568 @@
+/**
+ * What every `WorkingTrees` must do. An adapter proves itself by running this suite against its layer; a rule that is
+ * not here is not part of the port. Runs on real files, so it uses the real clock.
+ */
+import { assert, it } from "@effect/vitest"
+import { Effect, type Layer, Result, type Scope, Stream } from "effect"
+import type { FileEntry } from "@slipway/domain/files/FileTree"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import type { Remote } from "@slipway/domain/source/SourceHost"
+
+type Files = Readonly<Record<string, string | Uint8Array>>
+
+/** A repository somewhere outside, to be cloned and pushed to. */
+export interface SourceRepository {
+  readonly remote: Remote
+  /** Commits on top of `branch`, making it when it is new. `null` deletes a file. */
+  commit(branch: string, changes: Readonly<Record<string, string | Uint8Array | null>>): Effect.Effect<string>
+  /** An annotated tag. */
+  tag(name: string, sha: string): Effect.Effect<void>
+  deleteBranch(branch: string): Effect.Effect<void>
+  /** The commit a branch points to. */
+  tip(branch: string): Effect.Effect<string | null>
+  /** What a commit holds, links as `-> target`, executables with a leading `*`. */
+  files(ref: string): Effect.Effect<Readonly<Record<string, string>>>
+}
+
+/** What the suite cannot do with the port alone. Paths are absolute paths of this machine. */
+export interface Fixture<R> {
+  /** A new repository, removed with the scope. Without files it is empty, else they are the first commit of `main`. */
+  source(files?: Files): Effect.Effect<SourceRepository, unknown, Scope.Scope | R>
+  /** The hands of the agent in its tree. `write` makes the folders it needs. */
+  readonly agent: {
+    write(path: string, content: string | Uint8Array): Effect.Effect<void>
+    append(path: string, content: string): Effect.Effect<void>
+    truncate(path: string): Effect.Effect<void>
+    makeExecutable(path: string): Effect.Effect<void>
+    remove(path: string): Effect.Effect<void>
+    rename(from: string, to: string): Effect.Effect<void>
+    symlink(path: string, target: string): Effect.Effect<void>
+    hardLink(path: string, of: string): Effect.Effect<void>
+    fifo(path: string): Effect.Effect<void>
+    /** Makes the folder a repository of its own, with a commit if `path` holds files. */
+    initRepository(path: string): Effect.Effect<void>
+  }
+}
+
+const freshId = () =>
+  SandboxId.make(`c_${Array.from({ length: 12 }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")}`)
+
+const app = RepoName.make("acme/app")
+const author = { name: "Slipway", email: "slipway@example.com" }
+const lines = (count: number, word = "line") => Array.from({ length: count }, (_, i) => `${word} ${i}\n`).join("")
+const fileOf = (entries: ReadonlyArray<FileEntry>, name: string) => {
+  const entry = entries.find((candidate) => candidate.name === name)
+  if (entry === undefined) assert.fail(`${name} is not listed`)
+  return entry
+}
+
+export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: Fixture<R>) =>
+  it.layer(layer, { excludeTestServices: true })(`WorkingTrees (${name})`, (it) => {
+    const { agent } = fixture
+    const options = (source: SourceRepository, ref?: string) => ({ remote: source.remote, ref, defaultBranch: "main", repos: [app] })
+
+    /** A prepared tree of a repository that has these files; deleted with the scope. */
+    const prepared = Effect.fnUntraced(function*(files: Files, ref?: string) {
+      const trees = yield* WorkingTrees
+      const source = yield* fixture.source(files)
+      const key: TreeKey = { sandboxId: freshId(), repo: app }
+      const base = yield* Effect.acquireRelease(trees.prepare(key, options(source, ref)), () => trees.remove(key.sandboxId))
+      const root = `${trees.workspace(key.sandboxId)}/${trees.folder(app, [app])}`
+      return {
+        trees, source, key, base,
+        at: (path: string) => `${root}/${path}`,
+        list: (directory = "") => Effect.map(trees.list(key, directory), ({ entries }) => entries),
+        read: (path: string, maximumBytes = 1e6) =>
+          Effect.scoped(Effect.flatMap(trees.open(key, path, maximumBytes), ({ bytes }) => Stream.mkString(Stream.decodeText(bytes)))),
+        refusal: <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
+          Effect.map(Effect.result(Effect.scoped(self)), (result) => Result.isFailure(result) ? result.failure._tag : "nothing"),
+        publish: Effect.fnUntraced(function*(headRef = "slipway/x", message = "Title") {
+          const { sha } = yield* trees.snapshot(key, { message, author })
+          yield* trees.push(key, { sha, headRef, remote: source.remote })
+          return sha
+        })
+      }
+    })
+
+    // -- prepare
+
+    it.effect("starts from the tip of the default branch", () =>
+      Effect.gen(function*() {
+        const { base, list, read, source } = yield* prepared({ "README.md": "# app\n", "src/a.ts": "a\n" })
+        assert.deepStrictEqual(base, { baseSha: (yield* source.tip("main")) ?? "", baseRef: "main" })
+        assert.deepStrictEqual((yield* list()).map(({ kind, name, status }) => [kind, name, status]), [
+          ["directory", "src", null],
+          ["file", "README.md", null]
+        ])
+        assert.strictEqual(yield* read("src/a.ts"), "a\n")
+      }))
+
+    it.effect("starts from a branch, a tag or a full commit id, in either case of letters", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        const source = yield* fixture.source({ v: "0" })
+        const first = (yield* source.tip("main")) ?? ""
+        yield* source.tag("v1", first)
+        const second = yield* source.commit("feature/x", { v: "1" })
+        yield* source.commit("main", { v: "2" })
+        const prepare = Effect.fnUntraced(function*(ref: string) {
+          const sandboxId = freshId()
+          return yield* Effect.ensuring(trees.prepare({ sandboxId, repo: app }, options(source, ref)), trees.remove(sandboxId))
+        })
+        assert.deepStrictEqual(yield* prepare("feature/x"), { baseSha: second, baseRef: "feature/x" })
+        assert.deepStrictEqual(yield* prepare("v1"), { baseSha: first, baseRef: null })
+        assert.deepStrictEqual(yield* prepare(first), { baseSha: first, baseRef: null })
+        assert.deepStrictEqual(yield* prepare(second.toUpperCase()), { baseSha: second, baseRef: null })
+      }))
+
+    it.effect("a branch goes before a tag of the same name", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        const source = yield* fixture.source({ v: "0" })
+        yield* source.tag("both", (yield* source.tip("main")) ?? "")
+        const branch = yield* source.commit("both", { v: "1" })
+        const sandboxId = freshId()
+        const base = yield* trees.prepare({ sandboxId, repo: app }, options(source, "both"))
+        assert.deepStrictEqual(base, { baseSha: branch, baseRef: "both" })
+        yield* trees.remove(sandboxId)
+      }))
+
+    it.effect("says what is wrong with a ref that is not there, and that trying again is no use", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        const source = yield* fixture.source({ v: "0" })
+        const empty = yield* fixture.source()
+        const refused = Effect.fnUntraced(function*(from: SourceRepository, ref?: string, defaultBranch = "main") {
+          const error = yield* trees.prepare({ sandboxId: freshId(), repo: app }, { ...options(from, ref), defaultBranch }).pipe(Effect.flip)
+          assert.strictEqual(error.repo, app)
+          assert.isFalse(error.retryable)
+          return error.detail
+        })
+        assert.match(yield* refused(source, "missing"), /no branch or tag "missing"/u)
+        assert.match(yield* refused(source, undefined, "trunk"), /no default branch "trunk"/u)
+        assert.match(yield* refused(source, "0123456789abcdef0123456789abcdef01234567"), /commit does not exist/u)
+        assert.match(yield* refused(empty), /empty/u)
+        assert.match(yield* refused({ ...source, remote: { ...source.remote, url: `${source.remote.url}-gone` } }), /not found/u)
+        for (const ref of ["--upload-pack=touch x", "a..b", "a b", "HEAD~1", "main:x"]) yield* refused(source, ref)
+      }))
+
+    it.effect("gives the tree that is there, although the branch has moved on", () =>
+      Effect.gen(function*() {
+        const { at, base, key, read, source, trees } = yield* prepared({ v: "0" })
+        yield* agent.write(at("v"), "mine")
+        const moved = yield* source.commit("main", { v: "1" })
+        assert.deepStrictEqual(yield* trees.prepare(key, options(source)), base)
+        assert.strictEqual(yield* read("v"), "mine")
+
+        const other = { sandboxId: freshId(), repo: app }
+        assert.strictEqual((yield* trees.prepare(other, options(source))).baseSha, moved)
+        yield* trees.remove(other.sandboxId)
+      }))
+
+    it.effect("many at once, of one tree and of many sandboxes, all get what they asked for", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        const source = yield* fixture.source({ v: "0", "a/b": "c" })
+        const baseSha = (yield* source.tip("main")) ?? ""
+        const ids = Array.from({ length: 4 }, freshId)
+        const results = yield* Effect.forEach(
+          [...ids, ...ids],
+          (sandboxId) => trees.prepare({ sandboxId, repo: app }, options(source)),
+          { concurrency: "unbounded" }
+        )
+        assert.deepStrictEqual(results, results.map(() => ({ baseSha, baseRef: "main" })))
+        for (const sandboxId of ids) {
+          assert.deepStrictEqual((yield* trees.list({ sandboxId, repo: app }, "")).entries.map(({ status }) => status), [null, null])
+          yield* trees.remove(sandboxId)
+        }
+      }))
+
+    it.effect("keeps the repositories of a sandbox apart, and finds them in any case of letters", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        const repos = ["acme/app", "other/App", "acme/acme"].map((repo) => RepoName.make(repo))
+        const folders = repos.map((repo) => trees.folder(repo, repos).toLowerCase())
+        assert.strictEqual(new Set(folders).size, 3)
+        const sandboxId = freshId()
+        for (const repo of repos) {
+          const source = yield* fixture.source({ [`of-${repo.replace("/", "-")}`]: "" })
+          yield* trees.prepare({ sandboxId, repo }, { ...options(source), repos })
+        }
+        for (const repo of repos) {
+          const { entries } = yield* trees.list({ sandboxId, repo: RepoName.make(repo.toUpperCase()) }, "")
+          assert.deepStrictEqual(entries.map((entry) => entry.name), [`of-${repo.replace("/", "-")}`])
+        }
+        yield* trees.remove(sandboxId)
+      }))
+
+    it.effect("knows which sandboxes have trees, and deletes them as often as it is told", () =>
+      Effect.gen(function*() {
+        const { at, key: { sandboxId }, key, refusal, trees } = yield* prepared({ v: "0" })
+        assert.isTrue(yield* trees.has(sandboxId))
+        assert.include(yield* trees.sandboxes, sandboxId)
+        yield* agent.write(at("deep/er/file"), "x")
+        yield* trees.remove(sandboxId)
+        yield* trees.remove(sandboxId)
+        assert.isFalse(yield* trees.has(sandboxId))
+        assert.notInclude(yield* trees.sandboxes, sandboxId)
+        assert.strictEqual(yield* refusal(trees.list(key, "")), "FileNotFound")
+        assert.strictEqual(yield* refusal(trees.open(key, "v", 10)), "FileNotFound")
+        assert.strictEqual(yield* refusal(trees.compare(key, "v", 10)), "FileNotFound")
+        assert.strictEqual(yield* refusal(trees.snapshot(key, { message: "x", author })), "FileNotFound")
+      }))
+
+    // -- list
+
+    it.effect("tells how each file differs from the commit the sandbox started from", () =>
+      Effect.gen(function*() {
+        const { at, list } = yield* prepared({
+          ".gitignore": "ignored\n", "same": "same\n", "changed": lines(3), "gone": lines(2), "old": lines(20), "image": new Uint8Array([0, 1])
+        })
+        yield* agent.write(at("changed"), `${lines(3)}more\n`)
+        yield* agent.remove(at("gone"))
+        yield* agent.rename(at("old"), at("new"))
+        yield* agent.write(at("fresh"), "quite\nanother\ntext\n")
+        yield* agent.write(at("ignored"), "x\n")
+        yield* agent.write(at("image"), new Uint8Array([0, 2, 3]))
+        yield* agent.symlink(at("link"), "same")
+        const entries = (yield* list()).map(({ additions, deletions, kind, name, previousPath, size, status }) =>
+          [name, kind, status, additions, deletions, size, previousPath])
+        assert.deepStrictEqual(entries, [
+          [".gitignore", "file", null, 0, 0, 8, null],
+          ["changed", "file", "modified", 1, 0, 26, null],
+          ["fresh", "file", "untracked", 3, 0, 19, null],
+          ["gone", "file", "deleted", 0, 2, null, null],
+          ["ignored", "file", null, 0, 0, 2, null],
+          ["image", "file", "modified", 0, 0, 3, null],
+          ["link", "symlink", "untracked", 1, 0, null, null],
+          ["new", "file", "renamed", 0, 0, 150, "old"],
+          ["same", "file", null, 0, 0, 5, null]
+        ])
+        assert.isNull(fileOf(yield* list(), "gone").mtimeMs)
+        assert.isTrue(Number.isInteger(fileOf(yield* list(), "same").mtimeMs))
+      }))
+
+    it.effect("notices a change that keeps the size, made in the very second of the checkout", () =>
+      Effect.gen(function*() {
+        const { at, list, publish, source } = yield* prepared({ v: "0\n", w: "0\n" })
+        yield* agent.write(at("v"), "1\n")
+        yield* agent.write(at("new"), "1\n")
+        assert.strictEqual(fileOf(yield* list(), "v").status, "modified")
+        assert.deepStrictEqual(yield* source.files(yield* publish()), { new: "1\n", v: "1\n", w: "0\n" })
+      }))
+
+    it.effect("new files are untracked until they were published, then added", () =>
+      Effect.gen(function*() {
+        const { at, list, publish } = yield* prepared({ v: "0" })
+        yield* agent.write(at("dir/one"), "1\n")
+        assert.strictEqual(fileOf(yield* list("dir"), "one").status, "untracked")
+        assert.strictEqual(fileOf(yield* list(), "dir").status, "untracked")
+        yield* publish()
+        assert.strictEqual(fileOf(yield* list("dir"), "one").status, "added")
+        assert.strictEqual(fileOf(yield* list(), "dir").status, "added")
+        yield* agent.write(at("dir/two"), "2\n")
+        assert.deepStrictEqual((yield* list("dir")).map(({ status }) => status), ["added", "untracked"])
+        assert.strictEqual(fileOf(yield* list(), "dir").status, "untracked")
+      }))
+
+    it.effect("shows a deleted directory, and in it the files it had", () =>
+      Effect.gen(function*() {
+        const { at, list, refusal, trees, key } = yield* prepared({ "a/b/c": "1\n", "a/d": "2\n", "e/f": "3\n", "e/g": "4\n" })
+        yield* agent.remove(at("a"))
+        yield* agent.remove(at("e/f"))
+        const shown = (entries: ReadonlyArray<FileEntry>) => entries.map(({ depth, kind, path, status }) => [path, kind, status, depth])
+        assert.deepStrictEqual(shown(yield* list()), [["a", "directory", "deleted", 0], ["e", "directory", null, 0]])
+        assert.deepStrictEqual(shown(yield* list("a")), [["a/b", "directory", "deleted", 1], ["a/d", "file", "deleted", 1]])
+        assert.deepStrictEqual(shown(yield* list("a/b")), [["a/b/c", "file", "deleted", 2]])
+        assert.deepStrictEqual(shown(yield* list("e")), [["e/f", "file", "deleted", 1], ["e/g", "file", null, 1]])
+        assert.strictEqual(yield* refusal(trees.list(key, "a/x")), "FileNotFound")
+      }))
+
+    it.effect("a file that became a directory, and the other way round, is shown as what it is now", () =>
+      Effect.gen(function*() {
+        const { at, list, publish, source } = yield* prepared({ "file": "1\n", "dir/a": "2\n" })
+        yield* agent.remove(at("file"))
+        yield* agent.write(at("file/inner"), "new\n")
+        yield* agent.remove(at("dir"))
+        yield* agent.write(at("dir"), "now a file\n")
+        assert.deepStrictEqual((yield* list()).map(({ kind, name, status }) => [name, kind, status]), [
+          ["file", "directory", "untracked"],
+          ["dir", "file", "untracked"]
+        ])
+        assert.deepStrictEqual(yield* source.files(yield* publish()), { dir: "now a file\n", "file/inner": "new\n" })
+      }))
+
+    it.effect("never lists .git, lists other protected names without their size, and leaves out what is no file", () =>
+      Effect.gen(function*() {
+        const { at, key, list, trees } = yield* prepared({ "b": "1", "a/x": "1", "Z": "1", "é": "1", "~": "1" })
+        yield* agent.write(at(".env"), "SECRET=1\n")
+        yield* agent.write(at(".claude/settings.json"), "{}")
+        yield* agent.fifo(at("pipe"))
+        assert.deepStrictEqual((yield* list()).map(({ kind, name, size }) => [name, kind, size]), [
+          [".claude", "directory", null],
+          ["a", "directory", null],
+          [".env", "file", null],
+          ["Z", "file", 1],
+          ["b", "file", 1],
+          ["~", "file", 1],
+          ["é", "file", 1]
+        ])
+        assert.deepStrictEqual(yield* trees.list(key, "").pipe(Effect.map((tree) => [tree.partialWarnings, tree.directory, tree.scope])), [
+          ["unreadable_entries"], "", "all"
+        ])
+        assert.strictEqual(fileOf(yield* list(), ".env").additions, 0)
+      }))
+
+    it.effect("shows at most 5,000 entries, directories first, and says so", () =>
+      Effect.gen(function*() {
+        const { at, key, trees } = yield* prepared({ ".gitignore": "many\n" })
+        const name = (i: number) => `f${String(i).padStart(5, "0")}`
+        yield* Effect.forEach(Array.from({ length: 5_001 }, (_, i) => i), (i) => agent.write(at(`many/${name(i)}`), ""), { concurrency: 50 })
+        yield* agent.write(at("many/z/x"), "")
+        const tree = yield* trees.list(key, "many")
+        assert.deepStrictEqual(tree.partialWarnings, ["entries_truncated"])
+        assert.strictEqual(tree.entries.length, 5_000)
+        assert.deepStrictEqual([tree.entries[0]?.name, tree.entries[1]?.name, tree.entries.at(-1)?.name], ["z", name(0), name(4_998)])
+      }), 30_000)
+
+    it.effect("a repository in the tree is a submodule, whether it has commits or not", () =>
+      Effect.gen(function*() {
+        const { at, list, publish, source } = yield* prepared({ v: "0" })
+        yield* agent.write(at("nested/file"), "x")
+        yield* agent.initRepository(at("nested"))
+        yield* agent.initRepository(at("bare-start"))
+        yield* agent.write(at("v"), "1")
+        assert.strictEqual(fileOf(yield* list(), "nested").kind, "submodule")
+        assert.deepStrictEqual((yield* list("nested")).map(({ kind, name }) => [name, kind]), [["file", "file"]])
+        assert.deepStrictEqual(yield* source.files(yield* publish()), { v: "1" })
+      }))
+
+    it.effect("refuses to list what is no directory of the tree", () =>
+      Effect.gen(function*() {
+        const { at, key, refusal, trees } = yield* prepared({ "file": "1", "dir/x": "1", ".claude/x": "1" })
+        yield* agent.symlink(at("link"), "dir")
+        yield* agent.symlink(at("out"), "/")
+        const list = (directory: string) => refusal(trees.list(key, directory))
+        assert.strictEqual(yield* list("missing"), "FileNotFound")
+        assert.strictEqual(yield* list("missing/x"), "FileNotFound")
+        assert.strictEqual(yield* list("file"), "NotADirectory")
+        assert.strictEqual(yield* list("file/x"), "FileNotFound")
+        assert.strictEqual(yield* list("link"), "FileProtected")
+        assert.strictEqual(yield* list("out"), "FileProtected")
+        assert.strictEqual(yield* list("out/etc"), "FileProtected")
+        assert.strictEqual(yield* list(".git"), "FileProtected")
+        assert.strictEqual(yield* list("dir/.GIT/refs"), "FileProtected")
+        assert.strictEqual(yield* list(".claude"), "FileProtected")
+        assert.strictEqual(yield* list("x".repeat(300)), "FileNotFound")
+      }))
+
+    // -- open
+
+    it.effect("streams exactly the bytes of a file, in bounded pieces", () =>
+      Effect.gen(function*() {
+        const content = new Uint8Array(300_000).map((_, i) => i % 251)
+        const { at, key, trees } = yield* prepared({ empty: "" })
+        yield* agent.write(at("big"), content)
+        const read = Effect.fnUntraced(function*(path: string) {
+          const { bytes, size } = yield* trees.open(key, path, 1e6)
+          return { size, chunks: yield* Stream.runCollect(bytes) }
+        }, Effect.scoped)
+        const big = yield* read("big")
+        assert.strictEqual(big.size, content.length)
+        assert.isTrue(big.chunks.every((chunk) => chunk.length <= 65_536))
+        assert.deepStrictEqual(big.chunks.flatMap((chunk) => [...chunk]), [...content])
+        assert.deepStrictEqual(yield* read("empty"), { size: 0, chunks: [] })
+      }))
+
+    it.effect("cuts what grows while it is read, and fails when it shrinks", () =>
+      Effect.gen(function*() {
+        const { at, key, refusal, trees } = yield* prepared({ v: "0123456789" })
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { bytes, size } = yield* trees.open(key, "v", 100)
+          yield* agent.append(at("v"), "more")
+          assert.strictEqual(size, 10)
+          assert.strictEqual(yield* Stream.mkString(Stream.decodeText(bytes)), "0123456789")
+          yield* agent.truncate(at("v"))
+          assert.strictEqual(yield* refusal(Stream.runDrain(bytes)), "FileNotFound")
+        }))
+      }))
+
+    it.effect("opens nothing but plain, unprotected files with one name that are small enough", () =>
+      Effect.gen(function*() {
+        const { at, key, read, refusal, trees } = yield* prepared({ "file": "12345", "dir/x": "1", ".env": "S", ".gitmodules": "m" })
+        yield* agent.symlink(at("link"), "file")
+        yield* agent.symlink(at("out"), "/etc")
+        yield* agent.symlink(at("dangling"), "nowhere")
+        yield* agent.hardLink(at("second"), at("dir/x"))
+        yield* agent.fifo(at("pipe"))
+        const open = (path: string) => refusal(trees.open(key, path, 5))
+        assert.strictEqual(yield* open("file"), "nothing")
+        assert.strictEqual(yield* read(".gitmodules"), "m")
+        for (const path of ["link", "dangling", "out", "out/passwd", "out/missing", "second", "dir/x", "pipe", ".env", "missing/.env", ".git", ".git/config", ".GIT/HEAD"]) {
+          assert.strictEqual(yield* open(path), "FileProtected", path)
+        }
+        for (const path of ["missing", "missing/x", "file/x", "dir/y", "x".repeat(300)]) assert.strictEqual(yield* open(path), "FileNotFound", path)
+        for (const path of ["", "dir"]) assert.strictEqual(yield* open(path), "IsDirectory", path)
+        yield* agent.append(at("file"), "6")
+        assert.strictEqual(yield* open("file"), "FileTooLarge")
+      }))
+
+    it.effect("names of every kind make the round trip through list, open and snapshot", () =>
+      Effect.gen(function*() {
+        const { at, list, publish, read, source } = yield* prepared({ v: "0" })
+        const names = [
+          "-rf", "--help", " lead", "trail ", "a\nb", "a\rb", "tab\tname", "q\"uote", "s'ingle", "back\\slash", "semi;colon", "%2e%2e", "*", "[a]", "?",
+          ":(glob)x", "日本", "e\u0301", "\u202egnp.exe", "#x", "!x", "$(x)", "`x`", "n".repeat(255), "COPYING:x", "<b>", "~x"
+        ]
+        for (const file of names) yield* agent.write(at(`odd/${file}`), file)
+        assert.deepStrictEqual(new Set((yield* list("odd")).map((entry) => entry.name)), new Set(names))
+        for (const entry of yield* list("odd")) {
+          assert.strictEqual(entry.status, "untracked", entry.name)
+          assert.strictEqual(yield* read(entry.path), entry.name)
+        }
+        assert.deepStrictEqual(yield* source.files(yield* publish()), Object.fromEntries([["v", "0"], ...names.map((file) => [`odd/${file}`, file])]))
+      }))
+
+    // -- compare
+
+    it.effect("compares the file in the tree, as published, and where the sandbox started", () =>
+      Effect.gen(function*() {
+        const { at, key, publish, refusal, trees } = yield* prepared({ v: "base", gone: "gone", image: new Uint8Array([1, 0, 2]), "dir/x": "1" })
+        const text = (value: string) => ({ text: value, size: value.length, binary: false })
+        yield* agent.write(at("v"), "one")
+        yield* agent.write(at("new"), "new")
+        yield* agent.remove(at("gone"))
+        const compare = (path: string) => trees.compare(key, path, 10)
+        assert.deepStrictEqual(yield* compare("v"), { working: text("one"), head: text("base"), base: text("base") })
+        yield* publish()
+        yield* agent.write(at("v"), "two")
+        assert.deepStrictEqual(yield* compare("v"), { working: text("two"), head: text("one"), base: text("base") })
+        assert.deepStrictEqual(yield* compare("new"), { working: text("new"), head: text("new"), base: null })
+        assert.deepStrictEqual(yield* compare("gone"), { working: null, head: null, base: text("gone") })
+        const image = { text: null, size: 3, binary: true }
+        assert.deepStrictEqual(yield* compare("image"), { working: image, head: image, base: image })
+
+        yield* agent.write(at("large"), "x".repeat(11))
+        yield* agent.symlink(at("link"), "v")
+        assert.strictEqual(yield* refusal(compare("large")), "FileTooLarge")
+        assert.strictEqual(yield* refusal(compare("missing")), "FileNotFound")
+        assert.strictEqual(yield* refusal(compare("dir")), "IsDirectory")
+        assert.strictEqual(yield* refusal(compare("")), "IsDirectory")
+        assert.strictEqual(yield* refusal(compare("link")), "FileProtected")
+        assert.strictEqual(yield* refusal(compare(".env")), "FileProtected")
+        yield* agent.write(at("v"), "\ufeffé")
+        assert.deepStrictEqual((yield* compare("v")).working, { text: "\ufeffé", size: 5, binary: false })
+      }))
+
+    it.effect("a base that is too large is refused too, though the file is small now", () =>
+      Effect.gen(function*() {
+        const { at, key, refusal, trees } = yield* prepared({ v: "x".repeat(11) })
+        yield* agent.write(at("v"), "small")
+        assert.strictEqual(yield* refusal(trees.compare(key, "v", 10)), "FileTooLarge")
+      }))
+
+    // -- snapshot and push
+
+    it.effect("a tree without changes has nothing to publish", () =>
+      Effect.gen(function*() {
+        const { at, key, refusal, trees } = yield* prepared({ v: "0", ".gitignore": "ignored\n" })
+        const snapshot = refusal(trees.snapshot(key, { message: "x", author }))
+        assert.strictEqual(yield* snapshot, "NoChanges")
+        yield* agent.write(at("ignored"), "x")
+        yield* agent.write(at(".env"), "SECRET=1")
+        yield* agent.write(at("v"), "1")
+        yield* agent.write(at("v"), "0")
+        assert.strictEqual(yield* snapshot, "NoChanges")
+      }))
+
+    it.effect("commits the tree as it is on the commit it started from, without what must stay out", () =>
+      Effect.gen(function*() {
+        const { at, base, key, publish, source, trees } = yield* prepared({
+          ".gitignore": "dist\n", "kept": "1\n", "gone": "1\n", "tool": "#!\n", ".env": "TRACKED=1\n", "dir/x": "1\n"
+        })
+        yield* agent.write(at("kept"), "2\n")
+        yield* agent.remove(at("gone"))
+        yield* agent.remove(at("dir"))
+        yield* agent.makeExecutable(at("tool"))
+        yield* agent.symlink(at("link"), "/etc/passwd")
+        yield* agent.write(at("dist/out"), "built")
+        yield* agent.write(at(".env"), "TRACKED=2\n")
+        yield* agent.write(at(".env.local"), "SECRET=1")
+        yield* agent.write(at("sub/.npmrc"), "//r/:_authToken=1")
+        yield* agent.write(at("sub/.env.example"), "SECRET=\n")
+        yield* agent.fifo(at("pipe"))
+        const sha = yield* publish()
+        assert.strictEqual(yield* source.tip("slipway/x"), sha)
+        assert.strictEqual((yield* trees.snapshot(key, { message: "Title", author })).baseRef, base.baseRef)
+        assert.deepStrictEqual(yield* source.files(sha), {
+          ".env": "TRACKED=2\n", ".gitignore": "dist\n", "kept": "2\n", "link": "-> /etc/passwd", "sub/.env.example": "SECRET=\n", "tool": "*#!\n"
+        })
+      }))
+
+    it.effect("equal trees with equal options give the same commit, whatever happened in between", () =>
+      Effect.gen(function*() {
+        const { at, key, trees } = yield* prepared({ v: "0" })
+        const snapshot = (message: string) => Effect.map(trees.snapshot(key, { message, author }), ({ sha }) => sha)
+        yield* agent.write(at("v"), "1")
+        const first = yield* snapshot("a")
+        yield* agent.write(at("v"), "2")
+        const second = yield* snapshot("a")
+        yield* agent.write(at("v"), "1")
+        assert.strictEqual(yield* snapshot("a"), first)
+        assert.notStrictEqual(second, first)
+        assert.notStrictEqual(yield* snapshot("b"), first)
+      }))
+
+    it.effect("replaces what it pushed before, and pushing the same again succeeds", () =>
+      Effect.gen(function*() {
+        const { at, publish, source } = yield* prepared({ v: "0" })
+        yield* agent.write(at("v"), "1")
+        const first = yield* publish()
+        assert.strictEqual(yield* publish(), first)
+        yield* agent.write(at("v"), "2")
+        const second = yield* publish()
+        assert.strictEqual(yield* source.tip("slipway/x"), second)
+        yield* agent.write(at("v"), "1")
+        assert.strictEqual(yield* publish(), first)
+        assert.strictEqual(yield* source.tip("slipway/x"), first)
+      }))
+
+    it.effect("makes the branch again when somebody deleted it", () =>
+      Effect.gen(function*() {
+        const { at, publish, source } = yield* prepared({ v: "0" })
+        yield* agent.write(at("v"), "1")
+        yield* publish()
+        yield* source.deleteBranch("slipway/x")
+        const sha = yield* publish()
+        assert.strictEqual(yield* source.tip("slipway/x"), sha)
+      }))
+
+    it.effect("never replaces what somebody else pushed to the branch", () =>
+      Effect.gen(function*() {
+        const { at, publish, source } = yield* prepared({ v: "0" })
+        yield* agent.write(at("v"), "1")
+        const theirs = yield* source.commit("slipway/new", { v: "theirs" })
+        const refused = yield* publish("slipway/new").pipe(Effect.flip)
+        assert.deepInclude(refused, { _tag: "PushFailed", retryable: false })
+        assert.strictEqual(yield* source.tip("slipway/new"), theirs)
+
+        yield* publish()
+        const onTop = yield* source.commit("slipway/x", { w: "theirs" })
+        yield* agent.write(at("v"), "2")
+        assert.strictEqual((yield* publish().pipe(Effect.flip))._tag, "PushFailed")
+        assert.strictEqual(yield* source.tip("slipway/x"), onTop)
+      }))
+
+    it.effect("refuses branch names and commits that are none", () =>
+      Effect.gen(function*() {
+        const { at, key, refusal, source, trees } = yield* prepared({ v: "0" })
+        yield* agent.write(at("v"), "1")
+        const { sha } = yield* trees.snapshot(key, { message: "x", author })
+        for (const headRef of ["-d", "a..b", "a:b", "a b", "a~1"]) {
+          assert.strictEqual(yield* refusal(trees.push(key, { sha, headRef, remote: source.remote })), "PushFailed", headRef)
+        }
+        assert.strictEqual(yield* refusal(trees.push(key, { sha: "HEAD", headRef: "x", remote: source.remote })), "PushFailed")
+      }))
+  })
