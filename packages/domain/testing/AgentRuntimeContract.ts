@@ -4,7 +4,13 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, type Layer, Result, Scope } from "effect"
-import { type AgentEvent, AgentRuntime, type AgentSession, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
+import {
+  type AgentEvent,
+  AgentRuntime,
+  type AgentSession,
+  type AgentSessionOptions,
+  type TurnEnd
+} from "@slipway/domain/sandbox/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { eventually } from "./SandboxHostContract.ts"
@@ -33,20 +39,25 @@ export interface Fixture<R> {
 const watch = (session: AgentSession, turnId: string, text: string) =>
   Effect.gen(function*() {
     const events: Array<AgentEvent> = []
-    const waiting: Array<{ readonly holds: (event: AgentEvent) => boolean; readonly seen: Deferred.Deferred<AgentEvent> }> = []
+    const waiting: Array<{
+      readonly holds: (event: AgentEvent) => boolean
+      readonly seen: Deferred.Deferred<AgentEvent>
+    }> = []
     let inside = 0
-    const fiber = yield* session.prompt({
-      turnId,
-      text,
-      onEvent: (event) =>
-        Effect.gen(function*() {
-          assert.strictEqual(++inside, 1, "one event at a time")
-          yield* Effect.yieldNow
-          events.push(event)
-          for (const { holds, seen } of waiting) if (holds(event)) yield* Deferred.succeed(seen, event)
-          inside--
-        })
-    }).pipe(Effect.forkChild)
+    const fiber = yield* session
+      .prompt({
+        turnId,
+        text,
+        onEvent: (event) =>
+          Effect.gen(function*() {
+            assert.strictEqual(++inside, 1, "one event at a time")
+            yield* Effect.yieldNow
+            events.push(event)
+            for (const { holds, seen } of waiting) if (holds(event)) yield* Deferred.succeed(seen, event)
+            inside--
+          })
+      })
+      .pipe(Effect.forkChild)
     return {
       events,
       fiber,
@@ -59,24 +70,33 @@ const watch = (session: AgentSession, turnId: string, text: string) =>
           const seen = Deferred.makeUnsafe<AgentEvent>()
           waiting.push({ holds, seen })
           return Effect.map(Deferred.await(seen), (event) => event as E)
-        }).pipe(Effect.timeoutOrElse({ duration: "20 seconds", orElse: () => Effect.die(new Error(`never came; seen ${JSON.stringify(events)}`)) }))
+        }).pipe(
+          Effect.timeoutOrElse({
+            duration: "20 seconds",
+            orElse: () => Effect.die(new Error(`never came; seen ${JSON.stringify(events)}`))
+          })
+        )
     }
   })
 
-const isApproval = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ApprovalRequested" }> => event._tag === "ApprovalRequested"
-const isMessage = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "MessageUpdated" }> => event._tag === "MessageUpdated"
+const isApproval = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ApprovalRequested" }> =>
+  event._tag === "ApprovalRequested"
+const isMessage = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "MessageUpdated" }> =>
+  event._tag === "MessageUpdated"
 const isRunning = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ToolUpdated" }> =>
   event._tag === "ToolUpdated" && event.status === "running"
 
 /** The last text of each message of a kind, in order. */
 const texts = (events: ReadonlyArray<AgentEvent>, kind: "text" | "reasoning") => {
   const last = new Map<string, string>()
-  for (const event of events) if (event._tag === "MessageUpdated" && event.kind === kind) last.set(event.messageId, event.text.trim())
+  for (const event of events)
+    if (event._tag === "MessageUpdated" && event.kind === kind) last.set(event.messageId, event.text.trim())
   return [...last.values()]
 }
 const said = (events: ReadonlyArray<AgentEvent>) => texts(events, "text").join("\n")
 
-const finishes = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) => event._tag === "MessageCompleted" ? event.finish : [])
+const finishes = (events: ReadonlyArray<AgentEvent>) =>
+  events.flatMap((event) => (event._tag === "MessageCompleted" ? event.finish : []))
 
 /** Last status of each tool call, in the order the calls began. */
 const toolEnds = (events: ReadonlyArray<AgentEvent>) => {
@@ -118,7 +138,10 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
       case "ApprovalRequested":
         assert.isFalse(approvals.has(event.approvalId), "an approval is asked for once")
         // A call that is asked about again carries a suffix.
-        assert.isTrue([...tools.keys()].some((callId) => `${event.approvalId}:`.startsWith(`${callId}:`)), "an approval is named after its call")
+        assert.isTrue(
+          [...tools.keys()].some((callId) => `${event.approvalId}:`.startsWith(`${callId}:`)),
+          "an approval is named after its call"
+        )
         approvals.add(event.approvalId)
         break
       case "UsageReported":
@@ -156,7 +179,11 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
     })
 
     /** Runs a prompt to its end, answering every approval the same way. */
-    const prompt = Effect.fnUntraced(function*(session: AgentSession, text: string, decision: "approve" | "deny" = "approve") {
+    const prompt = Effect.fnUntraced(function*(
+      session: AgentSession,
+      text: string,
+      decision: "approve" | "deny" = "approve"
+    ) {
       const events: Array<AgentEvent> = []
       const end = yield* session.prompt({
         turnId: freshTurn(),
@@ -182,7 +209,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.deepStrictEqual(texts(events, "reasoning"), ["let me see"])
         assert.deepStrictEqual(texts(events, "text"), ["hello there"])
         assert.deepStrictEqual(finishes(events), ["end_turn", "end_turn"])
-      }))
+      })
+    )
 
     it.effect("lets each update of a streamed message replace the one before", () =>
       Effect.gen(function*() {
@@ -191,24 +219,32 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.isAbove(events.filter(isMessage).length, 1)
         assert.strictEqual(new Set(events.filter(isMessage).map(({ messageId }) => messageId)).size, 1)
         assert.strictEqual(said(events).split(/\s+/u).length, 20)
-      }))
+      })
+    )
 
     it.effect("edits files and runs commands without asking in auto mode", () =>
       Effect.gen(function*() {
         const { sandbox, session } = yield* begin("auto")
-        const { end, events } = yield* prompt(session, "[[write path=docs/a.txt content=one two]] [[shell echo three > b.txt]] [[say done]]")
+        const { end, events } = yield* prompt(
+          session,
+          "[[write path=docs/a.txt content=one two]] [[shell echo three > b.txt]] [[say done]]"
+        )
         assert.deepStrictEqual(end, succeeded)
         assert.deepStrictEqual(events.filter(isApproval), [])
         assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
         assert.strictEqual(yield* sandbox.read("docs/a.txt"), "one two\n")
         assert.strictEqual(yield* sandbox.read("b.txt"), "three\n")
         assert.include(said(events), "done")
-      }))
+      })
+    )
 
     it.effect("asks before each edit and command in prompt mode, and goes on when approved", () =>
       Effect.gen(function*() {
         const { sandbox, session } = yield* begin("prompt")
-        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[shell echo two > b.txt]] [[say done]]")
+        const { end, events } = yield* prompt(
+          session,
+          "[[write path=a.txt content=one]] [[shell echo two > b.txt]] [[say done]]"
+        )
         assert.deepStrictEqual(end, succeeded)
         const [edit, command] = events.filter(isApproval)
         assert.strictEqual(edit?.kind, "edit")
@@ -218,7 +254,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
         assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
         assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
-      }))
+      })
+    )
 
     it.effect("does nothing of a call before its approval is decided", () =>
       Effect.gen(function*() {
@@ -232,7 +269,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         yield* session.decide(approvalId, "deny")
         assert.deepStrictEqual(yield* turn.end, succeeded)
         assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
-      }))
+      })
+    )
 
     it.effect("does not do what was denied, ends that call in an error, and takes the next prompt", () =>
       Effect.gen(function*() {
@@ -243,7 +281,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.strictEqual(yield* sandbox.read("a.txt"), null)
         const next = yield* prompt(session, "[[say still here]]")
         assert.include(said(next.events), "still here")
-      }))
+      })
+    )
 
     it.effect("takes follow-up prompts in the same process, with new ids for everything", () =>
       Effect.gen(function*() {
@@ -252,10 +291,18 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         const first = yield* prompt(session, script)
         const second = yield* prompt(session, script)
         const ids = (events: ReadonlyArray<AgentEvent>) =>
-          new Set(events.flatMap((event) => event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : []))
+          new Set(
+            events.flatMap((event) =>
+              event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : []
+            )
+          )
         assert.isAbove(ids(first.events).size, 1)
-        assert.strictEqual(new Set([...ids(first.events), ...ids(second.events)]).size, ids(first.events).size + ids(second.events).size)
-      }))
+        assert.strictEqual(
+          new Set([...ids(first.events), ...ids(second.events)]).size,
+          ids(first.events).size + ids(second.events).size
+        )
+      })
+    )
 
     it.effect("interrupts a streaming answer", () =>
       Effect.gen(function*() {
@@ -266,7 +313,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.deepStrictEqual(yield* turn.end, interrupted)
         assertWellFormed(turn.events)
         assert.deepStrictEqual(finishes(turn.events), ["cancelled"])
-      }))
+      })
+    )
 
     it.effect("interrupts while an approval is pending: nothing is done and nothing stays open", () =>
       Effect.gen(function*() {
@@ -280,7 +328,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         yield* session.decide(approvalId, "approve")
         assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
         assert.strictEqual(yield* sandbox.read("a.txt"), null)
-      }))
+      })
+    )
 
     it.effect("interrupts a running command and ends it with its children", () =>
       Effect.gen(function*() {
@@ -297,7 +346,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.notInclude(said(turn.events), "no")
         yield* eventually(sandbox.running(seconds), (count) => count === 0)
         assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
-      }))
+      })
+    )
 
     it.effect("interrupts an agent that says nothing", () =>
       Effect.gen(function*() {
@@ -308,17 +358,22 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         yield* session.interrupt
         assert.deepStrictEqual(yield* turn.end, interrupted)
         assert.notInclude(said(turn.events), "after")
-      }))
+      })
+    )
 
     it.effect("interrupts a turn that has hardly begun", () =>
       Effect.gen(function*() {
         const { session } = yield* begin("auto")
         const turn = yield* watch(session, freshTurn(), "[[hang]]")
         // The first ones may come too early to be about this turn.
-        const end = yield* Effect.raceFirst(turn.end, Effect.forever(Effect.andThen(session.interrupt, Effect.yieldNow)))
+        const end = yield* Effect.raceFirst(
+          turn.end,
+          Effect.forever(Effect.andThen(session.interrupt, Effect.yieldNow))
+        )
         assert.deepStrictEqual(end, interrupted)
         assertWellFormed(turn.events)
-      }))
+      })
+    )
 
     it.effect("does nothing on an interrupt without a turn", () =>
       Effect.gen(function*() {
@@ -327,7 +382,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
         yield* session.interrupt
         assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-      }))
+      })
+    )
 
     it.effect("reports nothing after a turn has ended", () =>
       Effect.gen(function*() {
@@ -339,7 +395,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         const count = turn.events.length
         yield* prompt(session, "[[slow 10 5]]")
         assert.strictEqual(turn.events.length, count)
-      }))
+      })
+    )
 
     it.effect("fails the turn, not the session, when the model fails", () =>
       Effect.gen(function*() {
@@ -348,7 +405,8 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.strictEqual(end.state, "failed")
         assert.isString(end.reason)
         assert.deepStrictEqual((yield* prompt(session, "[[say again]]")).end, succeeded)
-      }))
+      })
+    )
 
     it.effect("fails retryably, with everything closed, when the agent dies during a turn", () =>
       Effect.gen(function*() {
@@ -360,51 +418,62 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable && outcome.failure.operation === "prompt")
         assertWellFormed(turn.events)
         assert.isNotEmpty(yield* session.exited)
-        const after = yield* Effect.result(session.prompt({ turnId: freshTurn(), text: "[[say hello]]", onEvent: () => Effect.void }))
+        const after = yield* Effect.result(
+          session.prompt({ turnId: freshTurn(), text: "[[say hello]]", onEvent: () => Effect.void })
+        )
         assert.isTrue(Result.isFailure(after) && after.failure.retryable)
-      }))
+      })
+    )
 
     it.effect("goes on with a session in a new process", () =>
       Effect.gen(function*() {
         const sandbox = yield* fixture.sandbox
-        const sessionId = yield* Effect.scoped(Effect.gen(function*() {
-          const session = yield* open(sandbox)
-          yield* prompt(session, "[[say the word is XYZZY]]")
-          return yield* session.sessionId
-        }))
+        const sessionId = yield* Effect.scoped(
+          Effect.gen(function*() {
+            const session = yield* open(sandbox)
+            yield* prompt(session, "[[say the word is XYZZY]]")
+            return yield* session.sessionId
+          })
+        )
         assert.isNotNull(sessionId)
         const session = yield* open(sandbox, { resume: sessionId })
         assert.strictEqual(yield* session.sessionId, sessionId)
         assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
-      }))
+      })
+    )
 
     it.effect("goes on with a session whose process died", () =>
       Effect.gen(function*() {
         const sandbox = yield* fixture.sandbox
-        const sessionId = yield* Effect.scoped(Effect.gen(function*() {
-          const session = yield* open(sandbox)
-          yield* prompt(session, "[[say the word is XYZZY]]")
-          yield* sandbox.killAgent
-          yield* session.exited
-          return yield* session.sessionId
-        }))
+        const sessionId = yield* Effect.scoped(
+          Effect.gen(function*() {
+            const session = yield* open(sandbox)
+            yield* prompt(session, "[[say the word is XYZZY]]")
+            yield* sandbox.killAgent
+            yield* session.exited
+            return yield* session.sessionId
+          })
+        )
         const session = yield* open(sandbox, { resume: sessionId })
         assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
-      }))
+      })
+    )
 
     it.effect("refuses for good to resume a session that never was", () =>
       Effect.gen(function*() {
         const sandbox = yield* fixture.sandbox
         const outcome = yield* Effect.result(open(sandbox, { resume: "00000000-0000-4000-8000-000000000000" }))
         assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable && outcome.failure.operation === "open")
-      }))
+      })
+    )
 
     it.effect("takes a reasoning effort the model offers", () =>
       Effect.gen(function*() {
         const sandbox = yield* fixture.sandbox
         const session = yield* open(sandbox, { reasoningEffort: "high" })
         assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-      }))
+      })
+    )
 
     it.effect("refuses for good a profile that is not there", () =>
       Effect.gen(function*() {
@@ -413,20 +482,23 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
           const outcome = yield* Effect.result(open(sandbox, { profile }))
           assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
         }
-      }))
+      })
+    )
 
-    it.effect.each(["[[hang]]", "[[slow 5000 20]]", "[[shell sleep 98765.4321]]"])(
+    it.effect.each(["[[hang]]", "[[slow 5000 20]]", "[[shell sleep SECONDS]]"])(
       "leaves no process when the scope closes during %s",
       (script) =>
         Effect.gen(function*() {
           const sandbox = yield* fixture.sandbox
+          const seconds = `${20_000 + sequence}.${Math.floor(Math.random() * 1e9)}1`
           const scope = yield* Scope.make()
           const session = yield* Scope.provide(open(sandbox), scope)
-          const turn = yield* watch(session, freshTurn(), `[[say before]] ${script}`)
+          const turn = yield* watch(session, freshTurn(), `[[say before]] ${script.replace("SECONDS", seconds)}`)
           yield* turn.until(isMessage)
+          if (script.includes("SECONDS")) yield* eventually(sandbox.running(seconds), (count) => count > 0)
           yield* Scope.close(scope, Exit.void)
           assert.isNotEmpty(yield* session.exited)
-          assert.strictEqual(yield* sandbox.running("98765.4321"), 0)
+          assert.strictEqual(yield* sandbox.running(seconds), 0)
           // The polite part of the end interrupts the turn; either way the prompt does not wait for ever.
           const outcome = yield* Effect.result(turn.end)
           assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
@@ -443,5 +515,6 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         const { end, events } = yield* prompt(session, "[[say fresh]]")
         assert.deepStrictEqual(end, succeeded)
         assert.deepStrictEqual(texts(events, "text"), ["fresh"])
-      }))
+      })
+    )
   })

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Result } from "effect"
+import { Effect, Exit, Fiber, Result, Scope } from "effect"
+import { TestClock } from "effect/testing"
 import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import * as AcpSession from "@slipway/adapters/agents/acp/AcpSession"
@@ -406,13 +407,7 @@ describe("AcpSession", () => {
   it.live("keeps text that the store can keep", () =>
     Effect.gen(function*() {
       const { events } = yield* converse((frame) =>
-        frame.method === "session/prompt"
-          ? [
-              chunk("a\0\ud83d"),
-              chunk("\ude00"),
-              done(frame)
-            ]
-          : []
+        frame.method === "session/prompt" ? [chunk("a\0\ud83d"), chunk("\ude00"), done(frame)] : []
       )
       const texts = events.flatMap((event) => (event._tag === "MessageUpdated" ? event.text : []))
       assert.deepStrictEqual(texts, ["a\uFFFD", "a\uFFFD😀"])
@@ -439,6 +434,71 @@ describe("AcpSession", () => {
       })
       const { outcome } = yield* open([{ id: "model", category: "model" }])
       assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
+    })
+  )
+
+  /** A session whose first prompt was abandoned and has no answer yet. */
+  const abandoned = Effect.gen(function*() {
+    const fake = yield* scripted(() => [])
+    const session = yield* AcpSession.open(fake.process, options)
+    const prompt = (events: Array<AgentEvent>) =>
+      session.prompt({ turnId: "turn", text: "go", onEvent: (event) => Effect.sync(() => events.push(event)) })
+    const sent = (method: string) => fake.received.filter((frame) => frame.method === method)
+    const first = yield* Effect.forkChild(prompt([]), { startImmediately: true })
+    yield* Fiber.interrupt(first)
+    return { fake, session, prompt, sent }
+  })
+
+  it.effect("gives a prompt nothing that an abandoned one left behind", () =>
+    Effect.gen(function*() {
+      const { fake, prompt, sent } = yield* abandoned
+      assert.strictEqual(sent("session/cancel").length, 1)
+      const events: Array<AgentEvent> = []
+      const second = yield* Effect.forkChild(prompt(events), { startImmediately: true })
+      yield* fake.say(chunk("stale"), ask(), done(sent("session/prompt")[0] ?? {}, "cancelled"))
+      yield* Effect.yieldNow.pipe(Effect.repeat({ until: () => sent("session/prompt").length === 2 }))
+      yield* fake.say(chunk("fresh"), done(sent("session/prompt")[1] ?? {}))
+      assert.deepStrictEqual(yield* Fiber.join(second), { state: "succeeded" })
+      assert.deepStrictEqual(
+        events.map(({ _tag }) => _tag),
+        ["MessageUpdated", "MessageCompleted"]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("never sends a prompt that was interrupted before its turn came", () =>
+    Effect.gen(function*() {
+      const { fake, prompt, sent, session } = yield* abandoned
+      const second = yield* Effect.forkChild(prompt([]), { startImmediately: true })
+      yield* session.interrupt
+      yield* fake.say(done(sent("session/prompt")[0] ?? {}, "cancelled"))
+      assert.deepStrictEqual(yield* Fiber.join(second), { state: "interrupted" })
+      assert.strictEqual(sent("session/prompt").length, 1)
+      assert.strictEqual(sent("session/cancel").length, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("fails a prompt whose session is closed around an agent that does not react", () =>
+    Effect.gen(function*() {
+      const fake = yield* scripted((frame) => (frame.method === "session/prompt" ? [chunk("x")] : []))
+      const scope = yield* Scope.make()
+      const deaf = { ...fake.process, endInput: Effect.void }
+      const session = yield* Scope.provide(AcpSession.open(deaf, options), scope)
+      const events: Array<AgentEvent> = []
+      const prompt = yield* session
+        .prompt({
+          turnId: "turn",
+          text: "go",
+          onEvent: (event) => Effect.sync(() => events.push(event))
+        })
+        .pipe(Effect.result, Effect.forkChild({ startImmediately: true }))
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(closing)
+      const outcome = yield* Fiber.join(prompt)
+      assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable)
+      assertWellFormed(events)
+      assert.isTrue(fake.received.some(({ method }) => method === "session/cancel"))
     })
   )
 })

@@ -7,7 +7,7 @@ import { join } from "node:path"
 
 /** A new folder, removed with the scope. */
 export const temporaryFolder = Effect.acquireRelease(
-  Effect.promise(async () => mkdtemp(join(await realpath(tmpdir()), "slipway-test-"))),
+  Effect.promise(async () => mkdtemp(join(await realpath(tmpdir()), "slipway-box-test-"))),
   (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
 )
 

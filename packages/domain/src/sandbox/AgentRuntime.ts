@@ -95,7 +95,10 @@ export interface AgentSession {
   }): Effect.Effect<TurnEnd, AgentError>
   /** Answers an open approval. Safe to repeat; an id that is not open is ignored. */
   decide(approvalId: string, decision: "approve" | "deny"): Effect.Effect<void>
-  /** Asks the agent to end the running turn. Open approvals count as denied. Does nothing when no turn runs. */
+  /**
+   * Asks the agent to end the running turn. Open approvals count as denied. Does nothing when no turn runs. It does not
+   * wait: `prompt` ends when the agent obeys, and the scope is closed on one that takes too long.
+   */
   readonly interrupt: Effect.Effect<void>
   /** Completes when the process has ended, with a sentence saying how. */
   readonly exited: Effect.Effect<string>

@@ -54,18 +54,21 @@ const scan = (variable: string): ReadonlyArray<Entry> => {
 export const marks = (variable: string): Effect.Effect<ReadonlySet<string>> =>
   Effect.sync(() => new Set(scan(variable).flatMap(({ mark }) => mark ?? [])))
 
-/** Processes with a matching mark, their descendants, and the members of their sessions. */
-const find = (variable: string, matches: (mark: string) => boolean): ReadonlyArray<number> => {
+/** Processes with a matching mark, their descendants, and the members of their sessions, which `sessions` collects. */
+const find = (variable: string, matches: (mark: string) => boolean, sessions: Set<number>): ReadonlyArray<number> => {
   const table = scan(variable).filter(({ pid }) => pid !== process.pid)
   const found = new Set<Entry>()
   const add = (entry: Entry) => {
     if (found.has(entry)) return
     found.add(entry)
+    sessions.add(entry.session)
     for (const other of table) {
       if (other.parent === entry.pid || other.session === entry.session) add(other)
     }
   }
-  for (const entry of table) if (entry.mark !== undefined && matches(entry.mark)) add(entry)
+  for (const entry of table) {
+    if (sessions.has(entry.session) || (entry.mark !== undefined && matches(entry.mark))) add(entry)
+  }
   return [...found].map(({ pid }) => pid)
 }
 
@@ -87,12 +90,14 @@ export const killAll = (options: {
   readonly within: Duration.Input
 }): Effect.Effect<ReadonlyArray<number>> =>
   Effect.gen(function*() {
-    let left = find(options.variable, options.matches)
+    // Kept from look to look: what was started just before its marked parent was killed is known by its session alone.
+    const sessions = new Set<number>()
+    let left = find(options.variable, options.matches, sessions)
     const rounds = Math.ceil(Duration.toMillis(options.within) / PAUSE_MILLIS)
     for (let round = 0; left.length > 0 && round < rounds; round++) {
       left.forEach(kill)
       yield* Effect.sleep(PAUSE_MILLIS)
-      left = find(options.variable, options.matches)
+      left = find(options.variable, options.matches, sessions)
     }
     return left
   })

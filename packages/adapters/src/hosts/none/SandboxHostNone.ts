@@ -35,7 +35,7 @@ const kill = (matches: (mark: string) => boolean) =>
   ProcessTable.killAll({ variable: MARK, matches, within: KILL_WITHIN })
 
 export const layer = (options: {
-  /** Holds the homes and temporary folders. It is the host's name too: workers that share it see each other's leftovers. */
+  /** Holds the homes and temporary folders. Workers that share it see each other's leftovers. */
   readonly directory: string
 }): Layer.Layer<SandboxHost, HostError> =>
   Layer.effect(
