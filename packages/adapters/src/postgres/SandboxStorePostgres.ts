@@ -1,7 +1,7 @@
 /** `SandboxStore` on Postgres. One row is a sandbox; its lock orders everything that happens to it. */
 import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Hints } from "@slipway/domain/Hints"
+import { Hints, WORK } from "@slipway/domain/Hints"
 import { Approval } from "@slipway/domain/sandbox/Approval"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { resolve } from "@slipway/domain/sandbox/Idempotency"
