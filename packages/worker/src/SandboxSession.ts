@@ -24,6 +24,8 @@ interface Losses {
   readonly count: number
 }
 
+const noLosses: Losses = { since: 0, count: 0 }
+
 const MAX_PAUSE_MILLIS = 30_000
 
 /** At once after the first loss, then ever later. */
@@ -33,21 +35,24 @@ const pauseAfter = (count: number) => count === 0 ? Effect.void : Effect.sleep(M
 const reopen = Effect.fn("SandboxSession.reopen")(function*(held: HeldSandbox, box: Box, losses: Losses) {
   const { lost } = yield* Policy
   const deadline = losses.since + Duration.toMillis(lost)
-  const tooLate = new AgentError({ runtime: "agent", operation: "open", detail: "it did not start again in time", retryable: true })
+  const { sandbox: { agentRuntime: runtime } } = yield* held.view
+  let trouble = new AgentError({ runtime, operation: "open", detail: "it could not be kept running", retryable: true })
 
   const attempts = Effect.gen(function*() {
     for (let count = losses.count;; count++) {
       yield* pauseAfter(count)
-      const left = Math.max(0, deadline - (yield* Clock.currentTimeMillis))
+      const left = deadline - (yield* Clock.currentTimeMillis)
+      if (left <= 0 || !trouble.retryable) {
+        yield* held.write([{ _tag: "Fail", reason: "agent_lost", error: trouble.message, retryable: trouble.retryable }])
+        return null
+      }
       const opened = yield* Agent.open(held, box, yield* held.agentSession).pipe(
-        Effect.timeoutOrElse({ duration: left, orElse: () => Effect.fail(tooLate) }),
+        Effect.timeoutOrElse({ duration: left, orElse: () => Effect.fail(trouble) }),
         Effect.catchTag("AgentError", Effect.succeed)
       )
       if (!(opened instanceof AgentError)) return opened
       yield* Effect.logWarning("could not open the agent again", opened)
-      if (opened.retryable && (yield* Clock.currentTimeMillis) < deadline) continue
-      yield* held.write([{ _tag: "Fail", reason: "agent_lost", error: opened.message, retryable: opened.retryable }])
-      return null
+      trouble = opened
     }
   })
   return yield* Effect.raceFirst(attempts, Effect.as(held.until(isLeaving), null))
@@ -71,14 +76,14 @@ const serve = Effect.fnUntraced(function*(held: HeldSandbox, agent: Agent.Agent)
 const keepAgent = Effect.fnUntraced(function*(held: HeldSandbox, { agent: first, box }: Booted) {
   const { steady } = yield* Timing
   let agent: Agent.Agent | null = first
-  let losses: Losses | null = null
+  let losses = noLosses
   while (agent !== null) {
     const end: "killed" | "left" | "lost" = yield* serve(held, agent)
     yield* agent.close
     if (isLeaving(yield* held.view)) return
     const now = yield* Clock.currentTimeMillis
-    const good: boolean = end === "killed" || now - agent.openedAt >= Duration.toMillis(steady)
-    losses = losses === null || good ? { since: now, count: 0 } : { ...losses, count: losses.count + 1 }
+    const isFirst = losses === noLosses || end === "killed" || now - agent.openedAt >= Duration.toMillis(steady)
+    losses = isFirst ? { since: now, count: 0 } : { ...losses, count: losses.count + 1 }
     agent = yield* reopen(held, box, losses)
   }
 })

@@ -3,8 +3,9 @@
  * limits and reaps what is left over. Closing its scope ends it gently: no new sandboxes, turns ended as interrupted
  * with reason `worker_shutdown`, agents stopped, leases given back so that another worker goes on at once.
  */
-import { Cause, Clock, Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
+import { Cause, Clock, type Duration, Effect, Exit, Fiber, Layer, Schedule, Scope, Semaphore } from "effect"
 import { Hints, WORK } from "@slipway/domain/Hints"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
@@ -35,7 +36,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   const hints = yield* Hints
   const { reap, shutdown, tick } = yield* Timing
   const scope = yield* Scope.Scope
-  // Closed after the finalizer below has asked the sessions to end.
+  // Closed after the sessions were asked to end.
   const sessionsScope = yield* Scope.fork(scope, "parallel")
   const sessions = new Set<Session>()
 
@@ -98,29 +99,34 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     for (const session of sessions) if (session.validUntil <= now && !session.abandoned) yield* abandon(session)
   })
 
+  // One claim at a time, and none once the worker is to end: a lease that is taken must find its way into `sessions`.
+  const claiming = yield* Semaphore.make(1)
+  let ending = false
   const claim = Effect.gen(function*() {
     const free = slots - sessions.size
-    if (free <= 0) return
+    if (free <= 0 || ending) return
     const asked = yield* Clock.currentTimeMillis
     for (const claimed of yield* store.claim({ worker, machine }, free)) yield* begin(claimed, asked + LEASE_MILLIS)
-  }).pipe(Effect.uninterruptible, surviving)
+  }).pipe(claiming.withPermits(1), surviving)
 
-  yield* Effect.forkScoped(renew)
-  yield* watchLeases.pipe(Effect.repeat(Schedule.spaced(tick)), Effect.forkScoped)
-  yield* Effect.addFinalizer(() =>
-    Effect.forEach(sessions, ({ ended, held }) => Effect.andThen(held.detach, Fiber.await(ended)), { concurrency: "unbounded" }).pipe(
-      Effect.timeoutOption(shutdown)
-    )
-  )
+  const letGo = Effect.gen(function*() {
+    ending = true
+    yield* claiming.take(1)
+    yield* Effect.forEach(sessions, ({ ended, held }) => Effect.andThen(held.detach, Fiber.await(ended)), { concurrency: "unbounded" })
+  })
+
+  const every = (interval: Duration.Duration) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    self.pipe(surviving, Effect.repeat(Schedule.spaced(interval)), Effect.forkScoped)
+  const isHeld = (id: SandboxId) => Array.from(sessions).some(({ held }) => held.id === id)
+
   const hinted = yield* hints.watch(WORK)
-  yield* claim.pipe(
-    Effect.andThen(Effect.timeoutOption(hinted, tick)),
-    Effect.forever,
-    Effect.forkScoped
-  )
-  yield* surviving(enforceLimits()).pipe(Effect.repeat(Schedule.spaced(tick)), Effect.forkScoped)
-  const isHeld = (id: string) => Array.from(sessions).some(({ held }) => held.id === id)
-  yield* surviving(reapOrphans(isHeld)).pipe(Effect.repeat(Schedule.spaced(reap)), Effect.forkScoped)
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(claim, Effect.timeoutOption(hinted, tick))))
+  yield* Effect.forkScoped(renew)
+  yield* every(tick)(watchLeases)
+  yield* every(tick)(enforceLimits())
+  yield* every(reap)(reapOrphans(isHeld))
+  // Runs before the fibers above end: leases are renewed until they are given back.
+  yield* Effect.addFinalizer(() => Effect.timeoutOption(letGo, shutdown))
 })
 
 /** Trouble of one round is logged; the next round is the retry. */

@@ -1,0 +1,358 @@
+/** Scripted stand-ins for the foreign systems of a worker, on the memory store: a test says what each does and when. */
+import { it } from "@effect/vitest"
+import { DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import { type CloneFailed, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Hints } from "@slipway/domain/Hints"
+import type { Principal } from "@slipway/domain/access/Principal"
+import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
+import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
+import { Ids } from "@slipway/domain/Ids"
+import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { fromWire, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { type HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxStore, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { Publishing, request } from "@slipway/domain/source/Publishing"
+import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
+import * as WorkerNode from "@slipway/worker/WorkerNode"
+
+export const principal: Principal = {
+  keyId: "key", grantId: "grant", organizationId: "org", userId: "user_1", scopes: new Set(["sandboxes"]), test: false
+}
+const key = (id: SandboxId) => ({ grantId: principal.grantId, id })
+export const REPO = "acme/site"
+
+// ---------------------------------------------------------------------------------------------------------------
+// The agent
+
+export interface Prompt {
+  readonly turnId: string
+  readonly text: string
+  readonly onEvent: (event: AgentEvent) => Effect.Effect<void>
+  readonly end: Deferred.Deferred<TurnEnd, AgentError>
+}
+
+/** One process of the fake agent. */
+export class FakeAgent {
+  readonly prompts = Queue.unbounded<Prompt>().pipe(Effect.runSync)
+  readonly decisions: Array<string> = []
+  readonly exit = Deferred.makeUnsafe<string>()
+  interrupts = 0
+  closed = false
+  current: Prompt | undefined
+  readonly options: AgentSessionOptions
+  sessionId: string | null
+  /** Whether it does not end the turn when it is asked to. */
+  readonly hangs: boolean
+
+  constructor(options: AgentSessionOptions, sessionId: string | null, hangs: boolean) {
+    this.options = options
+    this.sessionId = sessionId
+    this.hangs = hangs
+  }
+
+  emit(...events: ReadonlyArray<AgentEvent>) {
+    return Effect.forEach(events, (event) => this.current?.onEvent(event) ?? Effect.void, { discard: true })
+  }
+
+  end(end: TurnEnd) {
+    return this.current === undefined ? Effect.void : Deferred.succeed(this.current.end, end)
+  }
+
+  /** The process ends by itself, in a turn or between two. */
+  crash() {
+    const gone = new AgentError({ runtime: "fake", operation: "prompt", detail: "it crashed", retryable: true })
+    return Effect.andThen(
+      this.current === undefined ? Effect.void : Deferred.fail(this.current.end, gone),
+      Deferred.succeed(this.exit, "it crashed")
+    )
+  }
+}
+
+export const say = (messageId: string, text: string, kind: "text" | "reasoning" = "text"): AgentEvent => ({
+  _tag: "MessageUpdated", messageId, kind, text
+})
+export const said = (messageId: string): AgentEvent => ({ _tag: "MessageCompleted", messageId, finish: "end_turn" })
+export const tool = (callId: string, status: "pending" | "running" | "completed" | "error"): AgentEvent => ({
+  _tag: "ToolUpdated", callId, tool: "edit", status
+})
+export const ask = (approvalId: string): AgentEvent => ({ _tag: "ApprovalRequested", approvalId, tool: "edit", kind: "edit" })
+
+// ---------------------------------------------------------------------------------------------------------------
+// The world
+
+/** Everything the workers of one test share. */
+export class World {
+  readonly opened = Queue.unbounded<FakeAgent>().pipe(Effect.runSync)
+  readonly agents: Array<FakeAgent> = []
+  readonly boxes = new Set<SandboxId>()
+  readonly trees = new Set<SandboxId>()
+  readonly stops: Array<SandboxId> = []
+  readonly clones: Array<string> = []
+  readonly processes: Array<Process> = []
+  /** Number of transactions that wrote for a worker's lease. */
+  commits = 0
+  isolation: "none" | "bubblewrap" | "docker" = "bubblewrap"
+  /** Failures of the next calls, oldest first. */
+  readonly openFailures: Array<AgentError> = []
+  readonly provisionFailures: Array<HostError> = []
+  readonly stopFailures: Array<HostError> = []
+  readonly cloneFailures: Array<CloneFailed> = []
+  readonly repositoryFailures: Array<RepoNotAccessible | SourceHostError> = []
+  /** While set, opening an agent waits for it. */
+  opening: Deferred.Deferred<void> | undefined
+  /** Whether agents opened from now on ignore interrupts. */
+  hang = false
+  sessionId: string | null = "native-1"
+  /** What a push takes. */
+  pushing: Effect.Effect<void> = Effect.void
+
+  readonly nextAgent = Effect.suspend(() => Queue.take(this.opened))
+}
+
+const failing = <E>(failures: Array<E>) =>
+  Effect.suspend(() => {
+    const failure = failures.shift()
+    return failure === undefined ? Effect.void : Effect.fail(failure)
+  })
+
+const Runtime = (world: World) =>
+  Layer.succeed(AgentRuntime, AgentRuntime.of({
+    open: Effect.fnUntraced(function*(options) {
+      if (world.opening !== undefined) yield* Deferred.await(world.opening)
+      yield* failing(world.openFailures)
+      const agent = new FakeAgent(options, world.sessionId, world.hang)
+      yield* Effect.addFinalizer(() =>
+        Effect.sync(() => {
+          agent.closed = true
+        }))
+      world.agents.push(agent)
+      yield* Queue.offer(world.opened, agent)
+      return {
+        sessionId: Effect.sync(() => agent.sessionId),
+        prompt: Effect.fnUntraced(function*({ onEvent, text, turnId }) {
+          const prompt: Prompt = { turnId, text, onEvent, end: yield* Deferred.make<TurnEnd, AgentError>() }
+          agent.current = prompt
+          yield* Queue.offer(agent.prompts, prompt)
+          return yield* Deferred.await(prompt.end)
+        }),
+        decide: (approvalId, decision) => Effect.sync(() => void agent.decisions.push(`${approvalId} ${decision}`)),
+        interrupt: Effect.suspend(() => {
+          agent.interrupts++
+          return agent.hangs ? Effect.void : agent.end({ state: "interrupted" })
+        }),
+        exited: Deferred.await(agent.exit)
+      }
+    })
+  }))
+
+const Host = (world: World) =>
+  Layer.succeed(SandboxHost, SandboxHost.of({
+    get isolation() {
+      return world.isolation
+    },
+    provision: ({ sandboxId, workspace }) =>
+      Effect.as(
+        Effect.tap(failing(world.provisionFailures), () => Effect.sync(() => world.boxes.add(sandboxId))),
+        { sandboxId, workspace, home: "/home/agent", spawn: () => Effect.die("the fake agent needs no process") }
+      ),
+    stop: (sandboxId) =>
+      Effect.tap(failing(world.stopFailures), () =>
+        Effect.sync(() => {
+          world.stops.push(sandboxId)
+          world.boxes.delete(sandboxId)
+        })),
+    list: Effect.sync(() => Array.from(world.boxes))
+  }))
+
+const Trees = (world: World) =>
+  Layer.mock(WorkingTrees, {
+    workspace: (id) => `/trees/${id}`,
+    folder: (repo) => repo.replace("/", "-"),
+    prepare: ({ repo, sandboxId }) =>
+      Effect.as(
+        Effect.tap(failing(world.cloneFailures), () =>
+          Effect.sync(() => {
+            world.clones.push(repo)
+            world.trees.add(sandboxId)
+          })),
+        { baseSha: "0".repeat(40), baseRef: "main" }
+      ),
+    has: (id) => Effect.sync(() => world.trees.has(id)),
+    remove: (id) => Effect.sync(() => void world.trees.delete(id)),
+    sandboxes: Effect.sync(() => Array.from(world.trees))
+  })
+
+const Source = (world: World) =>
+  Layer.mock(SourceHost, {
+    name: "fake",
+    repository: (fullName) => Effect.as(failing(world.repositoryFailures), { fullName, defaultBranch: "main" }),
+    remote: () => Effect.succeed({ url: "/origin", authorization: null })
+  })
+
+/** Publishing whose push takes as long as the test wants. */
+const Publisher = (world: World) =>
+  Layer.effect(Publishing, Effect.map(SandboxStore, (store) =>
+    Publishing.of({
+      publish: () => Effect.die("not the worker's part"),
+      status: () => Effect.die("not the worker's part"),
+      carryOut: Effect.fnUntraced(function*(lease, sandbox, repo) {
+        yield* world.pushing
+        return yield* store.change(
+          sandbox.id, lease,
+          () => Result.succeed([{ type: "pull_request.updated", data: { repo, action_state: "idle", number: 1 } }]),
+          yield* DateTime.now
+        )
+      })
+    })))
+
+const Memory = SandboxStore.layerMemory.pipe(Layer.provideMerge(Hints.layerMemory))
+const layer = (world: World) =>
+  Layer.mergeAll(Runtime(world), Host(world), Trees(world), Source(world), Publisher(world), Sandboxes.layer).pipe(
+    Layer.provideMerge(Layer.merge(Memory, IdsNode.layer))
+  )
+
+// ---------------------------------------------------------------------------------------------------------------
+// A worker process
+
+export class Process {
+  /** Ends it gently. */
+  readonly shutDown: Effect.Effect<void>
+  readonly #open = Latch.makeUnsafe(true)
+  #fails = false
+
+  constructor(shutDown: Effect.Effect<void>) {
+    this.shutDown = shutDown
+  }
+
+  /** From now on its calls to the store wait (`hang`), fail (`fail`), or go through again (`ok`). */
+  set network(state: "ok" | "fail" | "hang") {
+    this.#fails = state === "fail"
+    if (state === "hang") this.#open.closeUnsafe()
+    else this.#open.openUnsafe()
+  }
+
+  through<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreUnavailable, R> {
+    return Effect.andThen(
+      this.#open.await,
+      Effect.suspend((): Effect.Effect<A, E | StoreUnavailable, R> =>
+        this.#fails ? Effect.fail(new StoreUnavailable({ cause: "cut" })) : self)
+    )
+  }
+}
+
+/** Starts a worker on its own connection to the shared store. */
+export const startWorker = Effect.fnUntraced(function*(world: World, options: Partial<WorkerNode.Options> = {}) {
+  const store = yield* SandboxStore
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const process = new Process(Scope.close(scope, Exit.void))
+  world.processes.push(process)
+  const through = process.through.bind(process)
+  const connection = SandboxStore.of({
+    ...store,
+    find: (by) => through(store.find(by)),
+    change: (id, by, decide, now) =>
+      through(store.change(id, by, decide, now)).pipe(
+        Effect.tap(() => Effect.sync(() => {
+          if (by !== "policy") world.commits++
+        }))
+      ),
+    approvals: (id, ids) => through(store.approvals(id, ids)),
+    claim: (by, limit) => through(store.claim(by, limit)),
+    renew: (leases) => through(store.renew(leases)),
+    release: (lease) => through(store.release(lease)),
+    saveAgentSession: (lease, id) => through(store.saveAgentSession(lease, id)),
+    due: (now, limit) => through(store.due(now, limit)),
+    over: (ids) => through(store.over(ids))
+  })
+  yield* WorkerNode.start({ worker: "worker", machine: "machine", slots: 4, ...options }).pipe(
+    Effect.provideService(SandboxStore, connection),
+    Scope.provide(scope)
+  )
+  return process
+})
+
+// ---------------------------------------------------------------------------------------------------------------
+// What people do and see
+
+const decodeRequest = Schema.decodeUnknownEffect(CreateSandbox)
+
+export const create = Effect.fnUntraced(function*(more: Partial<typeof CreateSandbox.Encoded> = {}, model = offlineDemo) {
+  const request = yield* Effect.orDie(decodeRequest({ repos: [{ fullName: REPO }], prompt: "Fix the header", ...more }))
+  const id = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
+  const { grantId, userId: createdBy } = principal
+  const creation = toCreation(request, { id, grantId, createdBy, model, at: yield* DateTime.now })
+  yield* Effect.orDie(SandboxStore.use((store) => store.create(creation, null)))
+  return id
+})
+
+export const message = (id: SandboxId, prompt: string) =>
+  Sandboxes.use((sandboxes) => sandboxes.sendMessage(principal, id, prompt, Option.none()))
+
+export const publishRequested = Effect.fnUntraced(function*(id: SandboxId) {
+  const store = yield* SandboxStore
+  yield* Effect.orDie(store.change(id, key(id), (sandbox) => request(sandbox, REPO), yield* DateTime.now))
+})
+
+/** Another worker holds the lease from now on. */
+export const stealLease = Effect.fnUntraced(function*(id: SandboxId) {
+  const store = yield* SandboxStore
+  // A lease that was just given back is free for anybody.
+  yield* Effect.orDie(store.release({ sandboxId: id, fence: 1 }))
+  const claimed = yield* Effect.orDie(store.claim({ worker: "thief", machine: "machine" }, 1))
+  return claimed.map(({ lease }) => lease)
+})
+
+export const find = (id: SandboxId) => Effect.orDie(SandboxStore.use((store) => store.find(key(id))))
+
+/** The sandbox as soon as it is as asked; time stands still meanwhile. */
+export const until = Effect.fnUntraced(function*(id: SandboxId, is: (sandbox: Sandbox) => boolean) {
+  const changed = yield* Hints.use((hints) => hints.watch(id))
+  for (;;) {
+    const sandbox = yield* find(id)
+    if (is(sandbox)) return sandbox
+    yield* changed
+  }
+}, Effect.scoped)
+
+/** Lets everything run that needs no time to pass. */
+export const settle = Effect.forEach(Array.from({ length: 200 }), () => Effect.yieldNow, { discard: true })
+
+export const pass = (duration: Parameters<typeof TestClock.adjust>[0]) =>
+  Effect.andThen(TestClock.adjust(duration), settle)
+
+export const log = (id: SandboxId) =>
+  Effect.map(Effect.orDie(SandboxStore.use((store) => store.log(id, 0, 10_000))), (entries) => entries.map(({ wire }) => fromWire(wire)))
+
+export const events = (id: SandboxId): Effect.Effect<ReadonlyArray<SandboxEvent>, never, SandboxStore> =>
+  Effect.map(log(id), (entries) => entries.map(({ event }) => event))
+
+export const eventsOf = <T extends SandboxEvent["type"]>(id: SandboxId, type: T) =>
+  Effect.map(events(id), (all) => all.filter((event): event is SandboxEventOf<T> => event.type === type))
+
+/** The first agent, at work on the first turn of a new sandbox. */
+export const running = Effect.fnUntraced(function*(world: World, more: Partial<typeof CreateSandbox.Encoded> = {}) {
+  const id = yield* create(more)
+  const agent = yield* world.nextAgent
+  yield* Queue.take(agent.prompts)
+  yield* until(id, ({ turn }) => turn?.state === "running")
+  return { id, agent }
+})
+
+/** A test with a world of its own. */
+export const scenario = <E>(
+  name: string,
+  test: (world: World) => Effect.Effect<void, E, Layer.Success<ReturnType<typeof layer>> | Scope.Scope>
+) =>
+  it.effect(name, () => {
+    const world = new World()
+    // No worker waits for a dead store when the test is over.
+    const reconnect = Effect.sync(() => {
+      for (const process of world.processes) process.network = "ok"
+    })
+    return Effect.provide(Effect.ensuring(test(world), reconnect), layer(world))
+  })

@@ -1,0 +1,237 @@
+import { assert } from "@effect/vitest"
+import { Deferred, Effect, Queue } from "effect"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import {
+  ask, create, events, eventsOf, find, message, pass, principal, publishRequested, running, said, say, scenario, settle, startWorker, stealLease, until
+} from "./Doubles.ts"
+
+const other = { worker: "worker-2" }
+
+scenario("a worker that vanishes is replaced when its lease ends; the running turn fails, the agent is resumed", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    first.network = "hang"
+    yield* startWorker(world, other)
+    yield* pass("25 seconds")
+    assert.strictEqual(world.agents.length, 1)
+    yield* pass("10 seconds")
+
+    const second = yield* world.nextAgent
+    assert.strictEqual(second.options.resume, "native-1")
+    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
+      { state: "failed", reason: "agent_lost", initiator: "provider" }
+    ])
+    assert.isTrue(agent.closed)
+    yield* message(id, "Go on")
+    assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
+    assert.strictEqual((yield* find(id)).status, "running")
+  }))
+
+scenario("what a replaced worker still writes changes nothing", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    first.network = "hang"
+    yield* agent.emit(say("m1", "from the past"), said("m1"))
+    yield* startWorker(world, other)
+    yield* pass("40 seconds")
+    yield* world.nextAgent
+    const before = yield* events(id)
+    first.network = "ok"
+    yield* pass("20 seconds")
+    assert.deepStrictEqual(yield* events(id), before)
+    assert.isTrue(agent.closed)
+    assert.strictEqual(world.agents.filter(({ closed }) => !closed).length, 1)
+  }))
+
+scenario("a worker that finds its lease taken kills its agent at once", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* stealLease(id)
+    yield* agent.emit(say("m1", "too late"))
+    yield* settle
+    assert.isTrue(agent.closed)
+    assert.deepStrictEqual(yield* eventsOf(id, "message.updated"), [])
+    // Whoever took it owns the box and the trees by now.
+    assert.deepStrictEqual([...world.boxes], [id])
+    assert.deepStrictEqual(world.stops, [])
+    yield* first.shutDown
+  }))
+
+scenario("a worker that cannot renew its lease in time kills its agent before the lease ends", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    first.network = "fail"
+    yield* pass("19 seconds")
+    assert.isFalse(agent.closed)
+    yield* pass("12 seconds")
+    assert.isTrue(agent.closed)
+
+    first.network = "ok"
+    yield* pass("5 seconds")
+    const again = yield* world.nextAgent
+    assert.strictEqual(again.options.resume, "native-1")
+    assert.strictEqual((yield* find(id)).status, "running")
+  }))
+
+scenario("a long pause of the store costs nothing while the lease can be renewed in between", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    for (let i = 0; i < 4; i++) {
+      first.network = "fail"
+      yield* pass("15 seconds")
+      first.network = "ok"
+      yield* pass("5 seconds")
+    }
+    assert.isFalse(agent.closed)
+    assert.strictEqual((yield* find(id)).turn?.state, "running")
+  }))
+
+scenario("a boot that its worker did not finish starts again", (world) =>
+  Effect.gen(function*() {
+    world.opening = yield* Deferred.make<void>()
+    const first = yield* startWorker(world)
+    const id = yield* create()
+    yield* settle
+    first.network = "hang"
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+    yield* Deferred.succeed(world.opening, undefined)
+    yield* until(id, ({ turn }) => turn?.state === "running")
+    assert.deepStrictEqual((yield* eventsOf(id, "sandbox.status")).map(({ data }) => data.status), ["queued", "creating", "running"])
+    yield* settle
+    assert.strictEqual(world.agents.filter(({ closed }) => !closed).length, 1)
+  }))
+
+scenario("a pending turn that no agent got is started by the next worker", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.end({ state: "succeeded" })
+    yield* until(id, ({ idleSince }) => idleSince !== null)
+    first.network = "hang"
+    yield* message(id, "Are you there?")
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+    const second = yield* world.nextAgent
+    assert.strictEqual((yield* Queue.take(second.prompts)).text, "Are you there?")
+    assert.strictEqual((yield* find(id)).turn?.state, "running")
+  }))
+
+scenario("an approval decided while no worker lives does not reach the next agent: its turn has failed", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+    yield* agent.emit(ask("t1"))
+    yield* until(id, ({ approvals }) => approvals.length === 1)
+    first.network = "hang"
+    const { outcome } = yield* Sandboxes.use((sandboxes) => sandboxes.decideApproval(principal, id, "t1", "approve"))
+    assert.strictEqual(outcome, "applied")
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+    const sandbox = yield* find(id)
+    assert.strictEqual(sandbox.turn?.state, "failed")
+    assert.strictEqual(sandbox.status, "running")
+    assert.deepStrictEqual(world.agents.flatMap(({ decisions }) => decisions), [])
+  }))
+
+scenario("an interrupt and a termination that no worker saw are carried out by the next", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { id } = yield* running(world)
+    first.network = "hang"
+    yield* Sandboxes.use((sandboxes) => sandboxes.terminate(principal, id))
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+    const sandbox = yield* find(id)
+    assert.strictEqual(sandbox.status, "terminated")
+    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
+      { state: "interrupted", reason: "terminated", initiator: "user" }
+    ])
+    assert.deepStrictEqual([...world.boxes, ...world.trees], [])
+  }))
+
+scenario("another machine takes over only after five minutes, and the sandbox has lost its host", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { id } = yield* running(world)
+    first.network = "hang"
+    yield* startWorker(world, { worker: "worker-2", machine: "machine-2" })
+    yield* pass("5 minutes")
+    assert.strictEqual((yield* find(id)).status, "running")
+    yield* pass("40 seconds")
+    const sandbox = yield* find(id)
+    assert.strictEqual(sandbox.status, "failed")
+    assert.strictEqual(sandbox.reason, "host_lost")
+    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data.state), ["failed"])
+  }))
+
+scenario("a machine that lost its trees has lost the sandbox", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { id } = yield* running(world)
+    first.network = "hang"
+    world.trees.clear()
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+    assert.strictEqual((yield* find(id)).reason, "host_lost")
+  }))
+
+scenario("a publication that its worker did not finish is carried out by the next", (world) =>
+  Effect.gen(function*() {
+    world.pushing = Effect.never
+    const first = yield* startWorker(world)
+    const { id } = yield* running(world)
+    yield* publishRequested(id)
+    yield* settle
+    first.network = "hang"
+    world.pushing = Effect.void
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+    assert.strictEqual((yield* find(id)).publications[0]?.actionState, "idle")
+  }))
+
+scenario("a worker that is shut down ends its turns, stops its agents and gives its leases back", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(say("m1", "I was"), say("m1", "I was about to"))
+    yield* first.shutDown
+    assert.isTrue(agent.closed)
+    assert.deepStrictEqual((yield* eventsOf(id, "message.updated")).at(-1)?.data.text, "I was about to")
+    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
+      { state: "interrupted", reason: "worker_shutdown", initiator: "system" }
+    ])
+    assert.strictEqual((yield* find(id)).status, "running")
+
+    // No time passes: the lease is free.
+    yield* startWorker(world, other)
+    yield* settle
+    assert.strictEqual(world.agents.at(-1)?.options.resume, "native-1")
+    yield* message(id, "Go on")
+    assert.strictEqual((yield* Queue.take(world.agents[1]?.prompts ?? agent.prompts)).text, "Go on")
+  }))
+
+scenario("a worker that is shut down kills an agent that ignores it, and leaves a boot to the next", (world) =>
+  Effect.gen(function*() {
+    world.hang = true
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    world.opening = yield* Deferred.make<void>()
+    const booting = yield* create()
+    yield* settle
+    const stopping = yield* Effect.forkChild(first.shutDown)
+    yield* pass("1 second")
+    assert.deepStrictEqual(stopping.pollUnsafe()?._tag, "Success")
+    assert.isTrue(agent.closed)
+    assert.strictEqual((yield* find(id)).turn?.state, "interrupted")
+    assert.strictEqual((yield* find(booting)).status, "creating")
+
+    yield* Deferred.succeed(world.opening, undefined)
+    yield* startWorker(world, other)
+    yield* until(booting, ({ status }) => status === "running")
+  }))
