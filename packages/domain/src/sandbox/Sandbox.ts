@@ -242,8 +242,12 @@ export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<
   }
   const before = to === "terminating" ?
     // The worker ends the turn once the agent is gone; nobody can decide an approval any more.
-    denyApprovals(sandbox, "terminate")
-    : to === "terminated" ?
+    [
+      ...denyApprovals(sandbox, "terminate"),
+      ...(sandbox.turn?.state === "awaiting_approval" ? [turnUpdated(sandbox.turn, "running")] : [])
+    ]
+    // However its release went, a turn that is left ends with what began the end of its sandbox.
+    : sandbox.status === "terminating" ?
     endTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator }, "terminate")
     : to === "failed" ?
     endTurn(sandbox, "failed", { reason: cause, initiator })

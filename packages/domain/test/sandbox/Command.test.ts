@@ -1,0 +1,274 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
+import type { StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
+import { turnId, worktreeId } from "@slipway/domain/sandbox/SandboxId"
+import { creation, type History, ids, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
+
+const { id } = creation
+const turn = `${id}/turn/1`
+const over: ReadonlyArray<Scene> = ["succeeded", "failed", "terminating", "terminated"]
+const decide = (decision: "approve" | "deny", approvalId = "call-1") => ({ _tag: "Decide", approvalId, decision }) as const
+const terminate = { _tag: "Terminate" } as const
+const interrupt = { _tag: "Interrupt" } as const
+const send = { _tag: "Send", prompt: "And now?" } as const
+
+describe("names", () => {
+  // Names, not UUIDs: `ids` of the histories shows what is derived.
+  it("turn n, its prompt and the working trees are named after the sandbox", () => {
+    assert.strictEqual(turnId(ids, id, 3), "c_abcdefgh2345/turn/3")
+    assert.strictEqual(worktreeId(id), "w_abcdefgh2345")
+  })
+
+  it("a command's identity is the one of decisions 3", () => {
+    const named = (scene: Scene, asked: Parameters<History["person"]>[0]) => reach(scene).person(asked).result?.commandId
+    assert.strictEqual(named("working", terminate), `${id}/terminate`)
+    assert.strictEqual(named("working", interrupt), `${id}/interrupt/${turn}`)
+    assert.strictEqual(named("pending", interrupt), `${id}/interrupt/${turn}`)
+    assert.strictEqual(named("queued", interrupt), `${id}/interrupt/none/1`)
+    assert.strictEqual(named("idle", interrupt), `${id}/interrupt/none/${reach("idle").sandbox.revision}`)
+    assert.strictEqual(named("asking", decide("approve")), `${id}/approval/call-1/approve`)
+    assert.strictEqual(named("asking", decide("deny")), `${id}/approval/call-1/deny`)
+    assert.strictEqual(named("idle", send), `${id}/message/2`)
+  })
+})
+
+describe("terminate", () => {
+  it.each<Scene>(["queued", "creating", "pending", "working", "interrupting", "idle", "stuck", "succeeded", "failed"])(
+    "is applied to one that is %s, and counts once",
+    (scene) => {
+      const { after, before, events, result } = reach(scene).person(terminate)
+      const data = { status: "terminating", previous: before.status, reason: "terminated", initiator: "user" } as const
+      assert.deepStrictEqual(events, [{ type: "sandbox.status", data }])
+      assert.deepStrictEqual(result, { commandId: `${id}/terminate`, revision: before.revision + 1, outcome: "applied" })
+      assert.strictEqual(after.revision, before.revision + 1)
+    }
+  )
+
+  it("denies what waits for approval, in its own transaction", () => {
+    const { after, before, events, result } = reach("asking").person(terminate)
+    assert.deepStrictEqual(events, [
+      { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-1", outcome: "denied", by: "terminate" } },
+      { type: "turn.updated", turn_id: turn, data: { state: "running", previous: "awaiting_approval" } },
+      { type: "sandbox.status", data: { status: "terminating", previous: "running", reason: "terminated", initiator: "user" } }
+    ])
+    assert.strictEqual(result?.revision, before.revision + 3)
+    assert.deepStrictEqual(after.approvals, [])
+  })
+
+  it("is a duplicate ever after, with the first answer", () => {
+    const history = reach("working")
+    const first = history.person(terminate).result
+    assert.strictEqual(first?.outcome, "applied")
+    const again = { ...first, outcome: "duplicate" }
+    assert.deepStrictEqual<object | null>(history.person(terminate).result, again)
+    history.system({ _tag: "Release" })
+    assert.deepStrictEqual<object | null>(history.person(terminate).result, again)
+    assert.deepStrictEqual(history.moments.at(-1)?.events, [])
+  })
+
+  it("is a duplicate also when the host refused to release", () => {
+    const history = reach("terminating").wait(limits.release)
+    history.system({ _tag: "Expire" })
+    assert.strictEqual(history.sandbox.status, "failed")
+    assert.strictEqual(history.person(terminate).result?.outcome, "duplicate")
+  })
+
+  it("is applied to one that time or a revoked grant already ends, and changes nothing of it", () => {
+    const history = reach("working")
+    history.system({ _tag: "RevokeGrant" })
+    const ending = history.person(terminate)
+    assert.deepStrictEqual(ending.result, { commandId: `${id}/terminate`, revision: ending.before.revision, outcome: "applied" })
+    assert.deepStrictEqual([ending.events, ending.after.reason], [[], "grant_revoked" satisfies StatusReason])
+    const ended = reach("queued")
+    ended.system({ _tag: "RevokeGrant" })
+    ended.system({ _tag: "Release" })
+    assert.strictEqual(ended.person(terminate).result?.outcome, "applied")
+    assert.strictEqual(ended.person(terminate).result?.outcome, "duplicate")
+  })
+})
+
+describe("interrupt", () => {
+  const asked = { reason: "interrupt", initiator: "user" } as const
+
+  it("asks for the end of a running turn", () => {
+    const { after, before, events, result } = reach("working").person(interrupt)
+    assert.deepStrictEqual(events, [{ type: "turn.updated", turn_id: turn, data: { state: "running", previous: "running", ...asked } }])
+    assert.deepStrictEqual(result, { commandId: `${id}/interrupt/${turn}`, revision: before.revision + 1, outcome: "applied" })
+    assert.isTrue(after.turn?.interruptRequested)
+  })
+
+  it("denies what waits for approval", () => {
+    const history = reach("asking")
+    history.system(request(turn, "call-2"))
+    const { after, events } = history.person(interrupt)
+    assert.deepStrictEqual(events, [
+      { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-1", outcome: "denied", by: "interrupt" } },
+      { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-2", outcome: "denied", by: "interrupt" } },
+      { type: "turn.updated", turn_id: turn, data: { state: "running", previous: "awaiting_approval", ...asked } }
+    ])
+    assert.deepStrictEqual(after.approvals, [])
+  })
+
+  it("cancels a turn that no agent has taken", () => {
+    const { after, events } = reach("pending").person(interrupt)
+    assert.deepStrictEqual(events, [{ type: "turn.completed", turn_id: turn, data: { state: "cancelled", ...asked } }])
+    assert.strictEqual(after.status, "running")
+  })
+
+  it.each<Scene>(["working", "asking", "pending"])("is a duplicate of the first one, also after the turn has ended (%s)", (scene) => {
+    const history = reach(scene)
+    const first = history.person(interrupt).result
+    const again = { ...first, outcome: "duplicate" }
+    assert.deepStrictEqual<object | null>(history.person(interrupt).result, again)
+    history.system({ _tag: "EndTurn", turnId: turn, state: "interrupted" })
+    assert.deepStrictEqual<object | null>(history.person(interrupt).result, again)
+    history.person(terminate)
+    assert.deepStrictEqual<object | null>(history.person(interrupt).result, again)
+  })
+
+  it("of the next turn is another command", () => {
+    const history = reach("interrupting")
+    history.system({ _tag: "EndTurn", turnId: turn, state: "interrupted" })
+    history.person(send)
+    const next = history.person(interrupt).result
+    assert.deepStrictEqual([next?.outcome, next?.commandId], ["applied", `${id}/interrupt/${id}/turn/2`])
+  })
+
+  it.each(over)("is rejected as sandbox_terminal while %s", (scene) => {
+    const { before, events, result } = reach(scene).person(interrupt)
+    assert.deepStrictEqual([result?.outcome, result?.rejection, result?.revision], ["rejected", "sandbox_terminal", before.revision])
+    assert.deepStrictEqual(events, [])
+  })
+
+  it.each<Scene>(["queued", "creating", "idle", "stuck"])("is rejected as no_active_turn while %s", (scene) => {
+    const history = reach(scene)
+    const { before, events, result } = history.person(interrupt)
+    assert.deepStrictEqual<object | null>(result, {
+      commandId: `${id}/interrupt/none/${before.revision}`,
+      revision: before.revision,
+      outcome: "rejected",
+      rejection: "no_active_turn"
+    })
+    assert.deepStrictEqual(events, [])
+    assert.deepStrictEqual(history.person(interrupt).result, result)
+  })
+})
+
+describe("a decision on an approval", () => {
+  it.each(["approve", "deny"] as const)("%s is applied to a pending one; the turn goes on", (decision) => {
+    const { before, events, result } = reach("asking").person(decide(decision))
+    const outcome = decision === "approve" ? "approved" : "denied"
+    assert.deepStrictEqual(events, [
+      { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-1", outcome, by: "user" } },
+      { type: "turn.updated", turn_id: turn, data: { state: "running", previous: "awaiting_approval" } }
+    ])
+    assert.deepStrictEqual([result?.outcome, result?.revision], ["applied", before.revision + 2])
+  })
+
+  it.each(Scene.literals)("is not found when the agent never asked (%s)", (scene) => {
+    const { after, before, refused, result } = reach(scene).person(decide("approve", "unknown"))
+    assert.deepStrictEqual([refused, result], ["ApprovalNotFound", null])
+    assert.strictEqual(after, before)
+  })
+
+  it("that comes again is a duplicate with the first answer, whatever happened since", () => {
+    for (const decision of ["approve", "deny"] as const) {
+      const history = reach("asking")
+      const first = history.person(decide(decision)).result
+      const again = { ...first, outcome: "duplicate" }
+      assert.deepStrictEqual<object | null>(history.person(decide(decision)).result, again)
+      history.system({ _tag: "EndTurn", turnId: turn, state: "succeeded" })
+      assert.deepStrictEqual<object | null>(history.person(decide(decision)).result, again)
+      history.person(terminate)
+      history.system({ _tag: "Release" })
+      assert.deepStrictEqual<object | null>(history.person(decide(decision)).result, again)
+    }
+  })
+
+  it("that is the opposite of the first one is rejected: the first wins", () => {
+    const history = reach("asking")
+    history.person(decide("deny"))
+    const late = history.person(decide("approve"))
+    assert.deepStrictEqual([late.result?.outcome, late.result?.rejection], ["rejected", "approval_already_resolved"])
+    assert.deepStrictEqual([late.result?.revision, late.events], [late.before.revision, []])
+    assert.deepStrictEqual(history.approvals, [{ approvalId: "call-1", outcome: "denied", by: "user" }])
+  })
+
+  it.each(["approve", "deny"] as const)("%s after its time is rejected as approval_expired", (decision) => {
+    const history = reach("asking").wait(limits.approval)
+    history.system({ _tag: "Expire" })
+    assert.strictEqual(history.person(decide(decision)).result?.rejection, "approval_expired")
+  })
+
+  it.each(["approve", "deny"] as const)("%s after an interrupt or the turn's end is rejected as approval_already_resolved", (decision) => {
+    for (const act of [interrupt, null]) {
+      const history = reach("asking")
+      if (act === null) history.system({ _tag: "EndTurn", turnId: turn, state: "succeeded" })
+      else history.person(act)
+      assert.strictEqual(history.person(decide(decision)).result?.rejection, "approval_already_resolved")
+    }
+  })
+
+  it.each(["approve", "deny"] as const)("%s on a sandbox that is over is rejected as sandbox_terminal, whoever resolved it", (decision) => {
+    const history = reach("asking")
+    history.person(terminate)
+    assert.strictEqual(history.person(decide(decision)).result?.rejection, "sandbox_terminal")
+    const expired = reach("asking").wait(limits.approval)
+    expired.system({ _tag: "Expire" })
+    expired.person(terminate)
+    expired.system({ _tag: "Release" })
+    assert.strictEqual(expired.person(decide(decision)).result?.rejection, "sandbox_terminal")
+    const failed = reach("asking")
+    failed.system({ _tag: "Fail", reason: "host_lost", error: "E.", retryable: false })
+    assert.strictEqual(failed.person(decide(decision)).result?.rejection, "sandbox_terminal")
+  })
+})
+
+describe("a message", () => {
+  it.each<Scene>(["idle", "stuck"])("starts the next turn while %s", (scene) => {
+    const history = reach(scene)
+    const { after, before, events, result } = history.person(send)
+    const next = `${id}/turn/2`
+    assert.deepStrictEqual(events, [{
+      type: "turn.updated",
+      turn_id: next,
+      data: { state: "pending", previous: null, text: "And now?", author: { id: "user-2" } }
+    }])
+    assert.deepStrictEqual(result, { commandId: `${id}/message/2`, revision: before.revision + 1, outcome: "applied" })
+    assert.deepStrictEqual([after.turn?.n, after.turn?.id, after.turn?.prompt, after.turn?.authorId], [2, next, "And now?", "user-2"])
+  })
+
+  it.each<Scene>(["pending", "working", "asking", "interrupting"])("must wait while the turn is %s", (scene) => {
+    assert.strictEqual(reach(scene).person(send).refused, "TurnActive")
+  })
+
+  it.each<Scene>(["queued", "creating", ...over])("is refused while %s: the sandbox is not running", (scene) => {
+    assert.strictEqual(reach(scene).person(send).refused, "SandboxNotRunning")
+  })
+
+  it("may follow a cancelled turn at once", () => {
+    const history = reach("pending")
+    history.person(interrupt)
+    assert.strictEqual(history.person(send).result?.outcome, "applied")
+  })
+
+  it("is 1 to 60000 characters", () => {
+    const accepts = Schema.is(Prompt)
+    assert.deepStrictEqual(["", "x", "x".repeat(60_000), "x".repeat(60_001)].map((text) => accepts(text)), [false, true, true, false])
+  })
+})
+
+describe("the answer", () => {
+  const accepts = Schema.is(CommandResult)
+  const commandId = "9ca5d5ad-254d-58f1-8385-9aae8e1bda6d"
+  it("is a UUID, a revision of 0 to 2^53−1 and an outcome", () => {
+    for (const outcome of ["applied", "duplicate"]) assert.isTrue(accepts({ commandId, revision: 1, outcome }))
+    assert.isTrue(accepts({ commandId, revision: Number.MAX_SAFE_INTEGER, outcome: "rejected", rejection: "sandbox_terminal" }))
+    assert.isFalse(accepts({ commandId: "terminate", revision: 1, outcome: "applied" }))
+    assert.isFalse(accepts({ commandId, revision: -1, outcome: "applied" }))
+    assert.isFalse(accepts({ commandId, revision: 1.5, outcome: "applied" }))
+    assert.isFalse(accepts({ commandId, revision: 1, outcome: "done" }))
+    assert.isFalse(accepts({ commandId, revision: 1, outcome: "rejected", rejection: undefined }))
+  })
+})

@@ -1,0 +1,149 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Duration, Effect, Result } from "effect"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { decide, nextDeadline } from "@slipway/domain/sandbox/Sandbox"
+import { createdAt, type History, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
+
+const turn = reach("working").turn
+const expire = (history: History) => history.system({ _tag: "Expire" }).events
+const status = (to: string, previous: string, reason: string, initiator = "policy") =>
+  ({ type: "sandbox.status", data: { status: to, previous, reason, initiator } })
+const inTurn = (type: string, data: object) => ({ type, turn_id: turn, data })
+
+it.effect("the defaults are those of the decisions", () =>
+  Effect.gen(function*() {
+    assert.deepStrictEqual(yield* Policy, limits)
+  }))
+
+describe("a limit", () => {
+  const rows: ReadonlyArray<readonly [Scene, Duration.Duration, ReadonlyArray<object>]> = [
+    ["queued", Duration.minutes(60), [status("failed", "queued", "queue_timeout")]],
+    ["creating", Duration.minutes(10), [status("failed", "creating", "boot_timeout")]],
+    ["idle", Duration.minutes(30), [status("succeeded", "running", "idle_timeout")]],
+    ["stuck", Duration.minutes(30), [status("failed", "running", "last_turn_failed")]],
+    ["asking", Duration.minutes(30), [
+      inTurn("approval.resolved", { approval_id: "call-1", outcome: "denied", by: "timeout" }),
+      inTurn("turn.updated", { state: "running", previous: "awaiting_approval" })
+    ]],
+    ["working", Duration.hours(2), [inTurn("turn.completed", { state: "failed", reason: "turn_timeout", initiator: "policy" })]],
+    ["interrupting", Duration.hours(2), [inTurn("turn.completed", { state: "failed", reason: "turn_timeout", initiator: "policy" })]],
+    ["pending", Duration.hours(24), [status("terminating", "running", "max_lifetime")]],
+    ["terminating", Duration.minutes(10), [
+      inTurn("turn.completed", { state: "interrupted", reason: "terminated", initiator: "user" }),
+      status("failed", "terminating", "release_failed", "provider")
+    ]]
+  ]
+  for (const [scene, limit, events] of rows) {
+    it(`${scene}: nothing happens a millisecond before ${Duration.format(limit)}`, () => {
+      const history = reach(scene)
+      assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.addDuration(createdAt, limit))
+      assert.deepStrictEqual(expire(history.wait(Duration.subtract(limit, Duration.millis(1)))), [])
+    })
+    it(`${scene}: after ${Duration.format(limit)} it is applied, once`, () => {
+      const history = reach(scene).wait(limit)
+      assert.deepStrictEqual<ReadonlyArray<object>>(expire(history), events)
+      assert.deepStrictEqual(expire(history), [])
+    })
+  }
+
+  it.each<Scene>(["succeeded", "failed", "terminated"])("nothing expires of a sandbox that is %s", (scene) => {
+    const history = reach(scene)
+    assert.isNull(nextDeadline(history.sandbox, limits))
+    assert.deepStrictEqual(expire(history.wait("365 days")), [])
+  })
+
+  it.each<Scene>(["queued", "creating", "pending", "working", "asking", "idle"])("of 24 hours ends a sandbox that is %s", (scene) => {
+    const far = Duration.days(30)
+    const longer = { ...limits, queue: far, boot: far, idle: far, turn: far, approval: far }
+    const { sandbox } = reach(scene)
+    const at = (now: DateTime.Utc) => Result.getOrThrow(decide(sandbox, { _tag: "Expire" }, { limits: longer, now }))
+    const end = DateTime.add(createdAt, { hours: 24 })
+    const events = at(end).filter(({ type }) => type === "sandbox.status")
+    assert.deepStrictEqual<ReadonlyArray<object>>(events, [status("terminating", sandbox.status, "max_lifetime")])
+    if (scene !== "asking") assert.deepStrictEqual(at(DateTime.subtract(end, { milliseconds: 1 })), [])
+  })
+})
+
+describe("a limit counts from", () => {
+  it("the worker's claim for boot, and a claim taken over does not begin it again", () => {
+    const history = reach("queued").wait("50 minutes")
+    history.system({ _tag: "StartBoot" })
+    history.wait("6 minutes").system({ _tag: "StartBoot" })
+    assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(createdAt, { minutes: 60 }))
+  })
+
+  it("the agent's taking the prompt for a turn, whatever was approved meanwhile", () => {
+    const history = reach("pending").wait("40 minutes")
+    history.system({ _tag: "StartTurn", turnId: turn })
+    history.wait("10 minutes").system(request(turn, "call-1"))
+    history.wait("10 minutes").person({ _tag: "Decide", approvalId: "call-1", decision: "approve" })
+    assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(createdAt, { minutes: 160 }))
+  })
+
+  it("each approval's own request", () => {
+    const history = reach("asking").wait("10 minutes")
+    history.system(request(turn, "call-2"))
+    history.wait("20 minutes")
+    assert.deepStrictEqual(history.system({ _tag: "Expire" }).after.approvals.map(({ approval_id }) => approval_id), ["call-2"])
+    assert.strictEqual(history.sandbox.turn?.state, "awaiting_approval")
+    history.wait("10 minutes")
+    assert.strictEqual(history.system({ _tag: "Expire" }).after.turn?.state, "running")
+  })
+
+  it("the end of the last turn for the idle window; a message begins a new one", () => {
+    const history = reach("working").wait("1 hour")
+    assert.deepStrictEqual(expire(history), [])
+    history.system({ _tag: "EndTurn", turnId: turn, state: "failed" })
+    history.wait("29 minutes").person({ _tag: "Send", prompt: "Again." })
+    assert.deepStrictEqual(expire(history.wait("30 minutes")), [])
+    const second = history.turn
+    history.system({ _tag: "StartTurn", turnId: second })
+    history.system({ _tag: "EndTurn", turnId: second, state: "succeeded" })
+    assert.deepStrictEqual(expire(history.wait("29 minutes")), [])
+    assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("1 minute")), [status("succeeded", "running", "idle_timeout")])
+  })
+
+  it.each(["working", "pending"] as const)("the interrupt that ended a turn that was %s, and the sandbox then succeeds", (scene) => {
+    const history = reach(scene).wait("20 minutes")
+    history.person({ _tag: "Interrupt" })
+    history.system({ _tag: "EndTurn", turnId: turn, state: "interrupted" })
+    assert.deepStrictEqual(expire(history.wait(Duration.minutes(29))), [])
+    assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("1 minute")), [status("succeeded", "running", "idle_timeout")])
+  })
+
+  it("its pending approval does not let a sandbox idle", () => {
+    const history = reach("working").wait("1 hour")
+    history.system(request(turn, "call-1"))
+    assert.deepStrictEqual(expire(history.wait(Duration.subtract(limits.approval, Duration.millis(1)))), [])
+  })
+})
+
+describe("when several are due at once", () => {
+  it("the lifetime comes first, and what it ends cannot expire any more", () => {
+    assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach("queued").wait("25 hours")), [status("terminating", "queued", "max_lifetime")])
+    assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach("idle").wait("25 hours")), [status("terminating", "running", "max_lifetime")])
+  })
+
+  it("approvals expire before the turn that asked for them, oldest first; the idle window begins only then", () => {
+    const history = reach("asking")
+    history.system(request(turn, "call-2"))
+    history.wait("3 hours")
+    assert.deepStrictEqual<ReadonlyArray<object>>(expire(history), [
+      inTurn("approval.resolved", { approval_id: "call-1", outcome: "denied", by: "timeout" }),
+      inTurn("approval.resolved", { approval_id: "call-2", outcome: "denied", by: "timeout" }),
+      inTurn("turn.updated", { state: "running", previous: "awaiting_approval" }),
+      inTurn("turn.completed", { state: "failed", reason: "turn_timeout", initiator: "policy" })
+    ])
+    assert.strictEqual(history.sandbox.status, "running")
+    assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(history.now, { minutes: 30 }))
+  })
+
+  it("the next deadline is the earliest of all", () => {
+    const history = reach("working").wait("1 hour")
+    history.system(request(turn, "call-1"))
+    assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(createdAt, { minutes: 90 }))
+    history.wait("45 minutes").system(request(turn, "call-2"))
+    history.person({ _tag: "Decide", approvalId: "call-1", decision: "deny" })
+    assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(createdAt, { minutes: 120 }))
+  })
+})

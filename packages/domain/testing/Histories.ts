@@ -1,0 +1,431 @@
+/**
+ * Histories of one sandbox: what the service and people do to it, in any order, sensible or hostile, with time passing
+ * in between. Shared by every property of the pure rules; `History` also sets the scene of tests with stated values.
+ *
+ * Assumed, because runtimes guarantee it: an agent never gives a new tool call the id of one that was decided.
+ */
+import { Arbitrary, DateTime, Duration, Result, Schema } from "effect"
+import type { Approval, Decision } from "../src/sandbox/Approval.ts"
+import {
+  type Command,
+  type CommandResult,
+  decideApproval,
+  interrupt,
+  type Receipt,
+  sendMessage,
+  terminate
+} from "../src/sandbox/Command.ts"
+import { offlineDemo } from "../src/sandbox/ModelCatalogue.ts"
+import type { Limits } from "../src/sandbox/Policy.ts"
+import { type Creation, created, decide, evolveAll, initial, type Sandbox, type SystemCommand } from "../src/sandbox/Sandbox.ts"
+import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
+import { SandboxId, turnId } from "../src/sandbox/SandboxId.ts"
+import { conclude } from "../src/sandbox/SandboxStore.ts"
+import { TurnOutcome } from "../src/sandbox/Turn.ts"
+
+/** Derived ids show the name they stand for. */
+export const ids = { derive: (name: string) => name }
+
+/** The defaults of decisions 2.1, 2.2 and 3, stated again. */
+export const limits: Limits = {
+  queue: Duration.minutes(60),
+  boot: Duration.minutes(10),
+  idle: Duration.minutes(30),
+  lost: Duration.minutes(5),
+  lifetime: Duration.hours(24),
+  release: Duration.minutes(10),
+  turn: Duration.hours(2),
+  approval: Duration.minutes(30)
+}
+
+export const createdAt = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+
+export const creation: Creation = {
+  id: SandboxId.make("c_abcdefgh2345"),
+  grantId: "grant-1",
+  createdBy: "user-1",
+  title: "Fix the shop",
+  repos: [{ fullName: "acme/shop", ref: "main" }, { fullName: "acme/other" }],
+  prompt: "Fix the shop",
+  model: offlineDemo.id,
+  agentRuntime: offlineDemo.agentRuntime,
+  reasoningEffort: null,
+  toolApprovalMode: "prompt",
+  metadata: { customer: "42" },
+  createdAt
+}
+
+/** What a person asks for. */
+export type Asked =
+  | { readonly _tag: "Terminate" }
+  | { readonly _tag: "Interrupt" }
+  | { readonly _tag: "Decide"; readonly approvalId: string; readonly decision: Decision }
+  | { readonly _tag: "Send"; readonly prompt: string }
+
+const asking: ReadonlyArray<string> = ["Terminate", "Interrupt", "Decide", "Send"] satisfies ReadonlyArray<Asked["_tag"]>
+export const isAsked = (did: SystemCommand | Asked): did is Asked => asking.includes(did._tag)
+
+/** One thing that was tried. A refused one has no events and leaves the sandbox as it was. */
+export interface Moment {
+  readonly now: DateTime.Utc
+  readonly did: SystemCommand | Asked
+  readonly before: Sandbox
+  readonly events: ReadonlyArray<SandboxEvent>
+  readonly after: Sandbox
+  /** Tag of the error, when that was the answer. */
+  readonly refused: string | null
+  /** The answer to a person. */
+  readonly result: CommandResult | null
+}
+
+/** A sandbox, its receipts and its approvals, as a store keeps them. */
+export class History {
+  now = createdAt
+  readonly first: Sandbox
+  readonly moments: Array<Moment> = []
+  readonly #receipts = new Map<string, Receipt>()
+  readonly #approvals = new Map<string, Approval>()
+  #sandbox: Sandbox
+
+  constructor(more: Partial<Creation> = {}) {
+    this.first = evolveAll(initial({ ...creation, ...more }), created, createdAt)
+    this.#sandbox = this.first
+  }
+
+  get sandbox(): Sandbox {
+    return this.#sandbox
+  }
+  /** The latest turn's id; before running, the one it will have. */
+  get turn(): string {
+    return this.#sandbox.turn?.id ?? turnId(ids, this.#sandbox.id, 1)
+  }
+  /** Every event with its time, the first one included. */
+  get log(): ReadonlyArray<{ readonly at: DateTime.Utc; readonly event: SandboxEvent }> {
+    return [
+      ...created.map((event) => ({ at: createdAt, event })),
+      ...this.moments.flatMap(({ events, now }) => events.map((event) => ({ at: now, event })))
+    ]
+  }
+  /** Every approval that was ever requested, oldest first. */
+  get approvals(): ReadonlyArray<Approval> {
+    return [...this.#approvals.values()]
+  }
+
+  wait(duration: Duration.Input): this {
+    this.now = DateTime.addDuration(this.now, Duration.fromInputUnsafe(duration))
+    return this
+  }
+
+  system(command: SystemCommand): Moment {
+    const decided = decide(this.#sandbox, command, { limits, now: this.now })
+    return Result.isSuccess(decided)
+      ? this.#record(command, decided.success, null, null)
+      : this.#record(command, [], decided.failure._tag, null)
+  }
+
+  person(asked: Asked): Moment {
+    const command = commandOf(asked)
+    const before = this.#sandbox
+    const commandId = command.identity(before)
+    const receipt = this.#receipts.get(commandId) ?? null
+    const approval = command.approvalId === null ? null : this.#approvals.get(command.approvalId) ?? null
+    const decided = command.decide({ sandbox: before, receipt, approval })
+    if (Result.isFailure(decided)) return this.#record(asked, [], decided.failure._tag, null)
+    const verdict = decided.success
+    const events = verdict.outcome === "applied" ? verdict.events : []
+    const { keep, result } = conclude(evolveAll(before, events, this.now).revision, commandId, receipt, verdict)
+    if (keep !== null) this.#receipts.set(commandId, keep)
+    return this.#record(asked, events, null, result)
+  }
+
+  #record(did: Moment["did"], events: ReadonlyArray<SandboxEvent>, refused: string | null, result: CommandResult | null): Moment {
+    const before = this.#sandbox
+    this.#sandbox = evolveAll(before, events, this.now)
+    for (const { data, type } of events) {
+      if (type === "approval.requested") {
+        this.#approvals.set(data.approval_id, { approvalId: data.approval_id, outcome: null, by: null })
+      } else if (type === "approval.resolved") {
+        this.#approvals.set(data.approval_id, { approvalId: data.approval_id, outcome: data.outcome, by: data.by })
+      }
+    }
+    const moment = { now: this.now, did, before, events, after: this.#sandbox, refused, result }
+    this.moments.push(moment)
+    return moment
+  }
+}
+
+const commandOf = (asked: Asked): Command<{ readonly _tag: string }> => {
+  switch (asked._tag) {
+    case "Terminate":
+      return terminate(ids)
+    case "Interrupt":
+      return interrupt(ids)
+    case "Decide":
+      return decideApproval(ids, asked.approvalId, asked.decision)
+    case "Send":
+      return sendMessage(ids, asked.prompt, "user-2")
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Scenes
+
+export const Scene = Schema.Literals([
+  "queued", "creating", "pending", "working", "asking", "interrupting", "idle", "stuck", "succeeded", "failed", "terminating",
+  "terminated"
+])
+export type Scene = typeof Scene.Type
+
+const scenes: Readonly<Record<Scene, () => History>> = {
+  queued: () => new History(),
+  creating: () => after("queued", (history) => history.system({ _tag: "StartBoot" })),
+  /** Running; the first turn waits for its agent. */
+  pending: () => after("creating", (history) => history.system({ _tag: "FinishBoot", turnId: history.turn })),
+  /** Running, and so is the turn. */
+  working: () => after("pending", (history) => history.system({ _tag: "StartTurn", turnId: history.turn })),
+  /** `call-1` waits for a decision. */
+  asking: () => after("working", (history) => history.system(request(history.turn, "call-1"))),
+  /** A person asked for the turn's end; the agent has not answered yet. */
+  interrupting: () => after("working", (history) => history.person({ _tag: "Interrupt" })),
+  /** Running; the last turn succeeded. */
+  idle: () => after("working", (history) => history.system({ _tag: "EndTurn", turnId: history.turn, state: "succeeded" })),
+  /** Running; the last turn failed. */
+  stuck: () => after("working", (history) => history.system({ _tag: "EndTurn", turnId: history.turn, state: "failed" })),
+  succeeded: () => after("idle", (history) => history.wait(limits.idle).system({ _tag: "Expire" })),
+  failed: () =>
+    after("creating", (history) =>
+      history.system({ _tag: "Fail", reason: "boot_failed", error: "The image is gone.", retryable: false })),
+  /** A person ended it while it worked. */
+  terminating: () => after("working", (history) => history.person({ _tag: "Terminate" })),
+  terminated: () => after("terminating", (history) => history.system({ _tag: "Release" }))
+}
+
+/** A fresh history that has come to this point. */
+export const reach = (scene: Scene): History => scenes[scene]()
+
+const after = (scene: Scene, then: (history: History) => unknown): History => {
+  const history = reach(scene)
+  then(history)
+  return history
+}
+
+/** The agent asks whether it may go on with this tool call. */
+export const request = (turn: string, call: string): SystemCommand => ({
+  _tag: "RequestApproval",
+  turnId: turn,
+  approval: { approval_id: call, tool: "write", kind: "edit", paths: ["a.txt"] }
+})
+
+// ---------------------------------------------------------------------------------------------------------------
+// Arbitrary histories
+
+/** Lengths of time on both sides of every limit. */
+const Wait = Schema.TaggedStruct("Wait", { minutes: Schema.Literals([0, 1, 5, 10, 29, 30, 31, 60, 120, 1439, 1440]) })
+
+/** Whatever comes next in an ordinary life; `pick` chooses among several. */
+const GoOn = Schema.TaggedStruct("GoOn", { pick: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 59 })) })
+
+const Named = Schema.Literals(["latest", "earlier", "unknown"])
+const Call = Schema.Literals([1, 2, 3])
+
+/** Anything at any time, legal or not. */
+const Anything = Schema.TaggedUnion({
+  StartBoot: {},
+  ReportBoot: {},
+  FinishBoot: {},
+  Fail: { reason: Schema.Literals(["boot_failed", "clone_failed", "repo_not_accessible", "agent_lost", "host_lost"]) },
+  StartTurn: { turn: Named },
+  RecordWork: { turn: Named },
+  RequestApproval: { turn: Named, call: Call },
+  EndTurn: { turn: Named, state: TurnOutcome },
+  ReportUsage: {},
+  Expire: {},
+  RevokeGrant: {},
+  Release: {},
+  ReportPublication: {},
+  Terminate: {},
+  Interrupt: {},
+  Decide: { call: Call, decision: Schema.Literals(["approve", "deny"]) },
+  Send: {}
+})
+
+export const Step = Schema.Union([Wait, GoOn, Anything])
+export type Step = typeof Step.Type
+
+const mixed = (shares: ReadonlyArray<readonly [share: number, step: Arbitrary.Arbitrary<Step>]>) => {
+  const choices = shares.flatMap(([share, step]) => Array.from({ length: share }, () => step))
+  const index = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: choices.length - 1 }))
+  const step = Arbitrary.flatMap(Arbitrary.schema(index), (i) => choices[i] ?? Arbitrary.schema(GoOn))
+  return Arbitrary.all({ from: Arbitrary.schema(Scene), steps: Arbitrary.array(step, { maxLength: 60 }) })
+}
+
+/** A point in a sandbox's life, and what is tried from there on. */
+export interface Plan {
+  readonly from: Scene
+  readonly steps: ReadonlyArray<Step>
+}
+
+/** Plans as a healthy service and sensible people make them. */
+export const legal: Arbitrary.Arbitrary<Plan> = mixed([[5, Arbitrary.schema(GoOn)], [1, Arbitrary.schema(Wait)]])
+
+/** Plans with commands that come twice, too late, too early, or for turns and approvals that never were. */
+export const hostile: Arbitrary.Arbitrary<Plan> = mixed([
+  [4, Arbitrary.schema(GoOn)],
+  [1, Arbitrary.schema(Wait)],
+  [5, Arbitrary.schema(Anything)]
+])
+
+/** For `it.prop`: long plans. */
+export const thorough = { arbitrary: { runs: 300, size: 40 } }
+
+/** What happens when these steps are taken one after the other. */
+export const play = ({ from, steps }: Plan): History => {
+  const history = reach(from)
+  for (const step of steps) take(history, step)
+  return history
+}
+
+const take = (history: History, step: Step): void => {
+  switch (step._tag) {
+    case "Wait":
+      history.wait(Duration.minutes(step.minutes))
+      return
+    case "GoOn": {
+      const choices = ordinary(history)
+      choices[step.pick % choices.length]?.()
+      return
+    }
+    case "Terminate":
+    case "Interrupt":
+      history.person(step)
+      return
+    case "Decide":
+      history.person({ _tag: "Decide", approvalId: `call-${step.call}`, decision: step.decision })
+      return
+    case "Send":
+      history.person({ _tag: "Send", prompt: "And now?" })
+      return
+    case "ReportBoot":
+      history.system({ _tag: "ReportBoot", data: { stage: "clone", ms: 12, repo: "acme/shop" } })
+      return
+    case "FinishBoot":
+      history.system({ _tag: "FinishBoot", turnId: turnId(ids, history.sandbox.id, 1) })
+      return
+    case "Fail":
+      history.system({ _tag: "Fail", reason: step.reason, error: `It was ${step.reason}.`, retryable: false })
+      return
+    case "StartTurn":
+      history.system({ _tag: "StartTurn", turnId: named(history, step.turn) })
+      return
+    case "RecordWork":
+      history.system(work(named(history, step.turn)))
+      return
+    case "RequestApproval":
+      history.system(request(named(history, step.turn), freshCall(history, step.call)))
+      return
+    case "EndTurn":
+      history.system({ _tag: "EndTurn", turnId: named(history, step.turn), state: step.state })
+      return
+    case "ReportUsage":
+      history.system(usage)
+      return
+    case "ReportPublication":
+      history.system(publication)
+      return
+    case "StartBoot":
+    case "Expire":
+    case "RevokeGrant":
+    case "Release":
+      history.system(step)
+      return
+  }
+}
+
+/** What may well happen next, the likely ones several times; never empty. */
+const ordinary = (history: History): ReadonlyArray<() => void> => {
+  const { sandbox, turn } = history
+  const system = (command: SystemCommand) => () => void history.system(command)
+  const person = (asked: Asked) => () => void history.person(asked)
+  const often = (choice: () => void) => [choice, choice, choice, choice]
+  const ask = system(request(turn, freshCall(history, history.approvals.length + 1)))
+  const expire = (limit: Duration.Duration) => () => void history.wait(limit).system({ _tag: "Expire" })
+  const leave = [person({ _tag: "Terminate" })]
+
+  switch (sandbox.status) {
+    case "queued":
+      return [...often(system({ _tag: "StartBoot" })), ...leave]
+    case "creating":
+      return [
+        ...often(system({ _tag: "FinishBoot", turnId: turn })),
+        system({ _tag: "ReportBoot", data: { stage: "provision", ms: 7 } }),
+        system({ _tag: "Fail", reason: "clone_failed", error: "The repository is gone.", retryable: false })
+      ]
+    case "running":
+      switch (sandbox.turn?.state) {
+        case "pending":
+          return [...often(system({ _tag: "StartTurn", turnId: turn })), person({ _tag: "Interrupt" }), ...leave]
+        case "running":
+          return [
+            ...often(ask),
+            system(work(turn)),
+            system(usage),
+            system(publication),
+            system({ _tag: "EndTurn", turnId: turn, state: sandbox.turn.interruptRequested ? "interrupted" : "succeeded" }),
+            system({ _tag: "EndTurn", turnId: turn, state: "failed", reason: "The model refused." }),
+            person({ _tag: "Interrupt" })
+          ]
+        case "awaiting_approval": {
+          const [oldest] = sandbox.approvals
+          const approvalId = oldest?.approval_id ?? "none"
+          return [
+            ...often(person({ _tag: "Decide", approvalId, decision: "approve" })),
+            person({ _tag: "Decide", approvalId, decision: "deny" }),
+            ask,
+            ask,
+            expire(limits.approval),
+            person({ _tag: "Interrupt" }),
+            ...leave
+          ]
+        }
+        default:
+          return [...often(person({ _tag: "Send", prompt: "And now?" })), expire(limits.idle), ...leave]
+      }
+    case "terminating":
+      return [
+        system({ _tag: "EndTurn", turnId: turn, state: "interrupted" }),
+        system({ _tag: "Release" }),
+        expire(limits.release)
+      ]
+    case "succeeded":
+    case "failed":
+    case "terminated":
+      return [system(publication), ...leave]
+  }
+}
+
+const named = ({ sandbox, turn }: History, which: typeof Named.Type): string =>
+  which === "latest" ? turn : which === "earlier" ? turnId(ids, sandbox.id, (sandbox.turn?.n ?? 1) - 1) : "another sandbox's turn"
+
+/** The `n`th call, or the next one that was not decided yet. */
+const freshCall = (history: History, n: number): string => {
+  const known = history.approvals.find(({ approvalId }) => approvalId === `call-${n}`)
+  return known === undefined || known.outcome === null ? `call-${n}` : freshCall(history, n + 1)
+}
+
+const work = (turn: string): SystemCommand => ({
+  _tag: "RecordWork",
+  turnId: turn,
+  events: [
+    { type: "message.updated", data: { part_id: "m1:text", message_id: "m1", kind: "text", text: "Hello" } },
+    { type: "tool.updated", data: { part_id: "tool:1", message_id: `turn-tools:${turn}`, call_id: "1", tool: "write", status: "running" } },
+    { type: "message.completed", data: { message_id: "m1", finish: "end_turn" } }
+  ]
+})
+const usage: SystemCommand = {
+  _tag: "ReportUsage",
+  usage: { llmRequestCount: 3, costMicroUsd: 1200, creditsChargedMicros: 0 }
+}
+const publication: SystemCommand = {
+  _tag: "ReportPublication",
+  data: { repo: "acme/shop", action_state: "idle", number: 7, head_sha: "0123456789abcdef0123456789abcdef01234567" }
+}
