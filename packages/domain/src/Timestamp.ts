@@ -1,10 +1,7 @@
 /** Instants as the interface writes them. */
-import { DateTime, Schema, SchemaTransformation } from "effect"
+import { Schema, SchemaTransformation } from "effect"
 
 /** `2026-11-21T02:41:00.123Z` on the wire and in storage: UTC, exactly three fraction digits. `DateTime.Utc` in memory. */
 export const Timestamp = Schema.String.pipe(
-  Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.transform({
-    decode: (iso) => DateTime.makeUnsafe(iso),
-    encode: DateTime.formatIso
-  }))
+  Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)
 ).annotate({ identifier: "Timestamp" })

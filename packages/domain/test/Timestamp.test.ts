@@ -1,0 +1,29 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Result, Schema } from "effect"
+import { Timestamp } from "@slipway/domain/Timestamp"
+
+const encode = Schema.encodeSync(Timestamp)
+const decode = Schema.decodeUnknownResult(Timestamp)
+
+describe("a timestamp", () => {
+  it.each([
+    ["2026-11-21T02:41:00.123Z", "2026-11-21T02:41:00.123Z"],
+    ["2026-11-21T02:41:00Z", "2026-11-21T02:41:00.000Z"],
+    ["2026-11-21T03:41:00.1+01:00", "2026-11-21T02:41:00.100Z"]
+  ])("%s is written as %s: UTC, exactly three digits", (given, written) => {
+    assert.strictEqual(encode(DateTime.makeUnsafe(given)), written)
+  })
+
+  it("is read back to the millisecond", () => {
+    assert.deepStrictEqual(decode("2026-11-21T02:41:00.123Z"), Result.succeed(DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")))
+  })
+
+  it.each(["", "now", "2026-13-01T00:00:00.000Z", "2026-02-30T99:00:00.000Z", 7, null])("refuses %j", (given) => {
+    assert.isTrue(Result.isFailure(decode(given)))
+  })
+
+  it.prop("keeps every instant", [Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 253402300799999 }))], ([millis]) => {
+    const instant = DateTime.makeUnsafe(millis)
+    assert.deepStrictEqual(decode(encode(instant)), Result.succeed(instant))
+  })
+})
