@@ -25,6 +25,6 @@ export class Api extends HttpApi.make("slipway")
       "files and publish a draft pull request. Every error has the same body, `{ error: { code, message } }`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],
-    transform: tidy
+    transform: (spec) => tidy(spec as OpenApi.OpenAPISpec)
   }))
 {}

@@ -3,7 +3,6 @@ import { NodeHttpServerRequest } from "@effect/platform-node"
 import { Effect } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import type { AgentDisconnected } from "@slipway/domain/files/Files"
 import { Files } from "@slipway/domain/files/Files"
 import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
@@ -12,7 +11,7 @@ import { respond } from "../middleware/Respond.ts"
 import { attachment } from "./ContentDisposition.ts"
 
 /** A worker that cannot be reached now may be back in a second. */
-const retrySoon = (_: AgentDisconnected) =>
+const retrySoon = () =>
   HttpEffect.appendPreResponseHandler((_request, response) => Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", "1")))
 
 export const layer = HttpApiBuilder.group(

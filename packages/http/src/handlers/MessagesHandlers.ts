@@ -25,7 +25,7 @@ export const layer = HttpApiBuilder.group(
         const page = found.slice(0, limit)
         const last = page.at(-1)
         return {
-          data: page.map(({ seq: _, ...message }) => message),
+          data: page,
           nextCursor: found.length > limit && last !== undefined ? String(last.seq) : null
         }
       })

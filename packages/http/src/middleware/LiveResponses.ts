@@ -99,7 +99,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       )
       yield* Effect.gen(function*() {
         yield* some.await
-        yield* Effect.raceFirst(revocations, Effect.sleep(settings.watch))
+        yield* Effect.timeoutOption(revocations, settings.watch)
         yield* endRevoked
       }).pipe(Effect.forever, Effect.forkScoped)
 

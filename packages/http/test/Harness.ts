@@ -1,0 +1,200 @@
+/** The whole HTTP side on memory stores, over a real socket. What only a machine can do is mocked: trees and source host. */
+import { assert } from "@effect/vitest"
+import { DateTime, Effect, Layer, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
+import { connect } from "node:net"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import { Access } from "@slipway/domain/access/Access"
+import { AccessStore } from "@slipway/domain/access/AccessStore"
+import type { Scope } from "@slipway/domain/access/Principal"
+import { Files } from "@slipway/domain/files/Files"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Hints } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { decide, type Sandbox, type SystemCommand } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxId, turnId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Publishing } from "@slipway/domain/source/Publishing"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { Settings } from "@slipway/http/middleware/Settings"
+import * as Server from "@slipway/http/Server"
+
+export const PUBLIC_URL = "https://slipway.test"
+
+export interface Options {
+  readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
+  readonly trees?: Partial<WorkingTrees["Service"]>
+  readonly host?: Partial<SourceHost["Service"]>
+  /** Changes what the store of access says, for what it cannot be told. */
+  readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
+}
+
+export const layer = ({ access = (store) => store, host = {}, settings = {}, trees = {} }: Options = {}) => {
+  const stores = Layer.mergeAll(
+    SandboxStore.layerMemory,
+    Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provide(AccessStore.layerMemory)),
+    Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
+    Layer.mock(SourceHost, { name: "test", ...host })
+  ).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)))
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Access.layer).pipe(
+    Layer.provideMerge(stores)
+  )
+  return Server.layer({ host: "127.0.0.1", port: 0 }).pipe(
+    Layer.provide(Settings.layer({
+      publicUrl: PUBLIC_URL,
+      cursorKey: Redacted.make("test cursor key"),
+      requestsPerMinute: 100_000,
+      refusedKeysPerMinute: 100_000,
+      ...settings
+    })),
+    Layer.provideMerge(domain)
+  )
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Requests
+
+export interface Reply {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly rawHeaders: ReadonlyArray<string>
+  readonly text: string
+}
+
+export interface Ask {
+  readonly method?: string
+  readonly key?: string
+  /** An array sends a line for each. */
+  readonly headers?: Record<string, string | ReadonlyArray<string>>
+  readonly body?: string | Uint8Array
+  /** Leaves out Content-Length. */
+  readonly chunked?: boolean
+}
+
+export const address = Effect.map(HttpServer.HttpServer, ({ address }) => {
+  assert("port" in address)
+  return { host: "127.0.0.1", port: address.port }
+})
+
+/** One request on a connection of its own; the path goes out as it is. */
+export const ask = Effect.fnUntraced(function*(path: string, { body, chunked = false, headers = {}, key, method = body === undefined ? "GET" : "POST" }: Ask = {}) {
+  const to = yield* address
+  return yield* Effect.promise(() =>
+    new Promise<Reply>((resolve, reject) => {
+      const json = body === undefined ? {} : { "content-type": "application/json" }
+      const length = body === undefined || chunked ? {} : { "content-length": Buffer.byteLength(body) }
+      const request = nodeRequest({
+        ...to,
+        path,
+        method,
+        agent: false,
+        headers: {
+          ...json,
+          ...length,
+          ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+          ...headers as Record<string, string | Array<string>>
+        }
+      }, (response) => {
+        const chunks: Array<Buffer> = []
+        response.on("data", (chunk: Buffer) => chunks.push(chunk))
+        response.on("error", reject)
+        response.on("end", () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            rawHeaders: response.rawHeaders,
+            text: Buffer.concat(chunks).toString("utf8")
+          }))
+      })
+      request.on("error", reject)
+      request.end(body)
+    })
+  )
+})
+
+export const postJson = (path: string, key: string, body: unknown, headers: Ask["headers"] = {}) =>
+  ask(path, { method: "POST", key, body: JSON.stringify(body), headers })
+
+/** Writes bytes to a connection and reads what comes until it is closed. */
+export const raw = Effect.fnUntraced(function*(bytes: string | Uint8Array) {
+  const to = yield* address
+  return yield* Effect.promise(() =>
+    new Promise<string>((resolve, reject) => {
+      const socket = connect(to, () => socket.write(bytes))
+      let text = ""
+      socket.on("data", (chunk) => text += chunk.toString("latin1"))
+      socket.on("error", reject)
+      socket.on("close", () => resolve(text))
+    })
+  )
+})
+
+export const json = (reply: Reply): any => JSON.parse(reply.text)
+
+/** The reply is an error with exactly the one body, and nothing else. */
+export const refused = (reply: Reply, status: number, code: string): void => {
+  assert.strictEqual(reply.status, status, reply.text)
+  const body: unknown = JSON.parse(reply.text)
+  assert(typeof body === "object" && body !== null && "error" in body)
+  assert.deepStrictEqual(Object.keys(body), ["error"])
+  const { error } = body
+  assert(typeof error === "object" && error !== null && "message" in error && "code" in error)
+  assert.deepStrictEqual(Object.keys(error).sort(), ["code", "message"])
+  assert.strictEqual(error.code, code)
+  assert(typeof error.message === "string" && error.message.length > 0)
+  assert.strictEqual(reply.headers["content-type"], "application/json; charset=utf-8")
+}
+
+/** What the same refusal has in common, whoever gets it. */
+export const withoutNames = ({ headers, status, text }: Reply) => {
+  const { date: _date, ratelimit: _ratelimit, "x-request-id": _id, ...rest } = headers
+  return { status, text, headers: rest }
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Keys and sandboxes
+
+export const mintKey = Effect.fnUntraced(function*(
+  { grant = "acme", kind = "live", scopes = ["sandboxes"] }: {
+    readonly grant?: string
+    readonly kind?: "live" | "test"
+    readonly scopes?: ReadonlyArray<Scope>
+  } = {}
+) {
+  const minted = yield* (yield* Access).createKey({ grant, label: "test", scopes, kind })
+  return { ...minted, key: Redacted.value(minted.key) }
+})
+
+export const SANDBOXES = "/api/public/v1/sandboxes"
+
+export const creation = { repos: [{ fullName: "acme/shop" }], prompt: "Say hello." }
+
+export const create = Effect.fnUntraced(function*(key: string, more: object = {}) {
+  const reply = yield* postJson(SANDBOXES, key, { ...creation, ...more })
+  assert.strictEqual(reply.status, 201, reply.text)
+  return SandboxId.make(json(reply).id)
+})
+
+/** Does what a worker would, one command after the other. */
+export const drive = Effect.fnUntraced(function*(id: SandboxId, commands: ReadonlyArray<SystemCommand>) {
+  const store = yield* SandboxStore
+  const limits = yield* Policy
+  for (const command of commands) {
+    const now = yield* DateTime.now
+    yield* store.change(id, "policy", (sandbox: Sandbox) => decide(sandbox, command, { limits, now }), now)
+  }
+})
+
+export const turnOf = (id: SandboxId, n = 1) => Effect.map(Ids, (ids) => turnId(ids, id, n))
+
+/** A sandbox that runs and whose first turn the agent took. */
+export const running = Effect.fnUntraced(function*(key: string, more: object = {}) {
+  const id = yield* create(key, more)
+  const turn = yield* turnOf(id)
+  yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turn }, { _tag: "StartTurn", turnId: turn }])
+  return { id, turn }
+})

@@ -1,0 +1,293 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { Access } from "@slipway/domain/access/Access"
+import { ask, json, layer as http, mintKey, raw, refused, SANDBOXES } from "./Harness.ts"
+
+layer(http(), { excludeTestServices: true })("every reply", (it) => {
+  it.effect("names itself, is not cached, and says what it is", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const replies = yield* Effect.all([
+        ask(SANDBOXES, { key }),
+        ask(SANDBOXES),
+        ask("/nothing"),
+        ask("/healthz"),
+        ask(SANDBOXES, { key, method: "PATCH" }),
+        ask(SANDBOXES, { key, body: "{" })
+      ])
+      for (const { headers } of replies) {
+        assert.match(String(headers["x-request-id"]), /^req_[0-9A-HJKMNP-TV-Z]{26}$/u)
+        assert.strictEqual(headers["cache-control"], "no-store")
+        assert.strictEqual(headers["x-content-type-options"], "nosniff")
+        assert.strictEqual(headers["content-type"], "application/json; charset=utf-8")
+      }
+      assert.strictEqual(new Set(replies.map(({ headers }) => headers["x-request-id"])).size, replies.length)
+    }))
+
+  it.effect("never repeats the caller's request id", () =>
+    Effect.gen(function*() {
+      const reply = yield* ask("/healthz", { headers: { "x-request-id": "req_01ARZ3NDEKTSV4RRFFQ69G5FAV" } })
+      assert.notStrictEqual(reply.headers["x-request-id"], "req_01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    }))
+
+  it.effect("to a known key tells its rate", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { headers } = yield* ask(SANDBOXES, { key })
+      assert.strictEqual(headers["ratelimit-policy"], `"default";q=100000;w=60`)
+      assert.match(String(headers["ratelimit"]), /^"default";r=99999;t=\d+$/u)
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("an address", (it) => {
+  it.effect("that does not exist is 404, under /api/ only with a key", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      for (const path of ["/nothing", "/", "/api", "/API/public/v1/sandboxes", "//api/public/v1/sandboxes", "/healthz/"]) {
+        refused(yield* ask(path), 404, "not_found")
+      }
+      for (
+        const path of ["/api/public/v1/Sandboxes", "/api/public/v1/sandboxes/c_aaaaaaaaaaaa/", "/api/public/v2/sandboxes", "/api/", "/api/public//v1/sandboxes"]
+      ) {
+        refused(yield* ask(path), 401, "unauthorized")
+        refused(yield* ask(path, { key }), 404, "not_found")
+      }
+    }))
+
+  it.effect("answers 405 with its methods to any other", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const of = (path: string, method: string) => ask(path, { key, method })
+      for (const method of ["PUT", "PATCH", "DELETE", "PROPFIND", "QUERY"]) {
+        const reply = yield* of(SANDBOXES, method)
+        refused(reply, 405, "method_not_allowed")
+        assert.strictEqual(reply.headers.allow, "POST, GET, HEAD, OPTIONS")
+      }
+      const terminate = yield* of(`${SANDBOXES}/c_aaaaaaaaaaaa/terminate`, "GET")
+      refused(terminate, 405, "method_not_allowed")
+      assert.strictEqual(terminate.headers.allow, "POST, OPTIONS")
+      // Before the id is looked at.
+      refused(yield* of(`${SANDBOXES}/nonsense/terminate`, "GET"), 405, "method_not_allowed")
+      refused(yield* ask("/healthz", { method: "POST" }), 405, "method_not_allowed")
+    }))
+
+  it.effect("answers OPTIONS with its methods, after authentication", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      refused(yield* ask(SANDBOXES, { method: "OPTIONS" }), 401, "unauthorized")
+      const reply = yield* ask(`${SANDBOXES}/c_aaaaaaaaaaaa`, { key, method: "OPTIONS" })
+      assert.deepStrictEqual([reply.status, reply.headers.allow, reply.text], [204, "GET, HEAD, OPTIONS", ""])
+      refused(yield* ask("/api/nothing", { key, method: "OPTIONS" }), 404, "not_found")
+    }))
+
+  it.effect("answers HEAD as GET, without the body", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      for (const path of [SANDBOXES, `${SANDBOXES}/c_aaaaaaaaaaaa`, `${SANDBOXES}?limit=0`, "/healthz"]) {
+        const get = yield* ask(path, { key })
+        const head = yield* ask(path, { key, method: "HEAD" })
+        assert.strictEqual(head.status, get.status)
+        assert.strictEqual(head.headers["content-length"], get.headers["content-length"])
+        assert.strictEqual(head.headers["content-type"], get.headers["content-type"])
+        assert.strictEqual(head.text, "")
+      }
+      const stream = yield* ask(`${SANDBOXES}/c_aaaaaaaaaaaa/events/stream`, { key, method: "HEAD" })
+      assert.deepStrictEqual([stream.status, stream.headers.allow], [405, "GET, OPTIONS"])
+    }))
+
+  it.effect("with a broken percent-encoding is 400, one that is merely spelled otherwise is the same address", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      for (const path of [`${SANDBOXES}/%zz`, `${SANDBOXES}/%`, `${SANDBOXES}/%ff`, `${SANDBOXES}?repo=%zz`]) {
+        refused(yield* ask(path), 401, "unauthorized")
+        refused(yield* ask(path, { key }), 400, "invalid_request")
+      }
+      refused(yield* ask("/%61pi/public/v1/sandboxes"), 401, "unauthorized")
+      assert.strictEqual((yield* ask("/%61pi/public/v1/sandboxes", { key })).status, 200)
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("authentication", (it) => {
+  const nothing = `Bearer realm="slipway"`
+  const invalid = `${nothing}, error="invalid_token", error_description="The API key is not valid."`
+
+  it.effect("asks for a key where none is given", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const asked = [
+        {},
+        { authorization: "Basic dXNlcjpwYXNz" },
+        { authorization: key },
+        { "x-api-key": key }
+      ]
+      for (const headers of asked) {
+        const reply = yield* ask(SANDBOXES, { headers })
+        refused(reply, 401, "unauthorized")
+        assert.strictEqual(reply.headers["www-authenticate"], nothing)
+      }
+      assert.strictEqual((yield* ask(`${SANDBOXES}?access_token=${key}&api_key=${key}`)).status, 401)
+    }))
+
+  it.effect("has one answer for malformed, unknown and revoked keys", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const revoked = yield* mintKey()
+      yield* (yield* Access).revokeKey(revoked.record.id)
+      const ofRevokedGrant = yield* mintKey({ grant: "gone" })
+      yield* (yield* Access).revokeGrant("gone")
+      const given: ReadonlyArray<string | ReadonlyArray<string>> = [
+        "Bearer",
+        "Bearer ",
+        `Bearer ${key} `.replace(/ $/u, " x"),
+        `Bearer  ${key}`,
+        `Bearer ${key.slice(0, -1)}${key.endsWith("0") ? "1" : "0"}`,
+        `Bearer ${key.toLowerCase()}`,
+        `Bearer ${"x".repeat(8192)}`,
+        `Bearer ${key}, Bearer ${key}`,
+        [`Bearer ${key}`, `Bearer ${key}`],
+        [`Bearer ${key}`, "Basic dXNlcjpwYXNz"],
+        `Bearer ${revoked.key}`,
+        `Bearer ${ofRevokedGrant.key}`
+      ]
+      const replies = yield* Effect.forEach(given, (authorization) => ask(SANDBOXES, { headers: { authorization } }))
+      for (const reply of replies) {
+        refused(reply, 401, "unauthorized")
+        assert.strictEqual(reply.headers["www-authenticate"], invalid)
+        assert.strictEqual(reply.text, replies[0]?.text)
+      }
+    }))
+
+  it.effect("takes the scheme in any case", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      for (const scheme of ["Bearer", "bearer", "BEARER"]) {
+        assert.strictEqual((yield* ask(SANDBOXES, { headers: { authorization: `${scheme} ${key}` } })).status, 200)
+      }
+    }))
+
+  it.effect("refuses a key without the scope, and says which", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ scopes: ["partner:ingest", "webhooks", "metrics:read"] })
+      for (const path of [SANDBOXES, "/api/nothing"]) {
+        const reply = yield* ask(path, { key })
+        refused(reply, 403, "insufficient_scope")
+        assert.strictEqual(reply.headers["www-authenticate"], `${nothing}, error="insufficient_scope", scope="sandboxes"`)
+      }
+    }))
+
+  it.effect("comes before everything else a request may do wrong", () =>
+    Effect.gen(function*() {
+      for (
+        const [path, asked] of [
+          ["/api/nothing", {}],
+          [SANDBOXES, { method: "DELETE" }],
+          [SANDBOXES, { body: "{" }],
+          [SANDBOXES, { body: "x", headers: { "content-type": "text/plain" } }],
+          [SANDBOXES, { body: "x".repeat(2 ** 20 + 1) }],
+          [`${SANDBOXES}?limit=0`, {}],
+          [`${SANDBOXES}/nonsense`, {}],
+          [`${SANDBOXES}/c_aaaaaaaaaaaa`, {}]
+        ] as const
+      ) {
+        refused(yield* ask(path, asked), 401, "unauthorized")
+      }
+    }))
+})
+
+layer(http({ access: (store) => ({ ...store, admit: (digest, limit) => Effect.map(store.admit(digest, limit), (found) => found && { ...found, memberActive: false }) }) }), {
+  excludeTestServices: true
+})("a key whose user is no longer an active member", (it) => {
+  it.effect("is refused without a challenge", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const reply = yield* ask(SANDBOXES, { key })
+      refused(reply, 403, "forbidden")
+      assert.strictEqual(reply.headers["www-authenticate"], undefined)
+    }))
+})
+
+layer(http({ settings: { requestsPerMinute: 3, refusedKeysPerMinute: 2 } }), { excludeTestServices: true })("rates", (it) => {
+  it.effect("let a key make so many requests at once and no more, and a refusal costs nothing", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const left: Array<string> = []
+      for (let i = 0; i < 3; i++) left.push(String((yield* ask(SANDBOXES, { key })).headers["ratelimit"]))
+      assert.deepStrictEqual(left.map((header) => header.replace(/t=\d+/u, "t=")), [2, 1, 0].map((r) => `"default";r=${r};t=`))
+      for (const path of [SANDBOXES, "/api/nothing"]) {
+        const reply = yield* ask(path, { key })
+        refused(reply, 429, "rate_limited")
+        assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
+        assert.strictEqual(reply.headers["ratelimit"], `"default";r=0;t=${reply.headers["retry-after"]}`)
+        assert.strictEqual(reply.headers["ratelimit-policy"], `"default";q=3;w=60`)
+      }
+      assert.strictEqual((yield* ask(SANDBOXES, { key: (yield* mintKey()).key })).status, 200)
+    }))
+
+  it.effect("let an address present so many keys that are not valid; a valid one is still heard", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      for (let i = 0; i < 2; i++) refused(yield* ask(SANDBOXES, { key: "wrong" }), 401, "unauthorized")
+      const reply = yield* ask(SANDBOXES, { key: "wrong" })
+      refused(reply, 429, "rate_limited")
+      assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
+      refused(yield* ask(SANDBOXES), 401, "unauthorized")
+      assert.strictEqual((yield* ask(SANDBOXES, { key })).status, 200)
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) => {
+  const parse = (text: string) => {
+    const [head = "", body = ""] = text.split("\r\n\r\n")
+    const [line = "", ...headers] = head.split("\r\n")
+    return {
+      status: Number(line.split(" ")[1]),
+      body: JSON.parse(body),
+      headers: Object.fromEntries(headers.map((header) => [header.split(": ")[0]?.toLowerCase(), header.split(": ")[1]]))
+    }
+  }
+
+  it.effect("gets the error body all the same", () =>
+    Effect.gen(function*() {
+      const cases: ReadonlyArray<readonly [string, number, string]> = [
+        ["nonsense\r\n\r\n", 400, "invalid_request"],
+        ["GET / HTTP/9.9\r\n\r\n", 400, "invalid_request"],
+        ["GET /\u0001 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "invalid_request"],
+        ["GET / HTTP/1.1\r\nHost: a\r\nBad Header: x\r\n\r\n", 400, "invalid_request"],
+        ["POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "invalid_request"],
+        [`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(17 * 1024)}\r\n\r\n`, 431, "headers_too_large"],
+        ["CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 404, "not_found"]
+      ]
+      for (const [bytes, status, code] of cases) {
+        const reply = parse(yield* raw(bytes))
+        assert.deepStrictEqual([reply.status, reply.body.error.code], [status, code], bytes.slice(0, 40))
+        assert.deepStrictEqual(Object.keys(reply.body), ["error"])
+        assert.strictEqual(reply.headers["content-type"], "application/json; charset=utf-8")
+        assert.match(reply.headers["x-request-id"], /^req_/u)
+        assert.strictEqual(reply.headers.connection, "close")
+      }
+    }))
+
+  it.effect("is no more than that: no Host, an odd expectation and an offer to upgrade are fine", () =>
+    Effect.gen(function*() {
+      for (const header of ["Connection: close", "Connection: close\r\nExpect: the-unexpected"]) {
+        const text = yield* raw(`GET /healthz HTTP/1.1\r\n${header}\r\n\r\n`)
+        assert.match(text, /^HTTP\/1.1 200 OK\r\n/u, header)
+      }
+      const offered = yield* ask("/healthz", { headers: { connection: "Upgrade, HTTP2-Settings", upgrade: "h2c", "http2-settings": "AAMAAABk" } })
+      assert.strictEqual(offered.status, 200)
+      // Absolute form: the target's authority counts for nothing here.
+      const text = yield* raw("GET http://elsewhere/healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+      assert.match(text, /^HTTP\/1.1 200 OK\r\n/u)
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("public documents", (it) => {
+  it.effect("need no key", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* ask("/healthz")).text, `{"status":"ok"}`)
+      assert.strictEqual((yield* ask("/readyz")).text, `{"status":"ok"}`)
+      assert.strictEqual(json(yield* ask("/openapi.json")).openapi, "3.1.0")
+      const docs = yield* ask("/docs")
+      assert.deepStrictEqual([docs.status, docs.headers["content-type"]], [200, "text/html"])
+    }))
+})
