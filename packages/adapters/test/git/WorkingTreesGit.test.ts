@@ -1,10 +1,48 @@
+import { join } from "node:path"
+import { assert, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
-import { agent, source, temporaryFolder } from "./Repositories.ts"
+import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
 
-WorkingTreesContract.suite(
-  "git",
-  Layer.unwrap(Effect.map(temporaryFolder, (directory) => WorkingTreesGit.layer({ directory }))),
-  { agent, source }
-)
+const layer = Layer.unwrap(Effect.map(temporaryFolder, (directory) => WorkingTreesGit.layer({ directory })))
+const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
+
+WorkingTreesContract.suite("git", layer, { agent, source })
+
+// Most builds of git compare times by the second: these are the seconds the rule is about.
+const nextSecond = Effect.suspend(() => Effect.sleep(1_000 - Date.now() % 1_000))
+
+it.live("notices in a later second what was changed, with its size kept, in the second of the checkout", () =>
+  Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    const { remote } = yield* source({ v: "0\n" })
+    yield* nextSecond
+    yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+    const tree = join(trees.workspace(key.sandboxId), "app")
+    yield* agent.write(join(tree, "v"), "1\n")
+    yield* agent.write(join(tree, "new"), "1\n")
+    yield* nextSecond
+    const { entries } = yield* trees.list(key, "")
+    assert.deepStrictEqual(entries.map(({ name, status }) => [name, status]), [["new", "untracked"], ["v", "modified"]])
+    assert.deepInclude(entries[1], { additions: 1, deletions: 1 })
+  }).pipe(Effect.provide(layer)))
+
+it.live("git works in the tree: it is clean, on its branch, with its history", () =>
+  Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    const origin = yield* source({ v: "0\n" })
+    yield* origin.commit("feature/x", { v: "1\n" })
+    yield* trees.prepare(key, { remote: origin.remote, ref: "feature/x", defaultBranch: "main", repos: [key.repo] })
+    const tree = join(trees.workspace(key.sandboxId), "app")
+    assert.strictEqual(gitIn(tree, "status", "--porcelain", "--branch"), "## feature/x")
+    assert.strictEqual(gitIn(tree, "rev-list", "--count", "HEAD"), "2")
+    yield* agent.write(join(tree, "v"), "2\n")
+    gitIn(tree, "commit", "--quiet", "--all", "--message", "mine")
+    assert.strictEqual(gitIn(tree, "rev-list", "--count", "origin/feature/x..HEAD"), "1")
+    const { entries } = yield* trees.list(key, "")
+    assert.deepStrictEqual(entries.map(({ status }) => status), ["modified"])
+  }).pipe(Effect.provide(layer)))
