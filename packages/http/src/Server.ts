@@ -70,6 +70,6 @@ export const layer = (listen: { readonly host?: string; readonly port: number })
       disableLogger: true
     })),
     Layer.provideMerge(server),
-    Layer.provide(LiveResponses.layer)
+    Layer.provideMerge(LiveResponses.layer)
   )
 }

@@ -3,7 +3,7 @@ import { assert } from "@effect/vitest"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
 import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
-import { connect } from "node:net"
+import { connect, type Socket } from "node:net"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
@@ -198,3 +198,90 @@ export const running = Effect.fnUntraced(function*(key: string, more: object = {
   yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turn }, { _tag: "StartTurn", turnId: turn }])
   return { id, turn }
 })
+
+// ---------------------------------------------------------------------------------------------------------------
+// Streams
+
+export interface EventReader {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  /** The next block of the stream, without the blank line that ends it; `null`: it ended. */
+  readonly next: Effect.Effect<string | null>
+  /** Everything up to the end. */
+  readonly rest: Effect.Effect<ReadonlyArray<string>>
+  readonly socket: Socket
+  pause(): void
+  resume(): void
+  /** Whether the connection broke off instead of ending. */
+  broken(): boolean
+}
+
+/** Opens an event stream and reads it block by block. The connection is cut when the scope closes. */
+export const openStream = Effect.fnUntraced(function*(path: string, { headers = {}, key }: Pick<Ask, "headers" | "key"> = {}) {
+  const to = yield* address
+  const [reader] = yield* Effect.acquireRelease(
+    Effect.promise(() =>
+      new Promise<readonly [EventReader, () => void]>((resolve, reject) => {
+        const request = nodeRequest({
+          ...to,
+          path,
+          agent: false,
+          headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...headers as Record<string, string> }
+        }, (response) => {
+          const blocks: Array<string> = []
+          let text = ""
+          let over = false
+          let broken = false
+          let tell = () => {}
+          response.on("data", (chunk: Buffer) => {
+            const parts = (text + chunk.toString("utf8")).split("\n\n")
+            text = parts.pop() ?? ""
+            blocks.push(...parts)
+            tell()
+          })
+          response.on("error", () => {
+            broken = true
+          })
+          response.on("close", () => {
+            over = true
+            tell()
+          })
+          const next = Effect.promise(async () => {
+            while (blocks.length === 0 && !over) await new Promise<void>((told) => tell = told)
+            return blocks.shift() ?? null
+          })
+          resolve([{
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            next,
+            rest: Effect.gen(function*() {
+              const rest: Array<string> = []
+              for (let block = yield* next; block !== null; block = yield* next) rest.push(block)
+              return rest
+            }),
+            socket: response.socket,
+            pause: () => response.pause(),
+            resume: () => response.resume(),
+            broken: () => broken
+          }, () => request.destroy()])
+        })
+        request.on("error", reject)
+        request.end()
+      })
+    ),
+    ([, close]) => Effect.sync(close)
+  )
+  return reader
+})
+
+/** The fields of a block; `data` parsed. */
+export const fieldsOf = (block: string | null): { readonly id?: string; readonly data?: any; readonly retry?: string; readonly comment?: string } => {
+  assert(block !== null, "the stream ended")
+  const fields: Record<string, unknown> = {}
+  for (const line of block.split("\n")) {
+    const [name = "", value = ""] = line.startsWith(":") ? ["comment", line.slice(2)] : line.split(/: (.*)/su)
+    assert(!(name in fields), `two lines of ${name}`)
+    fields[name] = name === "data" ? JSON.parse(value) : value
+  }
+  return fields
+}

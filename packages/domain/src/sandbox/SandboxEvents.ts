@@ -26,7 +26,7 @@ export const PAGE = 100
 /** Characters of the log one reader may hold while its consumer is slow: pages of large events get shorter. */
 const PAGE_CHARACTERS = 256 * 1024
 /** Events of the first page, before their size is known. */
-const FIRST_PAGE = 16
+const FIRST_PAGE = 4
 
 /** What a stream is made of, in order. */
 export type Frame =

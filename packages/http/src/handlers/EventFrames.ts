@@ -16,12 +16,36 @@ export const heartbeat = utf8.encode(": hb\n\n")
 const encoded = new WeakMap<LogEntry, Uint8Array>()
 
 /** One durable frame. Readers that share a read of the log share its bytes. */
-export const durable = (entry: LogEntry): Uint8Array => {
+const durable = (entry: LogEntry): Uint8Array => {
   const known = encoded.get(entry)
   if (known !== undefined) return known
   const bytes = utf8.encode(`id: ${entry.seq}\ndata: ${entry.wire}\n\n`)
   encoded.set(entry, bytes)
   return bytes
+}
+
+/** Bytes that are handed to the socket at once, unless a single frame has more: what a slow reader may leave unread. */
+const WRITE_BYTES = 64 * 1024
+
+/** Durable frames, joined to pieces of a size that is worth a write. */
+export const joined = (entries: ReadonlyArray<LogEntry>): ReadonlyArray<Uint8Array> => {
+  const pieces: Array<Uint8Array> = []
+  let piece: Array<Uint8Array> = []
+  let size = 0
+  const cut = () => {
+    const [only] = piece
+    if (only !== undefined) pieces.push(piece.length === 1 ? only : Buffer.concat(piece, size))
+    piece = []
+    size = 0
+  }
+  for (const entry of entries) {
+    const bytes = durable(entry)
+    if (size + bytes.length > WRITE_BYTES) cut()
+    piece.push(bytes)
+    size += bytes.length
+  }
+  cut()
+  return pieces
 }
 
 /** One frame that is not in the log; it has no id, so no reader resumes at it. */

@@ -11,7 +11,7 @@ import { MAX_LIMIT } from "../api/Parameters.ts"
 import { type LiveResponse, LiveResponses } from "../middleware/LiveResponses.ts"
 import { respond } from "../middleware/Respond.ts"
 import { Settings } from "../middleware/Settings.ts"
-import { durable, heartbeat, retry, snapshotOf, transient } from "./EventFrames.ts"
+import { heartbeat, joined, retry, snapshotOf, transient } from "./EventFrames.ts"
 
 const RETRY_MILLIS = 2_000
 /** For a finished sandbox: a browser that was given no id to resume from would ask again and again. */
@@ -46,12 +46,18 @@ const bytesOf = (
         return [heartbeat]
       case "Entries":
         cursor = frame.entries.at(-1)?.seq ?? cursor
-        return frame.entries.map(durable)
+        return joined(frame.entries)
     }
   }
   const last = after === null && isSettled(sandbox.status) ? [retry(RETRY_FINISHED_MILLIS)] : []
   return Stream.succeed(retry(RETRY_MILLIS)).pipe(
-    Stream.concat(frames.pipe(Stream.takeUntil(() => live.ending !== null), Stream.map(frameBytes), Stream.flattenIterable)),
+    Stream.concat(frames.pipe(
+      Stream.takeUntil(() => live.ending !== null),
+      Stream.map(frameBytes),
+      Stream.flattenIterable,
+      // One write at a time: the next one waits until the socket drained.
+      Stream.rechunk(1)
+    )),
     Stream.concat(Stream.fromIterable(last)),
     // The reader comes back and misses nothing.
     Stream.catchTag("StoreUnavailable", (error) => Stream.fromEffectDrain(Effect.logWarning("an event stream ended early", error)))

@@ -1,0 +1,367 @@
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect, Fiber, Ref } from "effect"
+import { Access } from "@slipway/domain/access/Access"
+import type { AccessStore } from "@slipway/domain/access/AccessStore"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { LiveResponses } from "@slipway/http/middleware/LiveResponses"
+import {
+  ask,
+  create,
+  drive,
+  type EventReader,
+  fieldsOf,
+  json,
+  layer as http,
+  mintKey,
+  openStream,
+  postJson,
+  refused,
+  running,
+  SANDBOXES,
+  turnOf
+} from "./Harness.ts"
+
+const streamOf = (id: SandboxId) => `${SANDBOXES}/${id}/events/stream`
+
+/** Blocks up to and including the first that holds. */
+const until = Effect.fnUntraced(function*(reader: EventReader, holds: (fields: ReturnType<typeof fieldsOf>) => boolean) {
+  const read: Array<ReturnType<typeof fieldsOf>> = []
+  for (;;) {
+    const fields = fieldsOf(yield* reader.next)
+    read.push(fields)
+    if (holds(fields)) return read
+  }
+})
+
+/** The id of a block, if it has one. */
+const seqOf = (block: string): ReadonlyArray<number> => (/^id: (\d+)\n/u.exec(block)?.slice(1) ?? []).map(Number)
+
+const say = (id: SandboxId, turn: string, texts: ReadonlyArray<string>) =>
+  drive(id, texts.map((text, i) => ({
+    _tag: "RecordWork" as const,
+    turnId: turn,
+    events: [{ type: "message.updated" as const, turn_id: turn, data: { part_id: "m:text", message_id: "m", kind: "text" as const, text: `${text} ${i}` } }]
+  })))
+
+const finish = (id: SandboxId) => drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "It is gone.", retryable: false }])
+
+const logOf = (id: SandboxId) => Effect.flatMap(SandboxStore, (store) => store.log(id, 0, 10_000))
+
+layer(http(), { excludeTestServices: true })("the event list", (it) => {
+  it.effect("gives what the log holds, byte by byte, page by page", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key)
+      yield* say(id, turn, ["a", "b", "c"])
+      const page = (query: string) => ask(`${SANDBOXES}/${id}/events${query}`, { key })
+      const log = yield* logOf(id)
+      const reply = yield* page("")
+      assert.strictEqual(reply.text, `{"data":[${log.map(({ wire }) => wire).join(",")}],"nextCursor":"${log.length}"}`)
+      assert.deepStrictEqual(Object.keys(json(reply).data[0]).sort(), ["data", "id", "object", "sandbox_id", "ts", "type", "version"])
+      const ids: Array<string> = []
+      for (let after = "0", more = true; more;) {
+        const { data, nextCursor } = json(yield* page(`?limit=2&after=${after}`))
+        ids.push(...data.map((event: { readonly id: string }) => event.id))
+        more = data.length > 0
+        after = nextCursor
+      }
+      assert.deepStrictEqual(ids, log.map(({ seq }) => String(seq)))
+      assert.deepStrictEqual(json(yield* page(`?after=${log.length}`)), { data: [], nextCursor: String(log.length) })
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("a fresh stream", (it) => {
+  it.effect("begins with how to come back, a snapshot and the status, and goes on with the next event", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key, { toolApprovalMode: "prompt" })
+      yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval: { approval_id: "call-1", tool: "shell ls", kind: "command" } }])
+      const before = (yield* logOf(id)).length
+      const reader = yield* openStream(streamOf(id), { key })
+      assert.strictEqual(reader.status, 200)
+      assert.strictEqual(reader.headers["content-type"], "text/event-stream; charset=utf-8")
+      assert.strictEqual(reader.headers["cache-control"], "no-store")
+      assert.strictEqual(reader.headers["x-accel-buffering"], "no")
+      assert.strictEqual(reader.headers["content-encoding"], undefined)
+      assert.deepStrictEqual(fieldsOf(yield* reader.next), { retry: "2000" })
+
+      const snapshot = fieldsOf(yield* reader.next)
+      assert.deepStrictEqual(Object.keys(snapshot), ["data"])
+      const { data, sandbox_id, ts, type, ...rest } = snapshot.data
+      assert.deepStrictEqual([type, sandbox_id, rest], ["snapshot", id, { object: "sandbox.event", version: "v1" }])
+      assert.match(ts, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u)
+      assert.deepStrictEqual(data.sandbox, json(yield* ask(`${SANDBOXES}/${id}`, { key })))
+      assert.deepStrictEqual(data.turn, { id: turn, state: "awaiting_approval" })
+      assert.strictEqual(data.resume_cursor, String(before))
+      assert.deepInclude(data.pending_approvals[0], { approval_id: "call-1", tool: "shell ls", kind: "command" })
+      assert.match(data.pending_approvals[0].expires_at, /Z$/u)
+
+      const status = fieldsOf(yield* reader.next)
+      assert.deepStrictEqual([status.id, status.data.type, status.data.data], [undefined, "sandbox.status", { status: "running" }])
+
+      yield* postJson(`${SANDBOXES}/${id}/approvals/call-1`, key, { decision: "approve" })
+      const next = fieldsOf(yield* reader.next)
+      assert.deepStrictEqual([next.id, next.data.id, next.data.type], [String(before + 1), String(before + 1), "approval.resolved"])
+    }))
+
+  it.effect("has no turn before the sandbox runs", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const id = yield* create(key)
+      const reader = yield* openStream(streamOf(id), { key })
+      const read = yield* until(reader, ({ data }) => data?.type === "sandbox.status")
+      assert.strictEqual(read[1]?.data.data.turn, null)
+    }))
+
+  it.effect("of a finished sandbox shows it, asks not to come back soon, and ends", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      yield* finish(id)
+      const blocks = (yield* (yield* openStream(streamOf(id), { key })).rest).map(fieldsOf)
+      assert.deepStrictEqual(blocks.map(({ data, retry }) => data?.type ?? retry), ["2000", "snapshot", "sandbox.status", "30000"])
+      assert.deepStrictEqual(blocks[2]?.data.data, { status: "failed" })
+    }))
+
+  it.effect("of a sandbox that finishes meanwhile ends after its last event", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const reader = yield* openStream(streamOf(id), { key })
+      yield* until(reader, ({ data }) => data?.type === "sandbox.status")
+      yield* finish(id)
+      const blocks = (yield* reader.rest).map(fieldsOf)
+      assert.deepStrictEqual(blocks.map(({ data }) => data?.type), ["sandbox.error", "turn.completed", "sandbox.status"])
+      assert.strictEqual(blocks.at(-1)?.id, String((yield* logOf(id)).length))
+      assert.ok(!reader.broken())
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("a resumed stream", (it) => {
+  it.effect("gives everything after the cursor, once and in order, then the status, then what follows; no snapshot", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key)
+      yield* say(id, turn, Array.from({ length: 250 }, (_, i) => `text ${i}`))
+      for (const after of [0, 1, 200, 255]) {
+        const log = yield* logOf(id)
+        const reader = yield* openStream(`${streamOf(id)}?since=${after}`, { key })
+        const read = yield* until(reader, ({ data }) => data?.type === "sandbox.status" && data.id === undefined)
+        assert.deepStrictEqual(read.slice(1, -1).map((fields) => fields.id), log.slice(after).map(({ seq }) => String(seq)))
+        assert.ok(read.every(({ data }) => data?.type !== "snapshot"))
+        yield* say(id, turn, ["more"])
+        const more = (yield* logOf(id)).length
+        assert.ok((yield* until(reader, (fields) => fields.id === String(more))).length > 0)
+      }
+    }))
+
+  it.effect("has the very bytes of the list as data", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key)
+      yield* say(id, turn, ["line\nbreak \u2028 \u{1F680}"])
+      yield* finish(id)
+      const log = yield* logOf(id)
+      const blocks = yield* (yield* openStream(`${streamOf(id)}?since=0`, { key })).rest
+      assert.deepStrictEqual(blocks.filter((block) => block.startsWith("id:")), log.map(({ seq, wire }) => `id: ${seq}\ndata: ${wire}`))
+    }))
+
+  it.effect("believes Last-Event-ID more than its URL", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      yield* finish(id)
+      const head = (yield* logOf(id)).length
+      const reader = yield* openStream(`${streamOf(id)}?since=1`, { key, headers: { "last-event-id": String(head - 1) } })
+      assert.deepStrictEqual((yield* reader.rest).map(fieldsOf).map((fields) => fields.id), [undefined, String(head), undefined])
+      const done = yield* ask(`${streamOf(id)}?since=1`, { key, headers: { "last-event-id": String(head) } })
+      assert.deepStrictEqual([done.status, done.text], [204, ""])
+    }))
+
+  it.effect("misses nothing and repeats nothing, however often it is cut while events are written", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key)
+      const TEXTS = 400
+      const writer = yield* Effect.gen(function*() {
+        for (let i = 0; i < TEXTS; i++) {
+          yield* say(id, turn, [`text ${i}`])
+          yield* Effect.yieldNow
+        }
+        yield* finish(id)
+      }).pipe(Effect.forkChild)
+      const seen: Array<number> = []
+      let cuts = 0
+      for (let over = false; !over;) {
+        // Each connection is left after some events, in the middle of whatever is under way.
+        yield* Effect.scoped(Effect.gen(function*() {
+          const reader = yield* openStream(`${streamOf(id)}?since=${seen.at(-1) ?? 0}`, { key })
+          if (reader.status === 204) {
+            over = true
+            return
+          }
+          const patience = 1 + (cuts++ * 7) % 23
+          for (let n = 0; n < patience;) {
+            const block = yield* reader.next
+            if (block === null) return
+            const { id: seq } = fieldsOf(block)
+            if (seq !== undefined) {
+              seen.push(Number(seq))
+              n++
+            }
+          }
+        }))
+      }
+      yield* Fiber.join(writer)
+      assert.deepStrictEqual(seen, (yield* logOf(id)).map(({ seq }) => seq))
+      assert.ok(cuts > 10)
+    }), 30_000)
+})
+
+layer(http(), { excludeTestServices: true })("many readers of one sandbox", (it) => {
+  it.effect("all see every event, and share reads of the log", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key)
+      const readers = yield* Effect.all(Array.from({ length: 50 }, () => openStream(streamOf(id), { key })), { concurrency: 10 })
+      yield* Effect.forEach(readers, (reader) => until(reader, ({ data }) => data?.type === "sandbox.status"))
+      const head = (yield* logOf(id)).length
+      yield* say(id, turn, Array.from({ length: 20 }, () => "text"))
+      for (const reader of readers) {
+        const read = yield* until(reader, (fields) => fields.id === String(head + 20))
+        assert.deepStrictEqual(read.map((fields) => Number(fields.id)), Array.from({ length: 20 }, (_, i) => head + 1 + i))
+      }
+    }))
+})
+
+layer(http({ settings: { heartbeat: Duration.millis(50) } }), { excludeTestServices: true })("a silent stream", (it) => {
+  it.effect("sends a comment now and then", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const id = yield* create(key)
+      const reader = yield* openStream(streamOf(id), { key })
+      yield* until(reader, ({ data }) => data?.type === "sandbox.status")
+      for (let i = 0; i < 2; i++) assert.strictEqual(yield* reader.next, ": hb")
+    }))
+})
+
+layer(http({ settings: { streamsPerKey: 2, downloadsPerKey: 1 } }), { excludeTestServices: true })("open streams", (it) => {
+  it.effect("are limited per key, and a closed one frees its place", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const other = yield* mintKey()
+      const id = yield* create(key)
+      yield* openStream(streamOf(id), { key })
+      yield* Effect.scoped(Effect.gen(function*() {
+        yield* openStream(streamOf(id), { key })
+        const reply = yield* ask(streamOf(id), { key })
+        refused(reply, 429, "rate_limited")
+        assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
+        assert.strictEqual((yield* openStream(streamOf(id), { key: other.key })).status, 200)
+      }))
+      const again = openStream(streamOf(id), { key })
+      assert.strictEqual((yield* Effect.repeat(again, { until: ({ status }) => status === 200 })).status, 200)
+    }))
+})
+
+const memberships = Ref.makeUnsafe(true)
+const leaving = (store: AccessStore["Service"]): AccessStore["Service"] => ({
+  ...store,
+  stillGood: (keyIds) => Effect.flatMap(Ref.get(memberships), (member) => member ? store.stillGood(keyIds) : Effect.succeed(new Set<string>()))
+})
+
+layer(http({ access: leaving }), { excludeTestServices: true })("an open stream", (it) => {
+  const opened = Effect.fnUntraced(function*(grant: string) {
+    const minted = yield* mintKey({ grant })
+    const { id, turn } = yield* running(minted.key)
+    const reader = yield* openStream(streamOf(id), { key: minted.key })
+    yield* until(reader, ({ data }) => data?.type === "sandbox.status")
+    return { ...minted, id, turn, reader }
+  })
+  const endsWithin = (reader: EventReader) => Effect.timeout(reader.rest, "1 second")
+
+  it.effect("ends within a second of its key's revocation, and others go on", () =>
+    Effect.gen(function*() {
+      const revoked = yield* opened("revoked")
+      const good = yield* opened("good")
+      yield* (yield* Access).revokeKey(revoked.record.id)
+      assert.deepStrictEqual(yield* endsWithin(revoked.reader), [])
+      yield* say(good.id, good.turn, ["still here"])
+      assert.strictEqual(fieldsOf(yield* good.reader.next).data.type, "message.updated")
+    }))
+
+  it.effect("ends within a second of its grant's revocation", () =>
+    Effect.gen(function*() {
+      const { reader } = yield* opened("gone")
+      yield* (yield* Access).revokeGrant("gone")
+      assert.deepStrictEqual(yield* endsWithin(reader), [])
+    }))
+
+  it.effect("ends within a second of the end of its user's membership, which nobody hints at", () =>
+    Effect.gen(function*() {
+      const { reader } = yield* opened("left")
+      yield* Ref.set(memberships, false)
+      assert.deepStrictEqual(yield* endsWithin(reader), [])
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("a shutdown", (it) => {
+  it.effect("tells each stream where to resume, ends it, and refuses new ones", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const head = String((yield* logOf(id)).length)
+      const reader = yield* openStream(streamOf(id), { key })
+      yield* until(reader, ({ data }) => data?.type === "sandbox.status")
+      yield* (yield* LiveResponses).shutDown
+      const [resync, ...rest] = (yield* reader.rest).map(fieldsOf)
+      assert.deepStrictEqual([resync?.data.type, resync?.data.data, rest], ["stream.resync", { reason: "shutdown", resume_cursor: head }, []])
+      const refusal = yield* ask(streamOf(id), { key })
+      refused(refusal, 503, "unavailable")
+      assert.strictEqual(refusal.headers["retry-after"], "1")
+      refused(yield* ask("/readyz"), 503, "unavailable")
+      // What is under way is still answered, and the connection is not kept.
+      assert.strictEqual((yield* ask(`${SANDBOXES}/${id}`, { key })).headers.connection, "close")
+      assert.strictEqual((yield* ask("/healthz")).status, 200)
+    }))
+})
+
+layer(http({ settings: { patience: Duration.seconds(1), streamsPerKey: 50 } }), { excludeTestServices: true })("a reader that stops reading", (it) => {
+  it.effect("costs little memory, is dropped, holds nobody up, and misses nothing when it comes back", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key)
+      const MIB = 2 ** 20
+      // 20 MiB of log.
+      yield* say(id, turn, Array.from({ length: 320 }, () => "x".repeat(64 * 1024)))
+      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      const log = yield* logOf(id)
+
+      // Without the test's own copies of the log.
+      const before = process.memoryUsage().rss
+      const stalled = yield* Effect.all(
+        Array.from({ length: 50 }, () =>
+          Effect.tap(openStream(`${streamOf(id)}?since=0`, { key }), (reader) => Effect.sync(() => reader.pause()))),
+        { concurrency: 10 }
+      )
+      const healthy = yield* openStream(`${streamOf(id)}?since=${log.length - 1}`, { key: (yield* mintKey()).key })
+      yield* until(healthy, (fields) => fields.id === String(log.length))
+      const grown = process.memoryUsage().rss - before
+      assert.ok(grown < 64 * MIB, `grew by ${Math.round(grown / MIB)} MiB`)
+
+      // Their places are free again once they were dropped.
+      yield* Effect.repeat(Effect.scoped(openStream(streamOf(id), { key })), { until: ({ status }) => status === 200 })
+      const read = yield* Effect.forEach(stalled, (reader) => {
+        reader.resume()
+        return reader.rest
+      })
+      assert.ok(stalled.every((reader) => reader.broken()))
+      const seen = (read[0] ?? []).flatMap(seqOf)
+      assert.ok(seen.length < log.length)
+      yield* finish(id)
+      const resumed = yield* (yield* openStream(`${streamOf(id)}?since=${seen.at(-1) ?? 0}`, { key })).rest
+      seen.push(...resumed.flatMap(seqOf))
+      assert.deepStrictEqual(seen, (yield* logOf(id)).map(({ seq }) => seq))
+    }), 60_000)
+})

@@ -1,0 +1,95 @@
+/** The `slipway` command as a person runs it: a process of its own. */
+import { execFile, spawn } from "node:child_process"
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { Effect } from "effect"
+
+export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
+
+export const folder = Effect.acquireRelease(
+  Effect.promise(() => mkdtemp(path.join(tmpdir(), "slipway-cli-"))),
+  (made) => Effect.promise(() => rm(made, { recursive: true, force: true }))
+)
+
+/** The settings of one test; nothing of the developer's own environment but the PATH. */
+const environment = (dataDir: string, settings: Readonly<Record<string, string>>) => ({
+  PATH: process.env["PATH"],
+  TMPDIR: tmpdir(),
+  SLIPWAY_DATA_DIR: dataDir,
+  SLIPWAY_PORT: "0",
+  ...settings
+})
+
+export interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a command to its end. */
+export const run = (dataDir: string, args: ReadonlyArray<string>, settings: Readonly<Record<string, string>> = {}, nodeArgs: ReadonlyArray<string> = []) =>
+  Effect.callback<Ended>((resume) => {
+    execFile(process.execPath, [...nodeArgs, command, ...args], { env: environment(dataDir, settings), cwd: dataDir }, (error, stdout, stderr) =>
+      resume(Effect.succeed({ code: error === null ? 0 : typeof error.code === "number" ? error.code : null, stdout, stderr })))
+  })
+
+export interface Server {
+  readonly pid: number
+  readonly url: string
+  /** The key it printed, if it did. */
+  readonly key: string | undefined
+  readonly output: () => string
+  /** Sends the signal and waits for its end. */
+  readonly stop: (signal: NodeJS.Signals) => Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
+}
+
+/** Starts `slipway serve` and waits until it has said where it is. Killed with the scope if it still runs. */
+export const serve = (dataDir: string, settings: Readonly<Record<string, string>> = {}) =>
+  Effect.acquireRelease(
+    Effect.callback<Server, Error>((resume) => {
+      const child = spawn(process.execPath, [command, "serve"], { env: environment(dataDir, settings), cwd: dataDir })
+      let output = ""
+      const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((end) =>
+        child.once("exit", (code, signal) => {
+          end({ code, signal })
+          resume(Effect.fail(new Error(`slipway serve ended early: ${output}`)))
+        }))
+      const listen = (chunk: Buffer) => {
+        output += chunk.toString()
+        const url = /^Slipway +(http:\S+)/mu.exec(output)?.[1]
+        if (url === undefined || !output.includes("isolation") || !output.endsWith("\n")) return
+        resume(Effect.succeed({
+          pid: child.pid ?? 0,
+          url,
+          key: /sbx_live_\w+/u.exec(output)?.[0],
+          output: () => output,
+          stop: (signal) =>
+            Effect.promise(() => {
+              child.kill(signal)
+              return exited
+            })
+        }))
+      }
+      child.stdout.on("data", listen)
+      child.stderr.on("data", listen)
+    }),
+    ({ stop }) => stop("SIGKILL")
+  )
+
+/** Processes whose command line or environment names the folder. Zombies are gone already. */
+export const processesOf = (named: string) =>
+  Effect.promise(async () => {
+    const found: Array<string> = []
+    for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/u.test(name) && name !== String(process.pid))) {
+      const read = (file: string) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "")
+      const state = /^State:\s+(\S)/mu.exec(await read("status"))?.[1]
+      if (state === undefined || state === "Z") continue
+      if ((await read("cmdline") + await read("environ")).includes(named)) found.push(`${pid} ${await read("comm")}`.trim())
+    }
+    return found
+  })
+
+/** Waits until `look` gives what `wanted` accepts; the test's own time limit is the bound. */
+export const until = <A, E>(look: Effect.Effect<A, E>, wanted: (value: A) => boolean): Effect.Effect<A, E> =>
+  Effect.flatMap(look, (value) => wanted(value) ? Effect.succeed(value) : Effect.delay(until(look, wanted), "20 millis"))
