@@ -1,5 +1,5 @@
 /** Port: organizations, users, grants and keys. Checked by `testing/AccessStoreContract`. */
-import { Clock, Context, type DateTime, Effect, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import type { Principal, Scope } from "./Principal.ts"
@@ -99,6 +99,8 @@ export class AccessStore extends Context.Service<AccessStore, {
           const key = Array.from(keys.values()).find((key) => key.digest === digest)
           if (!isGood(key)) return null
           const { grantId, id, prefix, scopes, userId } = key.record
+          const now = yield* DateTime.now
+          key.record = { ...key.record, lastUsedAt: now }
           return {
             principal: {
               keyId: id,
@@ -109,7 +111,7 @@ export class AccessStore extends Context.Service<AccessStore, {
               test: prefix === "sbx_test_"
             },
             memberActive: true,
-            rate: takeSlot(key.acceptedAt, limit, yield* Clock.currentTimeMillis)
+            rate: takeSlot(key.acceptedAt, limit, now.epochMilliseconds)
           }
         }),
         stillGood: (keyIds) => Effect.sync(() => new Set(keyIds.filter((id) => isGood(keys.get(id))))),
@@ -167,10 +169,11 @@ const takeSlot = (acceptedAt: Array<number>, limit: number, now: number): RateSl
   while (acceptedAt.length > 0 && acceptedAt[0]! <= now - WINDOW_MILLIS) acceptedAt.shift()
   const accepted = acceptedAt.length < limit
   if (accepted) acceptedAt.push(now)
-  const oldest = acceptedAt[0] ?? now
+  // With a lower limit than before, there is room only when enough of the old ones have run out.
+  const first = acceptedAt[Math.max(0, acceptedAt.length - limit)] ?? now
   return {
     accepted,
-    remaining: limit - acceptedAt.length,
-    resetSeconds: Math.max(1, Math.ceil((oldest + WINDOW_MILLIS - now) / 1000))
+    remaining: Math.max(0, limit - acceptedAt.length),
+    resetSeconds: Math.max(1, Math.ceil((first + WINDOW_MILLIS - now) / 1000))
   }
 }

@@ -1,0 +1,318 @@
+/**
+ * What every `AccessStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * here is not part of the port. Fresh names make it repeatable on one database.
+ */
+import { assert, it } from "@effect/vitest"
+import { Context, DateTime, Duration, Effect, type Layer } from "effect"
+import { AccessStore, type KeyRecord } from "../src/access/AccessStore.ts"
+import type { Scope } from "../src/access/Principal.ts"
+import { Ids } from "../src/Ids.ts"
+
+/** What only the technology under test can do. */
+export class AccessFixture extends Context.Service<AccessFixture, {
+  /** Makes this much time pass for the rate limit, at least. */
+  elapse(duration: Duration.Duration): Effect.Effect<void>
+}>()("@slipway/domain/testing/AccessFixture") {}
+
+/** What only a store that knows of memberships can do. */
+export class MembershipFixture extends Context.Service<MembershipFixture, {
+  /** The user is no longer an active member of the organization. */
+  deactivate(organizationId: string, userId: string): Effect.Effect<void>
+  /** Id of a new user who is an active member of the organization. */
+  join(organizationId: string): Effect.Effect<string>
+}>()("@slipway/domain/testing/MembershipFixture") {}
+
+const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+const later = DateTime.add(at, { minutes: 1 })
+/** Large enough never to matter. */
+const PLENTY = 1000
+
+const newGrant = Effect.fnUntraced(function*(name?: string, createdAt = at) {
+  const store = yield* AccessStore
+  const ids = yield* Ids
+  const { organizationId } = yield* store.owner
+  return yield* store.createGrant({ id: yield* ids.uuid7, name: name ?? (yield* ids.uuid7), organizationId, createdAt })
+})
+
+const newKey = Effect.fnUntraced(function*(grantId: string, more: Partial<KeyRecord> = {}) {
+  const store = yield* AccessStore
+  const ids = yield* Ids
+  const id = yield* ids.uuid7
+  const digest = ids.digest(id)
+  const { userId } = yield* store.owner
+  const record = yield* store.createKey({
+    id,
+    grantId,
+    userId: more.userId ?? userId,
+    label: more.label ?? "Laptop 'é'",
+    prefix: more.prefix ?? "sbx_live_",
+    last4: "aB3d",
+    scopes: more.scopes ?? ["sandboxes"],
+    createdAt: more.createdAt ?? at
+  }, digest)
+  return { record, digest }
+})
+
+/** A key of a grant of its own. */
+const freshKey = Effect.fnUntraced(function*(more: Partial<KeyRecord> = {}) {
+  const { grant } = yield* newGrant()
+  return { grant, ...(yield* newKey(grant.id, more)) }
+})
+
+const admit = (digest: string, limit = PLENTY) => Effect.flatMap(AccessStore, (store) => store.admit(digest, limit))
+const rate = Effect.fnUntraced(function*(digest: string, limit: number) {
+  const admission = yield* admit(digest, limit)
+  assert.isNotNull(admission)
+  return admission.rate
+})
+const elapse = (seconds: number) => Effect.flatMap(AccessFixture, (fixture) => fixture.elapse(Duration.seconds(seconds)))
+
+export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | AccessFixture, unknown>) =>
+  it.layer(layer)(`AccessStore (${name})`, (it) => {
+    it.effect("there is one owner, however many ask first at once", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const owners = yield* Effect.forEach(Array.from({ length: 8 }), () => store.owner, { concurrency: "unbounded" })
+        assert.strictEqual(new Set(owners.map(({ organizationId, userId }) => `${organizationId} ${userId}`)).size, 1)
+        assert.match(owners[0]?.userId ?? "", /^user_[0-9A-HJKMNP-TV-Z]{26}$/u)
+        assert.deepStrictEqual(yield* store.owner, owners[0])
+      }))
+
+    it.effect("a grant is made once for each name, however many make it at once", () =>
+      Effect.gen(function*() {
+        const name = yield* (yield* Ids).uuid7
+        const made = yield* Effect.forEach(Array.from({ length: 8 }), () => newGrant(name), { concurrency: "unbounded" })
+        assert.strictEqual(made.filter(({ made }) => made).length, 1)
+        assert.strictEqual(new Set(made.map(({ grant }) => grant.id)).size, 1)
+        const { grant, made: again } = yield* newGrant(name, later)
+        assert.isFalse(again)
+        assert.deepStrictEqual([grant.name, grant.createdAt, grant.revokedAt], [name, at, null])
+      }))
+
+    it.effect("a revoked grant's name is free again", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const { grant } = yield* newGrant()
+        yield* store.revokeGrant(grant.name, later)
+        const again = yield* newGrant(grant.name)
+        assert.isTrue(again.made)
+        assert.notStrictEqual(again.grant.id, grant.id)
+        const listed = yield* store.listGrants
+        assert.deepStrictEqual(listed.filter(({ name }) => name === grant.name).map(({ revokedAt }) => revokedAt), [null, later])
+      }))
+
+    it.effect("lists grants newest first, the revoked ones too", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const first = yield* newGrant(undefined, DateTime.add(at, { hours: 1 }))
+        const second = yield* newGrant(undefined, DateTime.add(at, { hours: 2 }))
+        yield* store.revokeGrant(second.grant.id, later)
+        const listed = (yield* store.listGrants).map(({ id }) => id)
+        assert.deepStrictEqual(listed.filter((id) => id === first.grant.id || id === second.grant.id), [second.grant.id, first.grant.id])
+      }))
+
+    it.effect("revokes a grant by its name or its id, and revoking twice keeps the first time", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const { grant } = yield* newGrant()
+        assert.deepStrictEqual(yield* store.revokeGrant(grant.name, at), { ...grant, revokedAt: at })
+        assert.deepStrictEqual(yield* store.revokeGrant(grant.id, later), { ...grant, revokedAt: at })
+      }))
+
+    it.effect("a grant or a key that never was cannot be revoked, nor can a revoked grant by its name", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const { grant } = yield* newGrant()
+        yield* store.revokeGrant(grant.id, at)
+        const unknown = yield* (yield* Ids).uuid7
+        for (const key of [unknown, "no such", grant.name]) {
+          const error = yield* Effect.flip(store.revokeGrant(key, later))
+          assert.strictEqual(error._tag, "GrantNotFound")
+        }
+        for (const key of [unknown, "no such"]) assert.strictEqual((yield* Effect.flip(store.revokeKey(key, at)))._tag, "KeyNotFound")
+      }))
+
+    it.effect("lists the keys of a grant newest first, with every field as it was given", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const scopes: ReadonlyArray<Scope> = ["sandboxes", "metrics:read"]
+        const { grant, record: first } = yield* freshKey({ scopes })
+        const { record: second } = yield* newKey(grant.id, { createdAt: later, prefix: "sbx_test_" })
+        const { record: foreign } = yield* freshKey()
+        assert.deepStrictEqual(first, {
+          ...first, label: "Laptop 'é'", prefix: "sbx_live_", last4: "aB3d", scopes, createdAt: at, lastUsedAt: null, revokedAt: null
+        })
+        assert.deepStrictEqual(yield* store.listKeys(grant.id), [second, first])
+        const all = (yield* store.listKeys(null)).map(({ id }) => id)
+        assert.includeMembers(all, [first.id, second.id, foreign.id])
+        assert.isBelow(all.indexOf(second.id), all.indexOf(first.id))
+      }))
+
+    it.effect("admits a key with what it stands for", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const { organizationId, userId } = yield* store.owner
+        const { digest, grant, record } = yield* freshKey({ scopes: ["sandboxes", "webhooks"] })
+        const admission = yield* admit(digest)
+        assert.deepStrictEqual(admission?.principal, {
+          keyId: record.id,
+          grantId: grant.id,
+          organizationId,
+          userId,
+          scopes: new Set<Scope>(["sandboxes", "webhooks"]),
+          test: false
+        })
+        assert.isTrue(admission?.memberActive)
+        const test = yield* newKey(grant.id, { prefix: "sbx_test_" })
+        assert.isTrue((yield* admit(test.digest))?.principal.test)
+      }))
+
+    it.effect("remembers that a key was used", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const { digest, grant } = yield* freshKey()
+        yield* admit(digest)
+        assert.isNotNull((yield* store.listKeys(grant.id))[0]?.lastUsedAt)
+      }))
+
+    it.effect("does not admit a digest it does not know", () =>
+      Effect.gen(function*() {
+        const ids = yield* Ids
+        yield* freshKey()
+        assert.isNull(yield* admit(ids.digest(yield* ids.uuid7)))
+      }))
+
+    it.effect("does not admit a revoked key from the next request on; the grant's other keys go on", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const { digest, grant, record } = yield* freshKey()
+        const other = yield* newKey(grant.id)
+        assert.isNotNull(yield* admit(digest))
+        assert.deepStrictEqual((yield* store.revokeKey(record.id, at)).revokedAt, at)
+        assert.isNull(yield* admit(digest))
+        assert.isNotNull(yield* admit(other.digest))
+        assert.deepStrictEqual((yield* store.revokeKey(record.id, later)).revokedAt, at)
+        assert.deepStrictEqual((yield* store.listKeys(grant.id)).map(({ revokedAt }) => revokedAt === null).sort(), [false, true])
+      }))
+
+    it.effect("does not admit any key of a revoked grant from the next request on", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const { digest, grant } = yield* freshKey()
+        const other = yield* newKey(grant.id)
+        const foreign = yield* freshKey()
+        assert.isNotNull(yield* admit(digest))
+        yield* store.revokeGrant(grant.id, at)
+        assert.isNull(yield* admit(digest))
+        assert.isNull(yield* admit(other.digest))
+        assert.isNotNull(yield* admit(foreign.digest))
+      }))
+
+    it.effect("tells which keys are still good: not revoked, nor their grant, and known", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const good = yield* freshKey()
+        const revoked = yield* freshKey()
+        const orphan = yield* freshKey()
+        const all = [good, revoked, orphan].map(({ record }) => record.id)
+        assert.deepStrictEqual(yield* store.stillGood(all), new Set(all))
+        yield* store.revokeKey(revoked.record.id, at)
+        yield* store.revokeGrant(orphan.grant.id, at)
+        const unknown = yield* (yield* Ids).uuid7
+        assert.deepStrictEqual(yield* store.stillGood([...all, unknown]), new Set([good.record.id]))
+        assert.deepStrictEqual(yield* store.stillGood([]), new Set<string>())
+      }))
+
+    it.effect("of many requests at once exactly the limit is accepted", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey()
+        const slots = yield* Effect.forEach(Array.from({ length: 40 }), () => rate(digest, 25), { concurrency: "unbounded" })
+        const accepted = slots.filter(({ accepted }) => accepted).map(({ remaining }) => remaining)
+        assert.sameMembers(accepted, Array.from({ length: 25 }, (_, i) => i))
+        assert.isTrue(slots.every(({ accepted, remaining }) => accepted || remaining === 0))
+      }))
+
+    it.effect("tells how many are left and in how many seconds there will be more", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey()
+        const first = yield* rate(digest, 3)
+        yield* elapse(30)
+        const second = yield* rate(digest, 3)
+        const third = yield* rate(digest, 3)
+        const refused = yield* rate(digest, 3)
+        const slots = [first, second, third, refused]
+        assert.deepStrictEqual(slots.map(({ accepted }) => accepted), [true, true, true, false])
+        assert.deepStrictEqual(slots.map(({ remaining }) => remaining), [2, 1, 0, 0])
+        for (const { resetSeconds } of slots) assert.isTrue(Number.isInteger(resetSeconds) && resetSeconds >= 1)
+        assert.isAtMost(first.resetSeconds, 60)
+        // The oldest acceptance is the one that runs out next.
+        for (const { resetSeconds } of slots.slice(1)) assert.isAtMost(resetSeconds, 30)
+      }))
+
+    it.effect("a refused request costs nothing: the first acceptance to run out makes room for exactly one", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey()
+        const accepted = (times: number) =>
+          Effect.map(Effect.replicateEffect(rate(digest, 2), times), (slots) => slots.map(({ accepted }) => accepted))
+        assert.deepStrictEqual(yield* accepted(1), [true])
+        yield* elapse(30)
+        assert.deepStrictEqual(yield* accepted(5), [true, false, false, false, false])
+        yield* elapse(30)
+        assert.deepStrictEqual(yield* accepted(3), [true, false, false])
+        yield* elapse(60)
+        assert.deepStrictEqual(yield* accepted(3), [true, true, false])
+      }))
+
+    it.effect("a steady pace at the limit is never refused", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey()
+        for (let i = 0; i < 12; i++) {
+          assert.isTrue((yield* rate(digest, 3)).accepted)
+          yield* elapse(20)
+        }
+      }))
+
+    it.effect("a limit that was lowered counts what was accepted before", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey()
+        yield* rate(digest, 5)
+        yield* elapse(30)
+        yield* rate(digest, 5)
+        yield* rate(digest, 5)
+        const { accepted, remaining, resetSeconds } = yield* rate(digest, 2)
+        assert.deepStrictEqual([accepted, remaining], [false, 0])
+        // The first to run out still leaves two: there is room only when the second does too.
+        assert.isAbove(resetSeconds, 30)
+        assert.isAtMost(resetSeconds, 60)
+      }))
+
+    it.effect("every key has a limit of its own, also within one grant", () =>
+      Effect.gen(function*() {
+        const { digest, grant } = yield* freshKey()
+        const other = yield* newKey(grant.id)
+        assert.isTrue((yield* rate(digest, 1)).accepted)
+        assert.isFalse((yield* rate(digest, 1)).accepted)
+        assert.isTrue((yield* rate(other.digest, 1)).accepted)
+      }))
+  })
+
+/** For stores that know who is a member of which organization. */
+export const memberships = (name: string, layer: Layer.Layer<AccessStore | Ids | MembershipFixture, unknown>) =>
+  it.layer(layer)(`AccessStore with memberships (${name})`, (it) => {
+    it.effect("a key whose user is no longer an active member is known but not good", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const fixture = yield* MembershipFixture
+        const { organizationId } = yield* store.owner
+        const userId = yield* fixture.join(organizationId)
+        const { digest, grant, record } = yield* freshKey({ userId })
+        const other = yield* newKey(grant.id)
+        assert.isTrue((yield* admit(digest))?.memberActive)
+        assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set([record.id]))
+        yield* fixture.deactivate(organizationId, userId)
+        const admission = yield* admit(digest)
+        assert.deepStrictEqual([admission?.principal.keyId, admission?.memberActive], [record.id, false])
+        assert.deepStrictEqual(yield* store.stillGood([record.id, other.record.id]), new Set([other.record.id]))
+        assert.isTrue((yield* admit(other.digest))?.memberActive)
+      }))
+  })
