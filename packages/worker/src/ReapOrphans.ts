@@ -5,19 +5,18 @@
 import { Effect } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { giveBack } from "./ReleaseSandbox.ts"
 
-/** `isHeld`: a session of this worker takes care of it. */
-export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*(isHeld: (id: SandboxId) => boolean) {
+/** Leaves alone whatever is still live, in whoever's hands. */
+export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
   const store = yield* SandboxStore
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   const boxes = yield* Effect.catchTag(host.list, "HostError", (error) =>
     Effect.as(Effect.logWarning("could not list the boxes", error), []))
   const found = new Set([...boxes, ...(yield* trees.sandboxes)])
-  const orphans = (yield* store.over(Array.from(found))).filter((id) => !isHeld(id))
+  const orphans = yield* store.over(Array.from(found))
   yield* Effect.forEach(orphans, (id) =>
     giveBack(id).pipe(
       Effect.tap(Effect.logInfo("gave back what was left of a sandbox")),

@@ -5,7 +5,6 @@
  */
 import { Cause, Clock, type Duration, Effect, Exit, Fiber, Layer, Schedule, Scope, Semaphore } from "effect"
 import { Hints, WORK } from "@slipway/domain/Hints"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
@@ -22,7 +21,8 @@ interface Session {
   readonly held: HeldSandbox.HeldSandbox
   /** Agents live in it. */
   readonly scope: Scope.Closeable
-  readonly ended: Fiber.Fiber<void>
+  /** Ends when nothing of the session runs any more. */
+  ended: Fiber.Fiber<unknown>
   /** When the lease ends unless it is renewed; epoch milliseconds. */
   validUntil: number
   abandoned: boolean
@@ -59,7 +59,9 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
       }),
       Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("the session broke", cause)),
       Effect.ignoreCause,
-      Effect.ensuring(Effect.sync(() => sessions.delete(session))),
+      Effect.ensuring(Effect.sync(() => {
+        if (!session.abandoned) sessions.delete(session)
+      })),
       Effect.annotateLogs({ sandboxId: held.id })
     )
     const session: Session = { held, scope: own, ended: yield* Effect.forkIn(running, sessionsScope), validUntil, abandoned: false }
@@ -67,20 +69,21 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   })
 
   /** Kills what runs for a sandbox that may be another worker's by now. Nothing more is written. */
-  const abandon = (session: Session) => {
+  const abandon = Effect.fnUntraced(function*(session: Session) {
     const { ended, held, scope } = session
     session.abandoned = true
-    return Effect.logWarning("abandoning a sandbox whose lease is lost").pipe(
-      // Agents first: a write that hangs must not keep them alive.
+    session.ended = yield* Effect.logWarning("abandoning a sandbox whose lease is lost").pipe(
+      // Both at once: a write that hangs must not keep the agent alive.
       Effect.andThen(Effect.all([Scope.close(scope, Exit.void), Fiber.interrupt(ended)], { concurrency: 2 })),
+      Effect.ensuring(Effect.sync(() => sessions.delete(session))),
       Effect.annotateLogs({ sandboxId: held.id }),
       Effect.forkIn(sessionsScope)
     )
-  }
+  })
 
   const renew = Effect.gen(function*() {
     const asked = yield* Clock.currentTimeMillis
-    const open = Array.from(sessions)
+    const open = Array.from(sessions).filter(({ abandoned }) => !abandoned)
     const kept = yield* store.renew(open.map(({ held }) => held.lease))
     for (const session of open) {
       const { fence, sandboxId } = session.held.lease
@@ -99,32 +102,29 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     for (const session of sessions) if (session.validUntil <= now && !session.abandoned) yield* abandon(session)
   })
 
-  // One claim at a time, and none once the worker is to end: a lease that is taken must find its way into `sessions`.
   const claiming = yield* Semaphore.make(1)
-  let ending = false
   const claim = Effect.gen(function*() {
     const free = slots - sessions.size
-    if (free <= 0 || ending) return
+    if (free <= 0) return
     const asked = yield* Clock.currentTimeMillis
     for (const claimed of yield* store.claim({ worker, machine }, free)) yield* begin(claimed, asked + LEASE_MILLIS)
   }).pipe(claiming.withPermits(1), surviving)
 
   const letGo = Effect.gen(function*() {
-    ending = true
+    // Waits for a claim that is under way, whose leases must be given back too, and allows no other.
     yield* claiming.take(1)
     yield* Effect.forEach(sessions, ({ ended, held }) => Effect.andThen(held.detach, Fiber.await(ended)), { concurrency: "unbounded" })
   })
 
   const every = (interval: Duration.Duration) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
     self.pipe(surviving, Effect.repeat(Schedule.spaced(interval)), Effect.forkScoped)
-  const isHeld = (id: SandboxId) => Array.from(sessions).some(({ held }) => held.id === id)
 
   const hinted = yield* hints.watch(WORK)
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(claim, Effect.timeoutOption(hinted, tick))))
   yield* Effect.forkScoped(renew)
   yield* every(tick)(watchLeases)
   yield* every(tick)(enforceLimits())
-  yield* every(reap)(reapOrphans(isHeld))
+  yield* every(reap)(reapOrphans())
   // Runs before the fibers above end: leases are renewed until they are given back.
   yield* Effect.addFinalizer(() => Effect.timeoutOption(letGo, shutdown))
 })

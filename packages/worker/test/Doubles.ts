@@ -108,6 +108,8 @@ export class World {
   /** Whether agents opened from now on ignore interrupts. */
   hang = false
   sessionId: string | null = "native-1"
+  /** What it takes to end an agent's processes. */
+  closing: Effect.Effect<void> = Effect.void
   /** What a push takes. */
   pushing: Effect.Effect<void> = Effect.void
 
@@ -127,7 +129,7 @@ const Runtime = (world: World) =>
       yield* failing(world.openFailures)
       const agent = new FakeAgent(options, world.sessionId, world.hang)
       yield* Effect.addFinalizer(() =>
-        Effect.sync(() => {
+        Effect.map(world.closing, () => {
           agent.closed = true
         }))
       world.agents.push(agent)
@@ -223,24 +225,27 @@ export class Process {
   /** Ends it gently. */
   readonly shutDown: Effect.Effect<void>
   readonly #open = Latch.makeUnsafe(true)
-  #fails = false
+  #state: "ok" | "fail" | "hang" | "stuck" = "ok"
 
   constructor(shutDown: Effect.Effect<void>) {
     this.shutDown = shutDown
   }
 
-  /** From now on its calls to the store wait (`hang`), fail (`fail`), or go through again (`ok`). */
-  set network(state: "ok" | "fail" | "hang") {
-    this.#fails = state === "fail"
-    if (state === "hang") this.#open.closeUnsafe()
+  /**
+   * From now on its calls to the store wait (`hang`), wait even when they are interrupted (`stuck`), fail (`fail`), or
+   * go through again (`ok`).
+   */
+  set network(state: "ok" | "fail" | "hang" | "stuck") {
+    this.#state = state
+    if (state === "hang" || state === "stuck") this.#open.closeUnsafe()
     else this.#open.openUnsafe()
   }
 
   through<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreUnavailable, R> {
-    return Effect.andThen(
-      this.#open.await,
-      Effect.suspend((): Effect.Effect<A, E | StoreUnavailable, R> =>
-        this.#fails ? Effect.fail(new StoreUnavailable({ cause: "cut" })) : self)
+    return Effect.suspend(() =>
+      this.#state === "stuck" ? Effect.uninterruptible(this.#open.await) : this.#open.await).pipe(
+      Effect.andThen(Effect.suspend((): Effect.Effect<A, E | StoreUnavailable, R> =>
+        this.#state === "fail" ? Effect.fail(new StoreUnavailable({ cause: "cut" })) : self))
     )
   }
 }

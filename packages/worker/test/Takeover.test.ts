@@ -1,5 +1,5 @@
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Queue } from "effect"
+import { Deferred, Effect, Fiber, Queue } from "effect"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import {
   ask, create, events, eventsOf, find, message, pass, principal, publishRequested, running, said, say, scenario, settle, startWorker, stealLease, until
@@ -75,6 +75,32 @@ scenario("a worker that cannot renew its lease in time kills its agent before th
     const again = yield* world.nextAgent
     assert.strictEqual(again.options.resume, "native-1")
     assert.strictEqual((yield* find(id)).status, "running")
+  }))
+
+scenario("a write that never returns does not keep alive the agent of a lost lease", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent } = yield* running(world)
+    first.network = "stuck"
+    yield* agent.emit(say("m1", "Hello"))
+    yield* pass("31 seconds")
+    assert.isTrue(agent.closed)
+  }))
+
+scenario("a worker that gets back what it lost waits until its earlier agent is gone", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent } = yield* running(world)
+    world.closing = Effect.sleep("20 seconds")
+    first.network = "fail"
+    yield* pass("31 seconds")
+    first.network = "ok"
+    yield* pass("15 seconds")
+    assert.strictEqual(world.agents.length, 1)
+    yield* pass("10 seconds")
+    assert.isTrue(agent.closed)
+    assert.strictEqual(world.agents.length, 2)
+    world.closing = Effect.void
   }))
 
 scenario("a long pause of the store costs nothing while the lease can be renewed in between", (world) =>
@@ -214,6 +240,28 @@ scenario("a worker that is shut down ends its turns, stops its agents and gives 
     assert.strictEqual(world.agents.at(-1)?.options.resume, "native-1")
     yield* message(id, "Go on")
     assert.strictEqual((yield* Queue.take(world.agents[1]?.prompts ?? agent.prompts)).text, "Go on")
+  }))
+
+scenario("a lease that a worker claims while it is shut down is given back", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    yield* settle
+    first.network = "hang"
+    const id = yield* create()
+    yield* settle
+    const stopping = yield* Effect.forkChild(first.shutDown)
+    yield* settle
+    first.network = "ok"
+    yield* Fiber.join(stopping)
+    assert.isTrue(world.agents.every(({ closed }) => closed))
+    const late = yield* create()
+    yield* settle
+    assert.strictEqual((yield* find(late)).status, "queued")
+
+    // No time passes: both are free.
+    yield* startWorker(world, other)
+    yield* until(id, ({ status }) => status === "running")
+    yield* until(late, ({ status }) => status === "running")
   }))
 
 scenario("a worker that is shut down kills an agent that ignores it, and leaves a boot to the next", (world) =>

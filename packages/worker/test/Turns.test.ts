@@ -162,6 +162,21 @@ scenario("an agent that ignores the interrupt is killed after a second and resum
     assert.deepStrictEqual(world.agents.map(({ options }) => options.resume), [null, "native-1"])
   }))
 
+scenario("a turn whose agent is killed ends when nothing of the agent is left", (world) =>
+  Effect.gen(function*() {
+    world.hang = true
+    yield* startWorker(world)
+    const { id } = yield* running(world)
+    world.closing = Effect.sleep("2 seconds")
+    yield* interrupt(id)
+    yield* settle
+    yield* pass("2900 millis")
+    assert.strictEqual((yield* find(id)).turn?.state, "running")
+    yield* pass("100 millis")
+    assert.strictEqual((yield* find(id)).turn?.state, "interrupted")
+    world.closing = Effect.void
+  }))
+
 scenario("an agent that crashes fails its turn as agent_lost and is resumed; the sandbox goes on", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)

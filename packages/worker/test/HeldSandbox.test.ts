@@ -1,0 +1,57 @@
+import { assert } from "@effect/vitest"
+import { DateTime, Effect, Fiber } from "effect"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { decide } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import * as HeldSandbox from "@slipway/worker/HeldSandbox"
+import { create, eventsOf, find, scenario, settle, stealLease } from "./Doubles.ts"
+
+const hold = Effect.gen(function*() {
+  yield* create()
+  const [claimed] = yield* SandboxStore.use((store) => store.claim({ worker: "worker", machine: "machine" }, 1))
+  return yield* HeldSandbox.make(claimed ?? assert.fail("nothing to claim"))
+})
+
+scenario("a read that was overtaken by a write does not hide it", () =>
+  Effect.gen(function*() {
+    const held = yield* hold
+    const read = yield* find(held.id)
+    const written = yield* held.write([{ _tag: "StartBoot" }])
+    yield* held.observe(read)
+    assert.strictEqual((yield* held.view).sandbox, written)
+  }))
+
+scenario("writes several commands at once, each decided on what the ones before made of the sandbox", () =>
+  Effect.gen(function*() {
+    const held = yield* hold
+    const sandbox = yield* held.write([
+      { _tag: "StartBoot" },
+      { _tag: "FinishBoot", turnId: "turn-1" },
+      // Too late by now, and left out without a word.
+      { _tag: "ReportBoot", data: { stage: "ready", ms: 1 } },
+      { _tag: "StartTurn", turnId: "turn-1" }
+    ])
+    assert.strictEqual(sandbox.turn?.state, "running")
+    assert.deepStrictEqual(yield* eventsOf(held.id, "sandbox.boot"), [])
+  }))
+
+scenario("sees what others wrote as soon as it is hinted", () =>
+  Effect.gen(function*() {
+    const held = yield* hold
+    yield* Effect.forkScoped(held.follow)
+    const failed = yield* Effect.forkChild(held.until(({ sandbox }) => sandbox.status === "terminating"))
+    yield* settle
+    const store = yield* SandboxStore
+    const context = { limits: yield* Policy, now: yield* DateTime.now }
+    yield* store.change(held.id, "policy", (sandbox) => decide(sandbox, { _tag: "RevokeGrant" }, context), context.now)
+    assert.strictEqual((yield* Fiber.join(failed)).sandbox.reason, "grant_revoked")
+  }))
+
+scenario("a write under a lost lease fails and changes nothing", () =>
+  Effect.gen(function*() {
+    const held = yield* hold
+    yield* stealLease(held.id)
+    const error = yield* Effect.flip(held.write([{ _tag: "StartBoot" }]))
+    assert.strictEqual(error._tag, "StaleLease")
+    assert.strictEqual((yield* find(held.id)).status, "queued")
+  }))
