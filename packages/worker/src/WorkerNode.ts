@@ -3,7 +3,7 @@
  * limits and reaps what is left over. Closing its scope ends it gently: no new sandboxes, turns ended as interrupted
  * with reason `worker_shutdown`, agents stopped, leases given back so that another worker goes on at once.
  */
-import { Cause, Clock, type Duration, Effect, Exit, Fiber, Layer, Schedule, Scope, Semaphore } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, Fiber, Layer, Schedule, Scope, Semaphore } from "effect"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
 import { enforceLimits } from "./EnforceLimits.ts"
@@ -29,6 +29,7 @@ interface Session {
 }
 
 const LEASE_MILLIS = LEASE_SECONDS * 1000
+const renewal = Duration.seconds(LEASE_RENEWAL_SECONDS)
 
 /** Runs the worker until the scope closes. */
 export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker }: Options) {
@@ -91,10 +92,9 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
       session.validUntil = isKept ? asked + LEASE_MILLIS : 0
     }
   }).pipe(
-    Effect.timeout(LEASE_RENEWAL_SECONDS * 1000),
+    Effect.timeout(renewal),
     Effect.tapError((error) => Effect.logWarning("could not renew the leases", error)),
-    Effect.retry(Schedule.spaced(tick)),
-    Effect.repeat(Schedule.spaced(LEASE_RENEWAL_SECONDS * 1000))
+    Effect.retry(Schedule.spaced(tick))
   )
 
   const watchLeases = Effect.gen(function*() {
@@ -121,7 +121,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
 
   const hinted = yield* hints.watch(WORK)
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(claim, Effect.timeoutOption(hinted, tick))))
-  yield* Effect.forkScoped(renew)
+  yield* every(renewal)(renew)
   yield* every(tick)(watchLeases)
   yield* every(tick)(enforceLimits())
   yield* every(reap)(reapOrphans())

@@ -1,0 +1,109 @@
+/** The worker on real technology: Postgres, git, processes of this machine and the offline agent. No clock is turned here. */
+import { execFileSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { assert, it } from "@effect/vitest"
+import { Effect, Layer, Option, Schema } from "effect"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Access } from "@slipway/domain/access/Access"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { Publishing } from "@slipway/domain/source/Publishing"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { principal } from "./Doubles.ts"
+
+const directory = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "slipway-worker-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+const makeOrigin = (path: string) => {
+  const git = (...args: ReadonlyArray<string>) => execFileSync("git", ["-C", path, ...args], { stdio: "pipe" })
+  mkdirSync(path)
+  git("init", "--quiet", "--initial-branch=main")
+  writeFileSync(join(path, "README.md"), "# Site\n")
+  git("add", ".")
+  git("-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "First")
+}
+
+const Machine = Layer.unwrap(Effect.map(directory, (path) => {
+  const origin = join(path, "origin")
+  makeOrigin(origin)
+  return Layer.mergeAll(
+    WorkingTreesGit.layer({ directory: join(path, "trees") }),
+    SandboxHostNone.layer({ directory: join(path, "boxes") }),
+    AgentRuntimeProfiles.layer(),
+    Layer.mock(SourceHost, {
+      name: "local",
+      repository: (fullName) => Effect.succeed({ fullName, defaultBranch: "main" }),
+      remote: () => Effect.succeed({ url: origin, authorization: null })
+    })
+  )
+}))
+
+const Live = Layer.mergeAll(Sandboxes.layer, Publishing.layer, Access.layer).pipe(
+  Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer, Machine)),
+  Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
+  Layer.provide(TestPostgres.layer(Migrations.layer))
+)
+
+it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated", () =>
+  Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const store = yield* SandboxStore
+    const trees = yield* WorkingTrees
+    const { grant } = yield* (yield* Access).createGrant("test")
+    const by = { ...principal, grantId: grant.id }
+    yield* WorkerNode.start({ worker: "worker-1", machine: "machine-1", slots: 2 })
+
+    const body = { repos: [{ fullName: "acme/site" }], prompt: "[[say Hello]] [[write path=a.txt content=one]]", toolApprovalMode: "prompt" }
+    const request = yield* Schema.decodeUnknownEffect(CreateSandbox)(body)
+    const { sandbox: { id } } = yield* sandboxes.create(by, request, Option.none())
+    const until = (is: (sandbox: Sandbox) => boolean) =>
+      sandboxes.get(by, id).pipe(Effect.delay("10 millis"), Effect.repeat({ until: is }))
+    const events = Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire).event))
+    const ended = Effect.map(events, (all) => all.flatMap((event) => event.type === "turn.completed" ? [event.data] : []))
+    const send = (prompt: string) => sandboxes.sendMessage(by, id, prompt, Option.none())
+
+    const asking = yield* until(({ approvals }) => approvals.length === 1)
+    yield* sandboxes.decideApproval(by, id, asking.approvals[0]?.approval_id ?? "", "approve")
+    yield* until(({ turn }) => turn?.state === "succeeded")
+    const workspace = trees.workspace(id)
+    assert.strictEqual(readFileSync(join(workspace, trees.folder("acme/site", ["acme/site"]), "a.txt"), "utf8").trim(), "one")
+
+    yield* send("[[hang]]")
+    yield* until(({ turn }) => turn?.state === "running")
+    yield* sandboxes.interrupt(by, id)
+    yield* until(({ turn }) => turn?.state === "interrupted")
+
+    yield* send("[[crash]]")
+    yield* until(({ turn }) => turn?.state === "failed")
+    yield* send("[[recall]]")
+    yield* until(({ turn }) => turn?.state === "succeeded")
+    const messages = yield* store.messages(id, 0, 100)
+    assert.include(messages.at(-1)?.text, "[[hang]]")
+
+    assert.deepStrictEqual(yield* ended, [
+      { state: "succeeded" },
+      { state: "interrupted", reason: "interrupt", initiator: "user" },
+      { state: "failed", reason: "agent_lost", initiator: "provider" },
+      { state: "succeeded" }
+    ])
+    yield* sandboxes.terminate(by, id)
+    yield* until(({ status }) => status === "terminated")
+    assert.isFalse(yield* trees.has(id))
+  }).pipe(Effect.provide(Live)), 30_000)
