@@ -377,6 +377,21 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Id
         assert.isDefined(yield* claim(sandbox.id, { worker: "worker-3", machine: "machine-1" }))
       }))
 
+    it.effect("a worker that knows to be alone on its machine need not wait for a killed one's lease", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const ids = yield* Ids
+        const alone = { worker: "worker-4", machine: yield* ids.uuid7 }
+        const sandbox = yield* make()
+        const other = yield* make()
+        const old = yield* claimed(sandbox.id, alone)
+        yield* store.claim({ ...alone, machine: yield* ids.uuid7 }, 10_000)
+        yield* store.endLeases(alone.machine)
+        const next = yield* claimed(sandbox.id, alone)
+        assert.isAbove(next.lease.fence, old.lease.fence)
+        assert.isUndefined(yield* claim(other.id, alone))
+      }))
+
     it.effect("a sandbox that is over is not claimed", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore

@@ -2,12 +2,18 @@
 import { Effect, Layer } from "effect"
 import { Migrator } from "effect/sql"
 import sandboxes from "./migrations/0001_sandboxes.ts"
+import localSource from "./migrations/0002_local_source.ts"
 
 const run = Migrator.make({})
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */
 export const layer = Layer.effectDiscard(
-  run({ loader: Migrator.fromRecord({ "0001_sandboxes": sandboxes }) }).pipe(
+  run({
+    loader: Migrator.fromRecord({
+      "0001_sandboxes": sandboxes,
+      "0002_local_source": localSource
+    })
+  }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))
   )
 )

@@ -343,6 +343,9 @@ export const layer = Layer.effect(
         return leases.filter(({ fence, sandboxId }) => held.get(sandboxId) === fence)
       }, guard),
 
+      endLeases: (machine) =>
+        guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE machine = ${machine} AND lease_until > now()`)),
+
       release: ({ fence, sandboxId }) =>
         guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${sandboxId} AND fence = ${fence}`)).pipe(
           Effect.andThen(hints.publish([WORK]))

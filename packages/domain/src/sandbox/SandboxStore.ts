@@ -147,6 +147,11 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   claim(by: Worker, limit: number): Effect.Effect<ReadonlyArray<Claimed>, StoreUnavailable>
   /** Extends leases; returns those that are still held. */
   renew(leases: ReadonlyArray<Lease>): Effect.Effect<ReadonlyArray<Lease>, StoreUnavailable>
+  /**
+   * Ends every lease of a machine. For a worker that starts and knows that no other one runs there: what a killed one
+   * held need not wait for its end.
+   */
+  endLeases(machine: string): Effect.Effect<void, StoreUnavailable>
   /** Gives a lease back, so that another worker need not wait for its end. A stale one is ignored. */
   release(lease: Lease): Effect.Effect<void, StoreUnavailable>
   /** Remembers the agent's own session id. */
@@ -284,6 +289,11 @@ export class SandboxStore extends Context.Service<SandboxStore, {
               row.leaseUntil = DateTime.add(now, { seconds: LEASE_SECONDS })
               return true
             })),
+
+        endLeases: (machine) =>
+          Effect.map(DateTime.now, (now) => {
+            for (const row of rows.values()) if (row.machine === machine && row.leaseUntil !== null) row.leaseUntil = now
+          }),
 
         release: ({ fence, sandboxId }) =>
           Effect.map(DateTime.now, (now) => {

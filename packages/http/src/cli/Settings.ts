@@ -84,6 +84,13 @@ export const settings = {
     secret: true,
     schema: databaseAddress
   }),
+  postgresAccount: setting({
+    name: "SLIPWAY_PG_USER",
+    default: null,
+    about: "Account the embedded Postgres runs as when this process is root. Without it, slipway or postgres, made if missing.",
+    expected: "the name of an account",
+    schema: Schema.NonEmptyString
+  }),
   role: setting({
     name: "SLIPWAY_ROLE",
     default: "all",
@@ -115,6 +122,7 @@ export interface Settings {
   /** Absolute. */
   readonly dataDir: string
   readonly databaseUrl: Redacted.Redacted | null
+  readonly postgresAccount: string | null
   readonly role: Role
   readonly rateLimitPerMinute: number
   readonly workerSlots: number
@@ -142,6 +150,7 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     publicUrl: publicUrl === null ? null : publicUrl.replace(/\/+$/u, ""),
     dataDir: path.resolve(yield* required(settings.dataDir)),
     databaseUrl: databaseUrl === null ? null : Redacted.make(databaseUrl),
+    postgresAccount: yield* read(settings.postgresAccount),
     role: yield* required(settings.role),
     rateLimitPerMinute: yield* required(settings.rateLimitPerMinute),
     workerSlots: yield* required(settings.workerSlots)

@@ -1,6 +1,7 @@
 /** The database a command or the service works on, and what is kept in it. */
 import { Effect, Layer } from "effect"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
@@ -13,17 +14,19 @@ import type { Settings } from "./Settings.ts"
 const embedded = Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection)).pipe(Layer.unwrap)
 
 /** `owner`: the service, which runs the embedded server; a command joins the one that runs, or runs one while it works. */
-const database = ({ dataDir, databaseUrl }: Settings, owner: boolean) =>
-  databaseUrl !== null
+const database = ({ dataDir, databaseUrl, postgresAccount }: Settings, owner: boolean) => {
+  const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
+  return databaseUrl !== null
     ? Database.layer({ url: databaseUrl })
     : embedded.pipe(
-      Layer.provide(owner ? EmbeddedPostgres.layer({ dataDir }) : EmbeddedPostgres.layerConnectOrStart({ dataDir }))
+      Layer.provide(owner ? EmbeddedPostgres.layer(options) : EmbeddedPostgres.layerConnectOrStart(options))
     )
+}
 
 /** A migrated database and every store on it. */
 export const layer = (settings: Settings, owner: boolean) =>
   Access.layer.pipe(
-    Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer)),
+    Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer, LocalRepositories.layer)),
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
     Layer.provideMerge(Migrations.layer),
     Layer.provideMerge(database(settings, owner))

@@ -9,7 +9,8 @@ export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
 
 export const folder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(path.join(tmpdir(), "slipway-cli-"))),
-  (made) => Effect.promise(() => rm(made, { recursive: true, force: true }))
+  // A killed server's Postgres needs a moment to end.
+  (made) => Effect.promise(() => rm(made, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }))
 )
 
 /** The settings of one test; nothing of the developer's own environment but the PATH. */
@@ -18,6 +19,7 @@ const environment = (dataDir: string, settings: Readonly<Record<string, string>>
   TMPDIR: tmpdir(),
   SLIPWAY_DATA_DIR: dataDir,
   SLIPWAY_PORT: "0",
+  SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000",
   ...settings
 })
 

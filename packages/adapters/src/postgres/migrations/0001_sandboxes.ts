@@ -197,6 +197,13 @@ export default Effect.gen(function*() {
       CHECK ((outcome IS NULL) = (resolved_by IS NULL))
     )`
 
+  // What all processes of one service must share and nobody else may know. Drawn on first use.
+  yield* sql`
+    CREATE TABLE secrets (
+      name  text PRIMARY KEY,
+      value text NOT NULL
+    )`
+
   // Written in the transaction of what the key accounts for: there is no state "in progress".
   yield* sql`
     CREATE TABLE idempotency_keys (

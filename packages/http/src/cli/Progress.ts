@@ -1,0 +1,43 @@
+/** Steps as a person watches them: what is going on, then what came of it and how long it took. */
+import { styleText } from "node:util"
+import { Clock, Effect, Fiber, Schedule } from "effect"
+
+type Style = Parameters<typeof styleText>[0]
+
+/** Colours only where there is a terminal and nobody asked for none. */
+const paint = (style: Style, text: string) => styleText(style, text, { stream: process.stdout })
+
+const write = (text: string) => Effect.sync(() => process.stdout.write(text))
+const seconds = (millis: number) => `${(millis / 1000).toFixed(2)} s`
+const SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+const LABEL_WIDTH = 34
+
+const line = (mark: string, label: string, detail: string, millis: number) =>
+  `${mark} ${label.padEnd(LABEL_WIDTH)} ${paint("dim", seconds(millis).padStart(7))}${detail === "" ? "" : `  ${detail}`}\n`
+
+/** Carries out one step; `detail` says in a few words what came of it. On a terminal the line is alive meanwhile. */
+export const step = <A, E, R>(label: string, work: Effect.Effect<A, E, R>, detail: (result: A) => string = () => "") =>
+  Effect.gen(function*() {
+    const started = yield* Clock.currentTimeMillis
+    const elapsed = Effect.map(Clock.currentTimeMillis, (now) => now - started)
+    const live = process.stdout.isTTY
+    let turn = 0
+    const spin = Effect.flatMap(elapsed, (millis) =>
+      write(`\r${line(paint("cyan", SPINNER.charAt(turn++ % SPINNER.length)), label, "", millis).trimEnd()}`))
+    const spinner = live ? yield* Effect.forkChild(Effect.repeat(spin, Schedule.spaced("80 millis"))) : undefined
+    const end = (mark: string, text: string) =>
+      Effect.gen(function*() {
+        if (spinner !== undefined) yield* Fiber.interrupt(spinner)
+        yield* write(`${live ? "\r\u001b[2K" : ""}${line(mark, label, text, yield* elapsed)}`)
+      })
+    return yield* work.pipe(
+      Effect.tap((result) => end(paint("green", "✓"), detail(result))),
+      Effect.tapError(() => end(paint("red", "✗"), ""))
+    )
+  })
+
+/** A line beneath the step that is going on. */
+export const note = (text: string): Effect.Effect<void> =>
+  Effect.asVoid(write(`${process.stdout.isTTY ? "\r\u001b[2K" : ""}  ${paint("dim", text)}\n`))
+
+export const heading = (text: string): Effect.Effect<void> => Effect.asVoid(write(`\n${paint("bold", text)}\n\n`))

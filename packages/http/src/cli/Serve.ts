@@ -1,0 +1,77 @@
+/** `slipway serve`: the service, until it is told to stop. */
+import { createServer } from "node:net"
+import { Console, Effect, Layer, Redacted, References, Schema } from "effect"
+import { Command } from "effect/cli"
+import { Access } from "@slipway/domain/access/Access"
+import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { columns } from "./Output.ts"
+import * as Service from "./Service.ts"
+import * as Settings from "./Settings.ts"
+
+/** The service cannot listen where it was told to. */
+export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { address: Schema.String, cause: Schema.Defect() }) {
+  override get message() {
+    const code = this.cause instanceof Error && "code" in this.cause ? this.cause.code : undefined
+    return code === "EADDRINUSE"
+      ? `${this.address} is in use. Stop what listens there or choose another port with SLIPWAY_PORT.`
+      : `Cannot listen on ${this.address} (${code}). Check SLIPWAY_HOST and SLIPWAY_PORT.`
+  }
+}
+
+/**
+ * Checks that the address can be listened on before anything else is started, and chooses the port when it is 0: links
+ * must name it, so it has to be known first.
+ */
+export const reserve = ({ host, port }: Pick<Settings.Settings, "host" | "port">) =>
+  Effect.callback<number, CannotListen>((resume) => {
+    const server = createServer()
+    server.once("error", (cause) => resume(Effect.fail(new CannotListen({ address: `${host}:${port}`, cause }))))
+    server.listen({ host, port, exclusive: true }, () => {
+      const address = server.address()
+      server.close(() => resume(Effect.succeed(address !== null && typeof address === "object" ? address.port : port)))
+    })
+  })
+
+/** Where clients reach the service when nothing else is said. An address that means "all" is reached as localhost. */
+export const addressOf = (host: string, port: number): string => {
+  const reached = host === "0.0.0.0" || host === "::" ? "localhost" : host.includes(":") ? `[${host}]` : host
+  return `http://${reached}:${port}`
+}
+
+/** A key for the first visitor, when nobody ever made one. */
+const firstKey = Effect.gen(function*() {
+  const access = yield* Access
+  const store = yield* AccessStore
+  if ((yield* store.listKeys(null)).length > 0) return null
+  return yield* access.createKey({ grant: "default", label: "first key", scopes: ["sandboxes"], kind: "live" })
+})
+
+const announce = (settings: Settings.Settings, publicUrl: string) =>
+  Effect.gen(function*() {
+    const { databaseUrl, dataDir, role } = settings
+    const minted = role === "worker" ? null : yield* firstKey
+    yield* Console.log(columns([
+      ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
+      ["data", dataDir],
+      ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : "DATABASE_URL"],
+      ["isolation", "none: only the offline agent runs"],
+      ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]])
+    ]))
+  })
+
+const serveUntilStopped = Effect.gen(function*() {
+  const settings = yield* Settings.load
+  const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
+  const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
+  const started = Layer.effectDiscard(announce(settings, publicUrl))
+  return yield* Layer.launch(started.pipe(Layer.provideMerge(Service.layer({ ...settings, port }, publicUrl))))
+}).pipe(Effect.provideService(References.MinimumLogLevel, "Info"))
+
+export const serve = Command.make("serve", {}, () => serveUntilStopped).pipe(
+  Command.withDescription(
+    "Run the service until it is stopped (SIGTERM or Ctrl-C end it cleanly).\n\nSettings come from the environment:\n\n" +
+      columns([["NAME", "DEFAULT", ""], ...Settings.table])
+  ),
+  Command.withShortDescription("Run the service until it is stopped")
+)
+

@@ -1,0 +1,11 @@
+/** The `slipway` command. */
+import { Command } from "effect/cli"
+import { grants } from "./Grants.ts"
+import { keys } from "./Keys.ts"
+import { repos } from "./Repos.ts"
+import { serve } from "./Serve.ts"
+
+export const slipway = Command.make("slipway").pipe(
+  Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
+  Command.withSubcommands([serve, keys, grants, repos])
+)
