@@ -42,8 +42,8 @@ export const routes = Layer.mergeAll(
   Edge.layer
 )
 
-/** How long a shutdown waits for requests under way (reliability, process). */
-const SHUTDOWN = Duration.seconds(10)
+/** How long a shutdown waits for requests under way, so that the whole of it takes less than 10 s (reliability, process). */
+const SHUTDOWN = Duration.seconds(8)
 
 /** Listens, and on shutdown first ends the streams, then waits for requests under way. */
 export const layer = (listen: { readonly host?: string; readonly port: number }) => {

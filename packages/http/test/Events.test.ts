@@ -18,8 +18,7 @@ import {
   postJson,
   refused,
   running,
-  SANDBOXES,
-  turnOf
+  SANDBOXES
 } from "./Harness.ts"
 
 const streamOf = (id: SandboxId) => `${SANDBOXES}/${id}/events/stream`

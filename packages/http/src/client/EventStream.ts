@@ -1,0 +1,43 @@
+/** Reading Server-Sent Events (WHATWG HTML, section 9.2.6), as far as an API needs it. */
+
+export interface ServerSentEvent {
+  /** `undefined`: the block had no data. */
+  readonly data: string | undefined
+  readonly id: string | undefined
+  /** Milliseconds to wait before the next connection, when the server said so. */
+  readonly retry: number | undefined
+}
+
+const parse = (block: string): ServerSentEvent => {
+  const data: Array<string> = []
+  let id: string | undefined
+  let retry: number | undefined
+  for (const line of block.split("\n")) {
+    const [, field = "", value = ""] = /^([^:]*)(?:: ?(.*))?$/su.exec(line) ?? []
+    if (field === "data") data.push(value)
+    else if (field === "id") id = value
+    else if (field === "retry" && /^\d+$/u.test(value)) retry = Number(value)
+  }
+  return { data: data.length === 0 ? undefined : data.join("\n"), id, retry }
+}
+
+/** Blocks as they arrive. One that is cut off by the end of the body is dropped, as the standard says. */
+export async function* serverSentEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSentEvent, void> {
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  let text = ""
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      // A line may end with CR, LF or both; a CR at the end waits for what follows it.
+      const lines = (text + decoder.decode(value, { stream: true })).replaceAll(/\r\n|\r(?!$)/gu, "\n")
+      const blocks = lines.split("\n\n")
+      text = blocks.pop() ?? ""
+      for (const block of blocks) yield parse(block)
+    }
+  } finally {
+    // Also when the consumer stops early: it must not hold the connection.
+    await reader.cancel().catch(() => {})
+  }
+}

@@ -1,0 +1,56 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber, Ref } from "effect"
+import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { ask, create, layer as http, mintKey, raw, refused, running, SANDBOXES } from "./Harness.ts"
+
+const down = Ref.makeUnsafe(false)
+const lost = new StoreUnavailable({ cause: new Error("secret connection string") })
+
+layer(
+  http({
+    access: (store) => ({
+      ...store,
+      admit: (digest, limit) => Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : store.admit(digest, limit))
+    }),
+    settings: { ready: Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : Effect.void) }
+  }),
+  { excludeTestServices: true }
+)("a store that cannot answer", (it) => {
+  it.effect("is 503, never an open door, and nothing of it is told", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      yield* Ref.set(down, true)
+      for (const reply of [yield* ask(SANDBOXES, { key }), yield* ask("/api/nothing", { key }), yield* ask("/readyz")]) {
+        refused(reply, 503, "unavailable")
+        assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
+        assert.notMatch(reply.text, /secret/u)
+      }
+      assert.strictEqual((yield* ask("/healthz")).status, 200)
+      // What needs no store is refused without it.
+      refused(yield* ask(SANDBOXES), 401, "unauthorized")
+      refused(yield* ask(SANDBOXES, { key: "junk" }), 401, "unauthorized")
+    }))
+})
+
+layer(http({ trees: { has: () => Effect.die(new Error("secret detail")) } }), { excludeTestServices: true })("a defect", (it) => {
+  it.effect("is 500 with nothing internal", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const reply = yield* ask(`${SANDBOXES}/${id}/files/tree`, { key })
+      refused(reply, 500, "internal_error")
+      assert.notMatch(reply.text + JSON.stringify(reply.headers), /secret|Error:|\.ts/u)
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("a slow request", (it) => {
+  it.effect("is 408 when its headers do not come within 10 seconds; a quick one is not held up", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const slow = yield* Effect.forkChild(raw("GET / HTTP/1.1\r\nHost: a\r\n"))
+      yield* create(key)
+      const text = yield* Fiber.join(slow)
+      assert.match(text, /^HTTP\/1.1 408 Request Timeout\r\n/u)
+      assert.match(text, /\{"error":\{"code":"request_timeout"/u)
+    }), 20_000)
+})

@@ -1,0 +1,233 @@
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect, Stream } from "effect"
+import { Access } from "@slipway/domain/access/Access"
+import { FileProtected } from "@slipway/domain/files/FileRules"
+import type { FileTree } from "@slipway/domain/files/FileTree"
+import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { attachment } from "../src/handlers/ContentDisposition.ts"
+import { ask, create, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
+
+const tree: FileTree = {
+  directory: "src",
+  entries: [{
+    name: "main.ts",
+    path: "src/main.ts",
+    depth: 1,
+    kind: "file",
+    status: "modified",
+    additions: 3,
+    deletions: 1,
+    size: 120,
+    mtimeMs: 1_700_000_000_000.5,
+    previousPath: null
+  }],
+  partialWarnings: ["invalid_names"],
+  scope: "all"
+}
+
+const CHUNK = new Uint8Array(64 * 1024).fill(97)
+
+/** Trees in which the name of a file says what is wrong with it. */
+const trees: Partial<WorkingTrees["Service"]> = {
+  has: () => Effect.succeed(true),
+  list: (_key, directory) =>
+    directory === "file" ? Effect.fail(new NotADirectory()) : directory === "none" ? Effect.fail(new FileNotFound()) : Effect.succeed({ ...tree, directory }),
+  open: (_key, path, maximumBytes) => {
+    switch (path) {
+      case "none":
+        return Effect.fail(new FileNotFound())
+      case "dir":
+        return Effect.fail(new IsDirectory())
+      case "link":
+        return Effect.fail(new FileProtected())
+      case "huge":
+        return Effect.fail(new FileTooLarge({ maximumBytes }))
+      case "short":
+        return Effect.succeed({ size: CHUNK.length * 2, bytes: Stream.concat(Stream.succeed(CHUNK), Stream.fail(new FileNotFound())) })
+      case "endless":
+        return Effect.succeed({ size: maximumBytes, bytes: Stream.concat(Stream.succeed(CHUNK), Stream.never) })
+      case "empty":
+        return Effect.succeed({ size: 0, bytes: Stream.empty })
+      default:
+        return Effect.succeed({ size: CHUNK.length * 40, bytes: Stream.range(1, 40).pipe(Stream.map(() => CHUNK)) })
+    }
+  },
+  compare: (_key, path, maximumBytes) =>
+    path === "huge"
+      ? Effect.fail(new FileTooLarge({ maximumBytes }))
+      : Effect.succeed({ working: { text: "new", size: 3, binary: false }, head: null, base: { text: null, size: 9, binary: true } })
+}
+
+layer(http({ trees }), { excludeTestServices: true })("the file tree", (it) => {
+  it.effect("lists one directory, the root when none is named", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const list = (query: string) => ask(`${SANDBOXES}/${id}/files/tree?${query}`, { key })
+      assert.deepStrictEqual(json(yield* list("directory=./src//x/..")), tree)
+      for (const query of ["", "directory=", "directory=.", "repo=ACME/shop"]) assert.strictEqual(json(yield* list(query)).directory, "")
+      refused(yield* list("directory=file"), 400, "not_a_directory")
+      refused(yield* list("directory=none"), 404, "file_not_found")
+      refused(yield* list("directory=.git"), 403, "file_protected")
+      refused(yield* list("repo=acme/other"), 404, "repo_not_found")
+    }))
+
+  it.effect("needs the repository named where there are several", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key, { repos: [{ fullName: "acme/shop" }, { fullName: "acme/other" }] })
+      for (const path of ["tree?", "download?path=x&", "content?path=x&"]) {
+        refused(yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key }), 400, "repo_required")
+        assert.strictEqual((yield* ask(`${SANDBOXES}/${id}/files/${path}repo=acme/OTHER`, { key })).status, 200)
+      }
+    }))
+
+  it.effect("needs a running sandbox", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const id = yield* create(key)
+      for (const path of ["tree", "download?path=x", "content?path=x"]) {
+        refused(yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key }), 409, "sandbox_not_running")
+      }
+    }))
+})
+
+layer(http({ trees: { ...trees, has: () => Effect.succeed(false) } }), { excludeTestServices: true })("files of a worker that is away", (it) => {
+  it.effect("are to be asked for again in a moment", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      for (const path of ["tree", "download?path=x", "content?path=x"]) {
+        const reply = yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key })
+        refused(reply, 409, "agent_disconnected")
+        assert.strictEqual(reply.headers["retry-after"], "1")
+      }
+    }))
+})
+
+layer(http({ trees, settings: { downloadsPerKey: 1 } }), { excludeTestServices: true })("a download", (it) => {
+  const of = (id: string, path: string) => `${SANDBOXES}/${id}/files/download?path=${encodeURIComponent(path)}`
+
+  it.effect("is the file's bytes as an attachment, whole and of known length", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const reply = yield* ask(of(id, "src/r\u00e9sum\u00e9.txt"), { key, headers: { range: "bytes=0-9" } })
+      assert.strictEqual(reply.status, 200)
+      assert.strictEqual(reply.text.length, CHUNK.length * 40)
+      const { date: _date, connection: _connection, ratelimit: _rate, "ratelimit-policy": _policy, "x-request-id": _id, "keep-alive": _alive, ...headers } =
+        reply.headers
+      assert.deepStrictEqual(headers, {
+        "accept-ranges": "none",
+        "cache-control": "no-store",
+        "content-disposition": "attachment; filename=\"r__sum__.txt\"; filename*=UTF-8''r%C3%A9sum%C3%A9.txt",
+        "content-length": String(CHUNK.length * 40),
+        "content-type": "application/octet-stream",
+        "x-content-type-options": "nosniff"
+      })
+      const head = yield* ask(of(id, "a"), { key, method: "HEAD" })
+      assert.deepStrictEqual([head.status, head.headers["content-length"], head.text], [200, String(CHUNK.length * 40), ""])
+      const empty = yield* ask(of(id, "empty"), { key })
+      assert.deepStrictEqual([empty.status, empty.headers["content-length"], empty.text], [200, "0", ""])
+    }))
+
+  it.effect("is refused by what is there", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      refused(yield* ask(of(id, "none"), { key }), 404, "file_not_found")
+      refused(yield* ask(of(id, "dir"), { key }), 400, "is_directory")
+      refused(yield* ask(of(id, "link"), { key }), 403, "file_protected")
+      refused(yield* ask(of(id, "huge"), { key }), 413, "file_too_large")
+      for (const path of [".env", "a/.ENV", "x/.git/config", "./a/../.git/HEAD", ".claude/settings.json"]) {
+        refused(yield* ask(of(id, path), { key }), 403, "file_protected")
+      }
+      for (const path of ["/etc/passwd", "../x", "a/../../x", "a\u0000b", ".", ""]) {
+        refused(yield* ask(of(id, path), { key }), 400, path === "" ? "invalid_request" : "invalid_path")
+      }
+    }))
+
+  it.effect("that falls short breaks off, so that nobody takes it for whole", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const reader = yield* openStream(of(id, "short"), { key })
+      yield* reader.rest
+      assert.ok(reader.broken())
+    }))
+
+  it.effect("is one of a limited number, and breaks off when its key is revoked", () =>
+    Effect.gen(function*() {
+      const { key, record } = yield* mintKey()
+      const { id } = yield* running(key)
+      const reader = yield* openStream(of(id, "endless"), { key })
+      refused(yield* ask(of(id, "a"), { key }), 429, "rate_limited")
+      yield* (yield* Access).revokeKey(record.id)
+      yield* Effect.timeout(reader.rest, "1 second")
+      assert.ok(reader.broken())
+    }))
+})
+
+const released = Deferred.makeUnsafe<void>()
+
+layer(
+  http({
+    trees: {
+      ...trees,
+      open: () =>
+        Effect.as(Effect.addFinalizer(() => Deferred.succeed(released, undefined)), {
+          size: CHUNK.length * 2,
+          bytes: Stream.concat(Stream.succeed(CHUNK), Stream.never)
+        })
+    }
+  }),
+  { excludeTestServices: true }
+)("a download whose client leaves", (it) => {
+  it.effect("gives its file back", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      yield* Effect.scoped(openStream(`${SANDBOXES}/${id}/files/download?path=x`, { key }))
+      yield* Effect.timeout(Deferred.await(released), "2 seconds")
+    }))
+})
+
+layer(http({ trees }), { excludeTestServices: true })("a file's content", (it) => {
+  it.effect("is shown as it is, as published and as it was", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/files/content?path=./a//b`, { key })), {
+        path: "a/b",
+        repo: "acme/shop",
+        working: { text: "new", size: 3, binary: false },
+        head: null,
+        base: { text: null, size: 9, binary: true },
+        reviewHead: null
+      })
+      refused(yield* ask(`${SANDBOXES}/${id}/files/content?path=huge`, { key }), 413, "file_too_large")
+      refused(yield* ask(`${SANDBOXES}/${id}/files/content?path=.env`, { key }), 403, "file_protected")
+    }))
+})
+
+layer(http({ trees }), { excludeTestServices: true })("the name of a download", (it) => {
+  const names = ["a.txt", "-rf", "a b", "a\"b;c\\d", "100%", "it's (1)*", "\u65e5\u672c.txt", "\u202egnp.exe", "a\r\nSet-Cookie: x", "x".repeat(255), "\u{1F680}"]
+
+  it.effect("is safe in a header and comes back exactly", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      for (const name of names) {
+        const reply = yield* ask(`${SANDBOXES}/${id}/files/download?path=${encodeURIComponent(`dir/${name}`)}`, { key })
+        assert.strictEqual(reply.status, 200, name)
+        const parts = /^attachment; filename="([A-Za-z0-9._ -]*)"; filename\*=UTF-8''([A-Za-z0-9!#$&+.^_`|~%-]*)$/u.exec(
+          String(reply.headers["content-disposition"])
+        )
+        assert(parts !== null, reply.headers["content-disposition"])
+        assert.strictEqual(decodeURIComponent(parts[2] ?? ""), name)
+        assert.strictEqual(parts[1]?.length, Buffer.byteLength(name))
+        assert.strictEqual(reply.headers["set-cookie"], undefined)
+      }
+      assert.strictEqual(attachment("a/b/c d.txt"), "attachment; filename=\"c d.txt\"; filename*=UTF-8''c%20d.txt")
+    }))
+})

@@ -1,0 +1,104 @@
+import { assert, describe, expect, it } from "@effect/vitest"
+import { HttpApi, OpenApi } from "effect/http-api"
+import { Api } from "@slipway/http/api/Api"
+
+interface Document {
+  readonly paths: Record<string, Record<string, Operation>>
+  readonly components: { readonly schemas: Record<string, any> }
+}
+
+interface Operation {
+  readonly operationId: string
+  readonly summary?: string
+  readonly description?: string
+  readonly security: ReadonlyArray<object>
+  readonly responses: Record<string, { readonly description: string; readonly headers?: object; readonly content?: object }>
+  readonly parameters: ReadonlyArray<{ readonly name: string; readonly description?: string; readonly schema: object }>
+}
+const document: Document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api)))
+
+const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+  Object.entries(item).map(([method, operation]) => ({ path, method, operation })))
+
+const everywhere = [400, 401, 403, 405, 429, 500, 503]
+/** Statuses by operation (decisions, section 1). */
+const statuses: Record<string, ReadonlyArray<number>> = {
+  createSandbox: [201, 200, 402, 409, 413, 415],
+  listSandboxes: [200],
+  getSandbox: [200, 404],
+  terminateSandbox: [200, 404, 413, 415],
+  interruptTurn: [200, 404, 413, 415],
+  decideApproval: [200, 404, 413, 415],
+  sendMessage: [201, 200, 402, 404, 409, 413, 415],
+  listMessages: [200, 404],
+  listEvents: [200, 404, 410],
+  streamEvents: [200, 204, 404, 410],
+  listFiles: [200, 404, 409],
+  downloadFile: [200, 404, 409, 413],
+  getFileContent: [200, 404, 409, 413],
+  publishPullRequest: [200, 404, 409, 413, 415, 502],
+  getPullRequest: [200, 404]
+}
+
+describe("the OpenAPI document", () => {
+  it("is the committed one; `vitest -u` writes it anew", async () => {
+    await expect(`${JSON.stringify(document, null, 2)}\n`).toMatchFileSnapshot("../openapi.json")
+  })
+
+  it("names every status an operation answers with", () => {
+    const found = Object.fromEntries(
+      operations.filter(({ path }) => path.startsWith("/api/")).map(({ operation }) => [
+        operation.operationId,
+        Object.keys(operation.responses).map(Number).sort()
+      ])
+    )
+    const expected = Object.fromEntries(
+      Object.entries(statuses).map(([operation, own]) => [operation, [...new Set([...own, ...everywhere])].sort()])
+    )
+    assert.deepStrictEqual(found, expected)
+  })
+
+  it("describes every operation, parameter and response, and every one under /api/ needs a key", () => {
+    for (const { operation, path } of operations) {
+      assert.ok(operation.summary && operation.description, operation.operationId)
+      for (const { description, name } of operation.parameters) assert.ok(description, `${operation.operationId} ${name}`)
+      for (const { description } of Object.values(operation.responses)) assert.notMatch(description, /^(?:Error|Success|)$/u)
+      assert.deepStrictEqual(operation.security, path.startsWith("/api/") ? [{ apiKey: [] }] : [])
+    }
+  })
+
+  it("has one schema for all errors, and tells their headers", () => {
+    for (const { operation } of operations) {
+      for (const [status, { content, headers }] of Object.entries(operation.responses)) {
+        if (Number(status) < 400) continue
+        assert.deepStrictEqual(content, { "application/json": { schema: { $ref: "#/components/schemas/Error" } } })
+        assert.ok(headers !== undefined && "X-Request-Id" in headers)
+        assert.strictEqual("Retry-After" in headers, status === "429" || status === "503" || status === "409" && /agent_disconnected/u.test(JSON.stringify(operation.responses[status])))
+        assert.strictEqual("WWW-Authenticate" in headers, status === "401")
+      }
+    }
+  })
+
+  it("refers to nothing that is not there, and keeps nothing that nobody refers to", () => {
+    const text = JSON.stringify(document)
+    const used = new Set(text.match(/#\/components\/schemas\/\w+/gu) ?? [])
+    assert.sameMembers([...used].map((ref) => ref.split("/").at(-1)), Object.keys(document.components.schemas))
+  })
+
+  it("states limits and patterns", () => {
+    const { schemas } = document.components
+    assert.deepInclude(schemas["CreateSandbox"].properties.prompt, { minLength: 1, maxLength: 60_000 })
+    assert.deepInclude(schemas["CreateSandbox"].properties.repos, { minItems: 1, maxItems: 16 })
+    assert.strictEqual(schemas["CreateSandbox"].additionalProperties, false)
+    assert.strictEqual(schemas["Sandbox"].properties.id.pattern, "^c_[a-z2-9]{12}$")
+    assert.strictEqual(schemas["RepoRef"].properties.fullName.maxLength, 201)
+    const limit = operations.find(({ operation }) => operation.operationId === "listSandboxes")?.operation.parameters.find(({ name }) => name === "limit")
+    assert.deepStrictEqual(limit?.schema, { type: "integer", minimum: 1, maximum: 100, default: 100 })
+  })
+
+  it("covers every route of the API", () => {
+    const routes: Array<string> = []
+    HttpApi.reflect(Api, { onGroup: () => {}, onEndpoint: ({ endpoint }) => routes.push(endpoint.identifier) })
+    assert.sameMembers(operations.map(({ operation }) => operation.operationId), routes)
+  })
+})
