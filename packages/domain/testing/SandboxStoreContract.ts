@@ -392,6 +392,17 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Id
         assert.isUndefined(yield* claim(other.id, alone))
       }))
 
+    it.effect("a worker without a free slot still takes in what is ending", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const waiting = yield* make()
+        const ending = yield* make()
+        yield* store.command(keyOf(ending), terminate(yield* Ids), at)
+        const taken = (yield* store.claim(machine, 0)).map(({ sandbox }) => sandbox.id)
+        assert.include(taken, ending.id)
+        assert.notInclude(taken, waiting.id)
+      }))
+
     it.effect("a sandbox that is over is not claimed", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore

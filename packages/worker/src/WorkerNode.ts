@@ -104,8 +104,8 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
 
   const claiming = yield* Semaphore.make(1)
   const claim = Effect.gen(function*() {
-    const free = slots - sessions.size
-    if (free <= 0) return
+    // Ending sandboxes come on top: a full worker must not keep them waiting.
+    const free = Math.max(0, slots - sessions.size)
     const asked = yield* Clock.currentTimeMillis
     for (const claimed of yield* store.claim({ worker, machine }, free)) yield* begin(claimed, asked + LEASE_MILLIS)
   }).pipe(claiming.withPermits(1), surviving)

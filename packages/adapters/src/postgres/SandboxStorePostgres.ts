@@ -1,6 +1,6 @@
 /** `SandboxStore` on Postgres. One row is a sandbox; its lock orders everything that happens to it. */
 import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { Approval } from "@slipway/domain/sandbox/Approval"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
@@ -24,6 +24,8 @@ import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
+/** Ending sandboxes a worker takes in at once, whatever its slots. */
+const ENDING_PAGE = 100
 /** `route` of the keys of POST /sandboxes. */
 const CREATE_ROUTE = "sandboxes"
 
@@ -310,20 +312,24 @@ export const layer = Layer.effect(
       approvals: (id, approvalIds) => guard(approvalRows({ id, approvalIds })),
 
       claim: Effect.fn("SandboxStore.claim")(function*({ machine, worker }, limit) {
+        const unleased = (status: Statement.Fragment, most: number) => sql`
+          SELECT id, machine IS NOT NULL AND machine <> ${machine} AS elsewhere FROM sandboxes
+          WHERE ${status}
+            AND (lease_until IS NULL
+              OR lease_until <= now() AND machine = ${machine}
+              OR lease_until <= now() - make_interval(secs => ${Duration.toSeconds(limits.lost)}))
+          ORDER BY created_at LIMIT ${most} FOR UPDATE SKIP LOCKED`
         const rows = yield* SqlSchema.findAll({
           Request: Schema.Void,
           Result: ClaimedRow,
           execute: () => sql`
+            WITH ending AS (${unleased(sql`status = 'terminating'`, ENDING_PAGE)}),
+              waiting AS (${unleased(sql`status IN ('queued', 'creating', 'running')`, limit)})
             UPDATE sandboxes s SET
               fence = s.fence + 1, worker = ${worker}, machine = ${machine},
               lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
             FROM (
-              SELECT id, machine IS NOT NULL AND machine <> ${machine} AS elsewhere FROM sandboxes
-              WHERE status IN ('queued', 'creating', 'running', 'terminating')
-                AND (lease_until IS NULL
-                  OR lease_until <= now() AND machine = ${machine}
-                  OR lease_until <= now() - make_interval(secs => ${Duration.toSeconds(limits.lost)}))
-              ORDER BY created_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
+              SELECT * FROM ending UNION ALL SELECT * FROM waiting
             ) free
             WHERE s.id = free.id
             RETURNING ${columns}, s.fence, s.agent_session AS "agentSession", free.elsewhere`

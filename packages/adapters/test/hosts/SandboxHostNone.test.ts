@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { spawn } from "node:child_process"
-import { existsSync, readdirSync } from "node:fs"
+import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -111,10 +111,14 @@ describe("SandboxHostNone", () => {
     }).pipe(Effect.provide(layer))
   )
 
-  it.live("refuses a workspace that is not there", () =>
+  it.live("makes a workspace that is not there yet, and refuses one that is no folder", () =>
     Effect.gen(function*() {
       const host = yield* SandboxHost
-      const error = yield* Effect.flip(host.provision({ sandboxId: id, workspace: "/no/such/folder" }))
+      const folder = yield* temporaryFolder
+      yield* host.provision({ sandboxId: id, workspace: `${folder}/later` })
+      assert.isTrue(statSync(`${folder}/later`).isDirectory())
+      writeFileSync(`${folder}/file`, "")
+      const error = yield* Effect.flip(host.provision({ sandboxId: id, workspace: `${folder}/file` }))
       assert.strictEqual(error.operation, "provision")
     }).pipe(Effect.provide(layer))
   )

@@ -49,7 +49,10 @@ export interface Box {
 export class SandboxHost extends Context.Service<SandboxHost, {
   /** `none` gives no isolation at all: the offline agent only, unless the operator says otherwise. */
   readonly isolation: "none" | "bubblewrap" | "docker"
-  /** Makes the box, or returns the one that is there. `workspace` is the host folder that holds the working trees. */
+  /**
+   * Makes the box, or returns the one that is there. `workspace` is the host folder that holds the working trees, made
+   * when missing: boxes and trees are prepared side by side.
+   */
   provision(options: { readonly sandboxId: SandboxId; readonly workspace: string }): Effect.Effect<Box, HostError>
   /** Kills every process of the sandbox and gives back what it held. Safe to repeat; an unknown sandbox is fine. */
   stop(sandboxId: SandboxId): Effect.Effect<void, HostError>

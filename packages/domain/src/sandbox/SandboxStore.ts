@@ -141,7 +141,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
 
   /**
-   * Leases up to `limit` sandboxes that need a worker and have none, longest waiting first. A lost worker's sandbox
+   * Leases up to `limit` sandboxes that need a worker and have none, longest waiting first, and beyond the limit those
+   * that are ending: they free room, and a full worker must not keep them from it. A lost worker's sandbox
    * goes to a worker of the same machine at once, to another machine only after `Policy.lost`.
    */
   claim(by: Worker, limit: number): Effect.Effect<ReadonlyArray<Claimed>, StoreUnavailable>
@@ -272,7 +273,10 @@ export class SandboxStore extends Context.Service<SandboxStore, {
                 const free = row.machine === machine ? row.leaseUntil : DateTime.addDuration(row.leaseUntil, limits.lost)
                 return DateTime.isLessThanOrEqualTo(free, now)
               })
-              .slice(0, limit)
+              .filter((row, i, free) =>
+                row.sandbox.status === "terminating" ||
+                free.slice(0, i).filter(({ sandbox }) => sandbox.status !== "terminating").length < limit
+              )
               .map((row): Claimed => {
                 const elsewhere = row.machine !== null && row.machine !== machine
                 row.fence += 1

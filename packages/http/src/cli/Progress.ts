@@ -10,7 +10,7 @@ const paint = (style: Style, text: string) => styleText(style, text, { stream: p
 const write = (text: string) => Effect.sync(() => process.stdout.write(text))
 const seconds = (millis: number) => `${(millis / 1000).toFixed(2)} s`
 const SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-const LABEL_WIDTH = 34
+const LABEL_WIDTH = 38
 
 const line = (mark: string, label: string, detail: string, millis: number) =>
   `${mark} ${label.padEnd(LABEL_WIDTH)} ${paint("dim", seconds(millis).padStart(7))}${detail === "" ? "" : `  ${detail}`}\n`

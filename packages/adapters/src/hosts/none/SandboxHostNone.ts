@@ -5,7 +5,7 @@
  */
 import { Effect, Layer, Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import { mkdir, readdir, realpath, rm, stat } from "node:fs/promises"
+import { mkdir, readdir, realpath, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
@@ -59,7 +59,8 @@ export const layer = (options: {
         const home = join(folder, "home")
         const tmp = join(folder, "tmp")
         yield* attempt("provision", `The workspace or ${folder} cannot be used.`, async () => {
-          if (!(await stat(workspace)).isDirectory()) throw new Error("not a folder")
+          // The trees may still be on their way; others pass through it as they do when it is made for them.
+          await mkdir(workspace, { recursive: true, mode: 0o711 })
           for (const path of [folder, home, tmp]) await mkdir(path, { recursive: true, mode: 0o700 })
         })
 
