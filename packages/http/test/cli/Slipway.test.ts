@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
+import { table } from "../../src/cli/Settings.ts"
 import { folder, processesOf, run, serve, type Server, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
@@ -68,6 +69,28 @@ describe("slipway", () => {
       assert.strictEqual(ended.code, 1)
       assert.match(ended.stderr, /^Slipway needs Node 22\.19 or newer[^\n]*\n$/u)
     }), LONG)
+
+  it.live("the demo does the whole job, twice in a row, and leaves nothing behind", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      for (const _ of ["once", "again"]) {
+        const ended = yield* run(place, ["demo"], { TMPDIR: place })
+        assert.strictEqual(ended.code, 0, ended.stdout + ended.stderr)
+        assert.strictEqual(ended.stderr, "")
+        for (const said of ["a sandbox is created", "the tool call is approved", "a draft pull request is published", "Done in"]) {
+          assert.include(ended.stdout, said)
+        }
+        assert.deepStrictEqual(yield* processesOf(place), [])
+        assert.deepStrictEqual(readdirSync(place), [])
+      }
+    }).pipe(Effect.scoped), LONG)
+
+  it("the README's table of settings is the one of --help", () => {
+    const readme = readFileSync(path.resolve(import.meta.dirname, "../../../../README.md"), "utf8")
+    for (const [name, fallback, about] of table) {
+      assert.include(readme, `| \`${name}\` | ${fallback === "" ? "" : `\`${fallback}\``} | ${about} |`)
+    }
+  })
 
   it.live("help names every setting with its default", () =>
     Effect.gen(function*() {
