@@ -10,9 +10,9 @@ describe("the watchers of one process", () => {
     Effect.gen(function*() {
       const hints = makeLocal()
       const [first, second] = [Scope.makeUnsafe(), Scope.makeUnsafe()]
-      yield* Scope.provide(hints.watch("a"), first)
-      yield* Scope.provide(hints.watch("a"), second)
-      yield* Scope.provide(hints.watch("b"), second)
+      yield* Effect.asVoid(Scope.provide(hints.watch("a"), first))
+      yield* Effect.asVoid(Scope.provide(hints.watch("a"), second))
+      yield* Effect.asVoid(Scope.provide(hints.watch("b"), second))
       assert.deepStrictEqual([...hints.topics()], ["a", "b"])
       yield* Scope.close(second, Exit.void)
       assert.deepStrictEqual([...hints.topics()], ["a"])
