@@ -28,6 +28,8 @@ import type { Sandbox } from "./Sandbox.ts"
 import { ID_ALPHABET, SandboxId, turnId } from "./SandboxId.ts"
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
 
+const encodeRequest = Schema.encodeSync(CreateSandbox)
+
 export class Sandboxes extends Context.Service<Sandboxes, {
   /** Accepts a creation; booting goes on without the caller. `replayed`: an equal request came under this key before. */
   create(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
@@ -59,7 +61,6 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const store = yield* SandboxStore
       const ids = yield* Ids
       const catalogue = yield* ModelCatalogue
-      const encodeRequest = Schema.encodeSync(CreateSandbox)
 
       const create = Effect.fn("Sandboxes.create")(
         function*(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>) {

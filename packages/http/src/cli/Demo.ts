@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { Clock, Effect, Layer, Option, Redacted, Schema, Scope } from "effect"
+import { Clock, Effect, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { Access } from "@slipway/domain/access/Access"

@@ -1,5 +1,5 @@
 /** What the commands print: tables and sentences for people, one JSON value for programs. */
-import { Console, Effect } from "effect"
+import { Console, type Effect } from "effect"
 
 /** Columns as wide as their widest cell, two spaces between them. */
 export const columns = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {

@@ -53,12 +53,12 @@ describe("slipway", () => {
         ["SLIPWAY_PORT", "65536"], ["SLIPWAY_PORT", "http"], ["SLIPWAY_ROLE", "boss"], ["SLIPWAY_RATE_LIMIT_PER_MINUTE", "0"],
         ["SLIPWAY_WORKER_SLOTS", "-1"], ["SLIPWAY_PUBLIC_URL", "ftp://x"], ["DATABASE_URL", "mysql://secret@x"], ["SLIPWAY_ROLE", "http"]
       ]
-      for (const [name, value] of wrong) {
-        const ended = yield* run(data, ["serve"], { [name]: value })
-        assert.deepStrictEqual([ended.code, ended.stdout], [1, ""], `${name}=${value}`)
-        assert.match(ended.stderr, /^slipway: (?:SLIPWAY_|DATABASE_)\w+ must be [^\n]*\n$/u)
-        assert.notInclude(ended.stderr, "secret")
-      }
+      yield* Effect.forEach(wrong, ([name, value]) =>
+        Effect.map(run(data, ["serve"], { [name]: value }), (ended) => {
+          assert.deepStrictEqual([ended.code, ended.stdout], [1, ""], `${name}=${value}`)
+          assert.match(ended.stderr, /^slipway: (?:SLIPWAY_|DATABASE_)\w+ must be [^\n]*\n$/u)
+          assert.notInclude(ended.stderr, "secret")
+        }), { concurrency: 2 })
     }), LONG)
 
   it.live("a Node that is too old is one line and exit 1", () =>

@@ -49,13 +49,13 @@ export interface Server {
 /** Starts `slipway serve` and waits until it has said where it is. Killed with the scope if it still runs. */
 export const serve = (dataDir: string, settings: Readonly<Record<string, string>> = {}) =>
   Effect.acquireRelease(
-    Effect.callback<Server, Error>((resume) => {
+    Effect.callback<Server>((resume) => {
       const child = spawn(process.execPath, [command, "serve"], { env: environment(dataDir, settings), cwd: dataDir })
       let output = ""
       const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((end) =>
         child.once("exit", (code, signal) => {
           end({ code, signal })
-          resume(Effect.fail(new Error(`slipway serve ended early: ${output}`)))
+          resume(Effect.die(`slipway serve ended early: ${output}`))
         }))
       const listen = (chunk: Buffer) => {
         output += chunk.toString()
