@@ -1,15 +1,15 @@
 /** Whether the process lives, and whether it can serve. For machines; no key needed. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { Unavailable } from "./Errors.ts"
+import { MethodNotAllowed, Unavailable } from "./Errors.ts"
 
 export const Health = Schema.Struct({ status: Schema.Literal("ok") }).annotate({ identifier: "Health" })
 
 export class HealthApi extends HttpApiGroup.make("health", { topLevel: true })
   .add(
-    HttpApiEndpoint.get("getHealth", "/healthz", { success: Health })
+    HttpApiEndpoint.get("getHealth", "/healthz", { success: Health, error: MethodNotAllowed.schema })
       .annotateMerge(OpenApi.annotations({ summary: "Is the process alive?", description: "Looks at nothing but the process." })),
-    HttpApiEndpoint.get("getReadiness", "/readyz", { success: Health, error: Unavailable.schema })
+    HttpApiEndpoint.get("getReadiness", "/readyz", { success: Health, error: [MethodNotAllowed.schema, Unavailable.schema] })
       .annotateMerge(OpenApi.annotations({
         summary: "Can it serve requests?",
         description: "503 while the store cannot be reached and while the process is shutting down."
