@@ -264,6 +264,19 @@ layer(http({ settings: { streamsPerKey: 2, downloadsPerKey: 1 } }), { excludeTes
     }))
 })
 
+layer(http({ settings: { streams: 1 } }), { excludeTestServices: true })("a process with as many streams as it can bear", (it) => {
+  it.effect("refuses another one, and answers everything else", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const id = yield* create(key)
+      yield* openStream(streamOf(id), { key })
+      const reply = yield* ask(streamOf(id), { key: (yield* mintKey()).key })
+      refused(reply, 503, "unavailable")
+      assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
+      assert.strictEqual((yield* ask(`${SANDBOXES}/${id}`, { key })).status, 200)
+    }))
+})
+
 const memberships = Ref.makeUnsafe(true)
 const leaving = (store: AccessStore["Service"]): AccessStore["Service"] => ({
   ...store,

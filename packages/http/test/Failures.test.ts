@@ -10,15 +10,16 @@ layer(
   http({
     access: (store) => ({
       ...store,
-      admit: (digest, limit) => Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : store.admit(digest, limit))
-    }),
-    settings: { ready: Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : Effect.void) }
+      admit: (digest, limit) => Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : store.admit(digest, limit)),
+      stillGood: (keyIds) => Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : store.stillGood(keyIds))
+    })
   }),
   { excludeTestServices: true }
 )("a store that cannot answer", (it) => {
   it.effect("is 503, never an open door, and nothing of it is told", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
+      assert.strictEqual((yield* ask("/readyz")).status, 200)
       yield* Ref.set(down, true)
       for (const reply of [yield* ask(SANDBOXES, { key }), yield* ask("/api/nothing", { key }), yield* ask("/readyz")]) {
         refused(reply, 503, "unavailable")

@@ -1,5 +1,5 @@
 /** The API as Effects, made from its definition: every endpoint by name, errors as typed failures. */
-import { Effect, type Redacted } from "effect"
+import type { Effect, Redacted } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
 import { Api } from "../api/Api.ts"

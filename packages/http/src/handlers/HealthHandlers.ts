@@ -1,17 +1,18 @@
+/** Tells supervisors whether the process lives and whether it can serve. */
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
+import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Api } from "../api/Api.ts"
 import { Unavailable } from "../api/Errors.ts"
 import { LiveResponses } from "../middleware/LiveResponses.ts"
 import { respond } from "../middleware/Respond.ts"
-import { Settings } from "../middleware/Settings.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,
   "health",
   Effect.fn(function*(handlers) {
     const live = yield* LiveResponses
-    const { ready } = yield* Settings
+    const access = yield* AccessStore
     const notReady = (reason: string) => respond(Unavailable.make(reason, { "retry-after": "1" }))
 
     return handlers.handleAll({
@@ -19,7 +20,11 @@ export const layer = HttpApiBuilder.group(
       getReadiness: () =>
         live.isShuttingDown()
           ? Effect.succeed(notReady("The service is shutting down."))
-          : Effect.match(ready, { onSuccess: () => ({ status: "ok" as const }), onFailure: ({ message }) => notReady(message) })
+          // A question about nothing: any answer will do, if it comes soon.
+          : Effect.match(Effect.timeout(access.stillGood([]), "2 seconds"), {
+            onSuccess: () => ({ status: "ok" as const }),
+            onFailure: () => notReady("The store is not available.")
+          })
     })
   })
 )

@@ -2,6 +2,7 @@
  * The first and the last to see a request: it authenticates everything under `/api/` before anything is routed, turns
  * whatever goes wrong into the one error body, and adds the headers that every reply has (decisions, section 1).
  */
+import { NodeHttpServerRequest } from "@effect/platform-node"
 import { Cause, Effect, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
@@ -43,6 +44,12 @@ const pathOf = (target: string): string | null => {
     return null
   }
 }
+
+/** RFC 9112, section 3.2: such a request must be refused. Node would, with an empty body. */
+const isWithoutHost = (request: HttpServerRequest.HttpServerRequest): boolean =>
+  request.headers["host"] === undefined && NodeHttpServerRequest.toIncomingMessage(request).httpVersion === "1.1"
+
+const noHost = Effect.succeed(respond(InvalidRequest.make("The Host header is missing.")))
 
 /** What a key must be allowed to, to be heard at all under `/api/`. */
 const SCOPE: Scope = "sandboxes"
@@ -145,9 +152,9 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           return yield* Effect.provideService(route, CurrentPrincipal, admission.principal)
         })
 
-        // A path that cannot be decoded might be one of ours. Nothing outside `/api/` asks for a principal.
-        const guarded = path === null || path.startsWith("/api/")
-        const response = yield* (guarded ? authenticated : route as typeof authenticated).pipe(
+        // Nothing outside `/api/` asks for a principal, and the router finds nothing for a path that cannot be decoded.
+        const guarded = (path ?? request.url).startsWith("/api/")
+        const response = yield* (isWithoutHost(request) ? noHost : guarded ? authenticated : route as typeof authenticated).pipe(
           Effect.catchCause((cause) => answer(cause, request.method, path)),
           Effect.annotateLogs({ requestId })
         )

@@ -8,10 +8,14 @@ import { REVOCATIONS } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Hints } from "@slipway/domain/Hints"
 import { RateLimited, type Refusal, Unavailable } from "../api/Errors.ts"
+import { descriptorLimit } from "./DescriptorLimit.ts"
 import { Settings } from "./Settings.ts"
 
 /** How often the loop looks at sockets and silences. */
 const TICK = Duration.millis(500)
+
+/** Of the descriptors this process may open, those that streams may take: other requests must still be answered. */
+const STREAMS_SHARE = 0.7
 
 export interface LiveResponse {
   /** Why it must end now; `null`: it need not. */
@@ -86,6 +90,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       const open = new Set<Open>()
       const some = Latch.makeUnsafe(false)
       const now = () => clock.currentTimeMillisUnsafe()
+      const streams = Math.min(settings.streams, Math.floor(descriptorLimit() * STREAMS_SHARE))
       const caps = { stream: settings.streamsPerKey, download: settings.downloadsPerKey }
       const revocations = yield* hints.watch(REVOCATIONS)
       let shuttingDown = false
@@ -132,7 +137,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
               if (ofKey >= caps[kind]) {
                 return Effect.fail(RateLimited.make(`This key has ${caps[kind]} open ${kind}s already.`, { "retry-after": "1" }))
               }
-              if (kind === "stream" && ofKind >= settings.streams) {
+              if (kind === "stream" && ofKind >= streams) {
                 return Effect.fail(Unavailable.make("Too many streams are open.", { "retry-after": "5" }))
               }
               const response = new Open(kind, keyId, node, now)

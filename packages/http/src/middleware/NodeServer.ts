@@ -1,6 +1,7 @@
 /** The `node:http` server: its limits, and the error body for what Node would answer by itself (reliability, clientError). */
 import { createServer, type Server, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
+import { descriptorLimit } from "./DescriptorLimit.ts"
 import { HeadersTooLarge, InvalidRequest, NotFound, type Refusal, RequestTimeout } from "../api/Errors.ts"
 
 const limits = {
@@ -11,7 +12,7 @@ const limits = {
   maxHeaderSize: 16 * 1024,
   /** Nothing here speaks another protocol, so an offer to change it is ignored (RFC 9110, section 7.8). */
   shouldUpgradeCallback: () => false,
-  /** Nothing depends on it; Node would refuse a request without one by itself. */
+  /** `Edge` refuses such a request, with a body. */
   requireHostHeader: false
 }
 
@@ -45,9 +46,15 @@ interface Answering {
   readonly _httpMessage?: { readonly headersSent: boolean } | null
 }
 
+/** Of the descriptors this process may open, those that connections may take. */
+const CONNECTIONS_SHARE = 0.9
+
 /** `newRequestId` names a request that no handler ever saw. */
 export const make = (newRequestId: () => string) => (): Server => {
   const server = createServer(limits)
+  // Beyond this, connections are dropped: files, the store and open streams need descriptors too.
+  const descriptors = descriptorLimit()
+  if (Number.isFinite(descriptors)) server.maxConnections = Math.floor(descriptors * CONNECTIONS_SHARE)
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket & Answering) => {
     if (error.code === "ECONNRESET" || !socket.writable || socket._httpMessage?.headersSent === true) return socket.destroy()
     return refuse(socket, refusalOf(error.code), newRequestId())

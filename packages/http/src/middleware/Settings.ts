@@ -1,6 +1,5 @@
 /** What the HTTP side may be told by whoever composes it. Nothing here reads the environment. */
-import { Context, Duration, Effect, Layer, type Redacted } from "effect"
-import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Context, Duration, Layer, type Redacted } from "effect"
 
 interface Given {
   /** Absolute base of every link that is handed out, without a slash at its end. Never taken from a request. */
@@ -26,8 +25,6 @@ interface Adjustable {
   readonly patience: Duration.Duration
   /** How often open streams and downloads are checked for revocation. */
   readonly watch: Duration.Duration
-  /** Succeeds when requests can be served. */
-  readonly ready: Effect.Effect<void, StoreUnavailable>
 }
 
 const defaults: Adjustable = {
@@ -39,8 +36,7 @@ const defaults: Adjustable = {
   heartbeat: Duration.seconds(15),
   patience: Duration.seconds(30),
   // Half of the second within which a revocation must show (decisions, section 5).
-  watch: Duration.millis(500),
-  ready: Effect.void
+  watch: Duration.millis(500)
 }
 
 export class Settings extends Context.Service<Settings, Given & Adjustable>()("@slipway/http/Settings") {
