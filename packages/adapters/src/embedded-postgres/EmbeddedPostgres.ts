@@ -14,13 +14,13 @@ export class EmbeddedPostgres extends Context.Service<EmbeddedPostgres, {
 
   /**
    * Uses the server that runs over the data folder, or runs one for as long as the layer lives. For commands, which
-   * must work whether or not the service is up. A server that is used this way may be stopped by its own process.
+   * must work whether or not the service is up, several at once too. The service stops its server whoever uses it.
    */
   static readonly layerConnectOrStart = (options: PostgresServer.Options) =>
     Layer.effect(
       EmbeddedPostgres,
       Effect.gen(function*() {
-        const connection = (yield* PostgresServer.join(options)) ?? (yield* PostgresServer.start(options))
+        const connection = (yield* PostgresServer.join(options)) ?? (yield* PostgresServer.startForCommand(options))
         return { connection }
       }).pipe(
         // Somebody started one between our looking and our starting.

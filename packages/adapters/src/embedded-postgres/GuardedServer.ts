@@ -29,6 +29,8 @@ exit "$status"
 const SHUTDOWN = [["TERM", "2 seconds"], ["INT", "30 seconds"], ["QUIT", "10 seconds"]] as const
 
 export interface GuardedServer {
+  /** Of the shell, which is the server's parent. */
+  readonly pid: number | undefined
   /** Completes when the server has ended, by whatever cause. */
   readonly exited: Effect.Effect<void>
 }
@@ -41,10 +43,12 @@ export const start = Effect.fn("GuardedServer.start")(function*(options: {
   readonly log: number
   /** Removed when the server ends, if it is empty then. */
   readonly temporaryFolder: string | null
+  /** Whether those who still have a session may finish when the server is stopped. */
+  readonly patient: boolean
 }) {
   const exited = yield* Deferred.make<void>()
   const identity = options.account ? { uid: options.account.uid, gid: options.account.gid } : {}
-  yield* Effect.acquireRelease(
+  const { pid } = yield* Effect.acquireRelease(
     Effect.callback<ReturnType<typeof spawn>, EmbeddedPostgresError>((resume) => {
       const shell = spawn("/bin/sh", ["-c", WATCHDOG, "slipway-postgres", options.temporaryFolder ?? "", ...options.command], {
         ...identity,
@@ -71,12 +75,12 @@ export const start = Effect.fn("GuardedServer.start")(function*(options: {
     }),
     (shell) =>
       Effect.gen(function*() {
-        for (const [signal, patience] of SHUTDOWN) {
+        for (const [signal, patience] of options.patient ? SHUTDOWN : SHUTDOWN.slice(1)) {
           if (shell.stdin?.writable) shell.stdin.write(`${signal}\n`)
           if (Option.isSome(yield* Effect.timeoutOption(Deferred.await(exited), patience))) return
         }
         shell.stdin?.destroy()
       })
   )
-  return { exited: Deferred.await(exited) } satisfies GuardedServer
+  return { pid, exited: Deferred.await(exited) } satisfies GuardedServer
 })

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto"
 import { constants } from "node:fs"
 import { chmod, chown, lstat, mkdir, mkdtemp, open, readFile, realpath, rename, rm, stat } from "node:fs/promises"
 import path from "node:path"
-import { Deferred, Effect, Schedule } from "effect"
+import { Deferred, Effect, Schedule, Scope } from "effect"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import * as GuardedServer from "./GuardedServer.ts"
@@ -154,6 +154,8 @@ const initialise = (
 interface Postmaster {
   readonly pid: number
   readonly socket: string
+  /** Its parent. */
+  readonly watchdog: number
   /** The process that started it. Null when that is gone: a leftover, on its way down or stuck. */
   readonly owner: number | null
 }
@@ -180,6 +182,7 @@ const findPostmaster = Effect.fnUntraced(function*(cluster: string) {
   return {
     pid,
     socket: path.join(socketFolder, `.s.PGSQL.${PORT}`),
+    watchdog: running.parent,
     owner: watchdog?.parent === named ? named : null
   } satisfies Postmaster
 })
@@ -259,8 +262,11 @@ const ensureDatabase = (connection: Connection) =>
       ({ rows }) => rows.length > 0 ? Effect.void : session.query(`CREATE DATABASE ${connection.database}`)
     ))
 
-/** Where a server of this process listens, and for as long as the scope lives, that server. */
-export const start = Effect.fn("PostgresServer.start")(function*(options: Options) {
+/**
+ * Where a server of this process listens, and for as long as the scope lives, that server. `patient`: whether sessions
+ * that are still open then may finish.
+ */
+export const start = Effect.fn("PostgresServer.start")(function*(options: Options, patient = true) {
   const durable = options.durable ?? true
   const place = yield* placeOf(options.dataDir)
   const account = yield* accountFor(place.cluster, options.account)
@@ -297,11 +303,15 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
       account,
       cwd: place.cluster,
       log: log.handle.fd,
-      temporaryFolder: temporary ? folder : null
+      temporaryFolder: temporary ? folder : null,
+      patient
     })
     const connection = { path: path.join(folder, `.s.PGSQL.${PORT}`), username: USERNAME, database: DATABASE }
-    yield* ensureDatabase(connection).pipe(
-      Effect.retry(Schedule.spaced("10 millis")),
+    // Somebody else's server may answer at the same place, when both were started at once.
+    const ours = findPostmaster(place.cluster).pipe(
+      Effect.repeat({ schedule: Schedule.spaced("10 millis"), until: (found) => found?.watchdog === server.pid })
+    )
+    yield* Effect.andThen(ours, Effect.retry(ensureDatabase(connection), Schedule.spaced("10 millis"))).pipe(
       Effect.orDie,
       Effect.raceFirst(Effect.andThen(server.exited, Effect.gen(function*() {
         // The one that refuses a second server is Postgres: whoever wrote postmaster.pid first has won.
@@ -336,15 +346,26 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
   return yield* Deferred.await(up)
 })
 
-/** Where the server listens that another living process runs over this data folder; null when none does. */
+/** Held shared by whoever joined a server, exclusively by a command that is about to stop its own. Any number will do. */
+const IN_USE = 7_547_529
+
+/**
+ * Where the server listens that another living process runs over this data folder; null when none does. A command that
+ * runs it does not stop it before the scope closes.
+ */
 export const join = Effect.fn("PostgresServer.join")(function*(options: Options) {
   const { cluster } = yield* placeOf(options.dataDir)
+  const scope = yield* Effect.scope
   const look = Effect.gen(function*() {
     const postmaster = yield* findPostmaster(cluster)
     if (postmaster === null || postmaster.owner === null) return null
     const connection = { path: postmaster.socket, username: USERNAME, database: DATABASE }
     // Not answering yet, or no longer: look again until it is the one or the other.
-    const answers = yield* ask(connection, (session) => session.query("SELECT")).pipe(Effect.isSuccess)
+    const answers = yield* PgConnection.make({ ...connection, connectTimeout: "5 seconds" }).pipe(
+      Effect.flatMap((session) => session.query(`SELECT pg_advisory_lock_shared(${IN_USE})`)),
+      Scope.provide(scope),
+      Effect.isSuccess
+    )
     return answers ? connection : undefined
   })
   const found = yield* look.pipe(
@@ -355,4 +376,21 @@ export const join = Effect.fn("PostgresServer.join")(function*(options: Options)
     })
   )
   return found ?? null
+})
+
+/** A server as {@link start} runs it, which is not stopped while others that joined it go on. For 30 seconds at most. */
+export const startForCommand = Effect.fn("PostgresServer.startForCommand")(function*(options: Options) {
+  // Closed after the server has ended: nobody joins between the last one's leaving and the end.
+  const last = yield* Scope.make()
+  yield* Effect.addFinalizer((exit) => Scope.close(last, exit))
+  const connection = yield* start(options, false)
+  yield* Effect.addFinalizer(() =>
+    PgConnection.make({ ...connection, connectTimeout: "5 seconds" }).pipe(
+      Effect.flatMap((session) => session.query(`SELECT pg_advisory_lock(${IN_USE})`)),
+      Scope.provide(last),
+      Effect.timeoutOption("30 seconds"),
+      Effect.ignore
+    )
+  )
+  return connection
 })
