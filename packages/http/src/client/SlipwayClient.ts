@@ -208,7 +208,8 @@ export class SlipwayClient {
     let wait = 0
     let fruitless = 0
     let status: SandboxStatus | undefined
-    while (signal?.aborted !== true) {
+    const isStopped = () => signal?.aborted === true
+    while (!isStopped()) {
       let retry = 2_000
       try {
         const response = await this.#send(path, {
@@ -231,7 +232,7 @@ export class SlipwayClient {
         if (status !== undefined && FINISHED.has(status)) return
         wait = retry
       } catch (error) {
-        if (signal?.aborted === true) return
+        if (isStopped()) return
         const refused = error instanceof SlipwayError ? error : undefined
         if (refused?.isTemporary === false || ++fruitless > MAX_FRUITLESS) throw error
         wait = (refused?.retryAfter ?? 0) * 1000 || retry
