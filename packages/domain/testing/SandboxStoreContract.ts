@@ -318,6 +318,34 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Id
         assert.deepStrictEqual(yield* store.messages(sandbox.id, messages[0]?.seq ?? 0, 1), messages.slice(1, 2))
       }))
 
+    it.effect("one key sends one message: equal requests find it, another request conflicts, other sandboxes do not see it", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox, turn } = yield* running
+        yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+        const keyed = { key: IdempotencyKey.make("message-1"), fingerprint: "1:a" }
+        const send = (to: Sandbox, request = keyed) => store.command(keyOf(to), sendMessage(ids, "Go on", "user-2"), at, request)
+        const first = yield* send(sandbox)
+        assert.strictEqual(first.outcome, "applied")
+        assert.deepStrictEqual(yield* send(sandbox), { ...first, outcome: "duplicate" })
+        assert.strictEqual((yield* Effect.flip(send(sandbox, { ...keyed, fingerprint: "1:b" })))._tag, "IdempotencyConflict")
+        assert.strictEqual((yield* Effect.flip(send(sandbox, { ...keyed, key: IdempotencyKey.make("message-2") })))._tag, "TurnActive")
+        const other = yield* running
+        yield* drive(other.sandbox, [{ _tag: "EndTurn", turnId: other.turn, state: "succeeded" }])
+        assert.strictEqual((yield* send(other.sandbox)).outcome, "applied")
+      }))
+
+    it.effect("a message that was refused leaves its key free", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox, turn } = yield* running
+        const keyed = { key: IdempotencyKey.make("early"), fingerprint: "1:a" }
+        const send = store.command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, keyed)
+        assert.strictEqual((yield* Effect.flip(send))._tag, "TurnActive")
+        yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+        assert.strictEqual((yield* send).outcome, "applied")
+      }))
+
     const claim = (id: SandboxId, by = machine) =>
       Effect.gen(function*() {
         const store = yield* SandboxStore

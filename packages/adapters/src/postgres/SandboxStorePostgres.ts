@@ -4,7 +4,7 @@ import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { Approval } from "@slipway/domain/sandbox/Approval"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
-import { resolve } from "@slipway/domain/sandbox/Idempotency"
+import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { type Creation, created, evolve, initial, nextDeadline, Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { partOf, type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
@@ -28,6 +28,8 @@ import { textArray } from "./TextArray.ts"
 const ENDING_PAGE = 100
 /** `route` of the keys of POST /sandboxes. */
 const CREATE_ROUTE = "sandboxes"
+/** `route` of the keys of POST /sandboxes/{id}/messages. */
+const messagesRoute = (id: SandboxId) => `sandboxes/${id}/messages`
 
 const Instant = Schema.DateTimeUtcFromDate
 
@@ -164,8 +166,22 @@ export const layer = Layer.effect(
       return sandbox
     })
 
-    /** One statement and one fsync. `false`: the key is bound already, by a transaction that has committed. */
-    const insert = (creation: Creation, keyed: { readonly key: string; readonly fingerprint: string } | null) => {
+    /** Binds a key that is free, or whose time is over. Waits for another transaction that is binding it. */
+    const bind = (binding: {
+      readonly grantId: string
+      readonly route: string
+      readonly keyed: KeyedRequest
+      readonly id: SandboxId
+      readonly commandId: string | null
+    }) => sql`
+      INSERT INTO idempotency_keys AS known (grant_id, route, key, fingerprint, sandbox_id, command_id)
+      VALUES (${binding.grantId}, ${binding.route}, ${binding.keyed.key}, ${binding.keyed.fingerprint}, ${binding.id}, ${binding.commandId})
+      ON CONFLICT (grant_id, route, key) DO UPDATE SET
+        fingerprint = excluded.fingerprint, sandbox_id = excluded.sandbox_id, command_id = excluded.command_id, created_at = now()
+      WHERE known.created_at < now() - make_interval(days => ${RETENTION_DAYS})`
+
+    /** One statement and one fsync. `None`: the key is bound already, by a transaction that has committed. */
+    const insert = (creation: Creation, keyed: KeyedRequest | null) => {
       const at = iso(creation.createdAt)
       const { rows, sandbox } = record(initial(creation), created, creation.createdAt)
       const { metadata, repos } = encodeSandbox(sandbox)
@@ -173,9 +189,7 @@ export const layer = Layer.effect(
       return sql`
         WITH bound AS (
           ${keyed === null ? sql`SELECT 1` : sql`
-          INSERT INTO idempotency_keys (grant_id, route, key, fingerprint, sandbox_id)
-          VALUES (${creation.grantId}, ${CREATE_ROUTE}, ${keyed.key}, ${keyed.fingerprint}, ${creation.id})
-          ON CONFLICT DO NOTHING RETURNING 1`}
+${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id, commandId: null })} RETURNING 1`}
         ), made AS (
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
@@ -197,11 +211,12 @@ export const layer = Layer.effect(
     }
 
     const boundTo = SqlSchema.findOneOption({
-      Request: Schema.Struct({ grantId: Schema.String, key: Schema.String }),
-      Result: Schema.Struct({ fingerprint: Schema.String, id: SandboxId }),
-      execute: ({ grantId, key }) => sql`
-        SELECT fingerprint, sandbox_id AS id FROM idempotency_keys
-        WHERE grant_id = ${grantId} AND route = ${CREATE_ROUTE} AND key = ${key}`
+      Request: Schema.Struct({ grantId: Schema.String, route: Schema.String, key: Schema.String }),
+      Result: Schema.Struct({ fingerprint: Schema.String, id: SandboxId, commandId: Schema.NullOr(Schema.String) }),
+      execute: ({ grantId, key, route }) => sql`
+        SELECT fingerprint, sandbox_id AS id, command_id AS "commandId" FROM idempotency_keys
+        WHERE grant_id = ${grantId} AND route = ${route} AND key = ${key}
+          AND created_at >= now() - make_interval(days => ${RETENTION_DAYS})`
     })
 
     const findReceipt = Effect.fnUntraced(function*(commandId: string) {
@@ -249,7 +264,7 @@ export const layer = Layer.effect(
             yield* hints.publish(topicsOf(creation.id, created))
             return { sandbox: made.value, replayed: false }
           }
-          const existing = yield* boundTo({ grantId: creation.grantId, key: keyed?.key ?? "" })
+          const existing = yield* boundTo({ grantId: creation.grantId, route: CREATE_ROUTE, key: keyed?.key ?? "" })
           // The binding expired between the two statements: the key is free again.
           if (Option.isNone(existing)) continue
           if (keyed !== null) yield* Effect.fromResult(resolve(existing.value.fingerprint, keyed))
@@ -281,9 +296,18 @@ export const layer = Layer.effect(
 
       messages: (id, after, limit) => guard(messageRows([id, after, limit])),
 
-      command: Effect.fn("SandboxStore.command")((key, command, now) =>
+      command: Effect.fn("SandboxStore.command")((key, command, now, keyed) =>
         transaction(Effect.gen(function*() {
           const { sandbox } = yield* read(key, true)
+          // The row's lock orders requests with one key, so this finds what an earlier one bound.
+          const bound = keyed === undefined
+            ? Option.none()
+            : yield* boundTo({ grantId: key.grantId, route: messagesRoute(key.id), key: keyed.key })
+          if (keyed !== undefined && Option.isSome(bound)) {
+            yield* Effect.fromResult(resolve(bound.value.fingerprint, keyed))
+            const first = yield* findReceipt(bound.value.commandId ?? "")
+            if (first !== null) return { commandId: first.commandId, revision: first.revision, outcome: "duplicate" as const }
+          }
           const commandId = command.identity(sandbox)
           const receipt = yield* findReceipt(commandId)
           const [approval = null] = command.approvalId === null
@@ -297,6 +321,9 @@ export const layer = Layer.effect(
               INSERT INTO commands (id, sandbox_id, outcome, revision, at)
               VALUES (${keep.commandId}, ${key.id}, ${keep.outcome}, ${keep.revision}, ${iso(now)})
               ON CONFLICT (id) DO UPDATE SET outcome = excluded.outcome, revision = excluded.revision, at = excluded.at`
+          }
+          if (keyed !== undefined && keep?.outcome === "applied") {
+            yield* bind({ grantId: key.grantId, route: messagesRoute(key.id), keyed, id: key.id, commandId })
           }
           return result
         }))

@@ -212,6 +212,8 @@ export default Effect.gen(function*() {
       key         text           NOT NULL,
       fingerprint text           NOT NULL,
       sandbox_id  text           NOT NULL,
+      -- What a message's key accounts for.
+      command_id  uuid,
       created_at  timestamptz(3) NOT NULL DEFAULT now(),
       PRIMARY KEY (grant_id, route, key)
     )`
