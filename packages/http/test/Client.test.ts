@@ -1,12 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
 import { FetchHttpClient } from "effect/http"
-import { createServer, type Socket } from "node:net"
-import { connect } from "node:net"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import * as EffectClient from "@slipway/http/client/EffectClient"
 import { serverSentEvents } from "@slipway/http/client/EventStream"
 import { type Event, SlipwayClient, SlipwayError } from "@slipway/http/client/SlipwayClient"
+import { proxy } from "./CuttingProxy.ts"
 import { address, create, creation, drive, layer as http, mintKey, running, turnOf } from "./Harness.ts"
 
 const clientOf = Effect.fnUntraced(function*(grant = "acme") {
@@ -22,44 +21,6 @@ const failure = (promise: Promise<unknown>) =>
       return error
     })
   )
-
-/** Forwards connections, and can cut all of them. */
-const proxy = Effect.fnUntraced(function*() {
-  const to = yield* address
-  const sockets = new Set<Socket>()
-  const server = yield* Effect.acquireRelease(
-    Effect.promise(() =>
-      new Promise<ReturnType<typeof createServer>>((resolve) => {
-        const server = createServer((inner) => {
-          const outer = connect(to)
-          for (const socket of [inner, outer]) {
-            sockets.add(socket)
-            socket.on("error", () => {})
-            socket.on("close", () => {
-              inner.destroy()
-              outer.destroy()
-            })
-          }
-          inner.pipe(outer).pipe(inner)
-        }).listen(0, "127.0.0.1", () => resolve(server))
-      })
-    ),
-    (server) =>
-      Effect.sync(() => {
-        for (const socket of sockets) socket.destroy()
-        server.close()
-      })
-  )
-  const bound = server.address()
-  assert(typeof bound === "object" && bound !== null)
-  return {
-    url: `http://127.0.0.1:${bound.port}`,
-    cut: () => {
-      for (const socket of sockets) socket.destroy()
-      sockets.clear()
-    }
-  }
-})
 
 layer(
   http({
