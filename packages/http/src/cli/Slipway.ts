@@ -1,5 +1,6 @@
 /** The `slipway` command. */
 import { Command } from "effect/cli"
+import { conformance } from "./Conformance.ts"
 import { demo } from "./Demo.ts"
 import { grants } from "./Grants.ts"
 import { keys } from "./Keys.ts"
@@ -8,5 +9,5 @@ import { serve } from "./Serve.ts"
 
 export const slipway = Command.make("slipway").pipe(
   Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-  Command.withSubcommands([serve, demo, keys, grants, repos])
+  Command.withSubcommands([serve, demo, keys, grants, repos, conformance])
 )

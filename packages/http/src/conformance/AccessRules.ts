@@ -1,0 +1,136 @@
+/** Authentication and rates. */
+import { answered, type Ask, errorBody, refused, type Reply, summary } from "./Client.ts"
+import { holds, same, Skip } from "./Expect.ts"
+import { rulesOf } from "./Rule.ts"
+import { API, SANDBOXES, UNKNOWN, type World } from "./World.ts"
+
+const REALM = "Bearer realm=\"slipway\""
+const INVALID = `${REALM}, error="invalid_token", error_description="The API key is not valid."`
+
+const rule = rulesOf("authentication", "decisions 9")
+
+const unauthorized = (reply: Reply, challenge: string, to: string) => {
+  refused(reply, 401, "unauthorized", to)
+  same(reply.header("www-authenticate"), challenge, `WWW-Authenticate to ${to}:`)
+  return reply
+}
+
+/** The key with its last character changed. */
+const altered = ({ options: { key } }: World) => `${key.slice(0, -1)}${key.endsWith("0") ? "1" : "0"}`
+
+const withAuthorization = (world: World, authorization: string | ReadonlyArray<string>, path = SANDBOXES) =>
+  world.http.ask(path, { key: null, headers: { authorization } })
+
+const endpoints: ReadonlyArray<readonly [method: string, path: string]> = [
+  ["GET", SANDBOXES], ["POST", SANDBOXES], ["GET", UNKNOWN], ["POST", `${UNKNOWN}/terminate`], ["POST", `${UNKNOWN}/interrupt`],
+  ["POST", `${UNKNOWN}/approvals/a`], ["GET", `${UNKNOWN}/messages`], ["POST", `${UNKNOWN}/messages`], ["GET", `${UNKNOWN}/events`],
+  ["GET", `${UNKNOWN}/events/stream`], ["GET", `${UNKNOWN}/files/tree`], ["GET", `${UNKNOWN}/files/download`],
+  ["GET", `${UNKNOWN}/files/content`], ["GET", `${UNKNOWN}/pull-request`], ["POST", `${UNKNOWN}/pull-request`]
+]
+
+const before = (name: string, what: string, path: string, ask: Ask) =>
+  rule(`before-${name}`, `A request without a key is 401 before ${what}.`, async (world) => {
+    refused(await world.http.ask(path, { ...ask, key: null }), 401, "unauthorized", `${ask.method ?? "a request"} without a key`)
+  }, { source: "decisions 1" })
+
+const authentication = [
+  rule("missing", "No key: 401 with a Bearer challenge that names the realm and no error.", async (world) => {
+    unauthorized(await world.http.ask(SANDBOXES, { key: null }), REALM, "a request without a key")
+  }),
+  rule("other-scheme", "Another scheme, or none, is answered like no key.", async (world) => {
+    for (const value of ["Basic dXNlcjpwYXNz", world.options.key]) unauthorized(await withAuthorization(world, value), REALM, "another scheme")
+  }),
+  rule("invalid", "A key that is not valid: 401 with error=\"invalid_token\".", async (world) => {
+    unauthorized(await withAuthorization(world, `Bearer ${altered(world)}`), INVALID, "an altered key")
+    unauthorized(await withAuthorization(world, "Bearer nonsense"), INVALID, "a malformed key")
+  }),
+  rule("same-answer", "Malformed and unknown keys get the same words.", async (world) => {
+    const replies = [await withAuthorization(world, `Bearer ${altered(world)}`), await withAuthorization(world, "Bearer x")]
+    same(replies[1]?.text, replies[0]?.text, "body for a malformed key:")
+  }),
+  rule("one-space", "One space after the scheme and nothing after the key.", async (world) => {
+    const { key } = world.options
+    for (const value of [`Bearer  ${key}`, `Bearer ${key} x`, `Bearer ${key},`, "Bearer"]) {
+      unauthorized(await withAuthorization(world, value), INVALID, value.replace(key, "<key>"))
+    }
+  }),
+  rule("two-headers", "Two Authorization headers are 401.", async (world) => {
+    const { key } = world.options
+    unauthorized(await withAuthorization(world, [`Bearer ${key}`, `Bearer ${key}`]), INVALID, "two Authorization headers")
+  }),
+  rule("scheme-case", "The scheme is taken in any case.", async (world) => {
+    for (const scheme of ["bearer", "BEARER"]) {
+      answered(await withAuthorization(world, `${scheme} ${world.options.key}`, `${SANDBOXES}?limit=1`), 200, scheme)
+    }
+  }),
+  rule("query", "Keys in the query are never read.", async (world) => {
+    const { key } = world.options
+    refused(await world.http.ask(`${SANDBOXES}?access_token=${key}&key=${key}&api_key=${key}`, { key: null }), 401, "unauthorized", "a key in the query")
+  }),
+  rule("every-endpoint", "Every endpoint needs a key.", async (world) => {
+    for (const [method, path] of endpoints) {
+      refused(await world.http.ask(path, { method, key: null }), 401, "unauthorized", `${method} ${path.slice(API.length)} without a key`)
+    }
+  }, { source: "interface 4" }),
+  before("404", "an unknown route", "/api/nothing", {}),
+  before("405", "a wrong method", SANDBOXES, { method: "DELETE" }),
+  before("400", "an invalid query", `${SANDBOXES}?limit=0`, {}),
+  before("413", "a body that is too large", SANDBOXES, { body: " ".repeat(2 ** 20 + 1) }),
+  before("415", "a body of another type", SANDBOXES, { body: "x", headers: { "content-type": "text/plain" } }),
+  rule("scope", "A key without the scope: 403 with a challenge that names it.", async (world) => {
+    const reply = await world.http.ask(SANDBOXES, { key: world.options.noScopeKey })
+    refused(reply, 403, "insufficient_scope", "a key without the scope")
+    same(reply.header("www-authenticate"), `${REALM}, error="insufficient_scope", scope="sandboxes"`, "WWW-Authenticate:")
+  }, { needs: ["no-scope-key"] }),
+  rule("scope-before-404", "A key without the scope is 403 before an unknown route or sandbox.", async (world) => {
+    for (const path of ["/api/nothing", UNKNOWN]) {
+      refused(await world.http.ask(path, { key: world.options.noScopeKey }), 403, "insufficient_scope", path)
+    }
+  }, { needs: ["no-scope-key"], source: "decisions 1" })
+]
+
+const rate = rulesOf("rates", "decisions 10")
+
+const POLICY = /^"default";q=(\d+);w=60$/u
+const LIMIT = /^"default";r=(\d+);t=(\d+)$/u
+
+const left = (reply: Reply) => {
+  const found = LIMIT.exec(reply.header("ratelimit") ?? "")
+  holds(found !== null, "RateLimit as \"default\";r=<left>;t=<seconds>", reply.header("ratelimit"))
+  return Number(found?.[1])
+}
+
+const rates = [
+  rate("policy", "RateLimit-Policy says how many requests a key has in 60 seconds.", async (world) => {
+    const value = (await world.http.ask(`${SANDBOXES}?limit=1`)).header("ratelimit-policy")
+    holds(Number(POLICY.exec(value ?? "")?.[1]) >= 1, "RateLimit-Policy as \"default\";q=<requests>;w=60", value)
+  }),
+  rate("left", "RateLimit says how many are left and when it grows.", async (world) => {
+    const reply = await world.http.ask(`${SANDBOXES}?limit=1`)
+    const q = Number(POLICY.exec(reply.header("ratelimit-policy") ?? "")?.[1] ?? Number.POSITIVE_INFINITY)
+    holds(left(reply) < q, "fewer left than there were", reply.header("ratelimit"))
+  }),
+  rate("counts", "Each accepted request takes one.", async (world) => {
+    // One may come back in between, so one pair of several is enough.
+    const seen: Array<number> = []
+    for (let i = 0; i < 4; i++) seen.push(left(await world.http.ask(UNKNOWN)))
+    holds(seen.some((value, i) => value === (seen[i - 1] ?? Number.NaN) - 1), "the number that is left to fall by one", seen)
+  }),
+  rate("on-refusals", "Refusals with a known key carry the rate headers, too.", async (world) => {
+    for (const reply of [await world.http.ask("/api/nothing"), await world.http.ask(`${SANDBOXES}?limit=0`)]) {
+      holds(POLICY.test(reply.header("ratelimit-policy") ?? ""), `RateLimit-Policy with ${summary(reply)}`, reply.header("ratelimit-policy"))
+      left(reply)
+    }
+  }),
+  rate("retry-after", "Each 429 that was met says when to come back, in seconds.", async (world) => {
+    await world.http.ask(`${SANDBOXES}?limit=1`)
+    if (world.refusals.length === 0) throw new Skip("no 429 was met, and none is provoked")
+    for (const reply of world.refusals) {
+      errorBody(reply, "429")
+      refused(reply, 429, "rate_limited", "too many requests")
+      holds(/^[1-9]\d*$/u.test(reply.header("retry-after") ?? ""), "Retry-After of at least 1 s", reply.header("retry-after"))
+    }
+  }, { source: "interface 7" })
+]
+
+export const rules = [...authentication, ...rates]

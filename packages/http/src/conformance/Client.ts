@@ -1,0 +1,303 @@
+/** HTTP as bytes: what a rule sends goes out as it is, and what comes back is kept whole. */
+import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http"
+import https from "node:https"
+import net from "node:net"
+import tls from "node:tls"
+import { Json, Miss, same, shown } from "./Expect.ts"
+
+export interface Ask {
+  readonly method?: string
+  /** `null`: no Authorization. Left out: the client's own key. */
+  readonly key?: string | null
+  /** An array sends a line for each; `null` leaves out what would be sent otherwise. */
+  readonly headers?: Readonly<Record<string, string | ReadonlyArray<string> | null>>
+  /** Bytes and text go out as they are; anything else as JSON. */
+  readonly body?: unknown
+  /** Leaves Content-Length out. */
+  readonly chunked?: boolean
+  /** Ends the connection after the headers. */
+  readonly headersOnly?: boolean
+}
+
+export class Reply {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly bytes: Buffer
+  constructor(status: number, headers: IncomingHttpHeaders, bytes: Buffer) {
+    this.status = status
+    this.headers = headers
+    this.bytes = bytes
+  }
+  get text(): string {
+    return this.bytes.toString("utf8")
+  }
+  get json(): Json {
+    try {
+      return new Json(JSON.parse(this.text))
+    } catch {
+      throw new Miss("a JSON body", `${this.status} ${this.text}`)
+    }
+  }
+  header(name: string): string | undefined {
+    const value = this.headers[name]
+    return Array.isArray(value) ? value.join(", ") : value
+  }
+}
+
+/** `status code` of a refusal, for showing. */
+export const summary = (reply: Reply): string => {
+  try {
+    const code = reply.json.at("error").at("code").value
+    return typeof code === "string" ? `${reply.status} ${code}` : String(reply.status)
+  } catch {
+    return `${reply.status} ${shown(reply.text)}`
+  }
+}
+
+export const answered = (reply: Reply, status: number, to: string): Reply => {
+  if (reply.status !== status) throw new Miss(`${status} to ${to}`, summary(reply))
+  return reply
+}
+
+/** A refusal with that status and one of the codes. */
+export const refused = (reply: Reply, status: number, code: string | ReadonlyArray<string>, to: string): Reply => {
+  const codes = typeof code === "string" ? [code] : code
+  const got = summary(reply)
+  if (!codes.some((wanted) => got === `${status} ${wanted}`)) throw new Miss(`${status} ${codes.join(" or ")} to ${to}`, got)
+  return reply
+}
+
+/** One block of an event stream. */
+export interface Block {
+  /** Its lines as they came. */
+  readonly lines: ReadonlyArray<string>
+  readonly id: string | undefined
+  readonly data: Json | undefined
+  readonly retry: string | undefined
+}
+
+const parseBlock = (text: string): Block => {
+  const lines = text.split("\n").map((line) => line.replace(/\r$/u, ""))
+  const field = (name: string) => {
+    const found = lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).replace(/^ /u, ""))
+    return found.length === 0 ? undefined : found.join("\n")
+  }
+  const data = field("data")
+  return { lines, id: field("id"), retry: field("retry"), data: data === undefined ? undefined : new Json(parseData(data)) }
+}
+const parseData = (data: string): unknown => {
+  try {
+    return JSON.parse(data)
+  } catch {
+    throw new Miss("data of an event to be JSON", data)
+  }
+}
+
+/** An open event stream. */
+export class EventStream {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly #response: IncomingMessage
+  readonly #blocks: Array<string> = []
+  #text = ""
+  #over = false
+  #tell = () => {}
+
+  constructor(response: IncomingMessage) {
+    this.status = response.statusCode ?? 0
+    this.headers = response.headers
+    this.#response = response
+    response.setEncoding("utf8")
+    response.on("data", (chunk: string) => {
+      const parts = (this.#text + chunk).split("\n\n")
+      this.#text = parts.pop() ?? ""
+      this.#blocks.push(...parts)
+      this.#tell()
+    })
+    response.on("error", () => {})
+    response.on("close", () => {
+      this.#over = true
+      this.#tell()
+    })
+  }
+
+  get body(): string {
+    return [...this.#blocks, this.#text].join("\n\n")
+  }
+
+  /** The next block, comments included; `null`: the stream ended. */
+  async next(within: number): Promise<Block | null> {
+    const until = Date.now() + within
+    while (this.#blocks.length === 0 && !this.#over) {
+      const left = until - Date.now()
+      if (left <= 0) throw new Miss(`another block of the stream within ${within} ms`, undefined)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, left)
+        this.#tell = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+    const block = this.#blocks.shift()
+    return block === undefined ? null : parseBlock(block)
+  }
+
+  close(): void {
+    this.#response.destroy()
+  }
+}
+
+export interface ClientOptions {
+  /** Base address without a slash at its end. */
+  readonly url: string
+  readonly key: string
+  /** Told before a wait for the server's rate limit. */
+  readonly onWait: (seconds: number) => void
+  /** Told of every reply. */
+  readonly onReply?: (ask: Ask & { readonly path: string; readonly key: string | null }, reply: Reply) => void
+  /** Told of every 429. */
+  readonly onRefusal?: (reply: Reply) => void
+}
+
+/** The longest the client waits for one request, over all its tries. */
+const MAX_WAIT_SECONDS = 180
+const TIMEOUT = 30_000
+
+export class Client {
+  readonly options: ClientOptions
+  readonly #agent: http.Agent
+  constructor(options: ClientOptions) {
+    this.options = options
+    this.#agent = options.url.startsWith("https:") ? new https.Agent({ keepAlive: true }) : new http.Agent({ keepAlive: true })
+  }
+
+  /** Sends one request; waits and repeats it when the server says that there were too many. */
+  async ask(path: string, ask: Ask = {}): Promise<Reply> {
+    const key = ask.key === undefined ? this.options.key : ask.key
+    for (let waited = 0;;) {
+      const reply = await this.#once(path, ask, key)
+      if (reply.status !== 429) {
+        this.options.onReply?.({ ...ask, path, key }, reply)
+        return reply
+      }
+      this.options.onRefusal?.(reply)
+      const seconds = Math.max(1, Number(/^\d{1,6}$/u.exec(reply.header("retry-after") ?? "")?.[0] ?? 1))
+      waited += seconds
+      if (waited > MAX_WAIT_SECONDS) throw new Miss(`an answer within ${MAX_WAIT_SECONDS} s of waiting for the rate limit`, summary(reply))
+      this.options.onWait(seconds)
+      await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+    }
+  }
+
+  /** Opens an event stream whatever the status. */
+  async stream(path: string, ask: Pick<Ask, "key" | "headers"> = {}): Promise<EventStream> {
+    const key = ask.key === undefined ? this.options.key : ask.key
+    for (let waited = 0;;) {
+      const stream = await this.#send<EventStream>(path, { ...ask, method: "GET" }, key, false, (response, resolve) => resolve(new EventStream(response)))
+      if (stream.status !== 429) return stream
+      stream.close()
+      const seconds = Math.max(1, Number(/^\d{1,6}$/u.exec(String(stream.headers["retry-after"] ?? ""))?.[0] ?? 1))
+      waited += seconds
+      if (waited > MAX_WAIT_SECONDS) return stream
+      this.options.onWait(seconds)
+      await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+    }
+  }
+
+  /** Writes bytes to a connection of its own and reads what comes until it is closed. */
+  raw(bytes: string | Uint8Array): Promise<Reply> {
+    const { hostname, port, protocol } = new URL(this.options.url)
+    const secure = protocol === "https:"
+    const host = hostname.replace(/^\[|\]$/gu, "")
+    const to = { host, port: Number(port === "" ? secure ? 443 : 80 : port) }
+    return new Promise((resolve, reject) => {
+      const socket = secure ? tls.connect({ ...to, servername: host }) : net.connect(to)
+      const chunks: Array<Buffer> = []
+      socket.setTimeout(TIMEOUT, () => socket.destroy(new Error("no answer")))
+      socket.once(secure ? "secureConnect" : "connect", () => socket.write(bytes))
+      socket.on("data", (chunk: Buffer) => chunks.push(chunk))
+      socket.on("error", (error) => chunks.length > 0 ? socket.destroy() : reject(error))
+      socket.on("close", () => resolve(parseRaw(Buffer.concat(chunks))))
+    })
+  }
+
+  /** Lets go of idle connections. */
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  #once(path: string, ask: Ask, key: string | null): Promise<Reply> {
+    return this.#send(path, ask, key, true, (response, resolve, reject) => {
+      const chunks: Array<Buffer> = []
+      const done = () => resolve(new Reply(response.statusCode ?? 0, response.headers, Buffer.concat(chunks)))
+      if (ask.headersOnly === true) {
+        done()
+        response.destroy()
+        return
+      }
+      response.on("data", (chunk: Buffer) => chunks.push(chunk))
+      response.on("error", reject)
+      response.on("end", done)
+    })
+  }
+
+  #send<A>(
+    path: string,
+    { body, chunked = false, headers = {}, method = body === undefined ? "GET" : "POST" }: Ask,
+    key: string | null,
+    reuse: boolean,
+    take: (response: IncomingMessage, resolve: (value: A) => void, reject: (error: Error) => void) => void
+  ): Promise<A> {
+    const { hostname, port, protocol, pathname } = new URL(this.options.url)
+    const bytes = body === undefined || typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body)
+    const lines: Record<string, string | number | ReadonlyArray<string> | null> = {
+      ...(bytes === undefined ? {} : { "content-type": "application/json" }),
+      ...(bytes === undefined
+        ? method === "POST" ? { "content-length": 0 } : {}
+        : chunked ? { "transfer-encoding": "chunked" } : { "content-length": Buffer.byteLength(bytes) }),
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      ...headers
+    }
+    const options: RequestOptions = {
+      protocol,
+      hostname: hostname.replace(/^\[|\]$/gu, ""),
+      port,
+      // Not through URL: that would tidy a path that is meant to be untidy.
+      path: `${pathname.replace(/\/$/u, "")}${path}`,
+      method,
+      headers: Object.fromEntries(Object.entries(lines).flatMap(([name, value]) =>
+        value === null ? [] : [[name, typeof value === "object" ? [...value] : value]])),
+      agent: reuse ? this.#agent : false
+    }
+    return new Promise((resolve, reject) => {
+      let answered = false
+      const request = (protocol === "https:" ? https : http).request(options, (response) => {
+        answered = true
+        take(response, resolve, reject)
+      })
+      if (reuse) request.setTimeout(TIMEOUT, () => request.destroy(new Error(`no answer within ${TIMEOUT / 1000} s`)))
+      // A server may answer, and close, before it has read a body that is too large.
+      request.on("error", (error) => answered ? undefined : reject(error))
+      request.end(bytes)
+    })
+  }
+}
+
+const parseRaw = (bytes: Buffer): Reply => {
+  const end = bytes.indexOf("\r\n\r\n")
+  const [line = "", ...rest] = bytes.subarray(0, end < 0 ? bytes.length : end).toString("latin1").split("\r\n")
+  const headers = Object.fromEntries(rest.map((header) => {
+    const colon = header.indexOf(":")
+    return [header.slice(0, colon).toLowerCase(), header.slice(colon + 1).trim()]
+  }))
+  return new Reply(Number(line.split(" ")[1] ?? 0), headers, end < 0 ? Buffer.alloc(0) : bytes.subarray(end + 4))
+}
+
+/** The body of every error, and nothing else. */
+export const errorBody = (reply: Reply, to: string): void => {
+  const { json } = reply
+  same(json.keys, ["error"], `members of the body of ${to}`)
+  same([...json.at("error").keys].sort(), ["code", "message"], `members of error of ${to}`)
+  if (json.at("error").at("code").string === "" || json.at("error").at("message").string === "") throw new Miss(`code and message of ${to}`, reply.text)
+}

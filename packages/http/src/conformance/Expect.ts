@@ -1,0 +1,143 @@
+/** Saying what a rule wants and what came instead. Nothing here knows the service. */
+
+/** The server does not do what a rule says. */
+export class Miss extends Error {
+  constructor(expected: string, got: unknown) {
+    super(`expected ${expected}, got ${shown(got)}`)
+  }
+}
+
+/** The rule cannot be checked on this server or with what was given. */
+export class Skip extends Error {}
+
+const MAX_SHOWN = 160
+
+/** A value on one line, cut where it gets long. */
+export const shown = (value: unknown): string => {
+  const text = typeof value === "string" ? JSON.stringify(value) : value === undefined ? "nothing" : JSON.stringify(value) ?? String(value)
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
+}
+
+export const equal = (a: unknown, b: unknown): boolean => {
+  if (Object.is(a, b)) return true
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null || Array.isArray(a) !== Array.isArray(b)) return false
+  const [left, right] = [Object.entries(a), new Map(Object.entries(b))]
+  return left.length === right.size && left.every(([key, value]) => right.has(key) && equal(value, right.get(key)))
+}
+
+/** Where two values differ first, as `path: expected …, got …`. */
+const differenceAt = (path: string, got: unknown, wanted: unknown): readonly [string, unknown, unknown] => {
+  if (typeof got === "object" && typeof wanted === "object" && got !== null && wanted !== null) {
+    const [a, b] = [new Map(Object.entries(got)), new Map(Object.entries(wanted))]
+    for (const key of new Set([...b.keys(), ...a.keys()])) {
+      if (!equal(a.get(key), b.get(key)) || a.has(key) !== b.has(key)) return differenceAt(path === "" ? key : `${path}.${key}`, a.get(key), b.get(key))
+    }
+  }
+  return [path, got, wanted]
+}
+
+export const same = (got: unknown, wanted: unknown, what = ""): void => {
+  if (equal(got, wanted)) return
+  const [path, g, w] = differenceAt("", got, wanted)
+  const where = [what, path].filter((part) => part !== "").join(" ")
+  throw new Miss(`${where === "" ? "" : `${where} to be `}${shown(w)}`, g)
+}
+
+export const holds = (condition: boolean, expected: string, got: unknown): void => {
+  if (!condition) throw new Miss(expected, got)
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// JSON that is looked into without trusting it
+
+export class Json {
+  readonly value: unknown
+  readonly path: string
+  constructor(value: unknown, path = "") {
+    this.value = value
+    this.path = path
+  }
+  /** A member; one that is not there holds `undefined`. */
+  at(key: string | number): Json {
+    const path = typeof key === "number" ? `${this.path}[${key}]` : this.path === "" ? key : `${this.path}.${key}`
+    const object: object = typeof this.value === "object" && this.value !== null ? this.value : {}
+    return new Json(Object.hasOwn(object, key) ? Reflect.get(object, key) : undefined, path)
+  }
+  get string(): string {
+    if (typeof this.value !== "string") throw new Miss(`${this.path} to be a string`, this.value)
+    return this.value
+  }
+  get number(): number {
+    if (typeof this.value !== "number") throw new Miss(`${this.path} to be a number`, this.value)
+    return this.value
+  }
+  get items(): ReadonlyArray<Json> {
+    if (!Array.isArray(this.value)) throw new Miss(`${this.path === "" ? "the body" : this.path} to be an array`, this.value)
+    return this.value.map((_, i) => this.at(i))
+  }
+  get keys(): ReadonlyArray<string> {
+    return typeof this.value === "object" && this.value !== null ? Object.keys(this.value) : []
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Shapes
+
+/** What is wrong with a value, or `null`. */
+export type Shape = (value: unknown, path: string) => Miss | null
+
+const simple = (expected: string, test: (value: unknown) => boolean): Shape => (value, path) =>
+  test(value) ? null : new Miss(`${path} to be ${expected}`, value)
+
+export const text = simple("a string", (value) => typeof value === "string")
+export const filled = simple("a string that is not empty", (value) => typeof value === "string" && value !== "")
+export const flag = simple("true or false", (value) => typeof value === "boolean")
+export const count = simple("an integer from 0 to 2^53-1", (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0)
+export const finite = simple("a number", (value) => typeof value === "number" && Number.isFinite(value))
+export const is = (...values: ReadonlyArray<unknown>): Shape =>
+  simple(values.map(shown).join(" or "), (value) => values.some((wanted) => equal(value, wanted)))
+export const matching = (pattern: RegExp, name: string): Shape => simple(name, (value) => typeof value === "string" && pattern.test(value))
+export const timestamp = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u, "a timestamp in UTC with 3 fraction digits")
+export const uuid = matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u, "a UUID")
+export const digits = matching(/^\d+$/u, "a string of digits")
+export const uri = simple("an absolute http(s) URI", (value) => typeof value === "string" && /^https?:\/\//u.test(value) && URL.canParse(value))
+export const anything: Shape = () => null
+export const nullOr = (shape: Shape): Shape => (value, path) => value === null ? null : shape(value, path)
+export const listOf = (shape: Shape): Shape => (value, path) => {
+  if (!Array.isArray(value)) return new Miss(`${path} to be an array`, value)
+  return value.reduce<Miss | null>((found, item, i) => found ?? shape(item, `${path}[${i}]`), null)
+}
+export const textsByName: Shape = (value, path) =>
+  typeof value === "object" && value !== null && !Array.isArray(value) && Object.values(value).every((member) => typeof member === "string")
+    ? null
+    : new Miss(`${path} to be an object of strings`, value)
+
+type Members = Readonly<Record<string, Shape>>
+interface Objects {
+  readonly optional?: Members
+  /** Whether members nobody named are allowed. */
+  readonly open?: boolean
+}
+export const object = (members: Members, { open = false, optional = {} }: Objects = {}): Shape => (value, path) => {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return new Miss(`${path} to be an object`, value)
+  const given = new Map<string, unknown>(Object.entries(value))
+  for (const [name, shape] of Object.entries(members)) {
+    const where = path === "" ? name : `${path}.${name}`
+    if (!given.has(name)) return new Miss(`${where} to be there`, undefined)
+    const wrong = shape(given.get(name), where)
+    if (wrong !== null) return wrong
+  }
+  for (const [name, member] of given) {
+    if (Object.hasOwn(members, name)) continue
+    const shape = Object.hasOwn(optional, name) ? optional[name] : undefined
+    if (shape === undefined && !open) return new Miss(`no member ${path === "" ? name : `${path}.${name}`}`, member)
+    const wrong = shape?.(member, path === "" ? name : `${path}.${name}`) ?? null
+    if (wrong !== null) return wrong
+  }
+  return null
+}
+
+export const fits = (value: unknown, shape: Shape, what: string): void => {
+  const wrong = shape(value, what)
+  if (wrong !== null) throw wrong
+}

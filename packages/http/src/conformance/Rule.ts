@@ -1,0 +1,40 @@
+/** What a rule is. */
+import type { World } from "./World.ts"
+
+/** In the order they are checked. Rates come last: by then every 429 was met. */
+export const areas = [
+  "wire", "authentication", "creation", "limits", "idempotency", "list", "lifecycle", "commands", "events", "stream",
+  "files", "pull-request", "messages", "ownership", "documents", "rates"
+] as const
+export type Area = typeof areas[number]
+
+/** What a rule cannot be checked without. */
+export type Need = "other-key" | "no-scope-key" | "repo" | "second-repo" | "slow"
+
+export interface Rule {
+  /** `area.name`, unique. */
+  readonly id: string
+  readonly area: Area
+  /** The rule in one sentence. */
+  readonly rule: string
+  /** Where it is written: `interface 4.2`, `decisions 4`. */
+  readonly source: string
+  readonly needs: ReadonlyArray<Need>
+  /** Why it can never be checked from outside. */
+  readonly untestable: string | null
+  /** Throws a `Miss` when the server does not follow the rule, a `Skip` when that cannot be told. */
+  readonly check: (world: World) => Promise<void>
+}
+
+/** Makes the rules of one area. */
+export const rulesOf = (area: Area, source: string) =>
+(name: string, rule: string, check: (world: World) => Promise<void>, more: Partial<Pick<Rule, "needs" | "source">> = {}): Rule => ({
+  id: `${area}.${name}`,
+  area,
+  rule,
+  source,
+  needs: [],
+  untestable: null,
+  check,
+  ...more
+})

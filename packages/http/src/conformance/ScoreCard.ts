@@ -1,0 +1,50 @@
+/** What came of a run, for people and for programs. */
+import { areas, type Area } from "./Rule.ts"
+
+export interface Verdict {
+  readonly id: string
+  readonly area: Area
+  readonly rule: string
+  readonly source: string
+  readonly verdict: "ok" | "missed" | "skipped"
+  /** What was expected and what came, or why it was skipped. One line. */
+  readonly detail: string | null
+}
+
+export const errorOf = (error: unknown): string => {
+  const message = error instanceof Error ? error.message : String(error)
+  const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : ""
+  return `${message}${code}`.replaceAll(/\s*\n\s*/gu, " ")
+}
+
+export interface Totals {
+  readonly ok: number
+  readonly missed: number
+  readonly skipped: number
+}
+
+export const totals = (verdicts: ReadonlyArray<Verdict>): Totals => {
+  const of = (verdict: Verdict["verdict"]) => verdicts.filter((other) => other.verdict === verdict).length
+  return { ok: of("ok"), missed: of("missed"), skipped: of("skipped") }
+}
+
+export type Paint = (style: "bold" | "dim" | "green" | "red" | "yellow", text: string) => string
+
+const marks = { ok: ["green", "ok    "], missed: ["red", "MISSED"], skipped: ["yellow", "skip  "] } as const
+
+/** Grouped by area; under a missed or skipped rule stands why. */
+export const scoreCard = (verdicts: ReadonlyArray<Verdict>, seconds: number, paint: Paint): string => {
+  const lines: Array<string> = []
+  for (const area of areas) {
+    const found = verdicts.filter((verdict) => verdict.area === area)
+    if (found.length === 0) continue
+    lines.push("", paint("bold", `${area}  ${found.filter(({ verdict }) => verdict === "ok").length}/${found.length}`))
+    for (const { detail, id, rule, source, verdict } of found) {
+      const [style, mark] = marks[verdict]
+      lines.push(`  ${paint(style, mark)}  ${id.slice(area.length + 1).padEnd(24)}  ${rule} ${paint("dim", `(${source})`)}`)
+      if (detail !== null) lines.push(`          ${paint(verdict === "missed" ? "red" : "dim", detail)}`)
+    }
+  }
+  const { missed, ok, skipped } = totals(verdicts)
+  return [...lines, "", paint("bold", `${verdicts.length} rules: ${ok} ok, ${missed} missed, ${skipped} skipped, in ${seconds.toFixed(1)} s`)].join("\n")
+}

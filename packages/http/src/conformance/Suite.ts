@@ -1,0 +1,71 @@
+/** All rules, and running them. */
+import { errorOf } from "./ScoreCard.ts"
+import * as AccessRules from "./AccessRules.ts"
+import * as CommandRules from "./CommandRules.ts"
+import * as ConversationRules from "./ConversationRules.ts"
+import * as CreationRules from "./CreationRules.ts"
+import * as DocumentRules from "./DocumentRules.ts"
+import * as EventRules from "./EventRules.ts"
+import { Skip } from "./Expect.ts"
+import * as FileRules from "./FileRules.ts"
+import * as LifecycleRules from "./LifecycleRules.ts"
+import * as ListRules from "./ListRules.ts"
+import * as OwnershipRules from "./OwnershipRules.ts"
+import { areas, type Need, type Rule } from "./Rule.ts"
+import type { Verdict } from "./ScoreCard.ts"
+import * as StreamRules from "./StreamRules.ts"
+import * as WireRules from "./WireRules.ts"
+import type { World } from "./World.ts"
+
+const inOrder = (a: Rule, b: Rule) => areas.indexOf(a.area) - areas.indexOf(b.area)
+
+export const rules: ReadonlyArray<Rule> = [
+  ...WireRules.rules,
+  ...AccessRules.rules,
+  ...CreationRules.rules,
+  ...ListRules.rules,
+  ...LifecycleRules.rules,
+  ...CommandRules.rules,
+  ...EventRules.rules,
+  ...StreamRules.rules,
+  ...FileRules.rules,
+  ...ConversationRules.rules,
+  ...ConversationRules.messages,
+  ...OwnershipRules.rules,
+  ...DocumentRules.rules
+].sort(inOrder)
+
+/** Rules of an area, or the one with that id; commas separate several. */
+export const select = (only: string | null): ReadonlyArray<Rule> => {
+  if (only === null) return rules
+  const wanted = only.split(",").map((name) => name.trim())
+  return rules.filter(({ area, id }) => wanted.includes(area) || wanted.includes(id))
+}
+
+const reasons: Readonly<Record<Need, string>> = {
+  "other-key": "needs a key of another grant (SLIPWAY_OTHER_KEY)",
+  "no-scope-key": "needs a key without the scope sandboxes (SLIPWAY_NO_SCOPE_KEY)",
+  repo: "needs a repository to work in (--repo owner/name)",
+  "second-repo": "needs a second repository (--repo twice)",
+  slow: "takes long (--slow)"
+}
+
+/** Checks one rule and ends what it made. */
+export const judge = async (rule: Rule, world: World): Promise<Verdict> => {
+  const { area, id, rule: sentence, source } = rule
+  const about = { id, area, rule: sentence, source }
+  if (rule.untestable !== null) return { ...about, verdict: "skipped", detail: rule.untestable }
+  const lacking = rule.needs.find((need) => world.lacks(need))
+  if (lacking !== undefined) return { ...about, verdict: "skipped", detail: reasons[lacking] }
+  try {
+    await rule.check(world)
+    return { ...about, verdict: "ok", detail: null }
+  } catch (error) {
+    return error instanceof Skip
+      ? { ...about, verdict: "skipped", detail: error.message }
+      : { ...about, verdict: "missed", detail: errorOf(error) }
+  } finally {
+    // Trouble with this shows in the rules about terminating.
+    await world.session.tidy().catch(() => {})
+  }
+}

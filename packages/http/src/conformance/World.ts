@@ -1,0 +1,481 @@
+/**
+ * What the rules of a run share: clients, sandboxes that were made once (fixtures), and replies that several rules look at
+ * (evidence). Fixtures are made through `setup`, so that a test may put a faulty server in front of `http` alone.
+ */
+import { randomBytes } from "node:crypto"
+import { type Ask, Client, type EventStream, refused, type Reply, summary } from "./Client.ts"
+import { holds, type Json, Miss, Skip } from "./Expect.ts"
+import { turnId } from "./Identity.ts"
+import type { Need } from "./Rule.ts"
+
+export interface Options {
+  /** Base address of the server, without a slash at its end. */
+  readonly url: string
+  readonly key: string
+  /** A key of another grant. */
+  readonly otherKey: string | null
+  /** A key without the scope `sandboxes`. */
+  readonly noScopeKey: string | null
+  /** Repositories that sandboxes can clone, `owner/name`; the first has a file in its top folder. */
+  readonly repos: ReadonlyArray<string>
+  /** Also what takes long. */
+  readonly slow: boolean
+  /** How long a silent stream is listened to for its heartbeat. */
+  readonly heartbeatMillis: number
+  readonly onWait: (seconds: number) => void
+}
+
+export const API = "/api/public/v1"
+export const SANDBOXES = `${API}/sandboxes`
+/** Nobody has it: ids are random. */
+export const UNKNOWN = `${SANDBOXES}/c_zzzzzzzzzzzz`
+export const MODEL = "offline/demo"
+/** Nobody has it. Its sandboxes fail to boot. */
+export const NO_REPO = "conformance/no-such-repository"
+
+/** How long the offline agent and the service may take for anything. */
+const PATIENCE = 30_000
+
+/** Written into files by the agent: must not show where arguments of tools do not belong. */
+export const CANARY = "canary-5d41402a"
+
+export const unique = (): string => randomBytes(9).toString("base64url")
+
+export interface Event {
+  readonly id: number
+  readonly type: string
+  readonly turnId: string | undefined
+  readonly data: Json
+  readonly json: Json
+}
+export const eventOf = (json: Json): Event => {
+  const turn = json.at("turn_id").value
+  return { id: Number(json.at("id").value), type: json.at("type").string, turnId: typeof turn === "string" ? turn : undefined, data: json.at("data"), json }
+}
+
+/** A sandbox that a fixture made, with its log as it grows. */
+export class Box {
+  readonly id: string
+  readonly path: string
+  readonly key: string
+  readonly events: Array<Event> = []
+  readonly #client: Client
+  #stream: Promise<EventStream> | undefined
+  #reading: Promise<void> = Promise.resolve()
+
+  constructor(client: Client, key: string, id: string) {
+    this.#client = client
+    this.key = key
+    this.id = id
+    this.path = `${SANDBOXES}/${id}`
+  }
+
+  ask(path: string, ask: Ask = {}): Promise<Reply> {
+    return this.#client.ask(`${this.path}${path}`, { key: this.key, ...ask })
+  }
+
+  /** Waits until the log has an event that `wanted` accepts, after the event `after`. */
+  until(wanted: (event: Event) => boolean, after = 0, what = "an event"): Promise<Event> {
+    const work = this.#reading.then(async () => {
+      const deadline = Date.now() + PATIENCE
+      for (;;) {
+        const found = this.events.find((event) => event.id > after && wanted(event))
+        if (found !== undefined) return found
+        const left = deadline - Date.now()
+        const block = left <= 0 ? undefined : await (await this.#open()).next(left).catch(() => undefined)
+        if (block === undefined) throw new Miss(`${what} in the log of ${this.id} within ${PATIENCE / 1000} s`, this.events.at(-1)?.json.value)
+        if (block === null) {
+          // The stream of a finished sandbox ends, but it may yet be terminated.
+          this.#stream = undefined
+          await new Promise((resolve) => setTimeout(resolve, 100))
+        } else if (block.data !== undefined && block.id !== undefined) this.events.push(eventOf(block.data))
+      }
+    })
+    this.#reading = work.then(() => {}, () => {})
+    return work
+  }
+
+  async #open(): Promise<EventStream> {
+    this.#stream ??= this.#client.stream(`${this.path}/events/stream?since=${this.events.at(-1)?.id ?? 0}`, { key: this.key })
+    const stream = await this.#stream
+    if (stream.status !== 200 && stream.status !== 204) throw new Miss("200 to a stream from the beginning", stream.status)
+    return stream
+  }
+
+  status(status: string): Promise<Event> {
+    return this.until(({ data, type }) => type === "sandbox.status" && data.at("status").value === status, 0, `status ${status}`)
+  }
+
+  turnEnd(turn: string): Promise<Event> {
+    return this.until(({ turnId, type }) => type === "turn.completed" && turnId === turn, 0, "the end of a turn")
+  }
+
+  /** The number of the newest turn, 0 before the first. */
+  get turns(): number {
+    return new Set(this.events.flatMap(({ turnId }) => turnId ?? [])).size
+  }
+
+  /** Leaves no active turn. */
+  async idle(): Promise<void> {
+    await this.status("running")
+    await this.until(({ turnId }) => turnId !== undefined, 0, "the first turn")
+    const active = async () => (await this.ask("")).json.at("turn").at("active").value === true
+    if (!(await active())) return
+    await this.ask("/interrupt", { method: "POST" })
+    for (const deadline = Date.now() + PATIENCE; await active();) {
+      if (Date.now() > deadline) throw new Miss(`the turn of ${this.id} to end within ${PATIENCE / 1000} s of an interrupt`, undefined)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+
+  /** Starts a turn once no other is active; gives its id. */
+  async say(prompt: string): Promise<string> {
+    await this.idle()
+    const reply = await this.ask("/messages", { body: { prompt } })
+    if (reply.status !== 201) throw new Miss("201 to a message", summary(reply))
+    const turn = reply.json.at("turnId").string
+    await this.until(({ turnId, type }) => turnId === turn && type === "turn.started", 0, "the start of a turn")
+    return turn
+  }
+
+  async close(): Promise<void> {
+    await this.#stream?.then((stream) => stream.close(), () => {})
+  }
+}
+
+/** Outlives a run: whatever is made for the rules, until `end`. */
+export class Session {
+  readonly options: Options
+  readonly setup: Client
+  readonly #fixtures = new Map<string, Promise<unknown>>()
+  readonly #boxes: Array<Box> = []
+  readonly #made = new Map<string, string>()
+
+  constructor(options: Options) {
+    this.options = options
+    this.setup = this.client(options.url)
+  }
+
+  /** `refusals` collects every 429. */
+  client(url: string, refusals: Array<Reply> = []): Client {
+    const { key, onWait } = this.options
+    return new Client({
+      url,
+      key,
+      onWait,
+      onRefusal: (reply) => refusals.push(reply),
+      onReply: ({ key, method, path }, reply) => {
+        if (path !== SANDBOXES || (reply.status !== 201 && reply.status !== 200) || method === "GET" || key === null) return
+        try {
+          this.#made.set(reply.json.at("id").string, key)
+        } catch {
+          // Not what a creation answers: some rule will tell.
+        }
+      }
+    })
+  }
+
+  fixture<A>(name: string, make: () => Promise<A>): Promise<A> {
+    const known = this.#fixtures.get(name)
+    // The name stands for the type: each is used by one function.
+    if (known !== undefined) return known as Promise<A>
+    const made = make()
+    this.#fixtures.set(name, made)
+    return made
+  }
+
+  /** Makes a sandbox that lives until the session ends, or somebody ends it. */
+  async box(body: object, { headers = {}, key = this.options.key }: { readonly key?: string; readonly headers?: Record<string, string> } = {}): Promise<Box> {
+    const reply = await this.setup.ask(SANDBOXES, { body, key, headers })
+    if (reply.status === 403) throw new Skip(`the server does not let this key use ${JSON.stringify(body).slice(0, 80)}`)
+    if (reply.status !== 201) throw new Miss("201 to a creation", summary(reply))
+    const box = new Box(this.setup, key, reply.json.at("id").string)
+    this.#boxes.push(box)
+    return box
+  }
+
+  /** Terminates what was made and no fixture holds. */
+  async tidy(): Promise<void> {
+    const kept = new Set(this.#boxes.map(({ id }) => id))
+    await this.#terminate([...this.#made].filter(([id]) => !kept.has(id)))
+  }
+
+  /** Terminates everything that was made. */
+  async end(): Promise<void> {
+    await Promise.all(this.#boxes.map((box) => box.close()))
+    await this.#terminate([...this.#made])
+    this.setup.close()
+  }
+
+  async #terminate(made: ReadonlyArray<readonly [id: string, key: string]>): Promise<void> {
+    await Promise.all(made.map(async ([id, key]) => {
+      this.#made.delete(id)
+      await this.setup.ask(`${SANDBOXES}/${id}/terminate`, { method: "POST", key })
+    }))
+  }
+}
+
+/** One run of the rules against one address. */
+export class World {
+  readonly session: Session
+  readonly http: Client
+  readonly options: Options
+  /** Every 429 that a rule was answered with. */
+  readonly refusals: Array<Reply> = []
+  readonly #evidence = new Map<string, Promise<unknown>>()
+
+  constructor(session: Session, url = session.options.url) {
+    this.session = session
+    this.options = session.options
+    this.http = session.client(url, this.refusals)
+  }
+
+  /** Looked at once per run. */
+  evidence<A>(name: string, look: () => Promise<A>): Promise<A> {
+    const known = this.#evidence.get(name)
+    if (known !== undefined) return known as Promise<A>
+    const found = look()
+    this.#evidence.set(name, found)
+    return found
+  }
+
+  lacks(need: Need): boolean {
+    const { noScopeKey, otherKey, repos, slow } = this.options
+    switch (need) {
+      case "other-key":
+        return otherKey === null
+      case "no-scope-key":
+        return noScopeKey === null
+      case "repo":
+        return repos.length === 0
+      case "second-repo":
+        return repos.length < 2
+      case "slow":
+        return !slow
+    }
+  }
+
+  get otherKey(): string {
+    return this.options.otherKey ?? ""
+  }
+  /** A repository to name where nothing is cloned. */
+  get repo(): string {
+    return this.options.repos[0] ?? "conformance/example"
+  }
+  get secondRepo(): string {
+    return this.options.repos[1] ?? ""
+  }
+
+  // -------------------------------------------------------------------------------------------------------------
+  // Asking
+
+  creation(more: object = {}): Record<string, unknown> {
+    return { repos: [{ fullName: this.repo }], prompt: "Conformance: nothing to do. [[say Hello.]]", model: MODEL, ...more }
+  }
+
+  create(more: object = {}, headers: Record<string, string> = {}): Promise<Reply> {
+    return this.http.ask(SANDBOXES, { body: this.creation(more), headers })
+  }
+
+  /**
+   * A creation under a key that is bound to another request: whether its body is acceptable shows without another sandbox,
+   * because bodies are refused (400) before keys are looked at (409).
+   */
+  async probe(more: object): Promise<Reply> {
+    return this.probeRaw(JSON.stringify(this.creation({ prompt: "probe", ...more })))
+  }
+
+  async probeRaw(body: string | Uint8Array): Promise<Reply> {
+    const { key } = await this.keyed()
+    return this.http.ask(SANDBOXES, { body, headers: { "idempotency-key": key } })
+  }
+
+  /** The body passes validation. */
+  async accepts(more: object, what: string): Promise<void> {
+    const reply = await this.probe(more)
+    holds(reply.status === 201 || reply.status === 200 || summary(reply) === "409 idempotency_conflict", `${what} to be accepted`, summary(reply))
+  }
+
+  async refuses(more: object, what: string, code = "invalid_request"): Promise<void> {
+    refused(await this.probe(more), 400, code, what)
+  }
+
+  // -------------------------------------------------------------------------------------------------------------
+  // Fixtures
+
+  /** A creation under an Idempotency-Key; its sandbox is terminated at once. */
+  keyed(): Promise<{ readonly key: string; readonly body: Record<string, unknown>; readonly id: string; readonly location: string | undefined }> {
+    return this.session.fixture("keyed", async () => {
+      const key = `conformance ${unique()}`
+      const body = {
+        repos: [{ fullName: this.repo }, ...(this.secondRepo === "" ? [] : [{ fullName: this.secondRepo }])],
+        prompt: "Conformance: a creation that is repeated.",
+        metadata: { b: "2", a: "1" }
+      }
+      const { setup } = this.session
+      const reply = await setup.ask(SANDBOXES, { body, headers: { "idempotency-key": key } })
+      if (reply.status !== 201) throw new Miss("201 to a creation", summary(reply))
+      const id = reply.json.at("id").string
+      await setup.ask(`${SANDBOXES}/${id}/terminate`, { method: "POST" })
+      return { key, body, id, location: reply.header("location") }
+    })
+  }
+
+  /** Its first turn succeeded after it thought, spoke, changed files and ran commands. It goes on running. */
+  worked(): Promise<Box> {
+    return this.session.fixture("worked", async () => {
+      const script = [
+        "mkdir -p conformance/dir conformance/big && cd conformance",
+        "printf 'SECRET=1\\n' > .env && printf 'A=\\n' > .env.example && printf 'ok\\n' > AGENTS.md",
+        "printf '\\001\\000\\002' > binary.bin && : > empty && printf 'b\\n' > B.txt && printf 'a\\n' > dir/a.txt",
+        "printf 'q\\n' > 'na\u00efve \"q\" (1).txt'",
+        "ln -s B.txt link && printf 'h\\n' > hard-1 && ln hard-1 hard-2 && mkfifo fifo",
+        "printf '*\\n' > big/.gitignore && truncate -s 104857600 big/most && truncate -s 104857601 big/over && truncate -s 1048577 big/text",
+        "cd .. && for f in *; do if test -f \"$f\"; then echo changed >> \"$f\"; break; fi; done"
+      ].join(" && ")
+      const box = await this.session.box(this.creation({
+        prompt: [
+          "Conformance: work.",
+          "[[think Looking around.]]",
+          "[[say I will change some files.]]",
+          `[[write path=conformance/new.txt content=${CANARY}]]`,
+          `[[shell ${script}]]`,
+          "[[slow 12 60]]",
+          "[[shell exit 3]]",
+          "[[say Done.]]"
+        ].join("\n")
+      }))
+      const end = await box.turnEnd(turnId(box.id, 1))
+      holds(end.data.at("state").value === "succeeded", "the offline agent's first turn to succeed", end.data.value)
+      return box
+    })
+  }
+
+  /** Asks before each change. It waits for its first decision, until somebody decides or interrupts. */
+  asking(): Promise<Box> {
+    return this.session.fixture("asking", async () => {
+      const box = await this.session.box(this.creation({ toolApprovalMode: "prompt", prompt: "Conformance: ask." + writes(1) }))
+      await box.until(({ type }) => type === "approval.requested", 0, "a request for approval")
+      return box
+    })
+  }
+
+  /** A new turn that waits for the first of `calls` approvals. */
+  async pending(calls = 1): Promise<{ readonly box: Box; readonly turn: string; readonly approval: string }> {
+    const box = await this.asking()
+    const turn = await box.say("Conformance: ask again." + writes(calls))
+    const asked = await box.until(({ turnId, type }) => turnId === turn && type === "approval.requested", 0, "a request for approval")
+    return { box, turn, approval: asked.data.at("approval_id").string }
+  }
+
+  /** Takes prompts and changes nothing. */
+  busy(): Promise<Box> {
+    return this.session.fixture("busy", async () => {
+      const box = await this.session.box(this.creation({ prompt: "Conformance: [[say Ready.]]" }))
+      await box.turnEnd(turnId(box.id, 1))
+      return box
+    })
+  }
+
+  /** `busy` without an active turn. */
+  async resting(): Promise<Box> {
+    const box = await this.busy()
+    await box.idle()
+    return box
+  }
+
+  /** `busy` in a turn that does not end by itself. */
+  async hanging(): Promise<{ readonly box: Box; readonly turn: string; readonly n: number }> {
+    const box = await this.busy()
+    const turn = await box.say("Conformance: [[hang]]")
+    return { box, turn, n: box.turns }
+  }
+
+  /** Terminated while it waited for an approval. */
+  ended(): Promise<{ readonly box: Box; readonly approval: string; readonly commandId: string; readonly revision: number }> {
+    return this.session.fixture("ended", async () => {
+      const box = await this.session.box(this.creation({ toolApprovalMode: "prompt", prompt: "Conformance: end." + writes(1) }))
+      const asked = await box.until(({ type }) => type === "approval.requested", 0, "a request for approval")
+      const { json } = await box.ask("/terminate", { method: "POST" })
+      await box.status("terminated")
+      return { box, approval: asked.data.at("approval_id").string, commandId: json.at("commandId").string, revision: json.at("revision").number }
+    })
+  }
+
+  /** Never ran, because its repository does not exist. */
+  failed(): Promise<Box> {
+    return this.session.fixture("failed", async () => {
+      const box = await this.session.box(this.creation({ repos: [{ fullName: NO_REPO }] }))
+      await box.status("failed")
+      return box
+    })
+  }
+
+  /** Two repositories, a change in each. */
+  several(): Promise<Box> {
+    return this.session.fixture("several", async () => {
+      const box = await this.session.box(this.creation({
+        repos: [{ fullName: this.repo }, { fullName: this.secondRepo }],
+        prompt: `Conformance: [[write path=first.txt content=1]] [[write repo=${this.secondRepo} path=second.txt content=2]]`
+      }))
+      await box.turnEnd(turnId(box.id, 1))
+      return box
+    })
+  }
+
+  /** Of the other grant; it runs and waits for an approval. */
+  foreign(): Promise<{ readonly box: Box; readonly approval: string }> {
+    return this.session.fixture("foreign", async () => {
+      const box = await this.session.box(
+        this.creation({ toolApprovalMode: "prompt", prompt: "Conformance: foreign." + writes(1) }),
+        { key: this.otherKey }
+      )
+      const asked = await box.until(({ type }) => type === "approval.requested", 0, "a request for approval")
+      return { box, approval: asked.data.at("approval_id").string }
+    })
+  }
+
+  // -------------------------------------------------------------------------------------------------------------
+  // Evidence
+
+  async get(box: Box, path = "", ask: Ask = {}): Promise<Reply> {
+    return this.http.ask(`${box.path}${path}`, { key: box.key, ...ask })
+  }
+
+  post(box: Box, path: string, body?: unknown, ask: Ask = {}): Promise<Reply> {
+    return this.http.ask(`${box.path}${path}`, { key: box.key, method: "POST", ...(body === undefined ? {} : { body }), ...ask })
+  }
+
+  /** The whole log by pages. */
+  async readLog(box: Box): Promise<ReadonlyArray<Event>> {
+    const found: Array<Event> = []
+    for (let after = "0"; found.length < 10_000;) {
+      const reply = await this.get(box, `/events?after=${after}`)
+      if (reply.status !== 200) throw new Miss("200 to a list of events", summary(reply))
+      const events = reply.json.at("data").items.map(eventOf)
+      if (events.length === 0) break
+      found.push(...events)
+      after = reply.json.at("nextCursor").string
+      if (events.length < 100) break
+    }
+    return found
+  }
+
+  /** The log of `worked`. */
+  log(): Promise<ReadonlyArray<Event>> {
+    return this.evidence("log", async () => this.readLog(await this.worked()))
+  }
+
+  /** The log of `ended`: with an approval, and with the end. */
+  endedLog(): Promise<ReadonlyArray<Event>> {
+    return this.evidence("ended log", async () => this.readLog((await this.ended()).box))
+  }
+
+  /** One creation of the usual kind, not repeated. */
+  created(): Promise<Reply> {
+    return this.evidence("created", () => this.create({ metadata: { ticket: "C-1" }, title: "  A title \u00e9 e\u0301 \u{1f600} " }))
+  }
+}
+
+const writes = (calls: number) =>
+  Array.from({ length: calls }, (_, i) => ` [[write path=conformance-asked-${i}.txt content=${CANARY}]]`).join("")

@@ -1,0 +1,108 @@
+/** The whole service in this process: Postgres, git, the real worker and the offline agent, on a port of its own. */
+import { execFileSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Context, Duration, Effect, Layer, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Access } from "@slipway/domain/access/Access"
+import type { Scope } from "@slipway/domain/access/Principal"
+import { Files } from "@slipway/domain/files/Files"
+import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { Publishing } from "@slipway/domain/source/Publishing"
+import { Settings } from "@slipway/http/middleware/Settings"
+import * as Server from "@slipway/http/Server"
+import { Session } from "@slipway/http/conformance/World"
+import * as WorkerNode from "@slipway/worker/WorkerNode"
+
+const PUBLIC_URL = "https://slipway.test"
+const REPOS = ["acme/shop", "acme/docs"] as const
+
+const makeRepository = (path: string) => {
+  const git = (...args: ReadonlyArray<string>) => execFileSync("git", ["-C", path, ...args], { stdio: "pipe" })
+  mkdirSync(path)
+  git("init", "--quiet", "--initial-branch=main")
+  writeFileSync(join(path, "README.md"), "# Shop\n")
+  git("add", ".")
+  git("-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "First")
+  return path
+}
+
+const directory = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "slipway-conformance-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+const service = Layer.unwrap(Effect.map(directory, (path) => {
+  const stores = Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer, LocalRepositories.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )
+  const machine = Layer.mergeAll(
+    WorkingTreesGit.layer({ directory: join(path, "trees") }),
+    SandboxHostNone.layer({ directory: join(path, "boxes") }),
+    AgentRuntimeProfiles.layer(),
+    SourceHostLocal.layer({ publicUrl: PUBLIC_URL })
+  )
+  const repositories = Layer.effectDiscard(Effect.gen(function*() {
+    const local = yield* LocalRepositories
+    for (const repo of REPOS) yield* local.register(repo, makeRepository(join(path, repo.replace("/", "-"))))
+  }))
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Access.layer)
+  const server = Server.layer({ host: "127.0.0.1", port: 0 }).pipe(Layer.provide(Settings.layer({
+    publicUrl: PUBLIC_URL,
+    cursorKey: Redacted.make("test cursor key"),
+    requestsPerMinute: 100_000,
+    refusedKeysPerMinute: 100_000,
+    heartbeat: Duration.millis(200)
+  })))
+  return server.pipe(
+    Layer.provideMerge(WorkerNode.layer({ worker: "worker-1", machine: "machine-1", slots: 32 })),
+    Layer.provideMerge(repositories),
+    Layer.provideMerge(domain),
+    Layer.provideMerge(machine),
+    Layer.provideMerge(stores)
+  )
+}))
+
+const mint = Effect.fnUntraced(function*(grant: string, scopes: ReadonlyArray<Scope>) {
+  const { key } = yield* (yield* Access).createKey({ grant, label: "conformance", scopes, kind: "live" })
+  return Redacted.value(key)
+})
+
+/** A session of the suite with that server, ended before the server is. */
+export class RealServer extends Context.Service<RealServer, Session>()("@slipway/http/test/RealServer") {
+  static readonly layer = Layer.effect(
+    RealServer,
+    Effect.gen(function*() {
+      const { address } = yield* HttpServer.HttpServer
+      if (!("port" in address)) return yield* Effect.die("no port")
+      const options = {
+        url: `http://127.0.0.1:${address.port}`,
+        key: yield* mint("acme", ["sandboxes"]),
+        otherKey: yield* mint("other", ["sandboxes"]),
+        noScopeKey: yield* mint("acme", []),
+        repos: REPOS,
+        slow: true,
+        heartbeatMillis: 2_000,
+        onWait: () => {}
+      }
+      return yield* Effect.acquireRelease(
+        Effect.sync(() => new Session(options)),
+        (session) => Effect.promise(() => session.end())
+      )
+    })
+  ).pipe(Layer.provide(service))
+}
