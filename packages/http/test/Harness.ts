@@ -12,8 +12,11 @@ import { Files } from "@slipway/domain/files/Files"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import { Partners } from "@slipway/domain/partner/Partners"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { decide, type Sandbox, type SystemCommand } from "@slipway/domain/sandbox/Sandbox"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxId, turnId } from "@slipway/domain/sandbox/SandboxId"
@@ -36,11 +39,12 @@ export interface Options {
 export const layer = ({ access = (store) => store, host = {}, settings = {}, trees = {} }: Options = {}) => {
   const stores = Layer.mergeAll(
     SandboxStore.layerMemory,
+    PartnerStore.layerMemory,
     Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provide(AccessStore.layerMemory)),
     Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
     Layer.mock(SourceHost, { name: "test", ...host })
   ).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)))
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Access.layer).pipe(
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer).pipe(
     Layer.provideMerge(stores)
   )
   return Server.layer({ host: "127.0.0.1", port: 0 }).pipe(

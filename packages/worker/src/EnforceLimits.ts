@@ -1,7 +1,7 @@
 /** Ends sandboxes whose grant was revoked, and applies the time limits of all others (decisions 2.1, 2.2 and 9). Every worker does, so none is missed when one dies. */
 import { DateTime, Effect } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { decide } from "@slipway/domain/sandbox/Sandbox"
+import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 
 /** Sandboxes in one read. */

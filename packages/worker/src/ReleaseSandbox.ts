@@ -1,7 +1,7 @@
 /** The end of a sandbox on this machine: no process, no box, no tree of it is left. */
 import { Effect, Schedule } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { SystemCommand } from "@slipway/domain/sandbox/Sandbox"
+import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { isUnderWay } from "@slipway/domain/source/Publishing"

@@ -5,7 +5,7 @@
 import { Duration } from "effect"
 import type { Uuid } from "@slipway/domain/Ids"
 import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
-import type { SystemCommand } from "@slipway/domain/sandbox/Sandbox"
+import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"

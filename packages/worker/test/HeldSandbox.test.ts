@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { DateTime, Effect, Fiber } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { decide } from "@slipway/domain/sandbox/Sandbox"
+import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import * as HeldSandbox from "@slipway/worker/HeldSandbox"
 import { create, eventsOf, find, scenario, settle, stealLease } from "./Doubles.ts"

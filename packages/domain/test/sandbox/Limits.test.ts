@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, Result } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { decide, nextDeadline } from "@slipway/domain/sandbox/Sandbox"
+import { decide } from "@slipway/domain/sandbox/SystemCommand"
+import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { createdAt, type History, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
 
 const turn = reach("working").turn

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, type Duration, Result } from "effect"
-import { decide, isSettled, moveTo, type SystemCommand, type TransitionCause, transitions } from "@slipway/domain/sandbox/Sandbox"
+import { isSettled } from "@slipway/domain/sandbox/Sandbox"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/Transition"
 import { type Initiator, SandboxStatus, type StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt, creation, History, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
-import type { SystemCommand } from "@slipway/domain/sandbox/Sandbox"
+import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { isActive, TurnState, turnTransitions } from "@slipway/domain/sandbox/Turn"
 import { type Asked, createdAt, creation, type History, isAsked, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
 

@@ -1,0 +1,76 @@
+/** What time does to a sandbox (decisions 2.1, 2.2 and 3): every limit that can come due, and its consequence. */
+import { DateTime, type Duration, Result } from "effect"
+import type { Limits } from "./Policy.ts"
+import { evolveAll, type Sandbox } from "./Sandbox.ts"
+import type { SandboxEvent } from "./SandboxEvent.ts"
+import { endTurn, type IllegalTransition, live, moveTo, resolveApproval } from "./Transition.ts"
+import { isActive } from "./Turn.ts"
+
+/** When a limit that began at `start` comes due. */
+export const after = (start: DateTime.Utc, limit: Duration.Duration) => DateTime.addDuration(start, limit)
+
+interface Deadline {
+  readonly at: DateTime.Utc
+  readonly expire: (sandbox: Sandbox) => Result.Result<Array<SandboxEvent>, IllegalTransition>
+}
+
+/** The limits that apply in the present state, in the order in which they are to be applied. */
+const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> => {
+  const found: Array<Deadline> = []
+  const { createdAt, idleSince, status, statusAt, turn } = sandbox
+  if (live.includes(status)) {
+    found.push({ at: after(createdAt, limits.lifetime), expire: (s) => moveTo(s, "max_lifetime") })
+  }
+  if (status === "queued") found.push({ at: after(createdAt, limits.queue), expire: (s) => moveTo(s, "queue_timeout") })
+  if (status === "creating") found.push({ at: after(statusAt, limits.boot), expire: (s) => moveTo(s, "boot_timeout") })
+  if (status === "terminating") {
+    found.push({ at: after(statusAt, limits.release), expire: (s) => moveTo(s, "release_failed") })
+  }
+  if (status !== "running") return found
+  for (const approval of sandbox.approvals) {
+    found.push({
+      at: approval.expires_at,
+      expire: (s) => Result.succeed(resolveApproval(s, approval.approval_id, "denied", "timeout"))
+    })
+  }
+  if (isActive(turn)) {
+    if (turn.startedAt !== null) {
+      found.push({
+        at: after(turn.startedAt, limits.turn),
+        expire: (s) => Result.succeed(endTurn(s, "failed", { reason: "turn_timeout", initiator: "policy" }))
+      })
+    }
+  } else if (sandbox.approvals.length === 0) {
+    found.push({
+      at: after(idleSince ?? statusAt, limits.idle),
+      expire: (s) => moveTo(s, turn?.state === "failed" ? "last_turn_failed" : "idle_timeout")
+    })
+  }
+  return found
+}
+
+/** When `Expire` has something to do next; `null`: never, as long as nothing changes. Stored with the state. */
+export const nextDeadline = (sandbox: Sandbox, limits: Limits): DateTime.Utc | null =>
+  deadlines(sandbox, limits).reduce<DateTime.Utc | null>(
+    (first, { at }) => first === null || DateTime.isLessThan(at, first) ? at : first,
+    null
+  )
+
+/** Applies every limit whose time has come. */
+export const expire = (
+  sandbox: Sandbox,
+  limits: Limits,
+  now: DateTime.Utc
+): Result.Result<ReadonlyArray<SandboxEvent>, IllegalTransition> => {
+  const events: Array<SandboxEvent> = []
+  let current = sandbox
+  // One limit may end what another would have: look again after each.
+  for (;;) {
+    const due = deadlines(current, limits).find(({ at }) => DateTime.isLessThanOrEqualTo(at, now))
+    if (due === undefined) return Result.succeed(events)
+    const decided = due.expire(current)
+    if (Result.isFailure(decided)) return Result.fail(decided.failure)
+    events.push(...decided.success)
+    current = evolveAll(current, decided.success, now)
+  }
+}

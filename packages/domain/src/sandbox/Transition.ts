@@ -1,0 +1,135 @@
+/**
+ * The sandbox state machine (decisions 2.1): every legal change of status as data, and the events of each change, built
+ * in one place.
+ */
+import { Result, Schema } from "effect"
+import type { Sandbox } from "./Sandbox.ts"
+import type { ApprovalResolver, Initiator, SandboxEvent, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
+import { isActive, type Turn, type TurnOutcome, type TurnState } from "./Turn.ts"
+
+interface Cause {
+  readonly to: SandboxStatus
+  readonly from: ReadonlyArray<SandboxStatus>
+  readonly initiator: Initiator
+}
+
+/** On its way or at work: somebody may still want something of it. */
+export const live: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running"]
+
+/** Every legal change of status, by its reason (decisions 2.1). Nothing else is legal; `terminated` is final. */
+export const transitions = {
+  claimed: { from: ["queued"], to: "creating", initiator: "system" },
+  ready: { from: ["creating"], to: "running", initiator: "system" },
+  queue_timeout: { from: ["queued"], to: "failed", initiator: "policy" },
+  boot_timeout: { from: ["creating"], to: "failed", initiator: "policy" },
+  boot_failed: { from: ["creating"], to: "failed", initiator: "provider" },
+  clone_failed: { from: ["creating"], to: "failed", initiator: "provider" },
+  repo_not_accessible: { from: ["creating"], to: "failed", initiator: "provider" },
+  idle_timeout: { from: ["running"], to: "succeeded", initiator: "policy" },
+  last_turn_failed: { from: ["running"], to: "failed", initiator: "policy" },
+  agent_lost: { from: ["running"], to: "failed", initiator: "provider" },
+  host_lost: { from: ["running"], to: "failed", initiator: "provider" },
+  terminated: { from: [...live, "succeeded", "failed"], to: "terminating", initiator: "user" },
+  max_lifetime: { from: live, to: "terminating", initiator: "policy" },
+  grant_revoked: { from: live, to: "terminating", initiator: "policy" },
+  released: { from: ["terminating"], to: "terminated", initiator: "system" },
+  release_failed: { from: ["terminating"], to: "failed", initiator: "provider" }
+} as const satisfies Record<StatusReason | "claimed" | "ready" | "released", Cause>
+
+export type TransitionCause = keyof typeof transitions
+
+/** The command is not legal in the present state. Retrying it unchanged cannot succeed. */
+export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
+  command: Schema.String,
+  state: Schema.String
+}) {
+  override get message() {
+    return `${this.command} is not possible while ${this.state}`
+  }
+}
+
+const statusEvent = (sandbox: Sandbox, cause: TransitionCause): SandboxEvent => {
+  const { initiator, to } = transitions[cause]
+  return {
+    type: "sandbox.status",
+    data: {
+      status: to,
+      previous: sandbox.status,
+      // A released sandbox carries the reason and initiator that began its end.
+      reason: cause === "released" ? sandbox.reason : cause === "claimed" || cause === "ready" ? null : cause,
+      initiator: cause === "released" ? sandbox.initiator : initiator
+    }
+  }
+}
+
+/** Pending approvals resolved as denied, oldest first. */
+export const denyApprovals = (sandbox: Sandbox, by: ApprovalResolver): Array<SandboxEvent> =>
+  sandbox.approvals.map(({ approval_id }) => ({
+    type: "approval.resolved",
+    ...(sandbox.turn === null ? {} : { turn_id: sandbox.turn.id }),
+    data: { approval_id, outcome: "denied", by }
+  }))
+
+export const turnUpdated = (turn: Turn, state: TurnState, more: { readonly reason?: "interrupt"; readonly initiator?: Initiator } = {}): SandboxEvent => ({
+  type: "turn.updated",
+  turn_id: turn.id,
+  data: { state, previous: turn.state, ...more }
+})
+
+/** The first step of the next turn. */
+export const turnPending = (turnId: string, text: string, authorId: string): SandboxEvent => ({
+  type: "turn.updated",
+  turn_id: turnId,
+  data: { state: "pending", previous: null, text, author: { id: authorId } }
+})
+
+/** The end of the active turn, pending approvals denied first; nothing when none is active. */
+export const endTurn = (
+  sandbox: Sandbox,
+  state: TurnOutcome,
+  more: { readonly reason?: string; readonly initiator?: Initiator },
+  by: ApprovalResolver = "turn_end"
+): Array<SandboxEvent> => {
+  if (!isActive(sandbox.turn)) return []
+  const { id } = sandbox.turn
+  // An agent never took a pending turn, so however it ends, it was cancelled.
+  const outcome = sandbox.turn.state === "pending" ? "cancelled" : state === "cancelled" ? "interrupted" : state
+  return [...denyApprovals(sandbox, by), { type: "turn.completed", turn_id: id, data: { state: outcome, ...more } }]
+}
+
+/** The change of status and what must end before it. */
+export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<Array<SandboxEvent>, IllegalTransition> => {
+  const { from, initiator, to } = transitions[cause]
+  if (!(from as ReadonlyArray<SandboxStatus>).includes(sandbox.status)) {
+    return Result.fail(new IllegalTransition({ command: cause, state: sandbox.status }))
+  }
+  const before = to === "terminating" ?
+    // The worker ends the turn once the agent is gone; nobody can decide an approval any more.
+    [
+      ...denyApprovals(sandbox, "terminate"),
+      ...(sandbox.turn?.state === "awaiting_approval" ? [turnUpdated(sandbox.turn, "running")] : [])
+    ]
+    // However its release went, a turn that is left ends with what began the end of its sandbox.
+    : sandbox.status === "terminating" ?
+    endTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator }, "terminate")
+    : to === "failed" ?
+    endTurn(sandbox, "failed", { reason: cause, initiator })
+    : []
+  return Result.succeed([...before, statusEvent(sandbox, cause)])
+}
+
+/** A resolved approval, and the turn's going on when it was the last one pending. */
+export const resolveApproval = (
+  sandbox: Sandbox,
+  approvalId: string,
+  outcome: "approved" | "denied",
+  by: ApprovalResolver
+): Array<SandboxEvent> => {
+  const { turn } = sandbox
+  const others = sandbox.approvals.some(({ approval_id }) => approval_id !== approvalId)
+  const inTurn = turn === null ? {} : { turn_id: turn.id }
+  return [
+    { type: "approval.resolved", ...inTurn, data: { approval_id: approvalId, outcome, by } },
+    ...(turn?.state === "awaiting_approval" && !others ? [turnUpdated(turn, "running")] : [])
+  ]
+}
