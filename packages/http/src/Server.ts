@@ -9,6 +9,7 @@ import * as EventsHandlers from "./handlers/EventsHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
+import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as Authenticated from "./middleware/Authenticated.ts"
@@ -23,6 +24,7 @@ const Handlers = Layer.mergeAll(
   EventsHandlers.layer,
   FilesHandlers.layer,
   PullRequestsHandlers.layer,
+  PartnerHandlers.layer,
   HealthHandlers.layer
 ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
 

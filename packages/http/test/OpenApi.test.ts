@@ -37,7 +37,8 @@ const statuses: Record<string, ReadonlyArray<number>> = {
   downloadFile: [200, 404, 409, 413],
   getFileContent: [200, 404, 409, 413],
   publishPullRequest: [200, 404, 409, 413, 415, 502],
-  getPullRequest: [200, 404]
+  getPullRequest: [200, 404],
+  listPartnerEvents: [200]
 }
 
 describe("the OpenAPI document", () => {

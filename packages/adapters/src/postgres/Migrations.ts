@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import { Migrator } from "effect/sql"
 import sandboxes from "./migrations/0001_sandboxes.ts"
 import localSource from "./migrations/0002_local_source.ts"
+import partnerFeed from "./migrations/0003_partner_feed.ts"
 
 const run = Migrator.make({})
 
@@ -11,7 +12,8 @@ export const layer = Layer.effectDiscard(
   run({
     loader: Migrator.fromRecord({
       "0001_sandboxes": sandboxes,
-      "0002_local_source": localSource
+      "0002_local_source": localSource,
+      "0003_partner_feed": partnerFeed
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

@@ -5,6 +5,7 @@ import { FilesApi } from "./FilesApi.ts"
 import { HealthApi } from "./HealthApi.ts"
 import { MessagesApi } from "./MessagesApi.ts"
 import { tidy } from "./OpenApiDocument.ts"
+import { PartnerApi } from "./PartnerApi.ts"
 import { PullRequestsApi } from "./PullRequestsApi.ts"
 import { SandboxesApi } from "./SandboxesApi.ts"
 
@@ -14,6 +15,7 @@ export class Api extends HttpApi.make("slipway")
   .add(EventsApi)
   .add(FilesApi)
   .add(PullRequestsApi)
+  .add(PartnerApi)
   .add(HealthApi)
   // Bodies are strict. The other parts of a request are not: unknown query parameters and headers are ignored.
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })

@@ -27,6 +27,7 @@ const parameters: Record<string, { readonly name?: string; readonly description:
   repo: { description: "A repository, `owner/name`, whatever the case." },
   after: { description: "The `nextCursor` of the page before." },
   "after listEvents": { description: "Only events after this one; 0 is the beginning.", schema: { ...counter, default: 0 } },
+  "after listPartnerEvents": { description: "The `sequence` of the last event that was processed.", schema: { ...counter, default: 0 } },
   "after listMessages": { description: "The `nextCursor` of the page before.", schema: { ...counter, default: 0 } },
   "repo listSandboxes": { description: "Only sandboxes with this repository, `owner/name`, whatever the case." }
 }

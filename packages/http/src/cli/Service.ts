@@ -8,6 +8,7 @@ import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
 import { Files } from "@slipway/domain/files/Files"
+import { Partners } from "@slipway/domain/partner/Partners"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
@@ -38,7 +39,7 @@ const http = ({ host, port, rateLimitPerMinute }: Settings, publicUrl: string) =
 /** Runs the service until its scope closes, with what `more` needs of it beside. `port` is the one to listen on, not 0. */
 export const layer = (settings: Settings, publicUrl: string) => {
   const { role } = settings
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer).pipe(
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(
       WorkingTreesGit.layer({ directory: path.join(settings.dataDir, "trees") }),
       SourceHostLocal.layer({ publicUrl })

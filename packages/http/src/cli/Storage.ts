@@ -7,6 +7,7 @@ import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePost
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import { Access } from "@slipway/domain/access/Access"
 import type { Settings } from "./Settings.ts"
@@ -26,7 +27,12 @@ const database = ({ dataDir, databaseUrl, postgresAccount }: Settings, owner: bo
 /** A migrated database and every store on it. */
 export const layer = (settings: Settings, owner: boolean) =>
   Access.layer.pipe(
-    Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer, LocalRepositories.layer)),
+    Layer.provideMerge(Layer.mergeAll(
+      SandboxStorePostgres.layer,
+      AccessStorePostgres.layer,
+      PartnerStorePostgres.layer,
+      LocalRepositories.layer
+    )),
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
     Layer.provideMerge(Migrations.layer),
     Layer.provideMerge(database(settings, owner))

@@ -15,6 +15,7 @@ import { Api } from "../api/Api.ts"
 import type { EventEnvelope } from "../api/EventsApi.ts"
 import type { FileContent } from "../api/FilesApi.ts"
 import type { MessagePage, MessageResult } from "../api/MessagesApi.ts"
+import type { PartnerPage } from "../api/PartnerApi.ts"
 import type { SandboxPage } from "../api/SandboxesApi.ts"
 import { serverSentEvents } from "./EventStream.ts"
 
@@ -263,5 +264,10 @@ export class SlipwayClient {
 
   pullRequest(id: string, query: { readonly repo?: string } = {}): Promise<typeof PullRequestStatus.Encoded> {
     return this.#get(this.#url.getPullRequest({ params: { sandboxId: SandboxId.make(id) }, query }))
+  }
+
+  /** The grant's feed, ascending. Save `nextCursor` once every event is processed; it is the next `after`. */
+  partnerEvents(query: Page = {}): Promise<typeof PartnerPage.Encoded> {
+    return this.#get(this.#url.listPartnerEvents({ query }))
   }
 }

@@ -14,11 +14,13 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Files } from "@slipway/domain/files/Files"
+import { Partners } from "@slipway/domain/partner/Partners"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { Publishing } from "@slipway/domain/source/Publishing"
@@ -46,7 +48,12 @@ const directory = Effect.acquireRelease(
 )
 
 const service = Layer.unwrap(Effect.map(directory, (path) => {
-  const stores = Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer, LocalRepositories.layer).pipe(
+  const stores = Layer.mergeAll(
+    SandboxStorePostgres.layer,
+    AccessStorePostgres.layer,
+    PartnerStorePostgres.layer,
+    LocalRepositories.layer
+  ).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
@@ -60,7 +67,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     const local = yield* LocalRepositories
     for (const repo of REPOS) yield* local.register(repo, makeRepository(join(path, repo.replace("/", "-"))))
   }))
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Access.layer)
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer)
   const server = Server.layer({ host: "127.0.0.1", port: 0 }).pipe(Layer.provide(Settings.layer({
     publicUrl: PUBLIC_URL,
     cursorKey: Redacted.make("test cursor key"),

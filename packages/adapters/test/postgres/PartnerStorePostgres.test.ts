@@ -1,0 +1,68 @@
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Access } from "@slipway/domain/access/Access"
+import { Hints } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { faultOf, PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+
+/** Up to 20 ms, on the server. */
+const linger = (sql: SqlClient.SqlClient) => Effect.orDie(Effect.asVoid(sql`SELECT pg_sleep(random() * 0.02)`))
+
+const Fixture = Layer.effect(
+  PartnerFixture,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const access = yield* Access
+    const ids = yield* Ids
+    const store = yield* PartnerStore
+    return PartnerFixture.of({
+      grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
+      linger: linger(sql),
+      rolledBack: (tell) =>
+        store.record(Effect.succeed({ result: undefined, tell }), DateTime.makeUnsafe(0)).pipe(
+          Effect.andThen(linger(sql)),
+          Effect.andThen(Effect.fail("rolled back" as const)),
+          sql.withTransaction,
+          Effect.catchIf((error) => error === "rolled back", () => Effect.void),
+          Effect.orDie
+        )
+    })
+  })
+)
+
+const layer = Fixture.pipe(
+  Layer.provideMerge(PartnerStorePostgres.layer),
+  Layer.provideMerge(Access.layer),
+  Layer.provideMerge(AccessStorePostgres.layer),
+  Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
+  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+)
+
+suite("postgres", layer)
+
+it.layer(layer)("a feed that is numbered before the commit", (it) => {
+  it.effect("is caught by the same check", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`CREATE TABLE naive (sequence integer GENERATED ALWAYS AS IDENTITY, n integer NOT NULL)`
+      const fault = yield* faultOf({
+        write: (n, kept) =>
+          sql`INSERT INTO naive (n) VALUES (${n})`.pipe(
+            Effect.andThen(linger(sql)),
+            Effect.andThen(kept ? Effect.void : Effect.fail("rolled back" as const)),
+            sql.withTransaction,
+            Effect.catchIf((error) => error === "rolled back", () => Effect.void)
+          ),
+        read: (after) => sql<{ readonly sequence: number; readonly n: number }>`
+          SELECT sequence, n FROM naive WHERE sequence > ${after} ORDER BY sequence LIMIT 7`
+      })
+      assert.match(fault ?? "", /^a reader missed/u)
+    }), 30_000)
+})

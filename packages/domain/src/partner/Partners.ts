@@ -1,0 +1,28 @@
+/** What a partner may read. */
+import { Context, Effect, Layer } from "effect"
+import type { Principal } from "../access/Principal.ts"
+import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import type { PartnerEvent } from "./PartnerEvent.ts"
+import { PartnerStore } from "./PartnerStore.ts"
+
+export interface FeedPage {
+  readonly events: ReadonlyArray<PartnerEvent>
+  /** Save it once all of `events` are processed: it is the next `after`. */
+  readonly nextCursor: number
+}
+
+export class Partners extends Context.Service<Partners, {
+  /** The grant's events after `after`, ascending. An empty page, at the head or beyond it, gives `after` back. */
+  feed(by: Principal, page: { readonly after: number; readonly limit: number }): Effect.Effect<FeedPage, StoreUnavailable>
+}>()("@slipway/domain/Partners") {
+  static readonly layer = Layer.effect(
+    Partners,
+    Effect.map(PartnerStore, (store) =>
+      Partners.of({
+        feed: Effect.fn("Partners.feed")(function*(by, { after, limit }) {
+          const events = yield* store.feed(by.grantId, after, limit)
+          return { events, nextCursor: events.at(-1)?.sequence ?? after }
+        })
+      }))
+  )
+}

@@ -1,0 +1,32 @@
+/** The partner feed of a grant (interface 4.12; decisions, section 11.3). */
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
+import { Counter } from "@slipway/domain/Text"
+import { InvalidCursor } from "./Errors.ts"
+import { Authenticated } from "./Middleware.ts"
+import { Cursor, Limit } from "./Parameters.ts"
+
+export const PartnerPage = Schema.Struct({
+  data: Schema.Array(PartnerEvent),
+  /** The `sequence` of the last event, or `after` when there was none. */
+  nextCursor: Counter
+}).annotate({ identifier: "PartnerEventPage" })
+
+export class PartnerApi extends HttpApiGroup.make("partner", { topLevel: true })
+  .add(
+    HttpApiEndpoint.get("listPartnerEvents", "/", {
+      query: { after: Schema.optionalKey(Cursor), limit: Schema.optionalKey(Limit) },
+      success: PartnerPage,
+      error: InvalidCursor.schema
+    }).annotateMerge(OpenApi.annotations({
+      summary: "List partner events",
+      description: "Credit claims and what followed from them, in ascending `sequence`, which starts at 1 and has no gaps. Save " +
+        "`nextCursor` once every event of the page is processed and pass it as the next `after`; an empty page gives `after` " +
+        "back. Deduplicate by `id`."
+    }))
+  )
+  .prefix("/api/public/v1/events")
+  .middleware(Authenticated)
+  .annotateMerge(OpenApi.annotations({ title: "Partner events", description: "The ordered feed of a grant." }))
+{}
