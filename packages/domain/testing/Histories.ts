@@ -36,7 +36,8 @@ export const limits: Limits = {
   lifetime: Duration.hours(24),
   release: Duration.minutes(10),
   turn: Duration.hours(2),
-  approval: Duration.minutes(30)
+  approval: Duration.minutes(30),
+  retention: Duration.days(30)
 }
 
 export const createdAt = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")

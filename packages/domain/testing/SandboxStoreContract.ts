@@ -22,6 +22,8 @@ export class StoreFixture extends Context.Service<StoreFixture, {
   readonly grant: Effect.Effect<string>
   /** Makes the lease of a sandbox run out now, as after the death of its worker. */
   expireLease(id: SandboxId): Effect.Effect<void>
+  /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
+  ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
 }>()("@slipway/domain/testing/StoreFixture") {}
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
@@ -453,6 +455,92 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Id
         assert.include(yield* store.due(limit, 10_000), sandbox.id)
         yield* store.change(sandbox.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now: limit, limits }), limit)
         assert.notInclude(yield* store.due(limit, 10_000), sandbox.id)
+      }))
+
+    /** A sandbox that failed then. */
+    const ended = Effect.fnUntraced(function*(then: DateTime.Utc) {
+      const store = yield* SandboxStore
+      const limits = yield* Policy
+      const sandbox = yield* make()
+      const fail = { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false } as const
+      yield* drive(sandbox, [{ _tag: "StartBoot" }])
+      return yield* store.change(sandbox.id, "policy", (state) => decide(state, fail, { now: then, limits }), then)
+    })
+    const purge = (endedBefore: DateTime.Utc) => Effect.flatMap(SandboxStore, (store) => store.purgeEvents(endedBefore, 10_000))
+    const remaining = (id: SandboxId) =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        return [(yield* store.log(id, 0, 1000)).map(({ seq }) => seq), yield* store.purged(id)] as const
+      })
+
+    it.effect("forgets the events of sandboxes that ended long ago, and remembers up to which", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const then = DateTime.add(at, { days: 1 })
+        const old = yield* ended(then)
+        const young = yield* ended(DateTime.add(then, { milliseconds: 1 }))
+        const live = yield* make()
+        const all = { old: yield* remaining(old.id), young: yield* remaining(young.id), live: yield* remaining(live.id) }
+        assert.strictEqual(all.old[1], 0)
+        yield* purge(DateTime.subtract(then, { milliseconds: 1 }))
+        assert.deepStrictEqual(yield* remaining(old.id), all.old)
+        yield* purge(then)
+        assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
+        assert.deepStrictEqual([yield* remaining(young.id), yield* remaining(live.id)], [all.young, all.live])
+        assert.deepStrictEqual(yield* store.find(old), old)
+        yield* purge(then)
+        assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
+      }))
+
+    it.effect("goes on numbering where a purged log ended, and purges the rest when its time is over too", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const limits = yield* Policy
+        const then = DateTime.add(at, { days: 1 })
+        const later = DateTime.add(then, { days: 40 })
+        const old = yield* ended(then)
+        yield* purge(then)
+        yield* store.command(keyOf(old), terminate(yield* Ids), later)
+        yield* purge(later)
+        const [seqs, purged] = yield* remaining(old.id)
+        assert.deepStrictEqual([seqs[0], purged], [old.lastSeq + 1, old.lastSeq])
+        const over = yield* store.change(old.id, "policy", (state) => decide(state, { _tag: "Release" }, { now: later, limits }), later)
+        yield* purge(DateTime.subtract(later, { milliseconds: 1 }))
+        assert.strictEqual((yield* remaining(old.id))[1], old.lastSeq)
+        yield* purge(later)
+        assert.deepStrictEqual(yield* remaining(old.id), [[], over.lastSeq])
+      }))
+
+    it.effect("purges as many at a time as it is told, until none is left", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const then = DateTime.add(at, { days: 2 })
+        yield* purge(then)
+        yield* Effect.forEach([1, 2, 3], () => ended(then))
+        assert.strictEqual(yield* store.purgeEvents(then, 2), 2)
+        assert.strictEqual(yield* store.purgeEvents(then, 2), 1)
+        assert.strictEqual(yield* store.purgeEvents(then, 2), 0)
+      }))
+
+    it.effect("a key binds for its time and is free afterwards, whether it was purged by then or not", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const fixture = yield* StoreFixture
+        const grantId = yield* fixture.grant
+        const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
+        const create = (key: string) => Effect.flatMap(creationOf({ grantId }), (creation) => store.create(creation, keyed(key)))
+        const first = yield* Effect.forEach(["purged", "overwritten"], create)
+        yield* fixture.ageKeys(grantId, "before")
+        yield* store.purgeKeys(10_000)
+        for (const key of ["purged", "overwritten"]) assert.isTrue((yield* create(key)).replayed)
+        yield* fixture.ageKeys(grantId, "after")
+        const fresh = yield* create("overwritten")
+        assert.isFalse(fresh.replayed)
+        assert.isAbove(yield* store.purgeKeys(10_000), 0)
+        assert.strictEqual(yield* store.purgeKeys(10_000), 0)
+        assert.isTrue((yield* create("overwritten")).replayed)
+        assert.isFalse((yield* create("purged")).replayed)
+        for (const { sandbox } of first) assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
       }))
 
     it.effect("a refused change writes nothing", () =>

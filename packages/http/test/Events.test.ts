@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect, Fiber, Ref } from "effect"
+import { DateTime, Duration, Effect, Fiber, Ref } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import type { AccessStore } from "@slipway/domain/access/AccessStore"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
@@ -67,6 +67,60 @@ layer(http(), { excludeTestServices: true })("the event list", (it) => {
       }
       assert.deepStrictEqual(ids, log.map(({ seq }) => String(seq)))
       assert.deepStrictEqual(json(yield* page(`?after=${log.length}`)), { data: [], nextCursor: String(log.length) })
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("a log that is no longer kept in full", (it) => {
+  /** A sandbox whose events up to `floor` were purged, and that was terminated afterwards. */
+  const purged = Effect.fnUntraced(function*(key: string) {
+    const { id } = yield* running(key)
+    yield* finish(id)
+    const floor = (yield* logOf(id)).length
+    const store = yield* SandboxStore
+    yield* store.purgeEvents(yield* DateTime.now, 10_000)
+    yield* postJson(`${SANDBOXES}/${id}/terminate`, key, {})
+    const kept = (yield* logOf(id)).map(({ seq }) => seq)
+    assert.strictEqual(kept[0], floor + 1)
+    return { id, floor, kept }
+  })
+
+  it.effect("answers a cursor whose next events are gone with 410, in the list and in the stream", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { floor, id } = yield* purged(key)
+      for (const after of [1, floor - 1]) {
+        refused(yield* ask(`${SANDBOXES}/${id}/events?after=${after}`, { key }), 410, "cursor_expired")
+        refused(yield* ask(`${streamOf(id)}?since=${after}`, { key }), 410, "cursor_expired")
+        refused(yield* ask(streamOf(id), { key, headers: { "last-event-id": String(after) } }), 410, "cursor_expired")
+      }
+    }))
+
+  it.effect("is read from its oldest event with 0, and goes on for whoever had read what is gone", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { floor, id, kept } = yield* purged(key)
+      for (const after of [0, floor]) {
+        const { data, nextCursor } = json(yield* ask(`${SANDBOXES}/${id}/events?after=${after}`, { key }))
+        assert.deepStrictEqual([data.map((event: { readonly id: string }) => event.id), nextCursor], [kept.map(String), String(kept.at(-1))])
+        const reader = yield* openStream(`${streamOf(id)}?since=${after}`, { key })
+        const read = yield* until(reader, ({ data }) => data?.type === "sandbox.status" && data.id === undefined)
+        assert.deepStrictEqual(read.flatMap((fields) => fields.id ?? []), kept.map(String))
+      }
+    }))
+
+  it.effect("of which nothing is left has nothing to read, and its sandbox is still shown", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      yield* finish(id)
+      const head = (yield* logOf(id)).length
+      yield* (yield* SandboxStore).purgeEvents(yield* DateTime.now, 10_000)
+      for (const after of [0, head]) {
+        assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/events?after=${after}`, { key })), { data: [], nextCursor: String(after) })
+        assert.strictEqual((yield* ask(`${streamOf(id)}?since=${after}`, { key })).status, 204)
+      }
+      const fresh = (yield* (yield* openStream(streamOf(id), { key })).rest).map(fieldsOf)
+      assert.deepStrictEqual(fresh.map(({ data, retry }) => data?.type ?? retry), ["2000", "snapshot", "sandbox.status", "30000"])
     }))
 })
 

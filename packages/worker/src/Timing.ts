@@ -14,6 +14,8 @@ export interface Timings {
   readonly steady: Duration.Duration
   /** Between two comparisons of what this machine holds with the store. */
   readonly reap: Duration.Duration
+  /** Between two rounds of forgetting what is no longer to be kept. */
+  readonly purge: Duration.Duration
   /** How long a worker that is stopped waits for its sessions. Within the 10 s of a server's shutdown. */
   readonly shutdown: Duration.Duration
 }
@@ -26,6 +28,7 @@ export const Timing = Context.Reference<Timings>("@slipway/worker/Timing", {
     interrupt: Duration.seconds(1),
     steady: Duration.seconds(30),
     reap: Duration.minutes(1),
+    purge: Duration.hours(1),
     shutdown: Duration.seconds(8)
   })
 })

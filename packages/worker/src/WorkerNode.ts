@@ -8,6 +8,7 @@ import { Hints, WORK } from "@slipway/domain/Hints"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
+import { purgeEvents } from "./PurgeEvents.ts"
 import { reapOrphans } from "./ReapOrphans.ts"
 import * as SandboxSession from "./SandboxSession.ts"
 import { Timing } from "./Timing.ts"
@@ -35,7 +36,7 @@ const renewal = Duration.seconds(LEASE_RENEWAL_SECONDS)
 export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker }: Options) {
   const store = yield* SandboxStore
   const hints = yield* Hints
-  const { reap, shutdown, tick } = yield* Timing
+  const { purge, reap, shutdown, tick } = yield* Timing
   const scope = yield* Scope.Scope
   // Closed after the sessions were asked to end.
   const sessionsScope = yield* Scope.fork(scope, "parallel")
@@ -125,6 +126,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   yield* every(tick)(watchLeases)
   yield* every(tick)(enforceLimits())
   yield* every(reap)(reapOrphans())
+  yield* every(purge)(purgeEvents())
   // Runs before the fibers above end: leases are renewed until they are given back.
   yield* Effect.addFinalizer(() => Effect.timeoutOption(letGo, shutdown))
 })

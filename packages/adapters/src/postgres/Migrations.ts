@@ -4,6 +4,7 @@ import { Migrator } from "effect/sql"
 import sandboxes from "./migrations/0001_sandboxes.ts"
 import localSource from "./migrations/0002_local_source.ts"
 import partnerFeed from "./migrations/0003_partner_feed.ts"
+import retention from "./migrations/0004_retention.ts"
 
 const run = Migrator.make({})
 
@@ -13,7 +14,8 @@ export const layer = Layer.effectDiscard(
     loader: Migrator.fromRecord({
       "0001_sandboxes": sandboxes,
       "0002_local_source": localSource,
-      "0003_partner_feed": partnerFeed
+      "0003_partner_feed": partnerFeed,
+      "0004_retention": retention
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

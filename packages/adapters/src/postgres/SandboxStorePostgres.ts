@@ -406,6 +406,38 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           (rows) => rows.map(({ id }) => id)
         )),
 
+      purged: Effect.fn("SandboxStore.purged")(function*(id) {
+        const [row] = yield* sql<{ readonly purged: bigint }>`SELECT purged_seq AS purged FROM sandboxes WHERE id = ${id}`
+        return Number(row?.purged ?? 0)
+      }, guard),
+
+      purgeEvents: (endedBefore, limit) =>
+        guard(Effect.map(
+          sql`
+            WITH ended AS (
+              SELECT id, last_seq FROM sandboxes
+              WHERE status IN ('succeeded', 'failed', 'terminated') AND (purged_before IS NULL OR purged_before < status_at)
+                AND status_at <= ${iso(endedBefore)}::timestamptz
+              ORDER BY status_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
+            ), gone AS (
+              DELETE FROM sandbox_events e USING ended WHERE e.sandbox_id = ended.id AND e.seq <= ended.last_seq
+            )
+            UPDATE sandboxes s SET purged_seq = ended.last_seq, purged_before = ${iso(endedBefore)}::timestamptz
+            FROM ended WHERE s.id = ended.id RETURNING 1`,
+          (rows) => rows.length
+        )),
+
+      purgeKeys: (limit) =>
+        guard(Effect.map(
+          sql`
+            DELETE FROM idempotency_keys WHERE (grant_id, route, key) IN (
+              SELECT grant_id, route, key FROM idempotency_keys
+              WHERE created_at < now() - make_interval(days => ${RETENTION_DAYS})
+              ORDER BY created_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
+            ) RETURNING 1`,
+          (rows) => rows.length
+        )),
+
       over: (ids) =>
         guard(Effect.map(
           sql<{ readonly id: string }>`

@@ -1,16 +1,23 @@
 /** The memory layer of the domain needs real ids, so its suite runs here. */
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+
+const KEPT = Duration.days(RETENTION_DAYS)
 
 const Fixture = Layer.effect(
   StoreFixture,
   Effect.map(Ids, (ids) =>
-    StoreFixture.of({ grant: ids.uuid7, expireLease: () => TestClock.adjust(`${LEASE_SECONDS} seconds`) }))
+    StoreFixture.of({
+      grant: ids.uuid7,
+      expireLease: () => TestClock.adjust(`${LEASE_SECONDS} seconds`),
+      ageKeys: (_grantId, until) => TestClock.adjust(until === "before" ? Duration.subtract(KEPT, Duration.minutes(1)) : "2 minutes")
+    }))
 )
 
 suite(

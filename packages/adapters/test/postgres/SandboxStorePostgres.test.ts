@@ -8,6 +8,7 @@ import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePo
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
 
 const Fixture = Layer.effect(
@@ -18,7 +19,13 @@ const Fixture = Layer.effect(
     const ids = yield* Ids
     return StoreFixture.of({
       grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
-      expireLease: (id) => Effect.orDie(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${id}`))
+      expireLease: (id) => Effect.orDie(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${id}`)),
+      // The database's clock is not ours to set: what it remembers moves into the past instead.
+      ageKeys: (grantId, until) =>
+        Effect.orDie(Effect.asVoid(sql`
+          UPDATE idempotency_keys SET created_at = created_at - make_interval(
+            days => ${until === "before" ? RETENTION_DAYS : 0}, mins => ${until === "before" ? -1 : 2})
+          WHERE grant_id = ${grantId}`))
     })
   })
 )

@@ -1,4 +1,4 @@
-/** The time limits of a sandbox's life. Configuration; the defaults are those of decisions 2.1, 2.2 and 3. */
+/** The time limits of a sandbox's life. Configuration; the defaults are those of decisions 2.1, 2.2, 3 and 5. */
 import { Context, Duration } from "effect"
 
 export interface Limits {
@@ -18,6 +18,8 @@ export interface Limits {
   readonly turn: Duration.Duration
   /** A pending approval counts as denied from then on. */
   readonly approval: Duration.Duration
+  /** How long the events of a sandbox are kept after its end. */
+  readonly retention: Duration.Duration
 }
 
 export const Policy = Context.Reference<Limits>("@slipway/domain/Policy", {
@@ -29,6 +31,7 @@ export const Policy = Context.Reference<Limits>("@slipway/domain/Policy", {
     lifetime: Duration.hours(24),
     release: Duration.minutes(10),
     turn: Duration.hours(2),
-    approval: Duration.minutes(30)
+    approval: Duration.minutes(30),
+    retention: Duration.days(30)
   })
 })

@@ -75,6 +75,17 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
         return after !== null && after > sandbox.lastSeq ? yield* new CursorAhead() : sandbox
       })
 
+      /**
+       * Where reading after the cursor begins: 0 is before the oldest event that is kept. To be asked after the log was
+       * read, so that a purge in the meantime shows.
+       */
+      const begin = Effect.fnUntraced(function*({ completedAt, id, lastSeq }: Sandbox, after: number) {
+        // Only the logs of sandboxes that ended are purged, and nobody misses what they have read.
+        if (completedAt === null || after === lastSeq) return after
+        const purged = yield* store.purged(id)
+        return after > 0 && after < purged ? yield* new CursorExpired() : Math.max(after, purged)
+      })
+
       const tailOf = (id: SandboxId) =>
         Effect.acquireRelease(
           Effect.sync(() => {
@@ -88,16 +99,19 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
 
       return SandboxEvents.of({
         list: Effect.fn("SandboxEvents.list")(function*(by, id, { after, limit }) {
-          yield* find(by, id, after)
-          return yield* store.log(id, after, limit)
+          const sandbox = yield* find(by, id, after)
+          const entries = yield* store.log(id, after, limit)
+          yield* begin(sandbox, after)
+          return entries
         }),
         follow: Effect.fn("SandboxEvents.follow")(function*(by, id, after, wake) {
           // Watched before it is read, so that no hint falls between the two.
           const changed = yield* hints.watch(id)
           const sandbox = yield* find(by, id, after)
+          const from = after === null ? sandbox.lastSeq : yield* begin(sandbox, after)
           const tail = yield* tailOf(id)
 
-          let cursor = after ?? sandbox.lastSeq
+          let cursor = from
           let status = sandbox.status
           let page = FIRST_PAGE
           let caughtUp = cursor === sandbox.lastSeq
@@ -142,7 +156,7 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
           const rest = Stream.unfold(undefined, () => next)
           return {
             sandbox,
-            nothingLeft: after === sandbox.lastSeq && isSettled(sandbox.status),
+            nothingLeft: after !== null && from === sandbox.lastSeq && isSettled(sandbox.status),
             frames: after === null ? Stream.concat(Stream.succeed<Frame>({ _tag: "Snapshot", sandbox }), rest) : rest
           }
         })

@@ -8,7 +8,7 @@ import type { Uuid } from "../Ids.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import type { Approval } from "./Approval.ts"
 import type { Command, CommandResult, Receipt, Verdict } from "./Command.ts"
-import { type IdempotencyConflict, type KeyedRequest, resolve } from "./Idempotency.ts"
+import { type IdempotencyConflict, type KeyedRequest, resolve, RETENTION_DAYS } from "./Idempotency.ts"
 import { Policy } from "./Policy.ts"
 import { type Creation, created, evolveAll, initial, isSettled, type Sandbox } from "./Sandbox.ts"
 import { nextDeadline } from "./TimeLimit.ts"
@@ -162,6 +162,15 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   due(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /** Live sandboxes whose grant was revoked: they are to end. */
   ofRevokedGrants(limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+  /** `seq` of the newest event that is no longer kept; 0 while all are. The caller has checked whose sandbox it is. */
+  purged(id: SandboxId): Effect.Effect<number, StoreUnavailable>
+  /**
+   * Forgets the events of up to `limit` sandboxes that ended at `endedBefore` or earlier and are still ended; the
+   * sandboxes themselves and their messages stay. Says of how many.
+   */
+  purgeEvents(endedBefore: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
+  /** Forgets up to `limit` idempotency keys that are older than `RETENTION_DAYS`, which bind nothing any more. Says how many. */
+  purgeKeys(limit: number): Effect.Effect<number, StoreUnavailable>
   /** Which of these sandboxes are over, or unknown: whatever a host still has of them can go. */
   over(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
 }>()("@slipway/domain/SandboxStore") {
@@ -172,7 +181,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
       const hints = yield* Hints
       const limits = yield* Policy
       const rows = new Map<SandboxId, Row>()
-      const keys = new Map<string, { readonly fingerprint: string; readonly id: SandboxId }>()
+      const keys = new Map<string, { readonly fingerprint: string; readonly id: SandboxId; readonly boundAt: DateTime.Utc }>()
 
       const rowOf = (id: SandboxId, grantId?: string): Effect.Effect<Row, SandboxNotFound> => {
         const row = rows.get(id)
@@ -187,6 +196,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
       const writable = (id: SandboxId, by: Writer) =>
         by === "policy" ? rowOf(id) : "grantId" in by ? rowOf(id, by.grantId) : leased(by)
 
+      const isExpired = ({ boundAt }: { readonly boundAt: DateTime.Utc }, now: DateTime.Utc) =>
+        DateTime.isLessThan(DateTime.add(boundAt, { days: RETENTION_DAYS }), now)
+
       const record = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) => {
         for (const event of events) {
           row.sandbox = evolveAll(row.sandbox, [event], at)
@@ -199,8 +211,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
       return SandboxStore.of({
         create: Effect.fn("SandboxStore.create")(function*(creation, keyed) {
           const scope = `${creation.grantId} ${keyed?.key}`
+          const time = yield* DateTime.now
           const bound = keyed === null ? undefined : keys.get(scope)
-          if (keyed !== null && bound !== undefined) {
+          if (keyed !== null && bound !== undefined && !isExpired(bound, time)) {
             yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
             const row = yield* Effect.orDie(rowOf(bound.id))
             return { sandbox: row.sandbox, replayed: true }
@@ -208,10 +221,10 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           if (rows.has(creation.id)) return yield* new SandboxIdTaken()
           const row: Row = {
             sandbox: initial(creation), log: [], receipts: new Map(), keys: new Map(), approvals: new Map(), texts: new Map(), messages: [],
-            fence: 0, leaseUntil: null, machine: null, agentSession: null
+            fence: 0, leaseUntil: null, machine: null, agentSession: null, purged: 0
           }
           rows.set(creation.id, row)
-          if (keyed !== null) keys.set(scope, { fingerprint: keyed.fingerprint, id: creation.id })
+          if (keyed !== null) keys.set(scope, { fingerprint: keyed.fingerprint, id: creation.id, boundAt: time })
           yield* record(row, created, creation.createdAt)
           return { sandbox: row.sandbox, replayed: false }
         }),
@@ -237,9 +250,10 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           Effect.sync(() => (rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after).slice(0, limit)),
 
         command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now, keyed) {
+          const time = yield* DateTime.now
           const row = yield* rowOf(id, grantId)
           const bound = keyed === undefined ? undefined : row.keys.get(keyed.key)
-          if (keyed !== undefined && bound !== undefined) {
+          if (keyed !== undefined && bound !== undefined && !isExpired(bound, time)) {
             yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
             return { commandId: bound.commandId, revision: bound.revision, outcome: "duplicate" }
           }
@@ -250,7 +264,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           if (verdict.outcome === "applied") yield* record(row, verdict.events, now)
           const { keep, result } = conclude(row.sandbox.revision, commandId, receipt, verdict)
           if (keep !== null) row.receipts.set(commandId, keep)
-          if (keyed !== undefined && keep?.outcome === "applied") row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint })
+          if (keyed !== undefined && keep?.outcome === "applied") {
+            row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint, boundAt: time })
+          }
           return result
         }),
 
@@ -326,6 +342,28 @@ export class SandboxStore extends Context.Service<SandboxStore, {
         // Grants are not kept here.
         ofRevokedGrants: () => Effect.succeed([]),
 
+        purged: (id) => Effect.sync(() => rows.get(id)?.purged ?? 0),
+
+        purgeEvents: (endedBefore, limit) =>
+          Effect.sync(() => {
+            const old = Array.from(rows.values()).filter(({ purged, sandbox: { lastSeq, status, statusAt } }) =>
+              purged < lastSeq && isSettled(status) && DateTime.isLessThanOrEqualTo(statusAt, endedBefore)).slice(0, limit)
+            for (const row of old) {
+              row.log.length = 0
+              row.purged = row.sandbox.lastSeq
+            }
+            return old.length
+          }),
+
+        purgeKeys: (limit) =>
+          Effect.map(DateTime.now, (now) => {
+            let count = 0
+            for (const bound of [keys, ...Array.from(rows.values(), (row) => row.keys)]) {
+              for (const [key, binding] of bound) if (count < limit && isExpired(binding, now) && bound.delete(key)) count++
+            }
+            return count
+          }),
+
         over: (ids) =>
           Effect.sync(() => ids.filter((id) => {
             const row = rows.get(id)
@@ -371,7 +409,7 @@ interface Row {
   sandbox: Sandbox
   readonly log: Array<LogEntry>
   readonly receipts: Map<Uuid, Receipt>
-  readonly keys: Map<string, Receipt & { readonly fingerprint: string }>
+  readonly keys: Map<string, Receipt & { readonly fingerprint: string; readonly boundAt: DateTime.Utc }>
   readonly approvals: Map<string, Approval>
   /** Text so far by message. */
   readonly texts: Map<string, string>
@@ -380,6 +418,7 @@ interface Row {
   leaseUntil: DateTime.Utc | null
   machine: string | null
   agentSession: string | null
+  purged: number
 }
 
 const remember = (row: Row, event: SandboxEvent, createdAt: DateTime.Utc): void => {
