@@ -1,9 +1,9 @@
 /** `slipway conformance`: checks the rules of the interface on any server, over HTTP alone. */
 import { styleText } from "node:util"
-import { Clock, Config, Console, Effect, Exit, Option, Redacted, Schema } from "effect"
+import { Clock, Config, Console, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import { scoreCard, totals, type Verdict } from "../conformance/ScoreCard.ts"
+import { errorOf, scoreCard, totals, type Verdict } from "../conformance/ScoreCard.ts"
 import * as Suite from "../conformance/Suite.ts"
 import { Session, World } from "../conformance/World.ts"
 
@@ -43,7 +43,7 @@ const reach = ({ setup }: Session, url: string) =>
   Effect.gen(function*() {
     const reply = yield* Effect.tryPromise({
       try: () => setup.ask("/api/public/v1/sandboxes?limit=1"),
-      catch: (error) => new CannotCheck({ reason: `nothing answers at ${url}: ${error instanceof Error ? error.message : String(error)}` })
+      catch: (error) => new CannotCheck({ reason: `nothing answers at ${url}: ${errorOf(error)}.` })
     })
     if (reply.status === 401) return yield* new CannotCheck({ reason: "the server does not accept the key (SLIPWAY_KEY)." })
   })
@@ -90,11 +90,14 @@ export const conformance = Command.make("conformance", {
       heartbeatMillis: 20_000,
       onWait: (seconds) => say(`waiting ${seconds} s for the server's rate limit`)
     })
-    const ended = yield* Effect.exit(check(session, url, Option.getOrNull(only)))
-    say("ending what was made")
-    yield* Effect.ignore(Effect.tryPromise(() => session.end()))
-    say("")
-    const verdicts = yield* Exit.isSuccess(ended) ? Effect.succeed(ended.value) : Effect.failCause(ended.cause)
+    const verdicts = yield* Effect.acquireUseRelease(
+      Effect.succeed(session),
+      () => check(session, url, Option.getOrNull(only)),
+      () => {
+        say("ending what was made")
+        return Effect.andThen(Effect.ignore(Effect.tryPromise(() => session.end())), Effect.sync(() => say("")))
+      }
+    )
     const seconds = ((yield* Clock.currentTimeMillis) - started) / 1000
     const counted = totals(verdicts)
     yield* Console.log(

@@ -35,7 +35,7 @@ export class Reply {
     try {
       return new Json(JSON.parse(this.text))
     } catch {
-      throw new Miss("a JSON body", `${this.status} ${this.text}`)
+      throw new Miss("a JSON body", undefined, `${this.status} ${shown(this.text)}`)
     }
   }
   header(name: string): string | undefined {
@@ -44,26 +44,28 @@ export class Reply {
   }
 }
 
-/** `status code` of a refusal, for showing. */
-export const summary = (reply: Reply): string => {
+/** `status code` of a refusal, the status of other answers and what does not look like ours. */
+export const summary = ({ bytes, status, text }: Reply): string => {
+  if (bytes.length === 0) return String(status)
   try {
-    const code = reply.json.at("error").at("code").value
-    return typeof code === "string" ? `${reply.status} ${code}` : String(reply.status)
+    const code = new Json(JSON.parse(text)).at("error").at("code").value
+    return typeof code === "string" ? `${status} ${code}` : String(status)
   } catch {
-    return `${reply.status} ${shown(reply.text)}`
+    return `${status} ${shown(text)}`
   }
 }
 
+const otherThan = (expected: string, reply: Reply) => new Miss(expected, undefined, summary(reply))
+
 export const answered = (reply: Reply, status: number, to: string): Reply => {
-  if (reply.status !== status) throw new Miss(`${status} to ${to}`, summary(reply))
+  if (reply.status !== status) throw otherThan(`${status} to ${to}`, reply)
   return reply
 }
 
 /** A refusal with that status and one of the codes. */
 export const refused = (reply: Reply, status: number, code: string | ReadonlyArray<string>, to: string): Reply => {
   const codes = typeof code === "string" ? [code] : code
-  const got = summary(reply)
-  if (!codes.some((wanted) => got === `${status} ${wanted}`)) throw new Miss(`${status} ${codes.join(" or ")} to ${to}`, got)
+  if (!codes.some((wanted) => summary(reply) === `${status} ${wanted}`)) throw otherThan(`${status} ${codes.join(" or ")} to ${to}`, reply)
   return reply
 }
 
@@ -162,7 +164,11 @@ export interface ClientOptions {
 
 /** The longest the client waits for one request, over all its tries. */
 const MAX_WAIT_SECONDS = 180
+/** The longest a request may take, the server's own waiting included. */
 const TIMEOUT = 30_000
+
+/** Seconds until the next try; a server that does not say gets 1. */
+const delayOf = (retryAfter: string | undefined): number => Math.max(1, Number(/^\d{1,6}$/u.exec(retryAfter ?? "")?.[0] ?? 1))
 
 export class Client {
   readonly options: ClientOptions
@@ -182,9 +188,9 @@ export class Client {
         return reply
       }
       this.options.onRefusal?.(reply)
-      const seconds = Math.max(1, Number(/^\d{1,6}$/u.exec(reply.header("retry-after") ?? "")?.[0] ?? 1))
+      const seconds = delayOf(reply.header("retry-after"))
       waited += seconds
-      if (waited > MAX_WAIT_SECONDS) throw new Miss(`an answer within ${MAX_WAIT_SECONDS} s of waiting for the rate limit`, summary(reply))
+      if (waited > MAX_WAIT_SECONDS) throw otherThan(`an answer within ${MAX_WAIT_SECONDS} s of waiting for the rate limit`, reply)
       this.options.onWait(seconds)
       await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
     }
@@ -197,7 +203,7 @@ export class Client {
       const stream = await this.#send<EventStream>(path, { ...ask, method: "GET" }, key, false, (response, resolve) => resolve(new EventStream(response)))
       if (stream.status !== 429) return stream
       stream.close()
-      const seconds = Math.max(1, Number(/^\d{1,6}$/u.exec(String(stream.headers["retry-after"] ?? ""))?.[0] ?? 1))
+      const seconds = delayOf(stream.headers["retry-after"])
       waited += seconds
       if (waited > MAX_WAIT_SECONDS) return stream
       this.options.onWait(seconds)

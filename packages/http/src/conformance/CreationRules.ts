@@ -246,9 +246,10 @@ const idempotency = [
     answered(await world.create({}, { "idempotency-key": unique().padEnd(255, "~") }), 201, "a key of 255 characters")
   }),
   idempotent("raw-key", "A key is taken raw: another case is another key.", async (world) => {
-    const { body, key } = await world.keyed()
-    const reply = await world.http.ask(SANDBOXES, { body, headers: { "idempotency-key": key.toUpperCase() } })
-    answered(reply, 201, "the key in upper case")
+    const key = `conformance ${unique()}a`
+    const ids = [await world.create({}, { "idempotency-key": key }), await world.create({}, { "idempotency-key": key.toUpperCase() })]
+      .map((reply) => created(reply).at("id").value)
+    holds(ids[0] !== ids[1], "two sandboxes", ids)
   }),
   idempotent("refused-attempt", "An attempt that was refused leaves its key free.", async (world) => {
     const headers = { "idempotency-key": `conformance ${unique()}` }
@@ -260,9 +261,10 @@ const idempotency = [
     holds(ids[0] !== ids[1], "two sandboxes", ids)
   }),
   idempotent("other-grant", "Another grant's same key is another key.", async (world) => {
-    const { body, id, key } = await world.keyed()
-    const reply = await world.http.ask(SANDBOXES, { body: { ...body, prompt: unique() }, headers: { "idempotency-key": key }, key: world.otherKey })
-    holds(answered(reply, 201, "another grant's creation").json.at("id").value !== id, "another sandbox", id)
+    const headers = { "idempotency-key": `conformance ${unique()}` }
+    const own = created(await world.create({}, headers)).at("id").value
+    const theirs = await world.http.ask(SANDBOXES, { body: world.creation(), headers, key: world.otherKey })
+    holds(answered(theirs, 201, "another grant's creation").json.at("id").value !== own, "another sandbox", own)
   }, { needs: ["other-key"] })
 ]
 

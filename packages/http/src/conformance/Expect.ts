@@ -2,8 +2,9 @@
 
 /** The server does not do what a rule says. */
 export class Miss extends Error {
-  constructor(expected: string, got: unknown) {
-    super(`expected ${expected}, got ${shown(got)}`)
+  /** `gotShown`: how `got` is shown, where JSON would not do. */
+  constructor(expected: string, got: unknown, gotShown = shown(got)) {
+    super(`expected ${expected}, got ${gotShown}`)
   }
 }
 
@@ -25,12 +26,13 @@ export const equal = (a: unknown, b: unknown): boolean => {
   return left.length === right.size && left.every(([key, value]) => right.has(key) && equal(value, right.get(key)))
 }
 
-/** Where two values differ first, as `path: expected …, got …`. */
+/** Where two values differ first: path, what came, what was wanted. */
 const differenceAt = (path: string, got: unknown, wanted: unknown): readonly [string, unknown, unknown] => {
   if (typeof got === "object" && typeof wanted === "object" && got !== null && wanted !== null) {
     const [a, b] = [new Map(Object.entries(got)), new Map(Object.entries(wanted))]
     for (const key of new Set([...b.keys(), ...a.keys()])) {
-      if (!equal(a.get(key), b.get(key)) || a.has(key) !== b.has(key)) return differenceAt(path === "" ? key : `${path}.${key}`, a.get(key), b.get(key))
+      if (equal(a.get(key), b.get(key)) && a.has(key) === b.has(key)) continue
+      return differenceAt(Array.isArray(wanted) ? `${path}[${key}]` : path === "" ? key : `${path}.${key}`, a.get(key), b.get(key))
     }
   }
   return [path, got, wanted]
@@ -39,7 +41,7 @@ const differenceAt = (path: string, got: unknown, wanted: unknown): readonly [st
 export const same = (got: unknown, wanted: unknown, what = ""): void => {
   if (equal(got, wanted)) return
   const [path, g, w] = differenceAt("", got, wanted)
-  const where = [what, path].filter((part) => part !== "").join(" ")
+  const where = path.startsWith("[") ? `${what}${path}` : [what, path].filter((part) => part !== "").join(" ")
   throw new Miss(`${where === "" ? "" : `${where} to be `}${shown(w)}`, g)
 }
 

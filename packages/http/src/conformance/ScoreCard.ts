@@ -14,7 +14,7 @@ export interface Verdict {
 export const errorOf = (error: unknown): string => {
   const message = error instanceof Error ? error.message : String(error)
   const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : ""
-  return `${message}${code}`.replaceAll(/\s*\n\s*/gu, " ")
+  return `${message}${message.includes(code.slice(2, -1)) && message !== "" ? "" : code}`.trim().replaceAll(/\s*\n\s*/gu, " ")
 }
 
 export interface Totals {

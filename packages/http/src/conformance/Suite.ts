@@ -50,20 +50,25 @@ const reasons: Readonly<Record<Need, string>> = {
   slow: "takes long (--slow)"
 }
 
+/** How often a rule is checked at most when the server's rate limit made it wait in the middle. */
+const ATTEMPTS = 3
+
 /** Checks one rule and ends what it made. */
-export const judge = async (rule: Rule, world: World): Promise<Verdict> => {
+export const judge = async (rule: Rule, world: World, attempt = 1): Promise<Verdict> => {
   const { area, id, rule: sentence, source } = rule
   const about = { id, area, rule: sentence, source }
   if (rule.untestable !== null) return { ...about, verdict: "skipped", detail: rule.untestable }
   const lacking = rule.needs.find((need) => world.lacks(need))
   if (lacking !== undefined) return { ...about, verdict: "skipped", detail: reasons[lacking] }
+  const { waits } = world.session
   try {
     await rule.check(world)
     return { ...about, verdict: "ok", detail: null }
   } catch (error) {
-    return error instanceof Skip
-      ? { ...about, verdict: "skipped", detail: error.message }
-      : { ...about, verdict: "missed", detail: errorOf(error) }
+    if (error instanceof Skip) return { ...about, verdict: "skipped", detail: error.message }
+    // What was meant to happen at once happened a minute later: that says nothing about the server.
+    if (world.session.waits > waits && attempt < ATTEMPTS) return await judge(rule, world, attempt + 1)
+    return { ...about, verdict: "missed", detail: errorOf(error) }
   } finally {
     // Trouble with this shows in the rules about terminating.
     await world.session.tidy().catch(() => {})

@@ -3,7 +3,7 @@
  * (evidence). Fixtures are made through `setup`, so that a test may put a faulty server in front of `http` alone.
  */
 import { randomBytes } from "node:crypto"
-import { type Ask, Client, type EventStream, refused, type Reply, summary } from "./Client.ts"
+import { answered, type Ask, Client, type EventStream, refused, type Reply, summary } from "./Client.ts"
 import { holds, type Json, Miss, Skip } from "./Expect.ts"
 import { turnId } from "./Identity.ts"
 import type { Need } from "./Rule.ts"
@@ -132,7 +132,7 @@ export class Box {
   async say(prompt: string): Promise<string> {
     await this.idle()
     const reply = await this.ask("/messages", { body: { prompt } })
-    if (reply.status !== 201) throw new Miss("201 to a message", summary(reply))
+    answered(reply, 201, "a message")
     const turn = reply.json.at("turnId").string
     await this.until(({ turnId, type }) => turnId === turn && type === "turn.started", 0, "the start of a turn")
     return turn
@@ -147,6 +147,8 @@ export class Box {
 export class Session {
   readonly options: Options
   readonly setup: Client
+  /** How often a request had to wait for the server's rate limit. */
+  waits = 0
   readonly #fixtures = new Map<string, Promise<unknown>>()
   readonly #boxes: Array<Box> = []
   readonly #made = new Map<string, string>()
@@ -162,7 +164,10 @@ export class Session {
     return new Client({
       url,
       key,
-      onWait,
+      onWait: (seconds) => {
+        this.waits++
+        onWait(seconds)
+      },
       onRefusal: (reply) => refusals.push(reply),
       onReply: ({ key, method, path }, reply) => {
         if (path !== SANDBOXES || (reply.status !== 201 && reply.status !== 200) || method === "GET" || key === null) return
@@ -188,7 +193,7 @@ export class Session {
   async box(body: object, { headers = {}, key = this.options.key }: { readonly key?: string; readonly headers?: Record<string, string> } = {}): Promise<Box> {
     const reply = await this.setup.ask(SANDBOXES, { body, key, headers })
     if (reply.status === 403) throw new Skip(`the server does not let this key use ${JSON.stringify(body).slice(0, 80)}`)
-    if (reply.status !== 201) throw new Miss("201 to a creation", summary(reply))
+    answered(reply, 201, "a creation")
     const box = new Box(this.setup, key, reply.json.at("id").string)
     this.#boxes.push(box)
     return box
@@ -293,7 +298,8 @@ export class World {
   /** The body passes validation. */
   async accepts(more: object, what: string): Promise<void> {
     const reply = await this.probe(more)
-    holds(reply.status === 201 || reply.status === 200 || summary(reply) === "409 idempotency_conflict", `${what} to be accepted`, summary(reply))
+    const good = reply.status === 201 || reply.status === 200 || summary(reply) === "409 idempotency_conflict"
+    if (!good) throw new Miss(`${what} to be accepted`, undefined, summary(reply))
   }
 
   async refuses(more: object, what: string, code = "invalid_request"): Promise<void> {
@@ -314,7 +320,7 @@ export class World {
       }
       const { setup } = this.session
       const reply = await setup.ask(SANDBOXES, { body, headers: { "idempotency-key": key } })
-      if (reply.status !== 201) throw new Miss("201 to a creation", summary(reply))
+      answered(reply, 201, "a creation")
       const id = reply.json.at("id").string
       await setup.ask(`${SANDBOXES}/${id}/terminate`, { method: "POST" })
       return { key, body, id, location: reply.header("location") }
@@ -347,6 +353,15 @@ export class World {
       }))
       const end = await box.turnEnd(turnId(box.id, 1))
       holds(end.data.at("state").value === "succeeded", "the offline agent's first turn to succeed", end.data.value)
+      return box
+    })
+  }
+
+  /** Its first turn changed a file; it is there to be published. */
+  changed(): Promise<Box> {
+    return this.session.fixture("changed", async () => {
+      const box = await this.session.box(this.creation({ prompt: "Conformance: publish.\n[[write path=conformance/published.txt content=1]]" }))
+      await box.turnEnd(turnId(box.id, 1))
       return box
     })
   }
@@ -451,7 +466,7 @@ export class World {
     const found: Array<Event> = []
     for (let after = "0"; found.length < 10_000;) {
       const reply = await this.get(box, `/events?after=${after}`)
-      if (reply.status !== 200) throw new Miss("200 to a list of events", summary(reply))
+      answered(reply, 200, "a list of events")
       const events = reply.json.at("data").items.map(eventOf)
       if (events.length === 0) break
       found.push(...events)

@@ -103,7 +103,7 @@ export class RealServer extends Context.Service<RealServer, Session>()("@slipway
         noScopeKey: yield* mint("acme", []),
         repos: REPOS,
         slow: true,
-        heartbeatMillis: 2_000,
+        heartbeatMillis: 1_000,
         onWait: () => {}
       }
       return yield* Effect.acquireRelease(
