@@ -96,8 +96,10 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       let shuttingDown = false
 
       const endRevoked = Effect.gen(function*() {
-        const good = yield* access.stillGood([...new Set(Array.from(open, ({ keyId }) => keyId))])
-        for (const response of open) if (!good.has(response.keyId)) response.end("revoked")
+        // Those that are opened while the store answers were not asked about.
+        const asked = [...open]
+        const good = yield* access.stillGood([...new Set(asked.map(({ keyId }) => keyId))])
+        for (const response of asked) if (!good.has(response.keyId)) response.end("revoked")
       }).pipe(
         // Unknown is not revoked: the next look tells.
         Effect.catchTag("StoreUnavailable", () => Effect.void)
