@@ -1,0 +1,218 @@
+/**
+ * Makes requests and reads event streams, in a process of its own. On raw sockets: a general client would need as much
+ * CPU as the servers it measures, on the same cores.
+ */
+import { connect, type Socket } from "node:net"
+import * as Protocol from "./Protocol.ts"
+
+const SANDBOXES = "/api/public/v1/sandboxes"
+const PROMPT = "Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)
+
+let material: Protocol.Material = { keys: [], unknownKeys: [], sandboxIds: [] }
+let turn = 0
+const next = <A>(items: ReadonlyArray<A>): A => {
+  const item = items[turn++ % items.length]
+  if (item === undefined) throw new Error("no material")
+  return item
+}
+const run = process.pid.toString(36)
+
+const get = (path: string, key: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nAccept: */*\r\n\r\n`
+
+const post = (path: string, key: string, headers: string, body: string) =>
+  `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n` +
+  `Content-Length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`
+
+/** One request of each kind, and the status it must get. */
+const targets: Record<Protocol.Target, { readonly status: number; request(): string }> = {
+  get: { status: 200, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, next(material.keys)) },
+  malformed: { status: 401, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, `${next(material.keys).slice(0, -1)}_`) },
+  unknown: { status: 401, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, next(material.unknownKeys)) },
+  list: { status: 200, request: () => get(`${SANDBOXES}?limit=100`, next(material.keys)) },
+  create: {
+    status: 201,
+    request: () =>
+      post(SANDBOXES, next(material.keys), `Idempotency-Key: ${run}-${turn}\r\n`, JSON.stringify({
+        repos: [{ fullName: "acme/shop", ref: "main" }],
+        prompt: `${turn} ${PROMPT}`,
+        metadata: { ticket: `T-${turn}`, team: "payments" }
+      }))
+  }
+}
+
+/** Refused requests that come from one address: fewer than may come before the answer is 429 (decisions, section 10). */
+const REFUSALS_PER_ADDRESS = 50
+
+/** Our next address; all of 127.0.0.0/8 is this machine. */
+let addresses = 0
+const address = () => {
+  addresses++
+  return `127.${1 + (addresses >> 16 & 0x7f)}.${addresses >> 8 & 0xff}.${addresses & 0xff}`
+}
+
+/** A connection that sends one request after the other. */
+class Connection {
+  readonly #socket: Socket
+  readonly #opened: Promise<void>
+  #parts: Array<Buffer> = []
+  #missing = 0
+  #answered: ((status: number) => void) | null = null
+  #status = 0
+  failed: Error | null = null
+
+  constructor(port: number) {
+    this.#socket = connect({ port, host: "127.0.0.1", localAddress: address(), noDelay: true })
+    this.#opened = new Promise((resolve) => this.#socket.once("connect", resolve))
+    this.#socket.on("error", (error) => this.failed = error)
+    this.#socket.on("data", (chunk) => this.#take(chunk))
+  }
+
+  async request(text: string): Promise<number> {
+    await this.#opened
+    return await new Promise<number>((resolve) => {
+      this.#answered = resolve
+      this.#socket.write(text)
+    })
+  }
+
+  #take(chunk: Buffer) {
+    if (this.#missing > 0) {
+      this.#missing -= chunk.length
+    } else {
+      const bytes = this.#parts.length === 0 ? chunk : Buffer.concat([...this.#parts, chunk])
+      const end = bytes.indexOf("\r\n\r\n")
+      if (end < 0) {
+        this.#parts = [bytes]
+        return
+      }
+      this.#parts = []
+      const head = bytes.toString("latin1", 0, end)
+      const length = /\r\ncontent-length: (\d+)/iu.exec(head)?.[1]
+      if (length === undefined) throw new Error(`an answer without a length: ${head}`)
+      this.#status = Number(head.slice(9, 12))
+      this.#missing = end + 4 + Number(length) - bytes.length
+    }
+    if (this.#missing < 0) throw new Error("more bytes than the answer has")
+    if (this.#missing === 0) this.#answered?.(this.#status)
+  }
+
+  close() {
+    this.#socket.destroy()
+  }
+}
+
+const quantile = (sorted: Float64Array, q: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN
+
+const load = async (port: number, target: Protocol.Target, connections: number, millis: number): Promise<Protocol.Loaded> => {
+  const { request, status } = targets[target]
+  const times: Array<number> = []
+  const began = Protocol.now()
+  const until = began + millis * 1e6
+  await Promise.all(Array.from({ length: connections }, async () => {
+    let connection = new Connection(port)
+    let sent = 0
+    for (let at = Protocol.now(); at < until;) {
+      if (status === 401 && ++sent % REFUSALS_PER_ADDRESS === 0) {
+        connection.close()
+        connection = new Connection(port)
+      }
+      const got = await connection.request(request())
+      if (got !== status) throw new Error(`${target}: ${got} instead of ${status}`)
+      const done = Protocol.now()
+      times.push(done - at)
+      at = done
+    }
+    connection.close()
+  }))
+  const took = (Protocol.now() - began) / 1e6
+  const sorted = Float64Array.from(times).sort()
+  return { requests: times.length, millis: took, p50: quantile(sorted, 0.5) / 1e6, p99: quantile(sorted, 0.99) / 1e6 }
+}
+
+/** One event stream, and when it brought which event. */
+class Reader {
+  readonly arrivals: Array<Protocol.Committed> = []
+  readonly caughtUp: Promise<void>
+  readonly #socket: Socket
+  #rest = ""
+  #closed = false
+  #caughtUp = () => {}
+  #awaited: { readonly seq: number; readonly resolve: () => void } | null = null
+
+  constructor(port: number, path: string, key: string) {
+    this.caughtUp = new Promise((resolve) => this.#caughtUp = resolve)
+    this.#socket = connect({ port, host: "127.0.0.1", noDelay: true }, () => this.#socket.write(get(path, key)))
+    this.#socket.on("data", (chunk) => this.#take(chunk))
+    this.#socket.once("close", () => {
+      if (!this.#closed) throw new Error(`a stream ended early, after ${JSON.stringify(this.arrivals.at(-1))}: ${this.#rest}`)
+    })
+  }
+
+  #take(chunk: Buffer) {
+    const at = Protocol.now()
+    const text = this.#rest + chunk.toString("latin1")
+    const end = text.lastIndexOf("\n\n")
+    this.#rest = end < 0 ? text : text.slice(end)
+    if (end < 0) return
+    if (text.startsWith("HTTP/1.1 ") && !text.startsWith("HTTP/1.1 200")) throw new Error(text)
+    if (text.includes(`"type":"sandbox.status"`)) this.#caughtUp()
+    for (const [, id] of text.slice(0, end).matchAll(/(?:^|\n)id: (\d+)\n/gu)) this.arrivals.push({ seq: Number(id), at })
+    this.#tell()
+  }
+
+  #tell() {
+    const { seq = 0 } = this.arrivals.at(-1) ?? {}
+    if (this.#awaited !== null && seq >= this.#awaited.seq) this.#awaited.resolve()
+  }
+
+  has(seq: number) {
+    return new Promise<void>((resolve) => {
+      this.#awaited = { seq, resolve }
+      this.#tell()
+    })
+  }
+
+  close() {
+    this.#closed = true
+    this.#socket.destroy()
+  }
+}
+
+let readers: ReadonlyArray<Reader> = []
+
+const open = async (port: number, sandboxId: string, count: number) => {
+  const opened: Array<Reader> = []
+  // A storm of connections is not what is measured.
+  for (let i = 0; i < count; i += 50) {
+    const some = Array.from({ length: Math.min(50, count - i) }, () =>
+      new Reader(port, `${SANDBOXES}/${sandboxId}/events/stream`, next(material.keys)))
+    await Promise.all(some.map((reader) => reader.caughtUp))
+    opened.push(...some)
+  }
+  readers = opened
+}
+
+const close = async (seq: number) => {
+  await Promise.all(readers.map((reader) => reader.has(seq)))
+  const arrivals = readers.map((reader) => reader.arrivals)
+  for (const reader of readers) reader.close()
+  readers = []
+  return arrivals
+}
+
+Protocol.answer(async (ask) => {
+  switch (ask._tag) {
+    case "Material":
+      material = ask.material
+      return null
+    case "Load":
+      return await load(ask.port, ask.target, ask.connections, ask.millis)
+    case "Open":
+      return await open(ask.port, ask.sandboxId, ask.readers)
+    case "Close":
+      return await close(ask.seq)
+    default:
+      throw new Error(`the load cannot ${ask._tag}`)
+  }
+})
+Protocol.ready(null)

@@ -1,0 +1,48 @@
+/** Ours, without a worker: only HTTP and storage are measured. */
+import { DateTime, Effect, ManagedRuntime, Redacted, Result } from "effect"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { reserve } from "../../src/cli/Serve.ts"
+import * as Service from "../../src/cli/Service.ts"
+import * as Protocol from "./Protocol.ts"
+
+const { databaseUrl, dataDir, publicUrl, requestsPerMinute } = Protocol.options<Protocol.ServerOptions>()
+
+const host = "127.0.0.1"
+const port = await Effect.runPromise(reserve({ host, port: 0 }))
+const runtime = ManagedRuntime.make(Service.layer({
+  host,
+  port,
+  publicUrl,
+  dataDir,
+  databaseUrl: Redacted.make(databaseUrl),
+  postgresAccount: null,
+  role: "http",
+  rateLimitPerMinute: requestsPerMinute,
+  workerSlots: 1
+}, publicUrl))
+
+const commit = Effect.fnUntraced(function*(sandboxId: string) {
+  const store = yield* SandboxStore
+  const usage = { llmRequestCount: 1, costMicroUsd: 1, creditsChargedMicros: 0 }
+  const sandbox = yield* store.change(
+    SandboxId.make(sandboxId),
+    "policy",
+    () => Result.succeed([{ type: "usage.updated" as const, data: { usage } }]),
+    yield* DateTime.now
+  )
+  return { seq: sandbox.lastSeq, at: Protocol.now() } satisfies Protocol.Committed
+})
+
+await runtime.context()
+Protocol.answer(async (ask) => {
+  switch (ask._tag) {
+    case "Cpu":
+      return Protocol.cpu()
+    case "Commit":
+      return await runtime.runPromise(commit(ask.sandboxId))
+    default:
+      throw new Error(`a server cannot ${ask._tag}`)
+  }
+})
+Protocol.ready(port)
