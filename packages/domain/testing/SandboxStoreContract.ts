@@ -29,28 +29,105 @@ export class StoreFixture extends Context.Service<StoreFixture, {
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const machine = { worker: "worker-1", machine: "machine-1" }
 
+const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
+  const ids = yield* Ids
+  const fixture = yield* StoreFixture
+  const creation: Creation = {
+    id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`),
+    grantId: more.grantId ?? (yield* fixture.grant),
+    createdBy: "user_01J00000000000000000000000",
+    title: "Tïtle 'quoted' \\ \u{1F680}",
+    repos: [{ fullName: "acme/Shop", ref: "main" }, { fullName: "acme/other" }],
+    prompt: "line one\nline two {\"a\": [1]}",
+    model: offlineDemo.id,
+    agentRuntime: offlineDemo.agentRuntime,
+    reasoningEffort: null,
+    toolApprovalMode: "prompt",
+    metadata: { customer: "42", constructor: "x" },
+    createdAt: at,
+    ...more
+  }
+  return creation
+})
+
+/** What `MaxActiveSandboxes` must be in the layer that {@link limited} is given. */
+export const MAX_ACTIVE = 3
+
+/** The limit of active sandboxes, for a store that was built with it. */
+export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | StoreFixture, unknown>) =>
+  it.layer(layer)(`SandboxStore with a limit of active sandboxes (${name})`, (it) => {
+    const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
+    const create = (grantId: string, key: string | null = null) =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        return yield* store.create(yield* creationOf({ grantId }), key === null ? null : keyed(key))
+      })
+    /** The grant and its sandboxes, as many as it may have. */
+    const full = Effect.gen(function*() {
+      const grantId = yield* (yield* StoreFixture).grant
+      const made = yield* Effect.forEach(Array.from({ length: MAX_ACTIVE }, (_, i) => `${i}`), (key) => create(grantId, key))
+      return { grantId, sandboxes: made.map(({ sandbox }) => sandbox) }
+    })
+    const change = Effect.fnUntraced(function*({ id }: Sandbox, commands: ReadonlyArray<SystemCommand>) {
+      const store = yield* SandboxStore
+      const limits = yield* Policy
+      for (const command of commands) {
+        yield* store.change(id, "policy", (state) => decide(state, command, { now: at, limits }), at)
+      }
+    })
+
+    it.effect("of one more than may be created at once exactly the limit is made", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        for (const extra of [1, 20]) {
+          const grantId = yield* (yield* StoreFixture).grant
+          const attempts = yield* Effect.forEach(
+            Array.from({ length: MAX_ACTIVE + extra }, (_, i) => i),
+            (i) => Effect.result(create(grantId, i % 2 === 0 ? null : `${i}`)),
+            { concurrency: "unbounded" }
+          )
+          const refused = attempts.flatMap((attempt) => Result.isFailure(attempt) ? [attempt.failure._tag] : [])
+          assert.deepStrictEqual(refused, Array.from({ length: extra }, () => "ConcurrencyLimitExceeded"))
+          assert.strictEqual((yield* store.list(grantId, { after: null, limit: 100, status: null, repo: null })).length, MAX_ACTIVE)
+        }
+      }))
+
+    it.effect("a replay is answered whatever is active, also many at once", () =>
+      Effect.gen(function*() {
+        const { grantId, sandboxes } = yield* full
+        const replays = yield* Effect.forEach(Array.from({ length: 12 }), () => create(grantId, "1"), { concurrency: "unbounded" })
+        assert.ok(replays.every(({ replayed, sandbox }) => replayed && sandbox.id === sandboxes[1]?.id))
+        assert.strictEqual((yield* Effect.flip(create(grantId, "new")))._tag, "ConcurrencyLimitExceeded")
+      }))
+
+    it.effect("a refused creation leaves its key free", () =>
+      Effect.gen(function*() {
+        const { grantId, sandboxes: [first] } = yield* full
+        assert.isDefined(first)
+        assert.deepInclude(yield* Effect.flip(create(grantId, "later")), { _tag: "ConcurrencyLimitExceeded", limit: MAX_ACTIVE })
+        yield* change(first as Sandbox, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false }])
+        assert.isFalse((yield* create(grantId, "later")).replayed)
+      }))
+
+    it.effect("counts what is queued, booting, running or ending, and nothing that is over or another grant's", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const ids = yield* Ids
+        const { grantId, sandboxes: [a, b, c] } = yield* full
+        assert(a !== undefined && b !== undefined && c !== undefined)
+        yield* change(a, [{ _tag: "StartBoot" }])
+        yield* change(b, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(ids, b.id, 1) }])
+        yield* store.command(c, terminate(ids), at)
+        assert.strictEqual((yield* Effect.flip(create(grantId)))._tag, "ConcurrencyLimitExceeded")
+        yield* create(yield* (yield* StoreFixture).grant)
+        yield* change(c, [{ _tag: "Release" }])
+        yield* create(grantId)
+        assert.strictEqual((yield* Effect.flip(create(grantId)))._tag, "ConcurrencyLimitExceeded")
+      }))
+  })
+
 export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Ids | StoreFixture, unknown>) =>
   it.layer(layer)(`SandboxStore (${name})`, (it) => {
-    const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
-      const ids = yield* Ids
-      const fixture = yield* StoreFixture
-      const creation: Creation = {
-        id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`),
-        grantId: more.grantId ?? (yield* fixture.grant),
-        createdBy: "user_01J00000000000000000000000",
-        title: "Tïtle 'quoted' \\ \u{1F680}",
-        repos: [{ fullName: "acme/Shop", ref: "main" }, { fullName: "acme/other" }],
-        prompt: "line one\nline two {\"a\": [1]}",
-        model: offlineDemo.id,
-        agentRuntime: offlineDemo.agentRuntime,
-        reasoningEffort: null,
-        toolApprovalMode: "prompt",
-        metadata: { customer: "42", constructor: "x" },
-        createdAt: at,
-        ...more
-      }
-      return creation
-    })
     const make = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
       const store = yield* SandboxStore
       const { sandbox } = yield* store.create(yield* creationOf(more), null)

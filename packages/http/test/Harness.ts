@@ -14,6 +14,7 @@ import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { Partners } from "@slipway/domain/partner/Partners"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
@@ -32,13 +33,14 @@ export interface Options {
   readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
   readonly trees?: Partial<WorkingTrees["Service"]>
   readonly host?: Partial<SourceHost["Service"]>
+  readonly maxActiveSandboxes?: number
   /** Changes what the store of access says, for what it cannot be told. */
   readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
 }
 
-export const layer = ({ access = (store) => store, host = {}, settings = {}, trees = {} }: Options = {}) => {
+export const layer = ({ access = (store) => store, host = {}, maxActiveSandboxes, settings = {}, trees = {} }: Options = {}) => {
   const stores = Layer.mergeAll(
-    SandboxStore.layerMemory,
+    SandboxStore.layerMemory.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
     PartnerStore.layerMemory,
     Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provide(AccessStore.layerMemory)),
     Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import {
   ask,
   create,
@@ -175,6 +176,26 @@ layer(http(), { excludeTestServices: true })("listing sandboxes", (it) => {
       for (const after of [`${nextCursor}=`, `${nextCursor}A`, nextCursor.slice(0, -1), ` ${nextCursor}`, Buffer.from("1 c_aaaaaaaaaaaa").toString("base64url")]) {
         refused(yield* list(key, { after }), 400, "invalid_cursor")
       }
+    }))
+})
+
+layer(http({ maxActiveSandboxes: 2 }), { excludeTestServices: true })("a grant with as many active sandboxes as it may have", (it) => {
+  it.effect("can create another one only when one has ended; replays are answered as ever", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const make = (name: string) => postJson(SANDBOXES, key, creation, { "idempotency-key": name })
+      const replies = yield* Effect.all(["a", "b", "c"].map(make), { concurrency: "unbounded" })
+      assert.deepStrictEqual(replies.map(({ status }) => status).sort(), [201, 201, 409])
+      const made = replies.findIndex(({ status }) => status === 201)
+      const refusal = replies.findIndex(({ status }) => status === 409)
+      refused(replies[refusal]!, 409, "concurrency_limit_exceeded")
+      const names = ["a", "b", "c"]
+      assert.strictEqual((yield* make(names[made]!)).status, 200)
+      refused(yield* make(names[refusal]!), 409, "concurrency_limit_exceeded")
+      const id: SandboxId = json(replies[made]!).id
+      assert.strictEqual((yield* postJson(SANDBOXES, (yield* mintKey({ grant: "other" })).key, creation)).status, 201)
+      yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false }])
+      assert.strictEqual((yield* make(names[refusal]!)).status, 201)
     }))
 })
 

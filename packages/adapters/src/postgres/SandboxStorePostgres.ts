@@ -2,6 +2,7 @@
 import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Hints, WORK } from "@slipway/domain/Hints"
+import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { Approval } from "@slipway/domain/sandbox/Approval"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
@@ -108,6 +109,7 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const hints = yield* Hints
     const limits = yield* Policy
+    const maxActive = yield* MaxActiveSandboxes
 
     const columns = sql.literal(`
       s.id, s.grant_id AS "grantId", s.created_by AS "createdBy", s.created_at AS "createdAt", s.title, s.repos, s.prompt,
@@ -115,6 +117,9 @@ export const layer = Layer.effect(
       s.tool_approval_mode AS "toolApprovalMode", s.metadata, s.status, s.reason, s.initiator,
       s.status_at AS "statusAt", s.started_at AS "startedAt", s.completed_at AS "completedAt", s.error, s.turn,
       s.idle_since AS "idleSince", s.approvals, s.publications, s.usage, s.revision, s.last_seq AS "lastSeq"`)
+
+    /** In the past at once: storing it rounds to the millisecond, and could round up. */
+    const justNow = sql.literal("date_trunc('milliseconds', now())")
 
     const transaction = <A, E, R>(self: Effect.Effect<A, E, R>) => guard(sql.withTransaction(self))
 
@@ -211,6 +216,20 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         RETURNING seq`.pipe(Effect.map((inserted) => inserted.length > 0 ? Option.some(sandbox) : Option.none()))
     }
 
+    /** As `insert`, within the limit. Creations of one grant wait for each other, so each counts those before it. */
+    const insertLimited = (creation: Creation, keyed: KeyedRequest | null, limit: number) =>
+      sql.withTransaction(Effect.gen(function*() {
+        // The weakest lock that excludes itself: whoever only refers to the grant does not wait.
+        yield* sql`SELECT FROM grants WHERE id = ${creation.grantId} FOR NO KEY UPDATE`
+        const made = yield* insert(creation, keyed)
+        if (Option.isNone(made)) return made
+        const active = yield* sql`
+          SELECT FROM sandboxes
+          WHERE grant_id = ${creation.grantId} AND status IN ('queued', 'creating', 'running', 'terminating')
+          LIMIT ${limit + 1}`
+        return active.length > limit ? yield* new ConcurrencyLimitExceeded({ limit }) : made
+      }))
+
     const boundTo = SqlSchema.findOneOption({
       Request: Schema.Struct({ grantId: Schema.String, route: Schema.String, key: Schema.String }),
       Result: Schema.Struct({ fingerprint: Schema.String, id: SandboxId, commandId: Schema.NullOr(Schema.String) }),
@@ -258,7 +277,7 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     return SandboxStore.of({
       create: Effect.fn("SandboxStore.create")(function*(creation, keyed) {
         for (;;) {
-          const made = yield* insert(creation, keyed).pipe(
+          const made = yield* (maxActive === null ? insert(creation, keyed) : insertLimited(creation, keyed, maxActive)).pipe(
             Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken()))
           )
           if (Option.isSome(made)) {
@@ -378,10 +397,10 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
       }, guard),
 
       endLeases: (machine) =>
-        guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE machine = ${machine} AND lease_until > now()`)),
+        guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = ${justNow} WHERE machine = ${machine} AND lease_until > now()`)),
 
       release: ({ fence, sandboxId }) =>
-        guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${sandboxId} AND fence = ${fence}`)).pipe(
+        guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = ${justNow} WHERE id = ${sandboxId} AND fence = ${fence}`)).pipe(
           Effect.andThen(hints.publish([WORK]))
         ),
 

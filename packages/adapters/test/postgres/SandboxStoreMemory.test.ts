@@ -4,9 +4,10 @@ import { TestClock } from "effect/testing"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { limited, MAX_ACTIVE, StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
 
 const KEPT = Duration.days(RETENTION_DAYS)
 
@@ -20,7 +21,7 @@ const Fixture = Layer.effect(
     }))
 )
 
-suite(
-  "memory",
-  Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)))
-)
+const layer = Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)))
+
+suite("memory", layer)
+limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))

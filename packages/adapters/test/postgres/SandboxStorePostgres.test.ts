@@ -8,8 +8,9 @@ import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePo
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { limited, MAX_ACTIVE, StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
 
 const Fixture = Layer.effect(
   StoreFixture,
@@ -19,7 +20,7 @@ const Fixture = Layer.effect(
     const ids = yield* Ids
     return StoreFixture.of({
       grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
-      expireLease: (id) => Effect.orDie(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${id}`)),
+      expireLease: (id) => Effect.orDie(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = date_trunc('milliseconds', now()) WHERE id = ${id}`)),
       // The database's clock is not ours to set: what it remembers moves into the past instead.
       ageKeys: (grantId, until) =>
         Effect.orDie(Effect.asVoid(sql`
@@ -30,12 +31,12 @@ const Fixture = Layer.effect(
   })
 )
 
-suite(
-  "postgres",
-  Layer.mergeAll(SandboxStorePostgres.layer, Fixture).pipe(
-    Layer.provideMerge(Access.layer),
-    Layer.provideMerge(AccessStorePostgres.layer),
-    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
-    Layer.provide(TestPostgres.layer(Migrations.layer))
-  )
+const layer = Layer.mergeAll(SandboxStorePostgres.layer, Fixture).pipe(
+  Layer.provideMerge(Access.layer),
+  Layer.provideMerge(AccessStorePostgres.layer),
+  Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
+  Layer.provide(TestPostgres.layer(Migrations.layer))
 )
+
+suite("postgres", layer)
+limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))

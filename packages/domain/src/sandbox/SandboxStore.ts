@@ -6,6 +6,7 @@ import { Context, DateTime, Effect, Layer, type Result, Schema } from "effect"
 import { Hints, type Topic, WORK } from "../Hints.ts"
 import type { Uuid } from "../Ids.ts"
 import type { RepoName } from "../source/RepoRef.ts"
+import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "./ActiveSandboxes.ts"
 import type { Approval } from "./Approval.ts"
 import type { Command, CommandResult, Receipt, Verdict } from "./Command.ts"
 import { type IdempotencyConflict, type KeyedRequest, resolve, RETENTION_DAYS } from "./Idempotency.ts"
@@ -103,11 +104,12 @@ type ById = { readonly grantId: string; readonly id: SandboxId }
 export class SandboxStore extends Context.Service<SandboxStore, {
   /**
    * Records a new sandbox with its first event, and the key when there is one: all or nothing. A key that is bound to
-   * an equal request gives the sandbox as it is now, `replayed`.
+   * an equal request gives the sandbox as it is now, `replayed`, whatever `MaxActiveSandboxes` says; a new one never
+   * makes the grant's active sandboxes more than that, however many are created at once.
    */
   create(creation: Creation, keyed: KeyedRequest | null): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    IdempotencyConflict | SandboxIdTaken | StoreUnavailable
+    ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
   >
   find(key: ById): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   /** Sandboxes of one grant, newest first; stable while others are created. */
@@ -180,6 +182,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
     Effect.gen(function*() {
       const hints = yield* Hints
       const limits = yield* Policy
+      const maxActive = yield* MaxActiveSandboxes
       const rows = new Map<SandboxId, Row>()
       const keys = new Map<string, { readonly fingerprint: string; readonly id: SandboxId; readonly boundAt: DateTime.Utc }>()
 
@@ -219,6 +222,11 @@ export class SandboxStore extends Context.Service<SandboxStore, {
             return { sandbox: row.sandbox, replayed: true }
           }
           if (rows.has(creation.id)) return yield* new SandboxIdTaken()
+          if (maxActive !== null) {
+            const active = Array.from(rows.values()).filter(({ sandbox }) =>
+              sandbox.grantId === creation.grantId && !isSettled(sandbox.status))
+            if (active.length >= maxActive) return yield* new ConcurrencyLimitExceeded({ limit: maxActive })
+          }
           const row: Row = {
             sandbox: initial(creation), log: [], receipts: new Map(), keys: new Map(), approvals: new Map(), texts: new Map(), messages: [],
             fence: 0, leaseUntil: null, machine: null, agentSession: null, purged: 0

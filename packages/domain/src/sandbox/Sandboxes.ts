@@ -2,6 +2,7 @@
 import { Context, DateTime, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { Ids, type Uuid } from "../Ids.ts"
 import type { Principal } from "../access/Principal.ts"
+import type { ConcurrencyLimitExceeded } from "./ActiveSandboxes.ts"
 import type { Decision } from "./Approval.ts"
 import {
   type ApprovalNotFound,
@@ -34,7 +35,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   /** Accepts a creation; booting goes on without the caller. `replayed`: an equal request came under this key before. */
   create(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    IdempotencyConflict | InvalidModel | InvalidReasoningEffort | ApprovalsUnsupported | StoreUnavailable
+    ConcurrencyLimitExceeded | IdempotencyConflict | InvalidModel | InvalidReasoningEffort | ApprovalsUnsupported | StoreUnavailable
   >
   get(by: Principal, id: SandboxId): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   list(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>

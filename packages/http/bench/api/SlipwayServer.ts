@@ -19,7 +19,8 @@ const runtime = ManagedRuntime.make(Service.layer({
   postgresAccount: null,
   role: "http",
   rateLimitPerMinute: requestsPerMinute,
-  workerSlots: 1
+  workerSlots: 1,
+  maxActiveSandboxes: null
 }, publicUrl))
 
 const commit = Effect.fnUntraced(function*(sandboxId: string) {

@@ -12,6 +12,7 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/WorkingTrees"
+import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { ApprovalNotFound as NoSuchApproval, SandboxNotRunning as NotRunning, TurnActive as ActiveTurn } from "@slipway/domain/sandbox/Command"
 import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/Idempotency"
 import {
@@ -80,8 +81,6 @@ export const Forbidden = refusal(403, "forbidden")
 export const NotFound = refusal(404, "not_found")
 export const MethodNotAllowed = refusal(405, "method_not_allowed", ["allow"])
 export const RequestTimeout = refusal(408, "request_timeout")
-/** The grant has as many active sandboxes as it may. */
-export const ConcurrencyLimitExceeded = refusal(409, "concurrency_limit_exceeded")
 export const PayloadTooLarge = refusal(413, "payload_too_large")
 export const UnsupportedMediaType = refusal(415, "unsupported_media_type")
 export const RateLimited = refusal(429, "rate_limited", ["retry-after"])
@@ -98,6 +97,9 @@ export const ApprovalNotFound = NoSuchApproval.pipe(onWire(404, "not_found", () 
 export const SandboxNotRunning = NotRunning.pipe(onWire(409, "sandbox_not_running", () => new NotRunning()))
 export const TurnActive = ActiveTurn.pipe(onWire(409, "turn_active", () => new ActiveTurn()))
 
+export const ConcurrencyLimitExceeded = TooManyActive.pipe(
+  onWire(409, "concurrency_limit_exceeded", () => new TooManyActive({ limit: 0 }))
+)
 export const IdempotencyConflict = KeyConflict.pipe(onWire(409, "idempotency_conflict", () => new KeyConflict()))
 export const InvalidModel = ModelRefused.pipe(onWire(400, "invalid_model", (reason) => new ModelRefused({ reason })))
 export const InvalidReasoningEffort = EffortRefused.pipe(

@@ -73,7 +73,7 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
         BudgetExceeded.schema,
         RepoNotAccessible,
         IdempotencyConflict,
-        ConcurrencyLimitExceeded.schema
+        ConcurrencyLimitExceeded
       ]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Create a sandbox",

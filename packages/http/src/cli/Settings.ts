@@ -111,6 +111,13 @@ export const settings = {
     about: "Sandboxes this process works for at once.",
     expected: "a number from 1 to 1000",
     schema: integer(1, 1000)
+  }),
+  maxActiveSandboxes: setting({
+    name: "SLIPWAY_MAX_ACTIVE_SANDBOXES",
+    default: null,
+    about: "Sandboxes of one grant that may be active at once. Without it, any number.",
+    expected: "a number from 1 to 1000000",
+    schema: integer(1, 1_000_000)
   })
 } as const
 
@@ -126,6 +133,8 @@ export interface Settings {
   readonly role: Role
   readonly rateLimitPerMinute: number
   readonly workerSlots: number
+  /** `null`: any number. */
+  readonly maxActiveSandboxes: number | null
 }
 
 /** The setting's value; an empty one counts as not set. `null`: not set and without a default. */
@@ -153,7 +162,8 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     postgresAccount: yield* read(settings.postgresAccount),
     role: yield* required(settings.role),
     rateLimitPerMinute: yield* required(settings.rateLimitPerMinute),
-    workerSlots: yield* required(settings.workerSlots)
+    workerSlots: yield* required(settings.workerSlots),
+    maxActiveSandboxes: yield* read(settings.maxActiveSandboxes)
   }
   if (loaded.role !== "all" && databaseUrl === null) {
     return yield* new InvalidSetting({

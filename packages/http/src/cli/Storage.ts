@@ -10,6 +10,7 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import { Access } from "@slipway/domain/access/Access"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import type { Settings } from "./Settings.ts"
 
 const embedded = Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection)).pipe(Layer.unwrap)
@@ -28,7 +29,7 @@ const database = ({ dataDir, databaseUrl, postgresAccount }: Settings, owner: bo
 export const layer = (settings: Settings, owner: boolean) =>
   Access.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(
-      SandboxStorePostgres.layer,
+      SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
       AccessStorePostgres.layer,
       PartnerStorePostgres.layer,
       LocalRepositories.layer
