@@ -1,0 +1,78 @@
+/**
+ * Arbitrary values of everything the domain shows or takes, shrinking, for `it.prop` and `Arbitrary.checkEffect`. Beside
+ * `Histories`, which has arbitrary lives of a sandbox. Values are decoded ones: encode them to get what is on the wire.
+ */
+import { Arbitrary, DateTime, Schema } from "effect"
+import { type Principal, Scope } from "../src/access/Principal.ts"
+import { FileEntry, FileStatus, FileTree, PartialWarning } from "../src/files/FileTree.ts"
+import { PartnerEvent, PartnerFact } from "../src/partner/PartnerEvent.ts"
+import { AgentEvent, AgentRuntimeName, ReasoningEffort, ToolApprovalMode, ToolKind } from "../src/sandbox/AgentRuntime.ts"
+import { Approval, ApprovalId, Decision } from "../src/sandbox/Approval.ts"
+import { CommandResult, Prompt } from "../src/sandbox/Command.ts"
+import { CreateSandbox } from "../src/sandbox/CreateSandbox.ts"
+import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
+import { Model, ModelId } from "../src/sandbox/ModelCatalogue.ts"
+import { Creation, Metadata, Publication, Sandbox } from "../src/sandbox/Sandbox.ts"
+import { ApprovalRequest, SandboxEvent, SandboxStatus } from "../src/sandbox/SandboxEvent.ts"
+import { SandboxId } from "../src/sandbox/SandboxId.ts"
+import { SandboxResource } from "../src/sandbox/SandboxResource.ts"
+import { Turn, TurnOutcome, TurnState } from "../src/sandbox/Turn.ts"
+import { Usage } from "../src/sandbox/Usage.ts"
+import { Checks, PullRequest, PullRequestComment, PullRequestStatus } from "../src/source/PullRequest.ts"
+import { Ref, RepoName, RepoRef } from "../src/source/RepoRef.ts"
+import { uuid5 } from "../src/Digest.ts"
+import { NAMESPACE, type Uuid } from "../src/Ids.ts"
+import { Counter, StorableText, text } from "../src/Text.ts"
+import { Timestamp } from "../src/Timestamp.ts"
+
+/** What the domain shows or takes, by name: the list that every property over "each schema" goes through. */
+export const schemas = {
+  AgentEvent, AgentRuntimeName, Approval, ApprovalId, ApprovalRequest, Checks, CommandResult, Counter, CreateSandbox, Creation,
+  Decision, FileEntry, FileStatus, FileTree, IdempotencyKey, Metadata, Model, ModelId, PartialWarning, PartnerEvent, PartnerFact,
+  Prompt, Publication, PullRequest, PullRequestComment, PullRequestStatus, ReasoningEffort, Ref, RepoName, RepoRef, Sandbox, SandboxEvent,
+  SandboxId, SandboxResource, SandboxStatus, Scope, StorableText, Timestamp, ToolApprovalMode, ToolKind, Turn, TurnOutcome, TurnState, Usage
+} as const
+
+type Schemas = typeof schemas
+
+/** Arbitrary values of one of {@link schemas}, e.g. `arbitrary("Sandbox")`. */
+export const arbitrary = <K extends keyof Schemas>(name: K): Arbitrary.Arbitrary<Schemas[K]["Type"]> => Arbitrary.schema<Schemas[K]>(schemas[name])
+
+export const sandboxId: Arbitrary.Arbitrary<SandboxId> = arbitrary("SandboxId")
+
+/** UUIDv5, as turns and commands have. */
+export const derivedId: Arbitrary.Arbitrary<Uuid> = Arbitrary.map(arbitrary("StorableText"), (name) => uuid5(NAMESPACE, name))
+
+/** UUIDv7, as grants, keys and partner events have. */
+export const uuid7: Arbitrary.Arbitrary<Uuid> = Arbitrary.schema(Schema.String.check(Schema.isUUID(7)))
+
+export const userId: Arbitrary.Arbitrary<string> = Arbitrary.schema(
+  Schema.String.check(Schema.isPattern(/^user_[0-7][0-9A-HJKMNP-TV-Z]{25}$/u))
+)
+
+/** Instants a service may live to see, to the millisecond. */
+export const instant: Arbitrary.Arbitrary<DateTime.Utc> = Arbitrary.map(
+  Arbitrary.schema(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4_102_444_799_999 }))),
+  (millis) => DateTime.makeUnsafe(millis)
+)
+
+/** Paths as clients send them: sensible, protected, and ones that try to leave the repository. */
+export const path: Arbitrary.Arbitrary<string> = Arbitrary.map(
+  Arbitrary.array(
+    Arbitrary.schema(Schema.Union([
+      Schema.Literals(["src", "a.txt", "..", ".", "", ".git", ".GIT", ".env", ".env.example", ".claude", "é", "\0", "\u200b.git", "C:", "a\\b"]),
+      text(0, 20)
+    ])),
+    { maxLength: 6 }
+  ),
+  (segments) => segments.join("/")
+)
+
+export const principal: Arbitrary.Arbitrary<Principal> = Arbitrary.map(
+  Arbitrary.all({
+    keyId: uuid7, grantId: uuid7, organizationId: uuid7, userId,
+    scopes: Arbitrary.array(arbitrary("Scope"), { maxLength: 4 }),
+    test: Arbitrary.schema(Schema.Boolean)
+  }),
+  ({ scopes, ...rest }) => ({ ...rest, scopes: new Set(scopes) })
+)
