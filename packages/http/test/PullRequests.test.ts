@@ -79,6 +79,18 @@ layer(http(answers), { excludeTestServices: true })("a pull request", (it) => {
       refused(yield* failed("source_host_error"), 502, "source_host_error")
     }))
 
+  it.effect("that the source host put off is to be asked for again when it said", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const error = { code: "unavailable", message: "secret detail", retry_after: 42 }
+      const reply = yield* publish(key, id, { repo: "acme/shop", action_state: "failed", error })
+      refused(reply, 503, "unavailable")
+      assert.strictEqual(reply.headers["retry-after"], "42")
+      assert.notMatch(reply.text, /secret/u)
+      assert.strictEqual((yield* publish(key, id, { repo: "acme/shop", action_state: "idle", number: 3 })).status, 200)
+    }))
+
   it.effect("names its repository, strictly", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()

@@ -13,6 +13,7 @@ import {
   ApprovalRequest,
   changesRevision,
   Initiator,
+  PublicationTrouble,
   type SandboxEvent,
   type SandboxEventOf,
   SandboxStatus,
@@ -38,7 +39,7 @@ export const Publication = Schema.Struct({
   number: Schema.NullOr(Counter),
   headSha: Schema.NullOr(Schema.String),
   /** Why the last publication failed; `null` while one runs and after it went through. */
-  error: Schema.NullOr(Schema.Struct({ code: Schema.String, message: Schema.String }))
+  error: Schema.NullOr(PublicationTrouble)
 })
 export type Publication = typeof Publication.Type
 

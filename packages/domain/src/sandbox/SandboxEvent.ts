@@ -44,6 +44,15 @@ export type ApprovalOutcome = typeof ApprovalOutcome.Type
 export const ApprovalResolver = Schema.Literals(["user", "timeout", "interrupt", "terminate", "turn_end"])
 export type ApprovalResolver = typeof ApprovalResolver.Type
 
+/** Why a publication did not go through. */
+export const PublicationTrouble = Schema.Struct({
+  /** The one its caller gets. */
+  code: Schema.String,
+  message: Schema.String,
+  /** Seconds the source host asked us to wait. */
+  retry_after: Schema.optionalKey(Counter)
+})
+
 const durable = <const T extends string, const F extends Schema.Struct.Fields>(type: T, data: F) =>
   Schema.Struct({
     type: Schema.Literal(type),
@@ -118,8 +127,7 @@ export const SandboxEvent = Schema.Union([
     merged: Schema.optionalKey(Schema.Boolean),
     head_ref: Schema.optionalKey(Schema.String),
     head_sha: Schema.optionalKey(Schema.String),
-    /** Why the last publication did not go through; `code` is the one its caller gets. */
-    error: Schema.optionalKey(Schema.Struct({ code: Schema.String, message: Schema.String }))
+    error: Schema.optionalKey(PublicationTrouble)
   }),
   durable("usage.updated", { usage: Usage })
 ]).annotate({ identifier: "SandboxEvent" })

@@ -90,6 +90,8 @@ export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
     ["failed" as const, told("repo_not_accessible")]
     : trouble._tag === "FileNotFound" ?
     ["failed" as const, { code: "agent_disconnected", message: "The sandbox's files are not available." }]
+    : trouble._tag === "SourceHostError" && trouble.retryAfter !== undefined ?
+    ["failed" as const, { ...told("unavailable"), retry_after: Math.max(0, trouble.retryAfter) }]
     : ["failed" as const, told("source_host_error")]
   return { type: "pull_request.updated", data: { repo, action_state, error } }
 }
@@ -189,15 +191,21 @@ export class Publishing extends Context.Service<Publishing, {
       })
 
       const refuse = ({ error, repo }: Publication) => {
-        switch (error?.code) {
-          case undefined:
-            return Effect.void
+        if (error === null) return Effect.void
+        switch (error.code) {
           case "invalid_request":
             return Effect.fail(new NothingToPublish())
           case "repo_not_accessible":
             return Effect.fail(new RepoNotAccessible({ repo }))
           default:
-            return Effect.fail(new SourceHostError({ operation: "publish", detail: error?.message ?? "", retryable: true }))
+            return Effect.fail(
+              new SourceHostError({
+                operation: "publish",
+                detail: error.message,
+                retryable: true,
+                ...(error.retry_after === undefined ? {} : { retryAfter: error.retry_after })
+              })
+            )
         }
       }
 
