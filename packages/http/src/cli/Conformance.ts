@@ -25,9 +25,11 @@ const say = (text: string) => {
   process.stderr.write(process.stderr.isTTY ? `\r\u001b[2K${text}` : "")
 }
 
-const Address = Schema.String.check(Schema.makeFilter((value: string) => URL.canParse(value) && /^https?:\/\//u.test(value), {
-  expected: "an http or https address"
-}))
+const Address = Schema.String.check(
+  Schema.makeFilter((value: string) => URL.canParse(value) && /^https?:\/\//u.test(value), {
+    expected: "an http or https address"
+  })
+)
 
 const key = (flag: string, variable: string, about: string) =>
   Flag.Redacted(flag).pipe(
@@ -45,7 +47,9 @@ const reach = ({ setup }: Session, url: string) =>
       try: () => setup.ask("/api/public/v1/sandboxes?limit=1"),
       catch: (error) => new CannotCheck({ reason: `nothing answers at ${url}: ${errorOf(error)}.` })
     })
-    if (reply.status === 401) return yield* new CannotCheck({ reason: "the server does not accept the key (SLIPWAY_KEY)." })
+    if (reply.status === 401) {
+      return yield* new CannotCheck({ reason: "the server does not accept the key (SLIPWAY_KEY)." })
+    }
   })
 
 const check = Effect.fnUntraced(function*(session: Session, url: string, only: string | null) {
@@ -63,18 +67,37 @@ const check = Effect.fnUntraced(function*(session: Session, url: string, only: s
 })
 
 export const conformance = Command.make("conformance", {
-  url: Argument.String("url").pipe(Argument.withDescription("Address of the server, as http://127.0.0.1:4000"), Argument.withSchema(Address)),
+  url: Argument.String("url").pipe(
+    Argument.withDescription("Address of the server, as http://127.0.0.1:4000"),
+    Argument.withSchema(Address)
+  ),
   key: key("key", "SLIPWAY_KEY", "API key to check with"),
-  otherKey: key("other-key", "SLIPWAY_OTHER_KEY", "API key of another grant: without it, what concerns two grants is skipped"),
-  noScopeKey: key("no-scope-key", "SLIPWAY_NO_SCOPE_KEY", "API key without the scope sandboxes: without it, what concerns scopes is skipped"),
+  otherKey: key(
+    "other-key",
+    "SLIPWAY_OTHER_KEY",
+    "API key of another grant: without it, what concerns two grants is skipped"
+  ),
+  noScopeKey: key(
+    "no-scope-key",
+    "SLIPWAY_NO_SCOPE_KEY",
+    "API key without the scope sandboxes: without it, what concerns scopes is skipped"
+  ),
   repos: Flag.String("repo").pipe(
-    Flag.withDescription("Repository that sandboxes may work and publish in, owner/name, with a file in its top folder; give two for all rules"),
+    Flag.withDescription(
+      "Repository to work and publish in, owner/name, with a file in its top folder; give two for all rules"
+    ),
     Flag.withSchema(RepoName),
     Flag.atMost(2)
   ),
   only: Flag.String("only").pipe(Flag.withDescription("Areas or rules to check, by comma"), Flag.optional),
-  slow: Flag.Boolean("slow").pipe(Flag.withDescription("Also rules that take long: heartbeats"), Flag.withDefault(false)),
-  json: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON value instead of a score card"), Flag.withDefault(false))
+  slow: Flag.Boolean("slow").pipe(
+    Flag.withDescription("Also rules that take long: heartbeats"),
+    Flag.withDefault(false)
+  ),
+  json: Flag.Boolean("json").pipe(
+    Flag.withDescription("Print one JSON value instead of a score card"),
+    Flag.withDefault(false)
+  )
 }, ({ json, key, noScopeKey, only, otherKey, repos, slow, url: given }) =>
   Effect.gen(function*() {
     const url = given.replace(/\/+$/u, "")
@@ -109,12 +132,13 @@ export const conformance = Command.make("conformance", {
   })).pipe(
     Command.withDescription(
       "Check the rules of the interface on a server, whoever wrote it, over HTTP alone.\n\n" +
-        "Makes some 60 sandboxes with the model offline/demo and terminates them. Sends some 700 requests: with the default limit of " +
-        "120 a minute it waits for the server now and then."
+        "Makes some 60 sandboxes with the model offline/demo and terminates them. Sends some 800 requests and waits " +
+        "when the server says that there were too many: minutes with the default limit of 120 a minute, seconds " +
+        "with a higher one."
     ),
     Command.withShortDescription("Check the rules of the interface on a server"),
     Command.withExamples([{
-      command: "SLIPWAY_KEY=… SLIPWAY_OTHER_KEY=… slipway conformance http://127.0.0.1:4000 --repo acme/shop --repo acme/docs",
-      description: "Everything but what is slow"
+      command: "SLIPWAY_KEY=… SLIPWAY_OTHER_KEY=… slipway conformance http://127.0.0.1:4000 --repo acme/shop",
+      description: "Most of it; without the other key and the repository less"
     }])
   )

@@ -22,15 +22,31 @@ const withAuthorization = (world: World, authorization: string | ReadonlyArray<s
   world.http.ask(path, { key: null, headers: { authorization } })
 
 const endpoints: ReadonlyArray<readonly [method: string, path: string]> = [
-  ["GET", SANDBOXES], ["POST", SANDBOXES], ["GET", UNKNOWN], ["POST", `${UNKNOWN}/terminate`], ["POST", `${UNKNOWN}/interrupt`],
-  ["POST", `${UNKNOWN}/approvals/a`], ["GET", `${UNKNOWN}/messages`], ["POST", `${UNKNOWN}/messages`], ["GET", `${UNKNOWN}/events`],
-  ["GET", `${UNKNOWN}/events/stream`], ["GET", `${UNKNOWN}/files/tree`], ["GET", `${UNKNOWN}/files/download`],
-  ["GET", `${UNKNOWN}/files/content`], ["GET", `${UNKNOWN}/pull-request`], ["POST", `${UNKNOWN}/pull-request`]
+  ["GET", SANDBOXES],
+  ["POST", SANDBOXES],
+  ["GET", UNKNOWN],
+  ["POST", `${UNKNOWN}/terminate`],
+  ["POST", `${UNKNOWN}/interrupt`],
+  ["POST", `${UNKNOWN}/approvals/a`],
+  ["GET", `${UNKNOWN}/messages`],
+  ["POST", `${UNKNOWN}/messages`],
+  ["GET", `${UNKNOWN}/events`],
+  ["GET", `${UNKNOWN}/events/stream`],
+  ["GET", `${UNKNOWN}/files/tree`],
+  ["GET", `${UNKNOWN}/files/download`],
+  ["GET", `${UNKNOWN}/files/content`],
+  ["GET", `${UNKNOWN}/pull-request`],
+  ["POST", `${UNKNOWN}/pull-request`]
 ]
 
 const before = (name: string, what: string, path: string, ask: Ask) =>
   rule(`before-${name}`, `A request without a key is 401 before ${what}.`, async (world) => {
-    refused(await world.http.ask(path, { ...ask, key: null }), 401, "unauthorized", `${ask.method ?? "a request"} without a key`)
+    refused(
+      await world.http.ask(path, { ...ask, key: null }),
+      401,
+      "unauthorized",
+      `${ask.method ?? "a request"} without a key`
+    )
   }, { source: "decisions 1" })
 
 const authentication = [
@@ -38,14 +54,19 @@ const authentication = [
     unauthorized(await world.http.ask(SANDBOXES, { key: null }), REALM, "a request without a key")
   }),
   rule("other-scheme", "Another scheme, or none, is answered like no key.", async (world) => {
-    for (const value of ["Basic dXNlcjpwYXNz", world.options.key]) unauthorized(await withAuthorization(world, value), REALM, "another scheme")
+    for (const value of ["Basic dXNlcjpwYXNz", world.options.key]) {
+      unauthorized(await withAuthorization(world, value), REALM, "another scheme")
+    }
   }),
   rule("invalid", "A key that is not valid: 401 with error=\"invalid_token\".", async (world) => {
     unauthorized(await withAuthorization(world, `Bearer ${altered(world)}`), INVALID, "an altered key")
     unauthorized(await withAuthorization(world, "Bearer nonsense"), INVALID, "a malformed key")
   }),
   rule("same-answer", "Malformed and unknown keys get the same words.", async (world) => {
-    const replies = [await withAuthorization(world, `Bearer ${altered(world)}`), await withAuthorization(world, "Bearer x")]
+    const replies = [
+      await withAuthorization(world, `Bearer ${altered(world)}`),
+      await withAuthorization(world, "Bearer x")
+    ]
     same(replies[1]?.text, replies[0]?.text, "body for a malformed key:")
   }),
   rule("one-space", "One space after the scheme and nothing after the key.", async (world) => {
@@ -56,7 +77,11 @@ const authentication = [
   }),
   rule("two-headers", "Two Authorization headers are 401.", async (world) => {
     const { key } = world.options
-    unauthorized(await withAuthorization(world, [`Bearer ${key}`, `Bearer ${key}`]), INVALID, "two Authorization headers")
+    unauthorized(
+      await withAuthorization(world, [`Bearer ${key}`, `Bearer ${key}`]),
+      INVALID,
+      "two Authorization headers"
+    )
   }),
   rule("scheme-case", "The scheme is taken in any case.", async (world) => {
     for (const scheme of ["bearer", "BEARER"]) {
@@ -65,11 +90,21 @@ const authentication = [
   }),
   rule("query", "Keys in the query are never read.", async (world) => {
     const { key } = world.options
-    refused(await world.http.ask(`${SANDBOXES}?access_token=${key}&key=${key}&api_key=${key}`, { key: null }), 401, "unauthorized", "a key in the query")
+    refused(
+      await world.http.ask(`${SANDBOXES}?access_token=${key}&key=${key}&api_key=${key}`, { key: null }),
+      401,
+      "unauthorized",
+      "a key in the query"
+    )
   }),
   rule("every-endpoint", "Every endpoint needs a key.", async (world) => {
     for (const [method, path] of endpoints) {
-      refused(await world.http.ask(path, { method, key: null }), 401, "unauthorized", `${method} ${path.slice(API.length)} without a key`)
+      refused(
+        await world.http.ask(path, { method, key: null }),
+        401,
+        "unauthorized",
+        `${method} ${path.slice(API.length)} without a key`
+      )
     }
   }, { source: "interface 4" }),
   before("404", "an unknown route", "/api/nothing", {}),
@@ -80,7 +115,11 @@ const authentication = [
   rule("scope", "A key without the scope: 403 with a challenge that names it.", async (world) => {
     const reply = await world.http.ask(SANDBOXES, { key: world.options.noScopeKey })
     refused(reply, 403, "insufficient_scope", "a key without the scope")
-    same(reply.header("www-authenticate"), `${REALM}, error="insufficient_scope", scope="sandboxes"`, "WWW-Authenticate:")
+    same(
+      reply.header("www-authenticate"),
+      `${REALM}, error="insufficient_scope", scope="sandboxes"`,
+      "WWW-Authenticate:"
+    )
   }, { needs: ["no-scope-key"] }),
   rule("scope-before-404", "A key without the scope is 403 before an unknown route or sandbox.", async (world) => {
     for (const path of ["/api/nothing", UNKNOWN]) {
@@ -114,11 +153,19 @@ const rates = [
     // One may come back in between, so one pair of several is enough.
     const seen: Array<number> = []
     for (let i = 0; i < 4; i++) seen.push(left(await world.http.ask(UNKNOWN)))
-    holds(seen.some((value, i) => value === (seen[i - 1] ?? Number.NaN) - 1), "the number that is left to fall by one", seen)
+    holds(
+      seen.some((value, i) => value === (seen[i - 1] ?? Number.NaN) - 1),
+      "the number that is left to fall by one",
+      seen
+    )
   }),
   rate("on-refusals", "Refusals with a known key carry the rate headers, too.", async (world) => {
     for (const reply of [await world.http.ask("/api/nothing"), await world.http.ask(`${SANDBOXES}?limit=0`)]) {
-      holds(POLICY.test(reply.header("ratelimit-policy") ?? ""), `RateLimit-Policy with ${summary(reply)}`, reply.header("ratelimit-policy"))
+      holds(
+        POLICY.test(reply.header("ratelimit-policy") ?? ""),
+        `RateLimit-Policy with ${summary(reply)}`,
+        reply.header("ratelimit-policy")
+      )
       left(reply)
     }
   }),
@@ -128,7 +175,14 @@ const rates = [
     for (const reply of world.refusals) {
       errorBody(reply, "429")
       refused(reply, 429, "rate_limited", "too many requests")
-      holds(/^[1-9]\d*$/u.test(reply.header("retry-after") ?? ""), "Retry-After of at least 1 s", reply.header("retry-after"))
+      holds(
+        /^[1-9]\d*$/u.test(reply.header("retry-after") ?? ""),
+        "Retry-After of at least 1 s",
+        reply.header("retry-after")
+      )
+      // One that is not the key's rate limit has no RateLimit, or one with something left.
+      const [, left, grows] = LIMIT.exec(reply.header("ratelimit") ?? "") ?? []
+      if (left === "0") same(grows, reply.header("retry-after"), "t of RateLimit")
     }
   }, { source: "interface 7" })
 ]

@@ -65,7 +65,9 @@ export const answered = (reply: Reply, status: number, to: string): Reply => {
 /** A refusal with that status and one of the codes. */
 export const refused = (reply: Reply, status: number, code: string | ReadonlyArray<string>, to: string): Reply => {
   const codes = typeof code === "string" ? [code] : code
-  if (!codes.some((wanted) => summary(reply) === `${status} ${wanted}`)) throw otherThan(`${status} ${codes.join(" or ")} to ${to}`, reply)
+  if (!codes.some((wanted) => summary(reply) === `${status} ${wanted}`)) {
+    throw otherThan(`${status} ${codes.join(" or ")} to ${to}`, reply)
+  }
   return reply
 }
 
@@ -81,11 +83,18 @@ export interface Block {
 const parseBlock = (text: string): Block => {
   const lines = text.split("\n").map((line) => line.replace(/\r$/u, ""))
   const field = (name: string) => {
-    const found = lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).replace(/^ /u, ""))
+    const found = lines.filter((line) => line.startsWith(`${name}:`)).map((line) =>
+      line.slice(name.length + 1).replace(/^ /u, "")
+    )
     return found.length === 0 ? undefined : found.join("\n")
   }
   const data = field("data")
-  return { lines, id: field("id"), retry: field("retry"), data: data === undefined ? undefined : new Json(parseData(data)) }
+  return {
+    lines,
+    id: field("id"),
+    retry: field("retry"),
+    data: data === undefined ? undefined : new Json(parseData(data))
+  }
 }
 const parseData = (data: string): unknown => {
   try {
@@ -168,14 +177,17 @@ const MAX_WAIT_SECONDS = 180
 const TIMEOUT = 30_000
 
 /** Seconds until the next try; a server that does not say gets 1. */
-const delayOf = (retryAfter: string | undefined): number => Math.max(1, Number(/^\d{1,6}$/u.exec(retryAfter ?? "")?.[0] ?? 1))
+const delayOf = (retryAfter: string | undefined): number =>
+  Math.max(1, Number(/^\d{1,6}$/u.exec(retryAfter ?? "")?.[0] ?? 1))
 
 export class Client {
   readonly options: ClientOptions
   readonly #agent: http.Agent
   constructor(options: ClientOptions) {
     this.options = options
-    this.#agent = options.url.startsWith("https:") ? new https.Agent({ keepAlive: true }) : new http.Agent({ keepAlive: true })
+    this.#agent = options.url.startsWith("https:")
+      ? new https.Agent({ keepAlive: true })
+      : new http.Agent({ keepAlive: true })
   }
 
   /** Sends one request; waits and repeats it when the server says that there were too many. */
@@ -190,7 +202,9 @@ export class Client {
       this.options.onRefusal?.(reply)
       const seconds = delayOf(reply.header("retry-after"))
       waited += seconds
-      if (waited > MAX_WAIT_SECONDS) throw otherThan(`an answer within ${MAX_WAIT_SECONDS} s of waiting for the rate limit`, reply)
+      if (waited > MAX_WAIT_SECONDS) {
+        throw otherThan(`an answer within ${MAX_WAIT_SECONDS} s of waiting for the rate limit`, reply)
+      }
       this.options.onWait(seconds)
       await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
     }
@@ -200,7 +214,13 @@ export class Client {
   async stream(path: string, ask: Pick<Ask, "key" | "headers"> = {}): Promise<EventStream> {
     const key = ask.key === undefined ? this.options.key : ask.key
     for (let waited = 0;;) {
-      const stream = await this.#send<EventStream>(path, { ...ask, method: "GET" }, key, false, (response, resolve) => resolve(new EventStream(response)))
+      const stream = await this.#send<EventStream>(
+        path,
+        { ...ask, method: "GET" },
+        key,
+        false,
+        (response, resolve) => resolve(new EventStream(response))
+      )
       if (stream.status !== 429) return stream
       stream.close()
       const seconds = delayOf(stream.headers["retry-after"])
@@ -256,12 +276,16 @@ export class Client {
     take: (response: IncomingMessage, resolve: (value: A) => void, reject: (error: Error) => void) => void
   ): Promise<A> {
     const { hostname, port, protocol, pathname } = new URL(this.options.url)
-    const bytes = body === undefined || typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body)
+    const bytes = body === undefined || typeof body === "string" || body instanceof Uint8Array
+      ? body
+      : JSON.stringify(body)
     const lines: Record<string, string | number | ReadonlyArray<string> | null> = {
       ...(bytes === undefined ? {} : { "content-type": "application/json" }),
       ...(bytes === undefined
         ? method === "POST" ? { "content-length": 0 } : {}
-        : chunked ? { "transfer-encoding": "chunked" } : { "content-length": Buffer.byteLength(bytes) }),
+        : chunked
+        ? { "transfer-encoding": "chunked" }
+        : { "content-length": Buffer.byteLength(bytes) }),
       ...(key === null ? {} : { authorization: `Bearer ${key}` }),
       ...headers
     }
@@ -272,8 +296,11 @@ export class Client {
       // Not through URL: that would tidy a path that is meant to be untidy.
       path: `${pathname.replace(/\/$/u, "")}${path}`,
       method,
-      headers: Object.fromEntries(Object.entries(lines).flatMap(([name, value]) =>
-        value === null ? [] : [[name, typeof value === "object" ? [...value] : value]])),
+      headers: Object.fromEntries(
+        Object.entries(lines).flatMap(([name, value]) =>
+          value === null ? [] : [[name, typeof value === "object" ? [...value] : value]]
+        )
+      ),
       agent: reuse ? this.#agent : false
     }
     return new Promise((resolve, reject) => {
@@ -305,5 +332,7 @@ export const errorBody = (reply: Reply, to: string): void => {
   const { json } = reply
   same(json.keys, ["error"], `members of the body of ${to}`)
   same([...json.at("error").keys].sort(), ["code", "message"], `members of error of ${to}`)
-  if (json.at("error").at("code").string === "" || json.at("error").at("message").string === "") throw new Miss(`code and message of ${to}`, reply.text)
+  if (json.at("error").at("code").string === "" || json.at("error").at("message").string === "") {
+    throw new Miss(`code and message of ${to}`, reply.text)
+  }
 }

@@ -1,6 +1,22 @@
 /** Pull requests and messages. */
 import { answered, refused, type Reply } from "./Client.ts"
-import { count, filled, fits, flag, holds, is, listOf, matching, nullOr, object, same, type Shape, text, timestamp, uuid } from "./Expect.ts"
+import {
+  count,
+  filled,
+  fits,
+  flag,
+  holds,
+  is,
+  listOf,
+  matching,
+  nullOr,
+  object,
+  same,
+  type Shape,
+  text,
+  timestamp,
+  uuid
+} from "./Expect.ts"
 import { derived, turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
 import { unique, UNKNOWN, type World } from "./World.ts"
@@ -31,12 +47,27 @@ const statusShape: Shape = object({
   checks: object({
     label: text,
     runs: listOf(object({
-      id: count, name: text, createdAt: text, event: text, headBranch: text, headSha: text, runNumber: count, status: text, updatedAt: text, url: text
+      id: count,
+      name: text,
+      createdAt: text,
+      event: text,
+      headBranch: text,
+      headSha: text,
+      runNumber: count,
+      status: text,
+      updatedAt: text,
+      url: text
     }, { optional: { conclusion: text } })),
-    checkRuns: listOf(object({ id: count, name: text, status: text, url: text }, { optional: { conclusion: text, completedAt: text, startedAt: text } })),
+    checkRuns: listOf(
+      object({ id: count, name: text, status: text, url: text }, {
+        optional: { conclusion: text, completedAt: text, startedAt: text }
+      })
+    ),
     state: is("idle", "pending", "success", "failure", "error")
   }, { optional: { error: text, updatedAt: text } }),
-  comments: listOf(object({ id: count, title: text, author: text, authorAvatarUrl: text, createdAt: text, updatedAt: text, url: text })),
+  comments: listOf(
+    object({ id: count, title: text, author: text, authorAvatarUrl: text, createdAt: text, updatedAt: text, url: text })
+  ),
   pullRequest: nullOr(pullRequest),
   repository: filled,
   detailsPending: flag
@@ -47,7 +78,10 @@ const status = (reply: Reply, to: string) => answered(reply, 200, to).json
 /** A sandbox that was published at least once. */
 const published = async (world: World) => {
   const box = await world.changed()
-  const first = await world.session.fixture("published", async () => status(await box.ask("/pull-request", { method: "POST" }), "publishing"))
+  const first = await world.session.fixture(
+    "published",
+    async () => status(await box.ask("/pull-request", { method: "POST" }), "publishing")
+  )
   return { box, number: first.at("pullRequest").at("number").number }
 }
 
@@ -55,26 +89,50 @@ export const rules = [
   rule("before", "Before anything is published, pullRequest is null and everything idle.", async (world) => {
     const json = status(await world.get(await world.busy(), "/pull-request"), "the pull request")
     fits(json.value, statusShape, "")
-    same([json.at("actionState").value, json.at("checks").at("state").value, json.at("pullRequest").value], ["idle", "idle", null], "actionState, checks.state and pullRequest")
+    same([json.at("actionState").value, json.at("checks").at("state").value, json.at("pullRequest").value], [
+      "idle",
+      "idle",
+      null
+    ], "actionState, checks.state and pullRequest")
   }, running),
   rule("draft", "Publishing opens a draft pull request of slipway/<id> with the sandbox's title.", async (world) => {
     const { box } = await published(world)
     const found = status(await world.post(box, "/pull-request"), "publishing").at("pullRequest")
     const given = ["draft", "state", "merged", "headRef", "title"].map((name) => found.at(name).value)
-    same(given, [true, "open", false, `slipway/${box.id}`, "Conformance: publish."], "draft, state, merged, headRef and title")
-    holds(found.at("changedFiles").number > 0 && found.at("additions").number > 0, "changed files and additions", found.value)
+    same(
+      given,
+      [true, "open", false, `slipway/${box.id}`, "Conformance: publish."],
+      "draft, state, merged, headRef and title"
+    )
+    holds(
+      found.at("changedFiles").number > 0 && found.at("additions").number > 0,
+      "changed files and additions",
+      found.value
+    )
   }, { ...running, source: "interface 4.7" }),
   rule("shape", "The reply has every field, of a pull request too, and no other.", async (world) => {
     const { box } = await published(world)
     const json = status(await world.post(box, "/pull-request", {}), "publishing")
     fits(json.value, statusShape, "")
     fits(json.at("pullRequest").value, pullRequest, "pullRequest")
-    same([json.at("actionState").value, json.at("repository").value], ["idle", world.repo], "actionState and repository")
+    same(
+      [json.at("actionState").value, json.at("repository").value],
+      ["idle", world.repo],
+      "actionState and repository"
+    )
   }, { ...running, source: "interface 2.5" }),
   rule("once", "Publishing again, one after the other or at once, keeps the pull request.", async (world) => {
     const { box, number } = await published(world)
-    const replies = [await world.post(box, "/pull-request"), ...await Promise.all([1, 2, 3].map(() => world.post(box, "/pull-request")))]
-    same(replies.map((reply) => status(reply, "publishing again").at("pullRequest").at("number").value), [number, number, number, number], "numbers")
+    const replies = [
+      await world.post(box, "/pull-request"),
+      ...await Promise.all([1, 2, 3].map(() => world.post(box, "/pull-request")))
+    ]
+    same(replies.map((reply) => status(reply, "publishing again").at("pullRequest").at("number").value), [
+      number,
+      number,
+      number,
+      number
+    ], "numbers")
   }, running),
   rule("get", "GET gives what publishing gave.", async (world) => {
     const { box, number } = await published(world)
@@ -84,7 +142,8 @@ export const rules = [
   }, { ...running, source: "decisions 8" }),
   rule("update", "Publishing a further change pushes it to the same pull request.", async (world) => {
     const { box, number } = await published(world)
-    const before = status(await world.get(box, "/pull-request"), "the pull request").at("pullRequest").at("headSha").string
+    const before =
+      status(await world.get(box, "/pull-request"), "the pull request").at("pullRequest").at("headSha").string
     await box.turnEnd(await box.say(`Conformance: [[write path=conformance/more.txt content=${unique()}]]`))
     const after = status(await world.post(box, "/pull-request"), "publishing a further change").at("pullRequest")
     same(after.at("number").value, number, "number")
@@ -92,33 +151,75 @@ export const rules = [
   }, running),
   rule("events", "Publishing shows as pull_request.updated, with number, url and state.", async (world) => {
     const { box, number } = await published(world)
-    const found = (await world.readLog(box)).filter(({ type }) => type === "pull_request.updated").map(({ data }) => data)
+    const found = (await world.readLog(box)).filter(({ type }) => type === "pull_request.updated").map(({ data }) =>
+      data
+    )
     for (const data of found) {
-      fits(data.value, object({ repo: is(world.repo), action_state: is("idle", "publishing", "updating", "failed") }, {
-        optional: { number: count, url: filled, state: is("open", "closed"), draft: flag, merged: flag, head_ref: filled, head_sha: filled },
-        open: true
-      }), "data of pull_request.updated")
+      fits(
+        data.value,
+        object({ repo: is(world.repo), action_state: is("idle", "publishing", "updating", "failed") }, {
+          optional: {
+            number: count,
+            url: filled,
+            state: is("open", "closed"),
+            draft: flag,
+            merged: flag,
+            head_ref: filled,
+            head_sha: filled
+          },
+          open: true
+        }),
+        "data of pull_request.updated"
+      )
     }
-    holds(found.some((data) => data.at("action_state").value === "idle" && data.at("number").value === number), `one that is idle with number ${number}`, found.at(-1)?.value)
+    holds(
+      found.some((data) => data.at("action_state").value === "idle" && data.at("number").value === number),
+      `one that is idle with number ${number}`,
+      found.at(-1)?.value
+    )
   }, { ...running, source: "decisions 5" }),
   rule("nothing", "Without a change to publish: 409 invalid_request, no sandbox changes to publish.", async (world) => {
-    const reply = refused(await world.post(await world.busy(), "/pull-request"), 409, "invalid_request", "publishing nothing")
+    const reply = refused(
+      await world.post(await world.busy(), "/pull-request"),
+      409,
+      "invalid_request",
+      "publishing nothing"
+    )
     same(reply.json.at("error").at("message").value, "no sandbox changes to publish", "message")
   }, running),
-  rule("body", "The body is {repo?} and nothing else; a repo that is not in the sandbox is 404 repo_not_found.", async (world) => {
-    const box = await world.busy()
-    for (const body of [{ draft: false }, { repo: "nonsense" }, { repo: null }]) {
-      refused(await world.post(box, "/pull-request", body), 400, "invalid_request", JSON.stringify(body))
-    }
-    refused(await world.post(box, "/pull-request", { repo: "conformance/other" }), 404, "repo_not_found", "another repository")
-    refused(await world.get(box, "/pull-request?repo=conformance/other"), 404, "repo_not_found", "another repository in the query")
-  }, running),
+  rule(
+    "body",
+    "The body is {repo?} and nothing else; a repo that is not in the sandbox is 404 repo_not_found.",
+    async (world) => {
+      const box = await world.busy()
+      for (const body of [{ draft: false }, { repo: "nonsense" }, { repo: null }]) {
+        refused(await world.post(box, "/pull-request", body), 400, "invalid_request", JSON.stringify(body))
+      }
+      refused(
+        await world.post(box, "/pull-request", { repo: "conformance/other" }),
+        404,
+        "repo_not_found",
+        "another repository"
+      )
+      refused(
+        await world.get(box, "/pull-request?repo=conformance/other"),
+        404,
+        "repo_not_found",
+        "another repository in the query"
+      )
+    },
+    running
+  ),
   rule("repo-required", "With several repositories repo is needed: 400 repo_required.", async (world) => {
     const box = await world.several()
     refused(await world.post(box, "/pull-request"), 400, "repo_required", "publishing")
     refused(await world.get(box, "/pull-request"), 400, "repo_required", "the pull request")
     const second = status(await world.post(box, "/pull-request", { repo: world.secondRepo }), "publishing the second")
-    same([second.at("repository").value, second.at("pullRequest").at("draft").value], [world.secondRepo, true], "repository and draft")
+    same(
+      [second.at("repository").value, second.at("pullRequest").at("draft").value],
+      [world.secondRepo, true],
+      "repository and draft"
+    )
   }, { needs: ["repo", "second-repo"] }),
   rule("not-running", "Publishing a sandbox that does not run is 409 sandbox_not_running.", async (world) => {
     refused(await world.post((await world.ended()).box, "/pull-request"), 409, "sandbox_not_running", "publishing")
@@ -135,49 +236,99 @@ const send = async (world: World, prompt: string, headers: Record<string, string
 }
 
 /** Messages of a sandbox whose conversation is over. */
-const list = async (world: World, query = "") => status(await world.get(await world.worked(), `/messages${query}`), `messages${query}`)
+const list = async (world: World, query = "") =>
+  status(await world.get(await world.worked(), `/messages${query}`), `messages${query}`)
 
 export const messages = [
-  message("sent", "A message is 201 with commandId, revision, outcome applied and turnId, and nothing else.", async (world) => {
-    const { reply } = await send(world, "Conformance: [[say Sent.]]")
-    fits(answered(reply, 201, "a message").json.value, object({ commandId: uuid, revision: count, outcome: is("applied"), turnId: uuid }), "")
-  }, running),
-  message("derived", "The message that starts turn n is the UUIDv5 of <id>/message/<n>, its turn that of <id>/turn/<n>.", async (world) => {
-    const { box, reply } = await send(world, "Conformance: [[say Derived.]]")
-    const json = answered(reply, 201, "a message").json
-    const log = await world.readLog(box)
-    const n = log.filter(({ data, type }) => type === "turn.updated" && data.at("state").value === "pending").length
-    same([json.at("commandId").value, json.at("turnId").value], [derived(`${box.id}/message/${n}`), turnId(box.id, n)], "commandId and turnId")
-  }, { ...running, source: "decisions 3" }),
+  message(
+    "sent",
+    "A message is 201 with commandId, revision, outcome applied and turnId, and nothing else.",
+    async (world) => {
+      const { reply } = await send(world, "Conformance: [[say Sent.]]")
+      fits(
+        answered(reply, 201, "a message").json.value,
+        object({ commandId: uuid, revision: count, outcome: is("applied"), turnId: uuid }),
+        ""
+      )
+    },
+    running
+  ),
+  message(
+    "derived",
+    "The message that starts turn n is the UUIDv5 of <id>/message/<n>, its turn that of <id>/turn/<n>.",
+    async (world) => {
+      const { box, reply } = await send(world, "Conformance: [[say Derived.]]")
+      const json = answered(reply, 201, "a message").json
+      const log = await world.readLog(box)
+      const n = log.filter(({ data, type }) => type === "turn.updated" && data.at("state").value === "pending").length
+      same([json.at("commandId").value, json.at("turnId").value], [
+        derived(`${box.id}/message/${n}`),
+        turnId(box.id, n)
+      ], "commandId and turnId")
+    },
+    { ...running, source: "decisions 3" }
+  ),
   message("turn-active", "A message during a turn is 409 turn_active.", async (world) => {
     const { box } = await world.hanging()
     refused(await world.post(box, "/messages", { prompt: "x" }), 409, "turn_active", "a message during a turn")
   }, running),
   message("not-running", "A message to a sandbox that does not run is 409 sandbox_not_running.", async (world) => {
-    refused(await world.post((await world.ended()).box, "/messages", { prompt: "x" }), 409, "sandbox_not_running", "a message")
+    refused(
+      await world.post((await world.ended()).box, "/messages", { prompt: "x" }),
+      409,
+      "sandbox_not_running",
+      "a message"
+    )
   }, running),
   message("body", "The body is {prompt} of 1 to 60000 characters and nothing else.", async (world) => {
     const path = `${UNKNOWN}/messages`
-    for (const body of [{}, { prompt: "" }, { prompt: "x".repeat(60_001) }, { prompt: 1 }, { prompt: "x", title: "y" }, { prompt: "a\0b" }]) {
+    for (
+      const body of [{}, { prompt: "" }, { prompt: "x".repeat(60_001) }, { prompt: 1 }, { prompt: "x", title: "y" }, {
+        prompt: "a\0b"
+      }]
+    ) {
       refused(await world.http.ask(path, { body }), 400, "invalid_request", JSON.stringify(body).slice(0, 30))
     }
-    refused(await world.http.ask(path, { body: { prompt: "x".repeat(60_000) } }), 404, "not_found", "a good body for nobody's sandbox")
+    refused(
+      await world.http.ask(path, { body: { prompt: "x".repeat(60_000) } }),
+      404,
+      "not_found",
+      "a good body for nobody's sandbox"
+    )
   }),
-  message("replayed", "An equal message under the same Idempotency-Key is 200 with the first one's ids and Idempotent-Replayed: true.", async (world) => {
-    const headers = { "idempotency-key": `conformance ${unique()}` }
-    const { box, reply } = await send(world, "Conformance: [[say Once.]]", headers)
-    const first = answered(reply, 201, "a message").json
-    await box.turnEnd(first.at("turnId").string)
-    const again = await world.post(box, "/messages", { prompt: "Conformance: [[say Once.]]" }, { headers })
-    const json = answered(again, 200, "an equal message").json
-    same(["commandId", "revision", "turnId"].map((name) => json.at(name).value), ["commandId", "revision", "turnId"].map((name) => first.at(name).value), "commandId, revision and turnId")
-    same([json.at("outcome").value, again.header("idempotent-replayed")], ["duplicate", "true"], "outcome and Idempotent-Replayed")
-  }, { ...running, source: "decisions 4" }),
+  message(
+    "replayed",
+    "An equal message under the same Idempotency-Key is 200 with the first one's ids and Idempotent-Replayed: true.",
+    async (world) => {
+      const headers = { "idempotency-key": `conformance ${unique()}` }
+      const { box, reply } = await send(world, "Conformance: [[say Once.]]", headers)
+      const first = answered(reply, 201, "a message").json
+      await box.turnEnd(first.at("turnId").string)
+      const again = await world.post(box, "/messages", { prompt: "Conformance: [[say Once.]]" }, { headers })
+      const json = answered(again, 200, "an equal message").json
+      same(
+        ["commandId", "revision", "turnId"].map((name) => json.at(name).value),
+        ["commandId", "revision", "turnId"].map((name) => first.at(name).value),
+        "commandId, revision and turnId"
+      )
+      same(
+        [json.at("outcome").value, again.header("idempotent-replayed")],
+        ["duplicate", "true"],
+        "outcome and Idempotent-Replayed"
+      )
+    },
+    { ...running, source: "decisions 4" }
+  ),
   message("changed", "Another message under the same Idempotency-Key is 409 idempotency_conflict.", async (world) => {
     const headers = { "idempotency-key": `conformance ${unique()}` }
     const { box, reply } = await send(world, "Conformance: [[say One.]]", headers)
     await box.turnEnd(answered(reply, 201, "a message").json.at("turnId").string)
-    refused(await world.post(box, "/messages", { prompt: "Conformance: [[say Two.]]" }, { headers }), 409, "idempotency_conflict", "another message")
+    refused(
+      await world.post(box, "/messages", { prompt: "Conformance: [[say Two.]]" }, { headers }),
+      409,
+      "idempotency_conflict",
+      "another message"
+    )
   }, { ...running, source: "decisions 4" }),
   message("key-scope", "An Idempotency-Key of a creation counts anew for a message.", async (world) => {
     const headers = { "idempotency-key": `conformance ${unique()}` }
@@ -185,22 +336,40 @@ export const messages = [
     const { reply } = await send(world, "Conformance: [[say Scope.]]", headers)
     answered(reply, 201, "a message under the key of a creation")
   }, { ...running, source: "decisions 4" }),
-  message("list", "Messages are {id, turnId, role, text, createdAt}, oldest first, the prompt before the answers.", async (world) => {
-    const box = await world.worked()
-    const json = await list(world)
-    fits(json.value, object({
-      data: listOf(object({ id: filled, turnId: uuid, role: is("user", "assistant"), text, createdAt: timestamp })),
-      nextCursor: nullOr(text)
-    }), "")
-    const items = json.at("data").items
-    same(items.slice(0, 2).map((item) => [item.at("role").value, item.at("turnId").value]), [["user", turnId(box.id, 1)], ["assistant", turnId(box.id, 1)]], "the first two")
-    const at = items.map((item) => item.at("createdAt").string)
-    same(at, [...at].sort(), "createdAt")
-  }, running),
+  message(
+    "list",
+    "Messages are {id, turnId, role, text, createdAt}, oldest first, the prompt before the answers.",
+    async (world) => {
+      const box = await world.worked()
+      const json = await list(world)
+      fits(
+        json.value,
+        object({
+          data: listOf(object({ id: filled, turnId: uuid, role: is("user", "assistant"), text, createdAt: timestamp })),
+          nextCursor: nullOr(text)
+        }),
+        ""
+      )
+      const items = json.at("data").items
+      same(items.slice(0, 2).map((item) => [item.at("role").value, item.at("turnId").value]), [[
+        "user",
+        turnId(box.id, 1)
+      ], ["assistant", turnId(box.id, 1)]], "the first two")
+      const at = items.map((item) => item.at("createdAt").string)
+      same(at, [...at].sort(), "createdAt")
+    },
+    running
+  ),
   message("texts", "Prompts and answers are listed whole.", async (world) => {
     const items = (await list(world)).at("data").items
-    holds(items[0]?.at("text").string.startsWith("Conformance: work.\n") === true, "the prompt", items[0]?.at("text").value)
-    const said = items.filter((item) => item.at("role").value === "assistant").map((item) => item.at("text").string.trim())
+    holds(
+      items[0]?.at("text").string.startsWith("Conformance: work.\n") === true,
+      "the prompt",
+      items[0]?.at("text").value
+    )
+    const said = items.filter((item) => item.at("role").value === "assistant").map((item) =>
+      item.at("text").string.trim()
+    )
     for (const text of ["I will change some files.", "Done."]) holds(said.includes(text), `the answer ${text}`, said)
   }, running),
   message("pages", "Pages give each message once, and nextCursor is null on the last.", async (world) => {
@@ -216,7 +385,9 @@ export const messages = [
     same(found, whole, "messages of all pages")
   }, running),
   message("query", "limit is 1 to 100, and after an integer.", async (world) => {
-    for (const limit of [0, 101]) refused(await world.http.ask(`${UNKNOWN}/messages?limit=${limit}`), 400, "invalid_request", `limit=${limit}`)
+    for (const limit of [0, 101]) {
+      refused(await world.http.ask(`${UNKNOWN}/messages?limit=${limit}`), 400, "invalid_request", `limit=${limit}`)
+    }
     refused(await world.http.ask(`${UNKNOWN}/messages?after=x`), 400, "invalid_cursor", "after=x")
   })
 ]

@@ -1,6 +1,23 @@
 /** Creation, its limits, and what an Idempotency-Key does to it. */
 import { answered, refused, type Reply } from "./Client.ts"
-import { fits, holds, is, matching, nullOr, object, same, type Shape, text, textsByName, timestamp, uri, count, filled, flag, listOf } from "./Expect.ts"
+import {
+  fits,
+  holds,
+  is,
+  matching,
+  nullOr,
+  object,
+  same,
+  type Shape,
+  text,
+  textsByName,
+  timestamp,
+  uri,
+  count,
+  filled,
+  flag,
+  listOf
+} from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { MODEL, SANDBOXES, unique, type World } from "./World.ts"
 
@@ -40,20 +57,33 @@ const creation = [
     const reply = await world.created()
     const json = created(reply)
     same(reply.header("location"), json.at("links").at("self").value, "Location")
-    holds(reply.header("idempotent-replayed") === undefined, "no Idempotent-Replayed with a first creation", reply.header("idempotent-replayed"))
+    holds(
+      reply.header("idempotent-replayed") === undefined,
+      "no Idempotent-Replayed with a first creation",
+      reply.header("idempotent-replayed")
+    )
   }),
   rule("fields", "Every field of a Sandbox is always there, and no other.", async (world) => {
     const json = created(await world.created())
     fits(json.value, sandboxShape, "")
-    fits(answered(await world.http.ask(`${SANDBOXES}/${json.at("id").string}`), 200, "the sandbox").json.value, sandboxShape, "")
+    fits(
+      answered(await world.http.ask(`${SANDBOXES}/${json.at("id").string}`), 200, "the sandbox").json.value,
+      sandboxShape,
+      ""
+    )
   }, { source: "interface 2.1" }),
-  rule("initial", "A sandbox begins queued, with no turn, no usage, no error, not started and not completed.", async (world) => {
-    const json = created(await world.created())
-    same(json.at("status").value, "queued", "status")
-    same(json.at("turn").value, { active: false }, "turn")
-    same(json.at("usage").value, { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }, "usage")
-    for (const name of ["error", "startedAt", "completedAt"]) same(json.at(name).value, null, name)
-  }, { source: "decisions 2.1" }),
+  rule(
+    "initial",
+    "A sandbox begins queued, with no turn, no usage, no error, not started and not completed.",
+    async (world) => {
+      const json = created(await world.created())
+      same(json.at("status").value, "queued", "status")
+      same(json.at("turn").value, { active: false }, "turn")
+      same(json.at("usage").value, { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }, "usage")
+      for (const name of ["error", "startedAt", "completedAt"]) same(json.at(name).value, null, name)
+    },
+    { source: "decisions 2.1" }
+  ),
   rule("worktree", "worktreeId is w_ and the characters of id.", async (world) => {
     const json = created(await world.created())
     same(json.at("worktreeId").value, `w_${json.at("id").string.slice(2)}`, "worktreeId")
@@ -75,9 +105,14 @@ const creation = [
     const repos = [{ fullName: world.repo, ref: "conformance/no-such-branch" }]
     same(created(await world.create({ repos })).at("repos").value, repos, "repos")
   }, { source: "decisions 1" }),
-  rule("title-derived", "A title that is left out is the first line of the prompt that is not blank, its spaces collapsed.", async (world) => {
-    same(await titleOf(world, "\n \t\n  Fix   the\t  bug  \nnow"), "Fix the bug", "title")
-  }, { source: "decisions 2.3" }),
+  rule(
+    "title-derived",
+    "A title that is left out is the first line of the prompt that is not blank, its spaces collapsed.",
+    async (world) => {
+      same(await titleOf(world, "\n \t\n  Fix   the\t  bug  \nnow"), "Fix the bug", "title")
+    },
+    { source: "decisions 2.3" }
+  ),
   rule("title-cut", "A derived title is cut to 120 characters.", async (world) => {
     same(await titleOf(world, "\u{1f600}".repeat(200)), "\u{1f600}".repeat(120), "title")
   }, { source: "decisions 2.3" }),
@@ -111,17 +146,32 @@ const repos = (n: number) => Array.from({ length: n }, (_, i) => ({ fullName: `c
 const EMOJI = "\u{1f600}"
 
 /** Both sides of a limit, for a body. */
-const edge = (name: string, what: string, good: ReadonlyArray<object>, bad: ReadonlyArray<object>, more: { readonly source?: string } = {}) =>
+const edge = (
+  name: string,
+  what: string,
+  good: ReadonlyArray<object>,
+  bad: ReadonlyArray<object>,
+  more: { readonly source?: string } = {}
+) =>
   limit(name, what, async (world) => {
-    const size = (body: object) => `${name} of ${JSON.stringify(Object.values(body)[0]).slice(0, 40)} (${JSON.stringify(Object.values(body)[0]).length} bytes)`
+    const size = (body: object) =>
+      `${name} of ${JSON.stringify(Object.values(body)[0]).slice(0, 40)} (${
+        JSON.stringify(Object.values(body)[0]).length
+      } bytes)`
     for (const body of good) await world.accepts(body, size(body))
     for (const body of bad) await world.refuses(body, size(body))
   }, more)
 
 const limits = [
-  edge("prompt", "A prompt has 1 to 60000 characters.", [{ prompt: "x" }, { prompt: "x".repeat(60_000) }], [{ prompt: "" }, { prompt: "x".repeat(60_001) }]),
-  edge("title", "A title has 1 to 120 characters.", [{ title: "x" }, { title: "x".repeat(120) }], [{ title: "" }, { title: "x".repeat(121) }]),
-  edge("code-points", "Characters are Unicode code points, not UTF-16 units.", [{ title: EMOJI.repeat(120) }, { prompt: EMOJI.repeat(60_000) }], [
+  edge("prompt", "A prompt has 1 to 60000 characters.", [{ prompt: "x" }, { prompt: "x".repeat(60_000) }], [{
+    prompt: ""
+  }, { prompt: "x".repeat(60_001) }]),
+  edge("title", "A title has 1 to 120 characters.", [{ title: "x" }, { title: "x".repeat(120) }], [{ title: "" }, {
+    title: "x".repeat(121)
+  }]),
+  edge("code-points", "Characters are Unicode code points, not UTF-16 units.", [{ title: EMOJI.repeat(120) }, {
+    prompt: EMOJI.repeat(60_000)
+  }], [
     { title: EMOJI.repeat(121) },
     { prompt: EMOJI.repeat(60_001) }
   ]),
@@ -130,16 +180,22 @@ const limits = [
     await world.refuses({ model: "x".repeat(201) }, "a model of 201 characters")
     await world.refuses({ model: "" }, "an empty model")
   }),
-  edge("metadata-key", "A metadata key has 1 to 64 characters.", [{ metadata: { ["k".repeat(64)]: "v" } }, { metadata: { k: "v" } }], [
+  edge("metadata-key", "A metadata key has 1 to 64 characters.", [{ metadata: { ["k".repeat(64)]: "v" } }, {
+    metadata: { k: "v" }
+  }], [
     { metadata: { ["k".repeat(65)]: "v" } },
     { metadata: { "": "v" } }
   ]),
-  edge("metadata-value", "A metadata value has at most 1000 characters.", [{ metadata: { k: "v".repeat(1000) } }, { metadata: { k: "" } }], [
+  edge("metadata-value", "A metadata value has at most 1000 characters.", [{ metadata: { k: "v".repeat(1000) } }, {
+    metadata: { k: "" }
+  }], [
     { metadata: { k: "v".repeat(1001) } }
   ]),
   edge("metadata-pairs", "Metadata has at most 16 pairs.", [{ metadata: pairs(16) }], [{ metadata: pairs(17) }]),
   edge("repos", "A sandbox has 1 to 16 repositories.", [{ repos: repos(16) }], [{ repos: [] }, { repos: repos(17) }]),
-  edge("repos-distinct", "Its repositories differ in more than case.", [{ repos: [{ fullName: "a/b" }, { fullName: "a/c" }] }], [
+  edge("repos-distinct", "Its repositories differ in more than case.", [{
+    repos: [{ fullName: "a/b" }, { fullName: "a/c" }]
+  }], [
     { repos: [{ fullName: "a/b" }, { fullName: "a/b" }] },
     { repos: [{ fullName: "a/b" }, { fullName: "A/B" }] }
   ]),
@@ -150,31 +206,78 @@ const limits = [
     "full-name-rules",
     "fullName is owner/name; no part is . or .. or starts with -, no owner starts with ., no name ends in .git.",
     ["a/b", "A.b_c-d/e.F", "a/.github"].map((fullName) => ({ repos: [{ fullName }] })),
-    ["a", "a/b/c", "/b", "a/", "a b/c", "./b", "../b", "a/.", "a/..", "-a/b", "a/-b", ".a/b", "a/b.git", "a/b.GIT", "\u00e9/b"].map((fullName) => ({
+    [
+      "a",
+      "a/b/c",
+      "/b",
+      "a/",
+      "a b/c",
+      "./b",
+      "../b",
+      "a/.",
+      "a/..",
+      "-a/b",
+      "a/-b",
+      ".a/b",
+      "a/b.git",
+      "a/b.GIT",
+      "\u00e9/b"
+    ].map((fullName) => ({
       repos: [{ fullName }]
     }))
   ),
-  edge("ref", "A ref has 1 to 255 characters.", ["r", "r".repeat(255)].map((ref) => ({ repos: [{ fullName: "a/b", ref }] })), [
-    { repos: [{ fullName: "a/b", ref: "" }] },
-    { repos: [{ fullName: "a/b", ref: "r".repeat(256) }] }
-  ]),
+  edge(
+    "ref",
+    "A ref has 1 to 255 characters.",
+    ["r", "r".repeat(255)].map((ref) => ({ repos: [{ fullName: "a/b", ref }] })),
+    [
+      { repos: [{ fullName: "a/b", ref: "" }] },
+      { repos: [{ fullName: "a/b", ref: "r".repeat(256) }] }
+    ]
+  ),
   edge(
     "ref-rules",
     "A ref is a short name that git accepts, or a full commit id.",
     ["main", "feature/x", "v1.0", "a".repeat(40), "a".repeat(64)].map((ref) => ({ repos: [{ fullName: "a/b", ref }] })),
-    ["-x", "--upload-pack=x", "a..b", "a b", "a.lock", "a@{1}", "a~1", "a^", "a:b", "a?", "a*", "a[", "a\\b", "/a", "a/", "a//b", ".a", "a/.b", "a.", "@", "a\u0001"].map(
+    [
+      "-x",
+      "--upload-pack=x",
+      "a..b",
+      "a b",
+      "a.lock",
+      "a@{1}",
+      "a~1",
+      "a^",
+      "a:b",
+      "a?",
+      "a*",
+      "a[",
+      "a\\b",
+      "/a",
+      "a/",
+      "a//b",
+      ".a",
+      "a/.b",
+      "a.",
+      "@",
+      "a\u0001"
+    ].map(
       (ref) => ({ repos: [{ fullName: "a/b", ref }] })
     )
   ),
   limit("not-storable", "NUL and lone surrogates are refused wherever they stand.", async (world) => {
     for (const value of ["a\0b", "a\ud800b", "\udc00"]) {
-      for (const more of [{ prompt: value }, { title: value }, { metadata: { k: value } }, { metadata: { [value]: "v" } }]) {
+      for (
+        const more of [{ prompt: value }, { title: value }, { metadata: { k: value } }, { metadata: { [value]: "v" } }]
+      ) {
         await world.refuses(more, JSON.stringify(more))
       }
     }
   }),
   limit("all-at-once", "A creation at every limit is accepted and kept whole.", async (world) => {
-    const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [String.fromCharCode(97 + i).repeat(64), EMOJI.repeat(1000)]))
+    const metadata = Object.fromEntries(
+      Array.from({ length: 16 }, (_, i) => [String.fromCharCode(97 + i).repeat(64), EMOJI.repeat(1000)])
+    )
     const title = "\u00e9".repeat(120)
     const json = created(await world.create({ title, metadata, prompt: `${EMOJI.repeat(59_990)} [[say]]` }))
     same(json.at("title").value, title, "title")
@@ -195,59 +298,102 @@ const conflict = async (world: World, what: string, change: (body: Record<string
   refused(await again(world, change), 409, "idempotency_conflict", what)
 
 const idempotency = [
-  idempotent("replayed", "An equal creation under the same key: 200, the same sandbox and Location, Idempotent-Replayed: true.", async (world) => {
-    const { id, location } = await world.keyed()
-    const reply = answered(await again(world), 200, "an equal creation")
-    same(reply.json.at("id").value, id, "id")
-    same(reply.header("location"), location, "Location")
-    same(reply.header("idempotent-replayed"), "true", "Idempotent-Replayed")
-  }),
+  idempotent(
+    "replayed",
+    "An equal creation under the same key: 200, the same sandbox and Location, Idempotent-Replayed: true.",
+    async (world) => {
+      const { id, location } = await world.keyed()
+      const reply = answered(await again(world), 200, "an equal creation")
+      same(reply.json.at("id").value, id, "id")
+      same(reply.header("location"), location, "Location")
+      same(reply.header("idempotent-replayed"), "true", "Idempotent-Replayed")
+    }
+  ),
   idempotent("current", "A replay shows the sandbox as it is now.", async (world) => {
     const { id } = await world.keyed()
     const reply = await again(world)
-    holds(["terminating", "terminated"].includes(reply.json.at("status").string), "the status of a terminated sandbox", reply.json.at("status").value)
-    same({ ...answered(await world.http.ask(`${SANDBOXES}/${id}`), 200, "the sandbox").json.value as object, ...volatile },
-      { ...reply.json.value as object, ...volatile }, "the sandbox")
+    holds(
+      ["terminating", "terminated"].includes(reply.json.at("status").string),
+      "the status of a terminated sandbox",
+      reply.json.at("status").value
+    )
+    same(
+      { ...answered(await world.http.ask(`${SANDBOXES}/${id}`), 200, "the sandbox").json.value as object, ...volatile },
+      { ...reply.json.value as object, ...volatile },
+      "the sandbox"
+    )
   }),
   idempotent("changed", "Changed fields under the same key: 409 idempotency_conflict.", async (world) => {
-    for (const more of [{ prompt: "another" }, { title: "another" }, { metadata: {} }, { toolApprovalMode: "prompt" }, { reasoningEffort: "low" }]) {
+    for (
+      const more of [{ prompt: "another" }, { title: "another" }, { metadata: {} }, { toolApprovalMode: "prompt" }, {
+        reasoningEffort: "low"
+      }]
+    ) {
       await conflict(world, `another ${Object.keys(more)[0]}`, (body) => ({ ...body, ...more }))
     }
   }, { source: "interface 4.2" }),
   idempotent("spelling", "Order of members, white space and spelled-out defaults do not count.", async (world) => {
-    answered(await again(world, (body) => Object.fromEntries(Object.entries(body).reverse())), 200, "members in another order")
+    answered(
+      await again(world, (body) => Object.fromEntries(Object.entries(body).reverse())),
+      200,
+      "members in another order"
+    )
     answered(await again(world, (body) => JSON.stringify(body, null, 2)), 200, "white space")
-    answered(await again(world, (body) => ({ ...body, metadata: { a: "1", b: "2" } })), 200, "metadata in another order")
+    answered(
+      await again(world, (body) => ({ ...body, metadata: { a: "1", b: "2" } })),
+      200,
+      "metadata in another order"
+    )
     answered(await again(world, (body) => ({ ...body, toolApprovalMode: "auto" })), 200, "the default written out")
   }),
   idempotent("model", "A model that was left out is not the same as the default's name.", async (world) => {
     await conflict(world, "the model written out", (body) => ({ ...body, model: MODEL }))
   }),
   idempotent("array-order", "The order of repositories counts.", async (world) => {
-    await conflict(world, "repositories in another order", (body) => ({ ...body, repos: [{ fullName: world.secondRepo }, { fullName: world.repo }] }))
+    await conflict(
+      world,
+      "repositories in another order",
+      (body) => ({ ...body, repos: [{ fullName: world.secondRepo }, { fullName: world.repo }] })
+    )
   }, { needs: ["second-repo"] }),
   idempotent("normalisation", "Text is compared as it is, without Unicode normalisation.", async (world) => {
     const key = `conformance ${unique()}`
     answered(await world.create({ title: "\u00e9" }, { "idempotency-key": key }), 201, "a creation")
-    refused(await world.create({ title: "e\u0301" }, { "idempotency-key": key }), 409, "idempotency_conflict", "the same title in another normal form")
+    refused(
+      await world.create({ title: "e\u0301" }, { "idempotency-key": key }),
+      409,
+      "idempotency_conflict",
+      "the same title in another normal form"
+    )
   }),
-  idempotent("concurrent", "Of equal creations at the same time exactly one is 201; all give the same sandbox.", async (world) => {
-    const key = `conformance ${unique()}`
-    const replies = await Promise.all(Array.from({ length: 8 }, () => world.create({}, { "idempotency-key": key })))
-    same(replies.map(({ status }) => status).sort(), [200, 200, 200, 200, 200, 200, 200, 201], "statuses")
-    same(new Set(replies.map(({ json }) => json.at("id").value)).size, 1, "number of sandboxes")
-  }),
-  idempotent("key-rules", "A key is one header of 1 to 255 printable ASCII characters, else 400 invalid_idempotency_key.", async (world) => {
-    const bad: ReadonlyArray<string | ReadonlyArray<string>> = ["", "k".repeat(256), "caf\u00e9", "a\tb", ["a", "b"]]
-    for (const key of bad) {
-      const reply = await world.http.ask(SANDBOXES, { body: world.creation(), headers: { "idempotency-key": key } })
-      refused(reply, 400, "invalid_idempotency_key", `the key ${JSON.stringify(key).slice(0, 20)}`)
+  idempotent(
+    "concurrent",
+    "Of equal creations at the same time exactly one is 201; all give the same sandbox.",
+    async (world) => {
+      const key = `conformance ${unique()}`
+      const replies = await Promise.all(Array.from({ length: 8 }, () => world.create({}, { "idempotency-key": key })))
+      same(replies.map(({ status }) => status).sort(), [200, 200, 200, 200, 200, 200, 200, 201], "statuses")
+      same(new Set(replies.map(({ json }) => json.at("id").value)).size, 1, "number of sandboxes")
     }
-    answered(await world.create({}, { "idempotency-key": unique().padEnd(255, "~") }), 201, "a key of 255 characters")
-  }),
+  ),
+  idempotent(
+    "key-rules",
+    "A key is one header of 1 to 255 printable ASCII characters, else 400 invalid_idempotency_key.",
+    async (world) => {
+      const bad: ReadonlyArray<string | ReadonlyArray<string>> = ["", "k".repeat(256), "caf\u00e9", "a\tb", ["a", "b"]]
+      for (const key of bad) {
+        const reply = await world.http.ask(SANDBOXES, { body: world.creation(), headers: { "idempotency-key": key } })
+        refused(reply, 400, "invalid_idempotency_key", `the key ${JSON.stringify(key).slice(0, 20)}`)
+      }
+      answered(await world.create({}, { "idempotency-key": unique().padEnd(255, "~") }), 201, "a key of 255 characters")
+    }
+  ),
   idempotent("raw-key", "A key is taken raw: another case is another key.", async (world) => {
     const key = `conformance ${unique()}a`
-    const ids = [await world.create({}, { "idempotency-key": key }), await world.create({}, { "idempotency-key": key.toUpperCase() })]
+    const ids = [
+      await world.create({}, { "idempotency-key": key }),
+      await world.create({}, { "idempotency-key": key.toUpperCase() })
+    ]
       .map((reply) => created(reply).at("id").value)
     holds(ids[0] !== ids[1], "two sandboxes", ids)
   }),

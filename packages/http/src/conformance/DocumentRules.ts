@@ -6,7 +6,8 @@ import { API, type World } from "./World.ts"
 
 const rule = rulesOf("documents", "decisions 8")
 
-const openapi = async (world: World) => answered(await world.http.ask("/openapi.json", { key: null }), 200, "/openapi.json without a key").json
+const openapi = async (world: World) =>
+  answered(await world.http.ask("/openapi.json", { key: null }), 200, "/openapi.json without a key").json
 
 const operations: ReadonlyArray<readonly [path: string, methods: ReadonlyArray<string>]> = [
   ["/sandboxes", ["get", "post"]],
@@ -27,7 +28,9 @@ const operations: ReadonlyArray<readonly [path: string, methods: ReadonlyArray<s
 const refsIn = (value: unknown): ReadonlyArray<string> =>
   typeof value !== "object" || value === null
     ? []
-    : Object.entries(value).flatMap(([key, member]) => key === "$ref" && typeof member === "string" ? [member] : refsIn(member))
+    : Object.entries(value).flatMap(([key, member]) =>
+      key === "$ref" && typeof member === "string" ? [member] : refsIn(member)
+    )
 
 const resolve = (document: Json, ref: string) => ref.slice(2).split("/").reduce((json, key) => json.at(key), document)
 
@@ -40,22 +43,40 @@ export const rules = [
     const paths = (await openapi(world)).at("paths")
     const known = new Map(paths.keys.map((path) => [path.replaceAll(/\{\w+\}/gu, "{}"), paths.at(path).keys]))
     for (const [path, methods] of operations) {
-      for (const method of methods) holds(known.get(`${API}${path}`)?.includes(method) === true, `${method} ${API}${path}`, known.get(`${API}${path}`))
+      for (const method of methods) {
+        holds(
+          known.get(`${API}${path}`)?.includes(method) === true,
+          `${method} ${API}${path}`,
+          known.get(`${API}${path}`)
+        )
+      }
     }
   }),
   rule("references", "Each reference within it leads somewhere.", async (world) => {
     const document = await openapi(world)
-    for (const ref of new Set(refsIn(document.value))) holds(ref.startsWith("#/") && resolve(document, ref).value !== undefined, `${ref} to be there`, undefined)
+    for (const ref of new Set(refsIn(document.value))) {
+      holds(ref.startsWith("#/") && resolve(document, ref).value !== undefined, `${ref} to be there`, undefined)
+    }
   }),
   rule("strict", "It says that bodies are strict.", async (world) => {
     const document = await openapi(world)
-    const body = document.at("paths").at(`${API}/sandboxes`).at("post").at("requestBody").at("content").at("application/json").at("schema")
+    const body = document.at("paths").at(`${API}/sandboxes`).at("post").at("requestBody").at("content").at(
+      "application/json"
+    ).at("schema")
     const schema = typeof body.at("$ref").value === "string" ? resolve(document, body.at("$ref").string) : body
     same(schema.at("additionalProperties").value, false, "additionalProperties of a creation")
-    same([...schema.at("required").items.map((item) => item.string)].sort(), ["prompt", "repos"], "required properties of a creation")
+    same(
+      [...schema.at("required").items.map((item) => item.string)].sort(),
+      ["prompt", "repos"],
+      "required properties of a creation"
+    )
   }),
   rule("health", "/healthz is 200 {\"status\":\"ok\"} without authentication.", async (world) => {
-    same(answered(await world.http.ask("/healthz", { key: null }), 200, "/healthz").json.value, { status: "ok" }, "body")
+    same(
+      answered(await world.http.ask("/healthz", { key: null }), 200, "/healthz").json.value,
+      { status: "ok" },
+      "body"
+    )
   }),
   rule("ready", "/readyz is 200, or 503 with an error body, without authentication.", async (world) => {
     const reply = await world.http.ask("/readyz", { key: null })

@@ -1,7 +1,23 @@
 import { answered, refused } from "./Client.ts"
 import { usage, statuses } from "./CreationRules.ts"
 import {
-  count, digits, filled, fits, flag, holds, is, listOf, matching, nullOr, object, same, type Shape, Skip, text, timestamp, uuid
+  count,
+  digits,
+  filled,
+  fits,
+  flag,
+  holds,
+  is,
+  listOf,
+  matching,
+  nullOr,
+  object,
+  same,
+  type Shape,
+  Skip,
+  text,
+  timestamp,
+  uuid
 } from "./Expect.ts"
 import { turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
@@ -26,7 +42,10 @@ const catalogue: Readonly<Record<string, Shape>> = {
     reason: nullOr(text),
     initiator: is("user", "policy", "provider", "system")
   }, member),
-  "sandbox.boot": object({ stage: is("provision", "clone", "setup", "agent_start", "ready"), ms: count }, { optional: { repo: text }, open: true }),
+  "sandbox.boot": object({ stage: is("provision", "clone", "setup", "agent_start", "ready"), ms: count }, {
+    optional: { repo: text },
+    open: true
+  }),
   "sandbox.error": object({ code: filled, message: filled, retryable: flag }, member),
   "turn.started": object({
     prompt_id: uuid,
@@ -35,9 +54,15 @@ const catalogue: Readonly<Record<string, Shape>> = {
     author: object({ id: matching(/^user_[0-9A-HJKMNP-TV-Z]{26}$/u, "user_ and a ULID") }, member)
   }, member),
   "turn.updated": object({ state: is(...turnStates), previous: nullOr(is(...turnStates)) }, member),
-  "turn.completed": object({ state: is("succeeded", "failed", "interrupted", "cancelled") }, { optional: { reason: text, initiator: text }, open: true }),
+  "turn.completed": object({ state: is("succeeded", "failed", "interrupted", "cancelled") }, {
+    optional: { reason: text, initiator: text },
+    open: true
+  }),
   "message.updated": object({ part_id: filled, message_id: filled, kind: is("text", "reasoning"), text }, member),
-  "message.completed": object({ message_id: filled, finish: is("end_turn", "max_tokens", "refusal", "cancelled", "error") }, member),
+  "message.completed": object({
+    message_id: filled,
+    finish: is("end_turn", "max_tokens", "refusal", "cancelled", "error")
+  }, member),
   "tool.updated": object({
     part_id: filled,
     message_id: filled,
@@ -76,19 +101,24 @@ const page = async (world: World, box: Box, query: string) => {
 }
 
 export const rules = [
-  rule("envelope", "An envelope has object, version, id, ts, sandbox_id, type, data, in a turn turn_id, and nothing else.", async (world) => {
-    const { id } = await world.worked()
-    const envelope = object({
-      object: is("sandbox.event"),
-      version: is("v1"),
-      id: digits,
-      ts: timestamp,
-      sandbox_id: is(id),
-      type: filled,
-      data: object({}, { open: true })
-    }, { optional: { turn_id: uuid } })
-    for (const { json } of await world.log()) fits(json.value, envelope, "event")
-  }, { ...running, source: "interface 2.4a" }),
+  rule(
+    "envelope",
+    "An envelope has object, version, id, ts, sandbox_id, type, data, in a turn turn_id, and nothing else.",
+    async (world) => {
+      const { id } = await world.worked()
+      const envelope = object({
+        object: is("sandbox.event"),
+        version: is("v1"),
+        id: digits,
+        ts: timestamp,
+        sandbox_id: is(id),
+        type: filled,
+        data: object({}, { open: true })
+      }, { optional: { turn_id: uuid } })
+      for (const { json } of await world.log()) fits(json.value, envelope, "event")
+    },
+    { ...running, source: "interface 2.4a" }
+  ),
   rule("ids", "Ids are digits, start at 1 and strictly increase.", async (world) => {
     const ids = (await world.log()).map(({ json }) => json.at("id").string)
     holds(ids.every((id) => /^[1-9]\d*$/u.test(id)), "ids of digits", ids)
@@ -107,18 +137,28 @@ export const rules = [
     const { id } = await world.worked()
     for (const { data, turnId: turn, type } of await world.log()) {
       if (/^(?:turn|message|tool|approval)\./u.test(type)) same(turn, turnId(id, 1), `turn_id of ${type}`)
-      if (type === "sandbox.boot" || (type === "sandbox.status" && data.at("status").value !== "terminated")) same(turn, undefined, `turn_id of ${type}`)
+      if (type === "sandbox.boot" || (type === "sandbox.status" && data.at("status").value !== "terminated")) {
+        same(turn, undefined, `turn_id of ${type}`)
+      }
     }
   }, running),
   rule("turn-id-derived", "turn_id and prompt_id of turn n are the UUIDv5 of <id>/turn/<n>.", async (world) => {
     const { box, n } = await world.hanging()
     const started = parts(await world.readLog(box), "turn.started")
-    same(started.map(({ turnId: turn }) => turn), Array.from({ length: n }, (_, i) => turnId(box.id, i + 1)), "turn ids")
+    same(
+      started.map(({ turnId: turn }) => turn),
+      Array.from({ length: n }, (_, i) => turnId(box.id, i + 1)),
+      "turn ids"
+    )
     same(started.map(({ data }) => data.at("prompt_id").value), started.map(({ turnId: turn }) => turn), "prompt ids")
   }, { ...running, source: "decisions 2.2" }),
   rule("prompt", "turn.started has the prompt's text.", async (world) => {
     const [started] = parts(await world.log(), "turn.started")
-    holds(started?.data.at("text").string.startsWith("Conformance: work.\n[[think") === true, "the prompt as it was given", started?.data.at("text").value)
+    holds(
+      started?.data.at("text").string.startsWith("Conformance: work.\n[[think") === true,
+      "the prompt as it was given",
+      started?.data.at("text").value
+    )
   }, running),
   rule("turn-end", "turn.completed is the last event of its turn.", async (world) => {
     for (const log of [await world.log(), await world.endedLog()]) {
@@ -126,32 +166,61 @@ export const rules = [
       same(turn?.type, "turn.completed", "the last event of a turn")
     }
   }, running),
-  rule("message-order", "A message is updated, with its final text, before it is completed; it is completed once.", async (world) => {
-    const log = await world.log()
-    const completed = parts(log, "message.completed")
-    same(new Set(completed.map(({ data }) => data.at("message_id").string)).size, completed.length, "number of completed messages")
-    for (const { data, id } of completed) {
-      const updates = parts(log, "message.updated").filter((event) => event.data.at("message_id").value === data.at("message_id").value)
-      holds(updates.length > 0, "message.updated before message.completed", data.value)
-      holds(updates.every((event) => event.id < id), "no message.updated after message.completed", updates.map((event) => event.id))
-    }
-    const said = new Set(parts(log, "message.updated").map(({ data }) => data.at("message_id").string))
-    same([...said].sort(), completed.map(({ data }) => data.at("message_id").string).sort(), "messages that were completed")
-  }, running),
+  rule(
+    "message-order",
+    "A message is updated, with its final text, before it is completed; it is completed once.",
+    async (world) => {
+      const log = await world.log()
+      const completed = parts(log, "message.completed")
+      same(
+        new Set(completed.map(({ data }) => data.at("message_id").string)).size,
+        completed.length,
+        "number of completed messages"
+      )
+      for (const { data, id } of completed) {
+        const updates = parts(log, "message.updated").filter((event) =>
+          event.data.at("message_id").value === data.at("message_id").value
+        )
+        holds(updates.length > 0, "message.updated before message.completed", data.value)
+        holds(
+          updates.every((event) => event.id < id),
+          "no message.updated after message.completed",
+          updates.map((event) => event.id)
+        )
+      }
+      const said = new Set(parts(log, "message.updated").map(({ data }) => data.at("message_id").string))
+      same(
+        [...said].sort(),
+        completed.map(({ data }) => data.at("message_id").string).sort(),
+        "messages that were completed"
+      )
+    },
+    running
+  ),
   rule("whole-text", "message.updated has the whole text so far.", async (world) => {
     const texts = new Map<string, string>()
     for (const { data } of parts(await world.log(), "message.updated")) {
       const part = data.at("part_id").string
       const before = texts.get(part) ?? ""
-      holds(data.at("text").string.startsWith(before), `a text that starts with ${JSON.stringify(before.slice(0, 40))}`, data.at("text").value)
+      holds(
+        data.at("text").string.startsWith(before),
+        `a text that starts with ${JSON.stringify(before.slice(0, 40))}`,
+        data.at("text").value
+      )
       texts.set(part, data.at("text").string)
     }
     const all = [...texts.values()].map((value) => value.trim())
-    for (const said of ["Looking around.", "I will change some files.", "Done."]) holds(all.includes(said), `the text ${said}`, all)
+    for (const said of ["Looking around.", "I will change some files.", "Done."]) {
+      holds(all.includes(said), `the text ${said}`, all)
+    }
     holds(all.some((value) => value.startsWith("word1 ") && value.endsWith("word12")), "a text of 12 words", all)
   }, running),
   rule("kinds", "Answers are text, thoughts are reasoning.", async (world) => {
-    const kinds = new Map(parts(await world.log(), "message.updated").map(({ data }) => [data.at("text").string.trim(), data.at("kind").value]))
+    const kinds = new Map(
+      parts(await world.log(), "message.updated").map((
+        { data }
+      ) => [data.at("text").string.trim(), data.at("kind").value])
+    )
     same([kinds.get("Looking around."), kinds.get("Done.")], ["reasoning", "text"], "kinds")
   }, running),
   rule("message-parts", "A part of a message is <message_id>:text or <message_id>:thought.", async (world) => {
@@ -162,11 +231,16 @@ export const rules = [
   }, running),
   rule("tool-parts", "A tool's part is tool:<call_id>, its message turn-tools:<turn_id>.", async (world) => {
     for (const { data, turnId: turn } of parts(await world.log(), "tool.updated")) {
-      same([data.at("part_id").value, data.at("message_id").value], [`tool:${data.at("call_id").string}`, `turn-tools:${turn}`], "part_id and message_id")
+      same([data.at("part_id").value, data.at("message_id").value], [
+        `tool:${data.at("call_id").string}`,
+        `turn-tools:${turn}`
+      ], "part_id and message_id")
     }
   }, running),
   rule("tool-ends", "Each tool call ends, completed or with an error.", async (world) => {
-    const last = new Map(parts(await world.log(), "tool.updated").map(({ data }) => [data.at("call_id").string, data.at("status").string]))
+    const last = new Map(
+      parts(await world.log(), "tool.updated").map(({ data }) => [data.at("call_id").string, data.at("status").string])
+    )
     same([...last.values()], ["completed", "completed", "error"], "how the tool calls of the script ended")
   }, running),
   rule("throttled", "A part is updated at most every 250 ms, but for its last text.", async (world) => {
@@ -184,33 +258,50 @@ export const rules = [
   }, running),
   rule("completed-ids", "message.completed and turn.completed are events with ids of their own.", async (world) => {
     const log = await world.log()
-    const ids = [...parts(log, "message.completed"), ...parts(log, "turn.completed")].map(({ json }) => json.at("id").string)
+    const ids = [...parts(log, "message.completed"), ...parts(log, "turn.completed")].map(({ json }) =>
+      json.at("id").string
+    )
     holds(new Set(ids).size === ids.length && parts(log, "turn.completed").length === 1, "distinct ids", ids)
   }, running),
   rule("approval-call", "approval_id is the call_id of a tool call, and the approval expires later.", async (world) => {
     const log = await world.endedLog()
     const [asked] = parts(log, "approval.requested")
     const calls = parts(log, "tool.updated").map(({ data }) => data.at("call_id").string)
-    holds(calls.includes(asked?.data.at("approval_id").string ?? ""), "the call_id of a tool call", asked?.data.at("approval_id").value)
-    holds((asked?.data.at("expires_at").string ?? "") > (asked?.json.at("ts").string ?? ""), "expires_at after ts", asked?.data.at("expires_at").value)
+    holds(
+      calls.includes(asked?.data.at("approval_id").string ?? ""),
+      "the call_id of a tool call",
+      asked?.data.at("approval_id").value
+    )
+    holds(
+      (asked?.data.at("expires_at").string ?? "") > (asked?.json.at("ts").string ?? ""),
+      "expires_at after ts",
+      asked?.data.at("expires_at").value
+    )
   }, running),
   rule("no-arguments", "Arguments of tools never leave.", async (world) => {
     for (const log of [await world.log(), await world.endedLog()]) {
       for (const { json, type } of log) {
-        if (/^(?:tool|approval)\./u.test(type)) holds(!JSON.stringify(json.value).includes(CANARY), `no content of a written file in ${type}`, json.value)
+        if (/^(?:tool|approval)\./u.test(type)) {
+          holds(!JSON.stringify(json.value).includes(CANARY), `no content of a written file in ${type}`, json.value)
+        }
       }
     }
   }, running),
-  rule("page", "A page has at most limit events; nextCursor is its last id and goes on right after it.", async (world) => {
-    const box = await world.worked()
-    const log = (await world.log()).map(({ json }) => json.value)
-    const first = await page(world, box, "?limit=3")
-    same(first.events.map(({ value }) => value), log.slice(0, 3), "the first page")
-    same(first.nextCursor, String(first.events.at(-1)?.at("id").value), "nextCursor")
-    same([...first.json.keys].sort(), ["data", "nextCursor"], "members of a page")
-    const second = await page(world, box, `?limit=3&after=${String(first.nextCursor)}`)
-    same(second.events.map(({ value }) => value), log.slice(3, 6), "the second page")
-  }, running),
+  rule(
+    "page",
+    "A page has at most limit events; nextCursor is its last id and goes on right after it.",
+    async (world) => {
+      const box = await world.worked()
+      const log = (await world.log()).map(({ json }) => json.value)
+      const first = await page(world, box, "?limit=3")
+      same(first.events.map(({ value }) => value), log.slice(0, 3), "the first page")
+      same(first.nextCursor, String(first.events.at(-1)?.at("id").value), "nextCursor")
+      same([...first.json.keys].sort(), ["data", "nextCursor"], "members of a page")
+      const second = await page(world, box, `?limit=3&after=${String(first.nextCursor)}`)
+      same(second.events.map(({ value }) => value), log.slice(3, 6), "the second page")
+    },
+    running
+  ),
   rule("after-0", "after=0 is the beginning, and what is meant without after.", async (world) => {
     const box = await world.worked()
     same((await page(world, box, "?after=0")).json.value, (await page(world, box, "")).json.value, "after=0")
@@ -224,13 +315,19 @@ export const rules = [
   rule("ahead", "A cursor ahead of the newest event is 400 invalid_cursor.", async (world) => {
     const { box } = await world.ended()
     const head = Number((await world.endedLog()).at(-1)?.id)
-    for (const after of [head + 1, Number.MAX_SAFE_INTEGER]) refused(await world.get(box, `/events?after=${after}`), 400, "invalid_cursor", `after=${after}`)
+    for (const after of [head + 1, Number.MAX_SAFE_INTEGER]) {
+      refused(await world.get(box, `/events?after=${after}`), 400, "invalid_cursor", `after=${after}`)
+    }
   }, running),
   rule("malformed", "A cursor that is no digits is 400 invalid_cursor.", async (world) => {
-    for (const after of ["abc", "-1", "1.5", "1e1", "%2B1", ""]) refused(await world.http.ask(`${UNKNOWN}/events?after=${after}`), 400, "invalid_cursor", `after=${after}`)
+    for (const after of ["abc", "-1", "1.5", "1e1", "%2B1", ""]) {
+      refused(await world.http.ask(`${UNKNOWN}/events?after=${after}`), 400, "invalid_cursor", `after=${after}`)
+    }
   }),
   rule("limit", "limit is 1 to 100.", async (world) => {
-    for (const limit of [0, 101]) refused(await world.http.ask(`${UNKNOWN}/events?limit=${limit}`), 400, "invalid_request", `limit=${limit}`)
+    for (const limit of [0, 101]) {
+      refused(await world.http.ask(`${UNKNOWN}/events?limit=${limit}`), 400, "invalid_request", `limit=${limit}`)
+    }
     const box = await world.worked()
     same((await page(world, box, "?limit=1")).events.length, 1, "events for limit=1")
     await page(world, box, "?limit=100")

@@ -15,13 +15,19 @@ const MAX_SHOWN = 160
 
 /** A value on one line, cut where it gets long. */
 export const shown = (value: unknown): string => {
-  const text = typeof value === "string" ? JSON.stringify(value) : value === undefined ? "nothing" : JSON.stringify(value) ?? String(value)
+  const text = typeof value === "string"
+    ? JSON.stringify(value)
+    : value === undefined
+    ? "nothing"
+    : JSON.stringify(value) ?? String(value)
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
 }
 
 export const equal = (a: unknown, b: unknown): boolean => {
   if (Object.is(a, b)) return true
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null || Array.isArray(a) !== Array.isArray(b)) return false
+  if (
+    typeof a !== "object" || typeof b !== "object" || a === null || b === null || Array.isArray(a) !== Array.isArray(b)
+  ) return false
   const [left, right] = [Object.entries(a), new Map(Object.entries(b))]
   return left.length === right.size && left.every(([key, value]) => right.has(key) && equal(value, right.get(key)))
 }
@@ -32,7 +38,11 @@ const differenceAt = (path: string, got: unknown, wanted: unknown): readonly [st
     const [a, b] = [new Map(Object.entries(got)), new Map(Object.entries(wanted))]
     for (const key of new Set([...b.keys(), ...a.keys()])) {
       if (equal(a.get(key), b.get(key)) && a.has(key) === b.has(key)) continue
-      return differenceAt(Array.isArray(wanted) ? `${path}[${key}]` : path === "" ? key : `${path}.${key}`, a.get(key), b.get(key))
+      return differenceAt(
+        Array.isArray(wanted) ? `${path}[${key}]` : path === "" ? key : `${path}.${key}`,
+        a.get(key),
+        b.get(key)
+      )
     }
   }
   return [path, got, wanted]
@@ -74,7 +84,9 @@ export class Json {
     return this.value
   }
   get items(): ReadonlyArray<Json> {
-    if (!Array.isArray(this.value)) throw new Miss(`${this.path === "" ? "the body" : this.path} to be an array`, this.value)
+    if (!Array.isArray(this.value)) {
+      throw new Miss(`${this.path === "" ? "the body" : this.path} to be an array`, this.value)
+    }
     return this.value.map((_, i) => this.at(i))
   }
   get keys(): ReadonlyArray<string> {
@@ -94,15 +106,25 @@ const simple = (expected: string, test: (value: unknown) => boolean): Shape => (
 export const text = simple("a string", (value) => typeof value === "string")
 export const filled = simple("a string that is not empty", (value) => typeof value === "string" && value !== "")
 export const flag = simple("true or false", (value) => typeof value === "boolean")
-export const count = simple("an integer from 0 to 2^53-1", (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0)
+export const count = simple(
+  "an integer from 0 to 2^53-1",
+  (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
+)
 export const finite = simple("a number", (value) => typeof value === "number" && Number.isFinite(value))
 export const is = (...values: ReadonlyArray<unknown>): Shape =>
   simple(values.map(shown).join(" or "), (value) => values.some((wanted) => equal(value, wanted)))
-export const matching = (pattern: RegExp, name: string): Shape => simple(name, (value) => typeof value === "string" && pattern.test(value))
-export const timestamp = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u, "a timestamp in UTC with 3 fraction digits")
+export const matching = (pattern: RegExp, name: string): Shape =>
+  simple(name, (value) => typeof value === "string" && pattern.test(value))
+export const timestamp = matching(
+  /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u,
+  "a timestamp in UTC with 3 fraction digits"
+)
 export const uuid = matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u, "a UUID")
 export const digits = matching(/^\d+$/u, "a string of digits")
-export const uri = simple("an absolute http(s) URI", (value) => typeof value === "string" && /^https?:\/\//u.test(value) && URL.canParse(value))
+export const uri = simple(
+  "an absolute http(s) URI",
+  (value) => typeof value === "string" && /^https?:\/\//u.test(value) && URL.canParse(value)
+)
 export const anything: Shape = () => null
 export const nullOr = (shape: Shape): Shape => (value, path) => value === null ? null : shape(value, path)
 export const listOf = (shape: Shape): Shape => (value, path) => {
@@ -110,7 +132,8 @@ export const listOf = (shape: Shape): Shape => (value, path) => {
   return value.reduce<Miss | null>((found, item, i) => found ?? shape(item, `${path}[${i}]`), null)
 }
 export const textsByName: Shape = (value, path) =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && Object.values(value).every((member) => typeof member === "string")
+  typeof value === "object" && value !== null && !Array.isArray(value) &&
+    Object.values(value).every((member) => typeof member === "string")
     ? null
     : new Miss(`${path} to be an object of strings`, value)
 
@@ -121,7 +144,9 @@ interface Objects {
   readonly open?: boolean
 }
 export const object = (members: Members, { open = false, optional = {} }: Objects = {}): Shape => (value, path) => {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return new Miss(`${path} to be an object`, value)
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return new Miss(`${path} to be an object`, value)
+  }
   const given = new Map<string, unknown>(Object.entries(value))
   for (const [name, shape] of Object.entries(members)) {
     const where = path === "" ? name : `${path}.${name}`

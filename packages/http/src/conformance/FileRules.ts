@@ -1,6 +1,22 @@
 import { createHash } from "node:crypto"
 import { answered, refused } from "./Client.ts"
-import { anything, count, filled, finite, fits, flag, holds, is, type Json, listOf, nullOr, object, same, type Shape, text } from "./Expect.ts"
+import {
+  anything,
+  count,
+  filled,
+  finite,
+  fits,
+  flag,
+  holds,
+  is,
+  type Json,
+  listOf,
+  nullOr,
+  object,
+  same,
+  type Shape,
+  text
+} from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { CANARY, type World } from "./World.ts"
 
@@ -19,12 +35,21 @@ const entry: Shape = object({
   mtimeMs: nullOr(finite),
   previousPath: nullOr(text)
 })
-const listing: Shape = object({ directory: text, entries: listOf(entry), partialWarnings: listOf(text), scope: is("all", "changed") })
+const listing: Shape = object({
+  directory: text,
+  entries: listOf(entry),
+  partialWarnings: listOf(text),
+  scope: is("all", "changed")
+})
 
-const query = (name: string, value: string | undefined) => value === undefined ? "" : `?${name}=${encodeURIComponent(value)}`
-const tree = async (world: World, directory?: string) => world.get(await world.worked(), `/files/tree${query("directory", directory)}`)
-const download = async (world: World, path: string) => world.get(await world.worked(), `/files/download${query("path", path)}`)
-const content = async (world: World, path: string) => world.get(await world.worked(), `/files/content${query("path", path)}`)
+const query = (name: string, value: string | undefined) =>
+  value === undefined ? "" : `?${name}=${encodeURIComponent(value)}`
+const tree = async (world: World, directory?: string) =>
+  world.get(await world.worked(), `/files/tree${query("directory", directory)}`)
+const download = async (world: World, path: string) =>
+  world.get(await world.worked(), `/files/download${query("path", path)}`)
+const content = async (world: World, path: string) =>
+  world.get(await world.worked(), `/files/content${query("path", path)}`)
 
 const entries = async (world: World, directory?: string) => {
   const { json } = answered(await tree(world, directory), 200, `a tree of ${directory ?? "the root"}`)
@@ -38,12 +63,53 @@ const everywhere = async (world: World, path: string, status: number, code: stri
 }
 
 const PROTECTED = [
-  ".git", ".git/config", ".GIT/config", "a/.git/HEAD", ".env", ".ENV", ".env.local", "a/b/.env", "prod.env", ".envrc", ".direnv/x", ".dev.vars", ".npmrc", ".netrc",
-  ".git-credentials", "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", ".opencode/x", ".codex/config.toml", ".agents/x", ".codex-plugin/x",
-  ".claude/settings.json", ".claude.json", ".mcp.json", "CLAUDE.local.md", ".claude-plugin/x", ".worktreeinclude", ".grok/x", ".grok-plugin/x", ".lsp.json",
-  ".cursor/hooks.json", ".cursor/mcp.json"
+  ".git",
+  ".git/config",
+  ".GIT/config",
+  "a/.git/HEAD",
+  ".env",
+  ".ENV",
+  ".env.local",
+  "a/b/.env",
+  "prod.env",
+  ".envrc",
+  ".direnv/x",
+  ".dev.vars",
+  ".npmrc",
+  ".netrc",
+  ".git-credentials",
+  "opencode.json",
+  "opencode.jsonc",
+  "tui.json",
+  "tui.jsonc",
+  ".opencode/x",
+  ".codex/config.toml",
+  ".agents/x",
+  ".codex-plugin/x",
+  ".claude/settings.json",
+  ".claude.json",
+  ".mcp.json",
+  "CLAUDE.local.md",
+  ".claude-plugin/x",
+  ".worktreeinclude",
+  ".grok/x",
+  ".grok-plugin/x",
+  ".lsp.json",
+  ".cursor/hooks.json",
+  ".cursor/mcp.json"
 ]
-const CONTENT = [".env.example", ".env.sample", ".env.template", ".env.dist", "AGENTS.override.md", "CLAUDE.md", ".cursor/rules", "x/.gitmodules", ".github/x", "environment"]
+const CONTENT = [
+  ".env.example",
+  ".env.sample",
+  ".env.template",
+  ".env.dist",
+  "AGENTS.override.md",
+  "CLAUDE.md",
+  ".cursor/rules",
+  "x/.gitmodules",
+  ".github/x",
+  "environment"
+]
 
 export const rules = [
   rule("tree", "A listing has directory, entries, partialWarnings and scope, and nothing else.", async (world) => {
@@ -58,26 +124,48 @@ export const rules = [
     holds(names.includes("conformance"), "the directory that the agent made", names)
   }, running),
   rule("tree-order", "Directories come first, then byte order of name.", async (world) => {
-    const names = [...await entries(world, "conformance")].map(([name, item]) => `${item.at("kind").value === "directory" ? 0 : 1}${Buffer.from(name).toString("hex")}`)
+    const names = [...await entries(world, "conformance")].map(([name, item]) =>
+      `${item.at("kind").value === "directory" ? 0 : 1}${Buffer.from(name).toString("hex")}`
+    )
     same(names, [...names].sort(), "order")
     holds(names.length > 8, "the files that the agent made", names.length)
   }, running),
   rule("tree-git", ".git is never listed.", async (world) => {
     same((await entries(world)).has(".git"), false, "whether .git is listed")
   }, running),
-  rule("tree-depth", "path is relative to the repository, depth its slashes, and directory normalised.", async (world) => {
-    const { json } = answered(await tree(world, "./conformance//dir/../dir/"), 200, "an untidy directory")
-    same(json.at("directory").value, "conformance/dir", "directory")
-    const [file] = json.at("entries").items
-    same([file?.at("name").value, file?.at("path").value, file?.at("depth").value], ["a.txt", "conformance/dir/a.txt", 2], "name, path and depth")
-  }, running),
+  rule(
+    "tree-depth",
+    "path is relative to the repository, depth its slashes, and directory normalised.",
+    async (world) => {
+      const { json } = answered(await tree(world, "./conformance//dir/../dir/"), 200, "an untidy directory")
+      same(json.at("directory").value, "conformance/dir", "directory")
+      const [file] = json.at("entries").items
+      same([file?.at("name").value, file?.at("path").value, file?.at("depth").value], [
+        "a.txt",
+        "conformance/dir/a.txt",
+        2
+      ], "name, path and depth")
+    },
+    running
+  ),
   rule("tree-untracked", "A new file is untracked, with its size and lines.", async (world) => {
     const file = (await entries(world, "conformance")).get("new.txt")
-    same(["kind", "status", "size", "additions", "deletions", "previousPath"].map((name) => file?.at(name).value), ["file", "untracked", CANARY.length + 1, 1, 0, null], "the file")
+    same(["kind", "status", "size", "additions", "deletions", "previousPath"].map((name) => file?.at(name).value), [
+      "file",
+      "untracked",
+      CANARY.length + 1,
+      1,
+      0,
+      null
+    ], "the file")
   }, running),
   rule("tree-modified", "A changed file is modified, with its lines.", async (world) => {
     const file = [...(await entries(world)).values()].find((item) => item.at("status").value === "modified")
-    same([file?.at("kind").value, file?.at("additions").value], ["file", 1], "kind and additions of a file with a line more")
+    same(
+      [file?.at("kind").value, file?.at("additions").value],
+      ["file", 1],
+      "kind and additions of a file with a line more"
+    )
   }, running),
   rule("tree-protected", "Protected names are listed, without a size.", async (world) => {
     const file = (await entries(world, "conformance")).get(".env")
@@ -94,23 +182,45 @@ export const rules = [
     await everywhere(world, "conformance/missing/file", 404, "file_not_found")
   }, running),
   rule("traversal", "A path that leaves the repository is 400 invalid_path.", async (world) => {
-    for (const path of ["..", "../x", "/etc/passwd", "conformance/../../x", "a/../../etc/passwd", "/"]) await everywhere(world, path, 400, "invalid_path")
+    for (const path of ["..", "../x", "/etc/passwd", "conformance/../../x", "a/../../etc/passwd", "/"]) {
+      await everywhere(world, path, 400, "invalid_path")
+    }
   }, running),
   rule("nul", "A path with NUL is 400 invalid_path.", async (world) => {
     await everywhere(world, "conformance/new.txt\0.png", 400, "invalid_path")
   }, running),
   rule("normalised", "Dots within the repository are resolved.", async (world) => {
-    same(answered(await download(world, "./conformance//dir/../new.txt"), 200, "an untidy path").text, `${CANARY}\n`, "bytes")
+    same(
+      answered(await download(world, "./conformance//dir/../new.txt"), 200, "an untidy path").text,
+      `${CANARY}\n`,
+      "bytes"
+    )
   }, running),
-  rule("protected", "Protected names are 403 file_protected in any segment and case, whether or not they are there.", async (world) => {
-    for (const path of PROTECTED) refused(await download(world, path), 403, "file_protected", `download of ${path}`)
-    for (const path of [".git", ".claude/skills", ".env"]) await everywhere(world, path, 403, "file_protected")
-    refused(await download(world, "conformance/x/../.env"), 403, "file_protected", "download of conformance/x/../.env")
-  }, { ...running, source: "interface 4.11" }),
+  rule(
+    "protected",
+    "Protected names are 403 file_protected in any segment and case, whether or not they are there.",
+    async (world) => {
+      for (const path of PROTECTED) refused(await download(world, path), 403, "file_protected", `download of ${path}`)
+      for (const path of [".git", ".claude/skills", ".env"]) await everywhere(world, path, 403, "file_protected")
+      refused(
+        await download(world, "conformance/x/../.env"),
+        403,
+        "file_protected",
+        "download of conformance/x/../.env"
+      )
+    },
+    { ...running, source: "interface 4.11" }
+  ),
   rule("not-protected", "Samples and instructions for agents are content.", async (world) => {
-    same(answered(await download(world, "conformance/.env.example"), 200, ".env.example").text, "A=\n", "bytes of .env.example")
+    same(
+      answered(await download(world, "conformance/.env.example"), 200, ".env.example").text,
+      "A=\n",
+      "bytes of .env.example"
+    )
     same(answered(await download(world, "conformance/AGENTS.md"), 200, "AGENTS.md").text, "ok\n", "bytes of AGENTS.md")
-    for (const path of CONTENT) refused(await download(world, `none/${path}`), 404, "file_not_found", `download of none/${path}`)
+    for (const path of CONTENT) {
+      refused(await download(world, `none/${path}`), 404, "file_not_found", `download of none/${path}`)
+    }
   }, running),
   rule("no-links", "Links are not followed: 403 file_protected.", async (world) => {
     refused(await download(world, "conformance/link"), 403, "file_protected", "download of a link")
@@ -129,28 +239,47 @@ export const rules = [
   rule("bytes", "A download gives the bytes.", async (world) => {
     const reply = answered(await download(world, "conformance/binary.bin"), 200, "a download")
     same(reply.bytes.toString("hex"), "010002", "bytes")
-    same(answered(await download(world, "conformance/empty"), 200, "a download of nothing").bytes.length, 0, "bytes of an empty file")
+    same(
+      answered(await download(world, "conformance/empty"), 200, "a download of nothing").bytes.length,
+      0,
+      "bytes of an empty file"
+    )
   }, running),
-  rule("headers", "A download has its exact length, is octet-stream, takes no ranges, has no ETag and is not stored.", async (world) => {
-    const reply = answered(await download(world, "conformance/new.txt"), 200, "a download")
-    const wanted = {
-      "content-type": "application/octet-stream",
-      "content-length": String(CANARY.length + 1),
-      "accept-ranges": "none",
-      "x-content-type-options": "nosniff",
-      "cache-control": "no-store",
-      etag: undefined
-    }
-    same(Object.fromEntries(Object.keys(wanted).map((name) => [name, reply.header(name)])), wanted, "headers:")
-  }, running),
+  rule(
+    "headers",
+    "A download has its exact length, is octet-stream, takes no ranges, has no ETag and is not stored.",
+    async (world) => {
+      const reply = answered(await download(world, "conformance/new.txt"), 200, "a download")
+      const wanted = {
+        "content-type": "application/octet-stream",
+        "content-length": String(CANARY.length + 1),
+        "accept-ranges": "none",
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
+        etag: undefined
+      }
+      same(Object.fromEntries(Object.keys(wanted).map((name) => [name, reply.header(name)])), wanted, "headers:")
+    },
+    running
+  ),
   rule("range", "Range is ignored.", async (world) => {
-    const reply = await world.get(await world.worked(), "/files/download?path=conformance/new.txt", { headers: { range: "bytes=0-1" } })
+    const reply = await world.get(await world.worked(), "/files/download?path=conformance/new.txt", {
+      headers: { range: "bytes=0-1" }
+    })
     same(answered(reply, 200, "a range").text, `${CANARY}\n`, "bytes")
   }, running),
   rule("disposition", "A download is an attachment; its name is quoted safely and given in UTF-8.", async (world) => {
     const plain = answered(await download(world, "conformance/new.txt"), 200, "a download")
-    same(plain.header("content-disposition"), "attachment; filename=\"new.txt\"; filename*=UTF-8''new.txt", "Content-Disposition")
-    const odd = answered(await download(world, "conformance/na\u00efve \"q\" (1).txt"), 200, "a download of an odd name")
+    same(
+      plain.header("content-disposition"),
+      "attachment; filename=\"new.txt\"; filename*=UTF-8''new.txt",
+      "Content-Disposition"
+    )
+    const odd = answered(
+      await download(world, "conformance/na\u00efve \"q\" (1).txt"),
+      200,
+      "a download of an odd name"
+    )
     same(
       odd.header("content-disposition"),
       "attachment; filename=\"na__ve _q_ _1_.txt\"; filename*=UTF-8''na%C3%AFve%20%22q%22%20%281%29.txt",
@@ -159,7 +288,9 @@ export const rules = [
   }, running),
   rule("too-large", "A download of 100 MiB is given, one byte more is 413 file_too_large.", async (world) => {
     refused(await download(world, "conformance/big/over"), 413, "file_too_large", "100 MiB and a byte")
-    const most = await world.get(await world.worked(), "/files/download?path=conformance/big/most", { headersOnly: true })
+    const most = await world.get(await world.worked(), "/files/download?path=conformance/big/most", {
+      headersOnly: true
+    })
     same([most.status, most.header("content-length")], [200, "104857600"], "status and length of 100 MiB")
   }, { ...running, source: "interface 8" }),
   rule("path-length", "directory has at most 1000 characters, path 1 to 1000.", async (world) => {
@@ -174,28 +305,57 @@ export const rules = [
   }, { ...running, source: "decisions 12" }),
   rule("not-running", "Files of a sandbox that does not run are 409 sandbox_not_running.", async (world) => {
     const { box } = await world.ended()
-    for (const path of ["tree", "download?path=a", "content?path=a"]) refused(await world.get(box, `/files/${path}`), 409, "sandbox_not_running", path)
+    for (const path of ["tree", "download?path=a", "content?path=a"]) {
+      refused(await world.get(box, `/files/${path}`), 409, "sandbox_not_running", path)
+    }
   }, running),
-  rule("repo", "repo names the repository in any case; one that is not in the sandbox is 404 repo_not_found.", async (world) => {
-    const box = await world.worked()
-    const repo = encodeURIComponent(world.repo)
-    answered(await world.get(box, `/files/tree?repo=${repo.toUpperCase().replace("%2F", "/")}`), 200, "the repository in upper case")
-    refused(await world.get(box, "/files/tree?repo=conformance/other"), 404, "repo_not_found", "another repository")
-    refused(await world.get(box, "/files/tree?repo=nonsense"), 400, "invalid_request", "no repository")
-  }, running),
+  rule(
+    "repo",
+    "repo names the repository in any case; one that is not in the sandbox is 404 repo_not_found.",
+    async (world) => {
+      const box = await world.worked()
+      const repo = encodeURIComponent(world.repo)
+      answered(
+        await world.get(box, `/files/tree?repo=${repo.toUpperCase().replace("%2F", "/")}`),
+        200,
+        "the repository in upper case"
+      )
+      refused(await world.get(box, "/files/tree?repo=conformance/other"), 404, "repo_not_found", "another repository")
+      refused(await world.get(box, "/files/tree?repo=nonsense"), 400, "invalid_request", "no repository")
+    },
+    running
+  ),
   rule("repo-required", "With several repositories repo is needed: 400 repo_required.", async (world) => {
     const box = await world.several()
-    for (const path of ["tree", "download?path=second.txt", "content?path=second.txt"]) refused(await world.get(box, `/files/${path}`), 400, "repo_required", path)
+    for (const path of ["tree", "download?path=second.txt", "content?path=second.txt"]) {
+      refused(await world.get(box, `/files/${path}`), 400, "repo_required", path)
+    }
     const second = await world.get(box, `/files/download?path=second.txt&repo=${encodeURIComponent(world.secondRepo)}`)
     same(answered(second, 200, "a download from the second").text, "2\n", "bytes")
   }, { needs: ["repo", "second-repo"] }),
-  rule("content", "Content is {path, repo, working, head, base, reviewHead}, each version null or {text, size, binary}.", async (world) => {
-    const version = nullOr(object({ text: nullOr(text), size: count, binary: flag }))
-    const { json } = answered(await content(world, "conformance/./new.txt"), 200, "content")
-    fits(json.value, object({ path: is("conformance/new.txt"), repo: is(world.repo), working: version, head: anything, base: version, reviewHead: version }), "")
-    same(json.at("working").value, { text: `${CANARY}\n`, size: CANARY.length + 1, binary: false }, "working")
-    same(json.at("base").value, null, "base of a new file")
-  }, { ...running, source: "decisions 8" }),
+  rule(
+    "content",
+    "Content is {path, repo, working, head, base, reviewHead}, each version null or {text, size, binary}.",
+    async (world) => {
+      const version = nullOr(object({ text: nullOr(text), size: count, binary: flag }))
+      const { json } = answered(await content(world, "conformance/./new.txt"), 200, "content")
+      fits(
+        json.value,
+        object({
+          path: is("conformance/new.txt"),
+          repo: is(world.repo),
+          working: version,
+          head: anything,
+          base: version,
+          reviewHead: version
+        }),
+        ""
+      )
+      same(json.at("working").value, { text: `${CANARY}\n`, size: CANARY.length + 1, binary: false }, "working")
+      same(json.at("base").value, null, "base of a new file")
+    },
+    { ...running, source: "decisions 8" }
+  ),
   rule("content-base", "base is the file as the sandbox found it.", async (world) => {
     const file = [...(await entries(world)).values()].find((item) => item.at("status").value === "modified")
     const { json } = answered(await content(world, file?.at("path").string ?? ""), 200, "content of a changed file")
@@ -211,6 +371,10 @@ export const rules = [
   rule("large-bytes", "A large download arrives whole.", async (world) => {
     const reply = answered(await download(world, "conformance/big/text"), 200, "a download of 1 MiB and a byte")
     same(reply.bytes.length, 2 ** 20 + 1, "bytes")
-    same(createHash("sha256").update(reply.bytes).digest("hex"), createHash("sha256").update(Buffer.alloc(2 ** 20 + 1)).digest("hex"), "their SHA-256")
+    same(
+      createHash("sha256").update(reply.bytes).digest("hex"),
+      createHash("sha256").update(Buffer.alloc(2 ** 20 + 1)).digest("hex"),
+      "their SHA-256"
+    )
   }, running)
 ]

@@ -12,7 +12,9 @@ const list = async (world: World, query = "", key?: string) =>
 /** Several sandboxes that nothing happens to any more. */
 const few = (world: World) =>
   world.session.fixture("few", async () => {
-    for (let i = 0; i < 5; i++) await world.session.setup.ask(SANDBOXES, { body: world.creation({ prompt: `Conformance: list ${i}` }) })
+    for (let i = 0; i < 5; i++) {
+      await world.session.setup.ask(SANDBOXES, { body: world.creation({ prompt: `Conformance: list ${i}` }) })
+    }
     await world.session.tidy()
   })
 
@@ -33,11 +35,15 @@ export const rules = [
     const last = json.at("data").items.at(-1)
     const alone = answered(await world.http.ask(`${SANDBOXES}/${last?.at("id").string}`), 200, "the sandbox").json
     same(last?.keys, alone.keys, "fields")
-    for (const name of ["id", "title", "repos", "createdAt", "links"]) same(last?.at(name).value, alone.at(name).value, name)
+    for (const name of ["id", "title", "repos", "createdAt", "links"]) {
+      same(last?.at(name).value, alone.at(name).value, name)
+    }
   }),
   rule("order", "Sandboxes are listed by createdAt, then id, both descending.", async (world) => {
     await few(world)
-    const places = (await list(world)).at("data").items.map((item) => `${item.at("createdAt").string} ${item.at("id").string}`)
+    const places = (await list(world)).at("data").items.map((item) =>
+      `${item.at("createdAt").string} ${item.at("id").string}`
+    )
     same(places, [...places].sort().reverse(), "order")
   }, { source: "decisions 1" }),
   rule("newest", "A sandbox is listed first once it is created.", async (world) => {
@@ -68,9 +74,13 @@ export const rules = [
     holds(ids(page).length > 0, "a last page with something on it", page.at("data").value)
   }),
   rule("limit", "limit is 1 to 100.", async (world) => {
-    for (const limit of [0, 101]) refused(await world.http.ask(`${SANDBOXES}?limit=${limit}`), 400, "invalid_request", `limit=${limit}`)
+    for (const limit of [0, 101]) {
+      refused(await world.http.ask(`${SANDBOXES}?limit=${limit}`), 400, "invalid_request", `limit=${limit}`)
+    }
     await few(world)
-    for (const limit of [1, 100]) holds(ids(await list(world, `?limit=${limit}`)).length <= limit, `at most ${limit}`, limit)
+    for (const limit of [1, 100]) {
+      holds(ids(await list(world, `?limit=${limit}`)).length <= limit, `at most ${limit}`, limit)
+    }
     same(ids(await list(world, "?limit=1")).length, 1, "number of sandboxes for limit=1")
   }),
   rule("status", "status lists only sandboxes in that status.", async (world) => {
@@ -82,7 +92,9 @@ export const rules = [
     for (const status of statuses) await list(world, `?limit=1&status=${status}`)
   }),
   rule("status-unknown", "A status that does not exist is 400.", async (world) => {
-    for (const status of ["nonsense", "Running"]) refused(await world.http.ask(`${SANDBOXES}?status=${status}`), 400, "invalid_request", status)
+    for (const status of ["nonsense", "Running"]) {
+      refused(await world.http.ask(`${SANDBOXES}?status=${status}`), 400, "invalid_request", status)
+    }
   }),
   rule("repo", "repo lists only sandboxes with that repository, whatever the case.", async (world) => {
     const { id } = await world.keyed()
@@ -92,11 +104,19 @@ export const rules = [
       const names = item.at("repos").items.map((repo) => repo.at("fullName").string.toLowerCase())
       holds(names.includes(world.repo.toLowerCase()), `only sandboxes with ${world.repo}`, names)
     }
-    same(ids(await list(world, `?repo=conformance/${unique()}`)), [], `sandboxes of a repository that nobody used (${id})`)
+    same(
+      ids(await list(world, `?repo=conformance/${unique()}`)),
+      [],
+      `sandboxes of a repository that nobody used (${id})`
+    )
   }, { source: "decisions 1" }),
   rule("repo-any", "repo matches any of a sandbox's repositories.", async (world) => {
     const { id } = await world.keyed()
-    holds(ids(await list(world, `?repo=${encodeURIComponent(world.secondRepo)}`)).includes(id), "a sandbox by its second repository", id)
+    holds(
+      ids(await list(world, `?repo=${encodeURIComponent(world.secondRepo)}`)).includes(id),
+      "a sandbox by its second repository",
+      id
+    )
   }, { needs: ["second-repo"], source: "decisions 1" }),
   rule("repo-malformed", "A repo that cannot be one is 400.", async (world) => {
     for (const repo of ["x", "a/b/c", "-a/b", "a/b.git", `o/${"n".repeat(200)}`]) {
@@ -105,19 +125,31 @@ export const rules = [
   }),
   rule("cursor-filter", "A cursor may be used with any filter.", async (world) => {
     const after = encodeURIComponent(await cursor(world))
-    for (const filter of ["status=running", `repo=${world.repo}`, "limit=7"]) await list(world, `?after=${after}&${filter}`)
+    for (const filter of ["status=running", `repo=${world.repo}`, "limit=7"]) {
+      await list(world, `?after=${after}&${filter}`)
+    }
   }, { source: "decisions 1" }),
   rule("cursor-tampered", "A cursor that was tampered with is 400 invalid_cursor.", async (world) => {
     const good = await cursor(world)
     const middle = Math.floor(good.length / 2)
     const swap = (at: number) => `${good.slice(0, at)}${good[at] === "A" ? "B" : "A"}${good.slice(at + 1)}`
     for (const bad of [swap(0), swap(middle), swap(good.length - 3), `${good}AAAA`, good.slice(0, -4), "nonsense"]) {
-      refused(await world.http.ask(`${SANDBOXES}?after=${encodeURIComponent(bad)}`), 400, "invalid_cursor", "a tampered cursor")
+      refused(
+        await world.http.ask(`${SANDBOXES}?after=${encodeURIComponent(bad)}`),
+        400,
+        "invalid_cursor",
+        "a tampered cursor"
+      )
     }
   }, { source: "decisions 1" }),
   rule("cursor-length", "A cursor has 1 to 1000 characters.", async (world) => {
     for (const after of ["", "A".repeat(1000), "A".repeat(1001)]) {
-      refused(await world.http.ask(`${SANDBOXES}?after=${after}`), 400, ["invalid_cursor", "invalid_request"], `a cursor of ${after.length} characters`)
+      refused(
+        await world.http.ask(`${SANDBOXES}?after=${after}`),
+        400,
+        ["invalid_cursor", "invalid_request"],
+        `a cursor of ${after.length} characters`
+      )
     }
   }),
   rule("cursor-foreign", "Another grant's cursor is 400 invalid_cursor.", async (world) => {
@@ -127,7 +159,12 @@ export const rules = [
       return (await setup.ask(`${SANDBOXES}?limit=1`, { key: world.otherKey })).json.at("nextCursor").string
     })
     await list(world, `?after=${encodeURIComponent(after)}`, world.otherKey)
-    refused(await world.http.ask(`${SANDBOXES}?after=${encodeURIComponent(after)}`), 400, "invalid_cursor", "another grant's cursor")
+    refused(
+      await world.http.ask(`${SANDBOXES}?after=${encodeURIComponent(after)}`),
+      400,
+      "invalid_cursor",
+      "another grant's cursor"
+    )
   }, { needs: ["other-key"], source: "decisions 1" }),
   rule("own", "Only sandboxes of the key's grant are listed.", async (world) => {
     const { id } = await world.keyed()

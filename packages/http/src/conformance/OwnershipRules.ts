@@ -33,16 +33,26 @@ const foreign = async (world: World, method: string, path: string, body?: object
   const { approval, box } = await world.foreign()
   const ask = { method, ...(body === undefined ? {} : { body }), key: world.options.key }
   const rest = path.replace("<approval>", encodeURIComponent(approval))
-  return { theirs: await world.http.ask(`${box.path}${rest}`, ask), nobodys: await world.http.ask(`${UNKNOWN}${rest}`, ask) }
+  return {
+    theirs: await world.http.ask(`${box.path}${rest}`, ask),
+    nobodys: await world.http.ask(`${UNKNOWN}${rest}`, ask)
+  }
 }
 
 export const rules = [
   ...paths.map(([name, method, path, body]) =>
-    rule(name, `${method} ${path === "" ? "of the sandbox" : path.replace(/\?.*/u, "")} answers for another grant's sandbox as for nobody's.`, async (world) => {
-      const { nobodys, theirs } = await foreign(world, method, path, body)
-      refused(theirs, 404, "not_found", "another grant's sandbox")
-      same(told(theirs), told(nobodys), "the answer:")
-    }, { needs: ["repo", "other-key"] })
+    rule(
+      name,
+      `${method} ${
+        path === "" ? "of the sandbox" : path.replace(/\?.*/u, "")
+      } answers for another grant's sandbox as for nobody's.`,
+      async (world) => {
+        const { nobodys, theirs } = await foreign(world, method, path, body)
+        refused(theirs, 404, "not_found", "another grant's sandbox")
+        same(told(theirs), told(nobodys), "the answer:")
+      },
+      { needs: ["repo", "other-key"] }
+    )
   ),
   rule("untouched", "Commands of another grant change nothing.", async (world) => {
     const { box } = await world.foreign()

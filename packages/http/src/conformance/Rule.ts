@@ -3,8 +3,22 @@ import type { World } from "./World.ts"
 
 /** In the order they are checked. Rates come last: by then every 429 was met. */
 export const areas = [
-  "wire", "authentication", "creation", "limits", "idempotency", "list", "lifecycle", "commands", "events", "stream",
-  "files", "pull-request", "messages", "ownership", "documents", "rates"
+  "wire",
+  "authentication",
+  "creation",
+  "limits",
+  "idempotency",
+  "list",
+  "lifecycle",
+  "commands",
+  "events",
+  "stream",
+  "files",
+  "pull-request",
+  "messages",
+  "ownership",
+  "documents",
+  "rates"
 ] as const
 export type Area = typeof areas[number]
 
@@ -27,14 +41,20 @@ export interface Rule {
 }
 
 /** Makes the rules of one area. */
-export const rulesOf = (area: Area, source: string) =>
-(name: string, rule: string, check: (world: World) => Promise<void>, more: Partial<Pick<Rule, "needs" | "source">> = {}): Rule => ({
-  id: `${area}.${name}`,
-  area,
-  rule,
-  source,
-  needs: [],
-  untestable: null,
-  check,
-  ...more
-})
+export const rulesOf =
+  (area: Area, source: string) =>
+  (
+    name: string,
+    rule: string,
+    check: (world: World) => Promise<void>,
+    more: Partial<Pick<Rule, "needs" | "source">> = {}
+  ): Rule => ({
+    id: `${area}.${name}`,
+    area,
+    rule,
+    source,
+    needs: [],
+    untestable: null,
+    check,
+    ...more
+  })

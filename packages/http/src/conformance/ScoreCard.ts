@@ -14,7 +14,10 @@ export interface Verdict {
 export const errorOf = (error: unknown): string => {
   const message = error instanceof Error ? error.message : String(error)
   const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : ""
-  return `${message}${message.includes(code.slice(2, -1)) && message !== "" ? "" : code}`.trim().replaceAll(/\s*\n\s*/gu, " ")
+  return `${message}${message.includes(code.slice(2, -1)) && message !== "" ? "" : code}`.trim().replaceAll(
+    /\s*\n\s*/gu,
+    " "
+  )
 }
 
 export interface Totals {
@@ -41,10 +44,19 @@ export const scoreCard = (verdicts: ReadonlyArray<Verdict>, seconds: number, pai
     lines.push("", paint("bold", `${area}  ${found.filter(({ verdict }) => verdict === "ok").length}/${found.length}`))
     for (const { detail, id, rule, source, verdict } of found) {
       const [style, mark] = marks[verdict]
-      lines.push(`  ${paint(style, mark)}  ${id.slice(area.length + 1).padEnd(24)}  ${rule} ${paint("dim", `(${source})`)}`)
+      lines.push(
+        `  ${paint(style, mark)}  ${id.slice(area.length + 1).padEnd(24)}  ${rule} ${paint("dim", `(${source})`)}`
+      )
       if (detail !== null) lines.push(`          ${paint(verdict === "missed" ? "red" : "dim", detail)}`)
     }
   }
   const { missed, ok, skipped } = totals(verdicts)
-  return [...lines, "", paint("bold", `${verdicts.length} rules: ${ok} ok, ${missed} missed, ${skipped} skipped, in ${seconds.toFixed(1)} s`)].join("\n")
+  return [
+    ...lines,
+    "",
+    paint(
+      "bold",
+      `${verdicts.length} rules: ${ok} ok, ${missed} missed, ${skipped} skipped, in ${seconds.toFixed(1)} s`
+    )
+  ].join("\n")
 }

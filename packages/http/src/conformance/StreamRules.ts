@@ -55,68 +55,118 @@ const fresh = (world: World, box: Box) => read(world, box, {}, isCaughtUp)
 /** The reply of a stream that was refused or is empty. */
 const whole = async (world: World, box: Box, asked: Asked): Promise<Reply> => {
   const { lastEventId, since } = asked
-  return world.get(box, `/events/stream${since === undefined ? "" : `?since=${since}`}`,
-    { headers: lastEventId === undefined ? {} : { "last-event-id": String(lastEventId) } })
+  return world.get(box, `/events/stream${since === undefined ? "" : `?since=${since}`}`, {
+    headers: lastEventId === undefined ? {} : { "last-event-id": String(lastEventId) }
+  })
 }
 
 /** What the list has of `worked` after an id. */
-const after = async (world: World, id: number) => (await world.log()).filter((event) => event.id > id).map(({ json }) => json.value)
+const after = async (world: World, id: number) =>
+  (await world.log()).filter((event) => event.id > id).map(({ json }) => json.value)
 
 const headOf = async (world: World) => Number((await world.endedLog()).at(-1)?.id)
 
 export const rules = [
-  rule("headers", "A stream is text/event-stream; charset=utf-8, not stored, not buffered, not compressed.", async (world) => {
-    const { headers } = await read(world, await world.worked(), {}, () => true)
-    const given = ["content-type", "cache-control", "x-accel-buffering", "content-encoding"].map((name) => headers[name])
-    same(given, ["text/event-stream; charset=utf-8", "no-store", "no", undefined], "headers")
-  }, running),
+  rule(
+    "headers",
+    "A stream is text/event-stream; charset=utf-8, not stored, not buffered, not compressed.",
+    async (world) => {
+      const { headers } = await read(world, await world.worked(), {}, () => true)
+      const given = ["content-type", "cache-control", "x-accel-buffering", "content-encoding"].map((name) =>
+        headers[name]
+      )
+      same(given, ["text/event-stream; charset=utf-8", "no-store", "no", undefined], "headers")
+    },
+    running
+  ),
   rule("retry", "A stream begins with retry: 2000.", async (world) => {
     for (const asked of [{}, { since: 0 }]) {
       const { blocks } = await read(world, await world.worked(), asked, () => true)
       same(blocks[0]?.lines, ["retry: 2000"], "first block")
     }
   }, running),
-  rule("snapshot", "A fresh stream begins with a snapshot: the sandbox, its turn, a cursor and pending approvals.", async (world) => {
-    const { blocks } = await fresh(world, await world.worked())
-    const snapshot = blocks[1]
-    same(typeOf(snapshot), "snapshot", "first event")
-    fits(snapshot?.data?.at("data").value, object({
-      sandbox: sandboxShape,
-      turn: nullOr(object({ id: text, state: text })),
-      resume_cursor: digits,
-      pending_approvals: listOf(approvalRequest)
-    }, { open: true }), "data of snapshot")
-  }, running),
+  rule(
+    "snapshot",
+    "A fresh stream begins with a snapshot: the sandbox, its turn, a cursor and pending approvals.",
+    async (world) => {
+      const { blocks } = await fresh(world, await world.worked())
+      const snapshot = blocks[1]
+      same(typeOf(snapshot), "snapshot", "first event")
+      fits(
+        snapshot?.data?.at("data").value,
+        object({
+          sandbox: sandboxShape,
+          turn: nullOr(object({ id: text, state: text })),
+          resume_cursor: digits,
+          pending_approvals: listOf(approvalRequest)
+        }, { open: true }),
+        "data of snapshot"
+      )
+    },
+    running
+  ),
   rule("snapshot-sandbox", "The snapshot's sandbox is the one that GET gives.", async (world) => {
     const { box } = await world.ended()
     const { blocks } = await fresh(world, box)
-    same(blocks[1]?.data?.at("data").at("sandbox").value, answered(await world.get(box), 200, "the sandbox").json.value, "sandbox")
+    same(
+      blocks[1]?.data?.at("data").at("sandbox").value,
+      answered(await world.get(box), 200, "the sandbox").json.value,
+      "sandbox"
+    )
   }, running),
   rule("snapshot-cursor", "resume_cursor is the id of the newest event.", async (world) => {
     const { box } = await world.ended()
     const { blocks } = await fresh(world, box)
     same(blocks[1]?.data?.at("data").at("resume_cursor").value, String(await headOf(world)), "resume_cursor")
   }, running),
-  rule("snapshot-turn", "The snapshot's turn is the newest one with its state, and null before the first.", async (world) => {
-    const { box, turn } = await world.hanging()
-    same((await fresh(world, box)).blocks[1]?.data?.at("data").at("turn").value, { id: turn, state: "running" }, "turn")
-    same((await fresh(world, await world.failed())).blocks[1]?.data?.at("data").at("turn").value, null, "turn of a sandbox that never ran")
-  }, { ...running, source: "decisions 2.2" }),
+  rule(
+    "snapshot-turn",
+    "The snapshot's turn is the newest one with its state, and null before the first.",
+    async (world) => {
+      const { box, turn } = await world.hanging()
+      same(
+        (await fresh(world, box)).blocks[1]?.data?.at("data").at("turn").value,
+        { id: turn, state: "running" },
+        "turn"
+      )
+      same(
+        (await fresh(world, await world.failed())).blocks[1]?.data?.at("data").at("turn").value,
+        null,
+        "turn of a sandbox that never ran"
+      )
+    },
+    { ...running, source: "decisions 2.2" }
+  ),
   rule("snapshot-approvals", "The snapshot has the pending approvals as they were requested.", async (world) => {
     const { approval, box } = await world.pending()
-    const requested = (await world.readLog(box)).find(({ data, type }) => type === "approval.requested" && data.at("approval_id").value === approval)
+    const requested = (await world.readLog(box)).find(({ data, type }) =>
+      type === "approval.requested" && data.at("approval_id").value === approval
+    )
     const { blocks } = await fresh(world, box)
     same(blocks[1]?.data?.at("data").at("pending_approvals").value, [requested?.data.value], "pending_approvals")
-    same((await fresh(world, await world.worked())).blocks[1]?.data?.at("data").at("pending_approvals").value, [], "those of a sandbox that asks nothing")
+    same(
+      (await fresh(world, await world.worked())).blocks[1]?.data?.at("data").at("pending_approvals").value,
+      [],
+      "those of a sandbox that asks nothing"
+    )
   }, running),
   rule("status", "After the snapshot comes a transient sandbox.status that has the status alone.", async (world) => {
     const { blocks } = await fresh(world, await world.worked())
-    same([typeOf(blocks[2]), blocks[2]?.id, blocks[2]?.data?.at("data").value], ["sandbox.status", undefined, { status: "running" }], "second event")
+    same([typeOf(blocks[2]), blocks[2]?.id, blocks[2]?.data?.at("data").value], ["sandbox.status", undefined, {
+      status: "running"
+    }], "second event")
   }, running),
   rule("transient", "Transient events have no id, neither the frame's nor the envelope's.", async (world) => {
     const { id, key } = await world.worked()
     const { blocks } = await fresh(world, await world.worked())
-    const envelope = object({ object: is("sandbox.event"), version: is("v1"), ts: timestamp, sandbox_id: is(id), type: text, data: object({}, { open: true }) })
+    const envelope = object({
+      object: is("sandbox.event"),
+      version: is("v1"),
+      ts: timestamp,
+      sandbox_id: is(id),
+      type: text,
+      data: object({}, { open: true })
+    })
     holds(key !== "" && blocks.length === 3, "retry, snapshot and status", blocks.length)
     for (const block of blocks.slice(1)) {
       same(block.id, undefined, "id of the frame")
@@ -128,13 +178,18 @@ export const rules = [
     same(envelopes(blocks), (await world.log()).map(({ json }) => json.value), "events")
     same(blocks.filter((block) => typeOf(block) === "snapshot").length, 0, "number of snapshots")
   }, running),
-  rule("caught-up", "A stream with a cursor has the transient status once it has reached the newest event, not before.", async (world) => {
-    const box = await world.worked()
-    const head = (await world.log()).at(-1)?.id
-    const { blocks } = await read(world, box, { since: 0 }, isCaughtUp)
-    same(Number(blocks.at(-2)?.id), head, "id before the transient status")
-    same(blocks.at(-1)?.data?.at("data").value, { status: "running" }, "data of the transient status")
-  }, running),
+  rule(
+    "caught-up",
+    "A stream with a cursor has the transient status once it has reached the newest event, not before.",
+    async (world) => {
+      const box = await world.worked()
+      const head = (await world.log()).at(-1)?.id
+      const { blocks } = await read(world, box, { since: 0 }, isCaughtUp)
+      same(Number(blocks.at(-2)?.id), head, "id before the transient status")
+      same(blocks.at(-1)?.data?.at("data").value, { status: "running" }, "data of the transient status")
+    },
+    running
+  ),
   rule("since", "since=n gives exactly what comes after n.", async (world) => {
     const { blocks } = await read(world, await world.worked(), { since: 5 }, isCaughtUp)
     same(envelopes(blocks), await after(world, 5), "events after 5")
@@ -149,36 +204,58 @@ export const rules = [
   }, running),
   rule("malformed", "A cursor that is no digits is 400 invalid_cursor, whichever it is.", async (world) => {
     const { box } = await world.ended()
-    for (const asked of [{ since: "x" }, { since: "-1" }, { since: "" }, { lastEventId: "x" }, { lastEventId: "1.5" }, { since: "x", lastEventId: 1 }, { since: 1, lastEventId: "x" }]) {
+    for (
+      const asked of [{ since: "x" }, { since: "-1" }, { since: "" }, { lastEventId: "x" }, { lastEventId: "1.5" }, {
+        since: "x",
+        lastEventId: 1
+      }, { since: 1, lastEventId: "x" }]
+    ) {
       refused(await whole(world, box, asked), 400, "invalid_cursor", JSON.stringify(asked))
     }
   }, running),
   rule("ahead", "A cursor ahead of the newest event is 400 invalid_cursor.", async (world) => {
     const { box } = await world.ended()
     const ahead = await headOf(world) + 1
-    for (const asked of [{ since: ahead }, { lastEventId: ahead }]) refused(await whole(world, box, asked), 400, "invalid_cursor", JSON.stringify(asked))
-  }, running),
-  rule("framing", "A durable frame is id: and one data: line, the id that of its envelope; there is no event: field.", async (world) => {
-    const { blocks } = await read(world, await world.worked(), { since: 0 }, isCaughtUp)
-    holds(durable(blocks).length > 0, "durable frames", 0)
-    for (const block of durable(blocks)) {
-      same(block.lines.map((line) => line.replace(/:.*$/su, "")).sort(), ["data", "id"], "fields of a durable frame")
-      same(block.id, block.data?.at("id").value, "id of the frame")
+    for (const asked of [{ since: ahead }, { lastEventId: ahead }]) {
+      refused(await whole(world, box, asked), 400, "invalid_cursor", JSON.stringify(asked))
     }
   }, running),
-  rule("seam", "Snapshot, tail and list agree: nothing is missing and nothing repeated while events happen.", async (world) => {
-    const box = await world.resting()
-    const turn = (await world.post(box, "/messages", { prompt: "Conformance: [[slow 20 20]] [[say End.]]" })).json.at("turnId").string
-    const { blocks } = await read(world, box, {}, (block) => typeOf(block) === "turn.completed" && block.data?.at("turn_id").value === turn)
-    const cursor = Number(blocks[1]?.data?.at("data").at("resume_cursor").string)
-    const log = (await world.readLog(box)).filter(({ id }) => id > cursor)
-    const seen = durable(blocks).map(({ id }) => Number(id))
-    // Updates of a part may be compacted in the list, so it may have fewer; the stream may not miss any of it.
-    same(new Set(seen).size, seen.length, "number of distinct ids")
-    same(seen, Array.from({ length: seen.length }, (_, i) => cursor + 1 + i), "ids after the snapshot's cursor")
-    const missing = log.map(({ id }) => id).filter((id) => id <= (seen.at(-1) ?? 0) && !seen.includes(id))
-    same(missing, [], "events of the list that the stream lacks")
-  }, running),
+  rule(
+    "framing",
+    "A durable frame is id: and one data: line, the id that of its envelope; there is no event: field.",
+    async (world) => {
+      const { blocks } = await read(world, await world.worked(), { since: 0 }, isCaughtUp)
+      holds(durable(blocks).length > 0, "durable frames", 0)
+      for (const block of durable(blocks)) {
+        same(block.lines.map((line) => line.replace(/:.*$/su, "")).sort(), ["data", "id"], "fields of a durable frame")
+        same(block.id, block.data?.at("id").value, "id of the frame")
+      }
+    },
+    running
+  ),
+  rule(
+    "seam",
+    "Snapshot, tail and list agree: nothing is missing and nothing repeated while events happen.",
+    async (world) => {
+      const box = await world.resting()
+      const turn =
+        (await world.post(box, "/messages", { prompt: "Conformance: [[slow 20 20]] [[say End.]]" })).json.at("turnId")
+          .string
+      const { blocks } = await read(world, box, {}, (block) =>
+        typeOf(block) === "turn.completed" && block.data?.at("turn_id").value === turn)
+      const cursor = Number(blocks[1]?.data?.at("data").at("resume_cursor").string)
+      const log = (await world.readLog(box)).filter(({ id }) =>
+        id > cursor
+      )
+      const seen = durable(blocks).map(({ id }) => Number(id))
+      // Updates of a part may be compacted in the list, so it may have fewer; the stream may not miss any of it.
+      same(new Set(seen).size, seen.length, "number of distinct ids")
+      same(seen, Array.from({ length: seen.length }, (_, i) => cursor + 1 + i), "ids after the snapshot's cursor")
+      const missing = log.map(({ id }) => id).filter((id) => id <= (seen.at(-1) ?? 0) && !seen.includes(id))
+      same(missing, [], "events of the list that the stream lacks")
+    },
+    running
+  ),
   rule("live", "What happens shows on an open stream within 2 s.", async (world) => {
     const box = await world.resting()
     const stream = await open(world, box)
@@ -202,11 +279,20 @@ export const rules = [
     same(envelopes(blocks), (await world.endedLog()).map(({ json }) => json.value), "events")
     same(over, true, "whether the stream ended")
   }, running),
-  rule("finished-fresh", "A fresh stream of a finished sandbox is snapshot, status, retry: 30000, and ends.", async (world) => {
-    const { box } = await world.ended()
-    const { blocks } = await read(world, box, {})
-    same(blocks.map((block) => block.retry ?? typeOf(block)), ["2000", "snapshot", "sandbox.status", "30000"], "blocks")
-  }, running),
+  rule(
+    "finished-fresh",
+    "A fresh stream of a finished sandbox is snapshot, status, retry: 30000, and ends.",
+    async (world) => {
+      const { box } = await world.ended()
+      const { blocks } = await read(world, box, {})
+      same(
+        blocks.map((block) => block.retry ?? typeOf(block)),
+        ["2000", "snapshot", "sandbox.status", "30000"],
+        "blocks"
+      )
+    },
+    running
+  ),
   rule("finished-resume", "Resuming a finished sandbox at its newest event is 204 without a body.", async (world) => {
     const { box } = await world.ended()
     const head = await headOf(world)

@@ -28,11 +28,12 @@ const samples = (world: World) =>
     return found
   })
 
-const everySample = (name: string, wanted: (value: string | undefined) => boolean, expected: string) => async (world: World) => {
-  for (const [what, reply] of await samples(world)) {
-    holds(wanted(reply.header(name)), `${name} of the answer to ${what} to be ${expected}`, reply.header(name))
+const everySample =
+  (name: string, wanted: (value: string | undefined) => boolean, expected: string) => async (world: World) => {
+    for (const [what, reply] of await samples(world)) {
+      holds(wanted(reply.header(name)), `${name} of the answer to ${what} to be ${expected}`, reply.header(name))
+    }
   }
-}
 
 /** An endpoint that takes no body, on nobody's sandbox. */
 const bodyless = (world: World, body: unknown, more: Ask = {}) =>
@@ -46,7 +47,13 @@ export const rules = [
     const { json } = await world.created()
     fits(json.at("createdAt").value, timestamp, "createdAt")
     const listed = answered(await world.http.ask(`${SANDBOXES}?limit=5`), 200, "a list").json.at("data").items
-    fits(listed.flatMap((item) => ["createdAt", "startedAt", "completedAt"].map((name) => item.at(name).value)).filter((at) => at !== null), listOf(timestamp), "timestamps")
+    fits(
+      listed.flatMap((item) => ["createdAt", "startedAt", "completedAt"].map((name) => item.at(name).value)).filter((
+        at
+      ) => at !== null),
+      listOf(timestamp),
+      "timestamps"
+    )
   }),
   rule("request-id", "Every reply has an X-Request-Id of its own, req_ and a ULID.", async (world) => {
     await everySample("x-request-id", (value) => REQUEST_ID.test(value ?? ""), "req_ and a ULID")(world)
@@ -58,12 +65,24 @@ export const rules = [
     const reply = await world.http.ask("/healthz", { key: null, headers: { "x-request-id": given } })
     holds(reply.header("x-request-id") !== given, "a request id of the server's own", given)
   }),
-  rule("no-store", "Replies are not cached: Cache-Control: no-store.", everySample("cache-control", (value) => value === "no-store", "no-store")),
-  rule("nosniff", "Replies carry X-Content-Type-Options: nosniff.", everySample("x-content-type-options", (value) => value === "nosniff", "nosniff")),
+  rule(
+    "no-store",
+    "Replies are not cached: Cache-Control: no-store.",
+    everySample("cache-control", (value) => value === "no-store", "no-store")
+  ),
+  rule(
+    "nosniff",
+    "Replies carry X-Content-Type-Options: nosniff.",
+    everySample("x-content-type-options", (value) => value === "nosniff", "nosniff")
+  ),
   rule(
     "content-type",
     "JSON replies, errors included, are application/json; charset=utf-8.",
-    everySample("content-type", (value) => value === "application/json; charset=utf-8", "application/json; charset=utf-8")
+    everySample(
+      "content-type",
+      (value) => value === "application/json; charset=utf-8",
+      "application/json; charset=utf-8"
+    )
   ),
   rule("error-body", "The body of every error is {error: {code, message}} and nothing else.", async (world) => {
     for (const [what, reply] of await samples(world)) if (reply.status >= 400) errorBody(reply, `the answer to ${what}`)
@@ -71,7 +90,12 @@ export const rules = [
   rule("unknown-route", "An unknown route is 404 not_found.", async (world) => {
     refused(await world.http.ask("/api/nothing"), 404, "not_found", "an unknown route under /api/")
     refused(await world.http.ask(`${SANDBOXES.replace("v1", "v2")}`), 404, "not_found", "an unknown version")
-    refused(await world.http.ask("/nothing", { key: null }), 404, "not_found", "an unknown route outside /api/, without a key")
+    refused(
+      await world.http.ask("/nothing", { key: null }),
+      404,
+      "not_found",
+      "an unknown route outside /api/, without a key"
+    )
   }),
   rule("unknown-object", "A sandbox that nobody has is 404 not_found.", async (world) => {
     refused(await world.http.ask(UNKNOWN), 404, "not_found", "an unknown sandbox")
@@ -84,18 +108,37 @@ export const rules = [
     }
   }),
   rule("405-before-400", "A wrong method is refused before a malformed id.", async (world) => {
-    refused(await world.http.ask(`${SANDBOXES}/nonsense/terminate`), 405, "method_not_allowed", "GET terminate of a malformed id")
+    refused(
+      await world.http.ask(`${SANDBOXES}/nonsense/terminate`),
+      405,
+      "method_not_allowed",
+      "GET terminate of a malformed id"
+    )
   }),
   rule("too-large", "A body above 1 MiB is 413 payload_too_large.", async (world) => {
-    refused(await world.http.ask(SANDBOXES, { body: " ".repeat(2 ** 20 + 1) }), 413, "payload_too_large", "1 MiB and a byte")
+    refused(
+      await world.http.ask(SANDBOXES, { body: " ".repeat(2 ** 20 + 1) }),
+      413,
+      "payload_too_large",
+      "1 MiB and a byte"
+    )
   }, { source: "decisions 12" }),
   rule("too-large-chunked", "A body above 1 MiB is 413 too when it does not say its length.", async (world) => {
-    refused(await world.http.ask(SANDBOXES, { body: " ".repeat(2 ** 20 + 1), chunked: true }), 413, "payload_too_large", "1 MiB and a byte in chunks")
+    refused(
+      await world.http.ask(SANDBOXES, { body: " ".repeat(2 ** 20 + 1), chunked: true }),
+      413,
+      "payload_too_large",
+      "1 MiB and a byte in chunks"
+    )
   }, { source: "decisions 12" }),
   rule("not-too-large", "A body of exactly 1 MiB is taken.", async (world) => {
     const body = JSON.stringify(world.creation({ prompt: "probe" })).padEnd(2 ** 20)
     const reply = await world.probeRaw(body)
-    holds(reply.status === 201 || reply.status === 200 || reply.status === 409, "a body of 1 MiB to be accepted", summary(reply))
+    holds(
+      reply.status === 201 || reply.status === 200 || reply.status === 409,
+      "a body of 1 MiB to be accepted",
+      summary(reply)
+    )
   }, { source: "decisions 12" }),
   rule("media-type", "A body that is not declared application/json is 415 unsupported_media_type.", async (world) => {
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", null]) {
@@ -106,10 +149,19 @@ export const rules = [
   rule("charset", "The charset may be left out or utf-8; another one is 415.", async (world) => {
     const { body, key } = await world.keyed()
     for (const type of ["application/json; charset=utf-8", "application/json;charset=UTF-8"]) {
-      answered(await world.http.ask(SANDBOXES, { body, headers: { "content-type": type, "idempotency-key": key } }), 200, type)
+      answered(
+        await world.http.ask(SANDBOXES, { body, headers: { "content-type": type, "idempotency-key": key } }),
+        200,
+        type
+      )
     }
     const latin = { "content-type": "application/json; charset=iso-8859-1" }
-    refused(await world.http.ask(SANDBOXES, { body: BODY, headers: latin }), 415, "unsupported_media_type", "charset=iso-8859-1")
+    refused(
+      await world.http.ask(SANDBOXES, { body: BODY, headers: latin }),
+      415,
+      "unsupported_media_type",
+      "charset=iso-8859-1"
+    )
   }),
   rule("content-encoding", "A Content-Encoding other than identity is 415.", async (world) => {
     for (const encoding of ["gzip", "br"]) {
@@ -122,7 +174,12 @@ export const rules = [
     refused(reply, 415, "unsupported_media_type", "broken JSON as text/plain")
   }),
   rule("400-before-404", "A body is refused before its sandbox is looked for.", async (world) => {
-    refused(await world.http.ask(`${UNKNOWN}/messages`, { body: {} }), 400, "invalid_request", "an invalid message to nobody's sandbox")
+    refused(
+      await world.http.ask(`${UNKNOWN}/messages`, { body: {} }),
+      400,
+      "invalid_request",
+      "an invalid message to nobody's sandbox"
+    )
   }),
   rule("no-json", "A body that is not JSON is 400 invalid_request.", async (world) => {
     for (const body of ["{", "nonsense", "[1,]", "{\"repos\":[],}", "\"text\"", "[]", "null"]) {
@@ -130,31 +187,56 @@ export const rules = [
     }
   }),
   rule("no-utf8", "A body that is not UTF-8 is 400 invalid_request.", async (world) => {
-    const body = Buffer.concat([Buffer.from(`{"repos":[{"fullName":"${world.repo}"}],"prompt":"`), Buffer.from([0xff]), Buffer.from("\"}")])
+    const body = Buffer.concat([
+      Buffer.from(`{"repos":[{"fullName":"${world.repo}"}],"prompt":"`),
+      Buffer.from([0xff]),
+      Buffer.from("\"}")
+    ])
     refused(await world.probeRaw(body), 400, "invalid_request", "a byte that is no UTF-8")
   }),
   rule("bom", "A byte order mark is 400 invalid_request.", async (world) => {
-    refused(await world.probeRaw(`\ufeff${JSON.stringify(world.creation())}`), 400, "invalid_request", "a byte order mark")
+    refused(
+      await world.probeRaw(`\ufeff${JSON.stringify(world.creation())}`),
+      400,
+      "invalid_request",
+      "a byte order mark"
+    )
   }),
   rule("nesting", "Nesting without end is 400 invalid_request.", async (world) => {
-    refused(await world.http.ask(SANDBOXES, { body: "[".repeat(100_000) + "]".repeat(100_000) }), 400, "invalid_request", "100000 arrays in each other")
+    refused(
+      await world.http.ask(SANDBOXES, { body: "[".repeat(100_000) + "]".repeat(100_000) }),
+      400,
+      "invalid_request",
+      "100000 arrays in each other"
+    )
   }),
   rule("unknown-property", "An unknown property of a body is 400 invalid_request.", async (world) => {
     await world.refuses({ color: "red" }, "a property that nobody knows")
     await world.refuses({ repos: [{ fullName: world.repo, color: "red" }] }, "one within repos")
   }, { source: "interface 4.2" }),
   rule("wrong-type", "A property of another type is 400 invalid_request.", async (world) => {
-    for (const more of [{ prompt: 1 }, { title: null }, { repos: {} }, { repos: ["a/b"] }, { metadata: [] }, { metadata: { a: 1 } }]) {
+    for (
+      const more of [{ prompt: 1 }, { title: null }, { repos: {} }, { repos: ["a/b"] }, { metadata: [] }, {
+        metadata: { a: 1 }
+      }]
+    ) {
       await world.refuses(more, JSON.stringify(more))
     }
   }),
   rule("duplicate-keys", "Of a key that is there twice the last one counts.", async (world) => {
     const { body, key } = await world.keyed()
     const twice = JSON.stringify(body).replace("{", "{\"prompt\":\"another\",")
-    answered(await world.http.ask(SANDBOXES, { body: twice, headers: { "idempotency-key": key } }), 200, "an equal creation with a prompt before its prompt")
+    answered(
+      await world.http.ask(SANDBOXES, { body: twice, headers: { "idempotency-key": key } }),
+      200,
+      "an equal creation with a prompt before its prompt"
+    )
   }),
   rule("proto-key", "A metadata key __proto__ is 400 invalid_request.", async (world) => {
-    const body = JSON.stringify(world.creation({ metadata: {} })).replace("\"metadata\":{}", "\"metadata\":{\"__proto__\":\"x\"}")
+    const body = JSON.stringify(world.creation({ metadata: {} })).replace(
+      "\"metadata\":{}",
+      "\"metadata\":{\"__proto__\":\"x\"}"
+    )
     refused(await world.probeRaw(body), 400, "invalid_request", "metadata with the key __proto__")
   }),
   rule("bodyless", "An endpoint without a body takes none or {}, and refuses another.", async (world) => {
@@ -163,7 +245,12 @@ export const rules = [
     refused(await bodyless(world, { force: true }), 400, "invalid_request", "{force: true}")
   }),
   rule("empty-body-type", "An empty body needs no content type.", async (world) => {
-    refused(await bodyless(world, undefined, { headers: { "content-type": "text/plain" } }), 404, "not_found", "no body as text/plain")
+    refused(
+      await bodyless(world, undefined, { headers: { "content-type": "text/plain" } }),
+      404,
+      "not_found",
+      "no body as text/plain"
+    )
   }),
   rule("unknown-query", "Unknown query parameters are ignored.", async (world) => {
     answered(await world.http.ask(`${SANDBOXES}?limit=1&color=red&color=blue`), 200, "a parameter that nobody knows")
@@ -183,7 +270,12 @@ export const rules = [
   }),
   rule("query-overflow", "An integer above 2^53-1 is 400.", async (world) => {
     for (const value of ["9007199254740992", "9".repeat(400)]) {
-      refused(await world.http.ask(`${UNKNOWN}/events?after=${value}`), 400, "invalid_cursor", `after=${value.slice(0, 20)}`)
+      refused(
+        await world.http.ask(`${UNKNOWN}/events?after=${value}`),
+        400,
+        "invalid_cursor",
+        `after=${value.slice(0, 20)}`
+      )
     }
   }, { source: "decisions 12" }),
   rule("head", "HEAD has the status and headers of GET and no body.", async (world) => {
@@ -204,7 +296,12 @@ export const rules = [
     refused(await world.http.ask("/api/nothing", { method: "OPTIONS" }), 404, "not_found", "OPTIONS on an unknown path")
   }),
   rule("options-key", "OPTIONS needs a key like any other method.", async (world) => {
-    refused(await world.http.ask(SANDBOXES, { method: "OPTIONS", key: null }), 401, "unauthorized", "OPTIONS without a key")
+    refused(
+      await world.http.ask(SANDBOXES, { method: "OPTIONS", key: null }),
+      401,
+      "unauthorized",
+      "OPTIONS without a key"
+    )
   }),
   rule("malformed-id", "A malformed id in the path is 400 invalid_request.", async (world) => {
     for (const id of ["c_short", "C_zzzzzzzzzzzz", "c_zzzzzzzzzzz1", "c_zzzzzzzzzzzzz", "x".repeat(500), "%00"]) {
@@ -218,7 +315,12 @@ export const rules = [
   }),
   rule("decoded-length", "Lengths in the path count after percent-decoding, by code points.", async (world) => {
     const path = (characters: number) => `${UNKNOWN}/approvals/${encodeURIComponent("\u{1f600}".repeat(characters))}`
-    refused(await world.http.ask(path(300), { body: { decision: "deny" } }), 404, "not_found", "an approval id of 300 characters")
+    refused(
+      await world.http.ask(path(300), { body: { decision: "deny" } }),
+      404,
+      "not_found",
+      "an approval id of 300 characters"
+    )
     refused(await world.http.ask(path(301), { body: { decision: "deny" } }), 400, "invalid_request", "one of 301")
   }),
   rule("links", "Links are absolute and never follow the Host header.", async (world) => {
@@ -227,9 +329,15 @@ export const rules = [
     for (const [name, path] of [["self", ""], ["events", "/events"], ["messages", "/messages"]] as const) {
       const link = created.at("links").at(name)
       fits(link.value, uri, `links.${name}`)
-      holds(link.string.endsWith(`${SANDBOXES}/${id}${path}`), `links.${name} to end in ${SANDBOXES}/<id>${path}`, link.value)
+      holds(
+        link.string.endsWith(`${SANDBOXES}/${id}${path}`),
+        `links.${name} to end in ${SANDBOXES}/<id>${path}`,
+        link.value
+      )
     }
-    const elsewhere = await world.http.ask(`${SANDBOXES}/${id}`, { headers: { host: "elsewhere.invalid", "x-forwarded-host": "elsewhere.invalid" } })
+    const elsewhere = await world.http.ask(`${SANDBOXES}/${id}`, {
+      headers: { host: "elsewhere.invalid", "x-forwarded-host": "elsewhere.invalid" }
+    })
     same(elsewhere.json.at("links").value, created.at("links").value, "links asked for with another Host:")
   }),
   rule("parser", "What is no HTTP gets 400 and the error body, too.", async (world) => {

@@ -1,6 +1,6 @@
 /**
- * What the rules of a run share: clients, sandboxes that were made once (fixtures), and replies that several rules look at
- * (evidence). Fixtures are made through `setup`, so that a test may put a faulty server in front of `http` alone.
+ * What the rules of a run share: clients, sandboxes that were made once (fixtures), and replies that several rules look
+ * at (evidence). Fixtures are made through `setup`, so that a test may put a faulty server in front of `http` alone.
  */
 import { randomBytes } from "node:crypto"
 import { answered, type Ask, Client, type EventStream, refused, type Reply, summary } from "./Client.ts"
@@ -50,7 +50,13 @@ export interface Event {
 }
 export const eventOf = (json: Json): Event => {
   const turn = json.at("turn_id").value
-  return { id: Number(json.at("id").value), type: json.at("type").string, turnId: typeof turn === "string" ? turn : undefined, data: json.at("data"), json }
+  return {
+    id: Number(json.at("id").value),
+    type: json.at("type").string,
+    turnId: typeof turn === "string" ? turn : undefined,
+    data: json.at("data"),
+    json
+  }
 }
 
 /** A sandbox that a fixture made, with its log as it grows. */
@@ -83,7 +89,9 @@ export class Box {
         if (found !== undefined) return found
         const left = deadline - Date.now()
         const block = left <= 0 ? undefined : await (await this.#open()).next(left).catch(() => undefined)
-        if (block === undefined) throw new Miss(`${what} in the log of ${this.id} within ${PATIENCE / 1000} s`, this.events.at(-1)?.json.value)
+        if (block === undefined) {
+          throw new Miss(`${what} in the log of ${this.id} within ${PATIENCE / 1000} s`, this.events.at(-1)?.json.value)
+        }
         if (block === null) {
           // The stream of a finished sandbox ends, but it may yet be terminated.
           this.#stream = undefined
@@ -96,14 +104,22 @@ export class Box {
   }
 
   async #open(): Promise<EventStream> {
-    this.#stream ??= this.#client.stream(`${this.path}/events/stream?since=${this.events.at(-1)?.id ?? 0}`, { key: this.key })
+    this.#stream ??= this.#client.stream(`${this.path}/events/stream?since=${this.events.at(-1)?.id ?? 0}`, {
+      key: this.key
+    })
     const stream = await this.#stream
-    if (stream.status !== 200 && stream.status !== 204) throw new Miss("200 to a stream from the beginning", stream.status)
+    if (stream.status !== 200 && stream.status !== 204) {
+      throw new Miss("200 to a stream from the beginning", stream.status)
+    }
     return stream
   }
 
   status(status: string): Promise<Event> {
-    return this.until(({ data, type }) => type === "sandbox.status" && data.at("status").value === status, 0, `status ${status}`)
+    return this.until(
+      ({ data, type }) => type === "sandbox.status" && data.at("status").value === status,
+      0,
+      `status ${status}`
+    )
   }
 
   turnEnd(turn: string): Promise<Event> {
@@ -123,7 +139,9 @@ export class Box {
     if (!(await active())) return
     await this.ask("/interrupt", { method: "POST" })
     for (const deadline = Date.now() + PATIENCE; await active();) {
-      if (Date.now() > deadline) throw new Miss(`the turn of ${this.id} to end within ${PATIENCE / 1000} s of an interrupt`, undefined)
+      if (Date.now() > deadline) {
+        throw new Miss(`the turn of ${this.id} to end within ${PATIENCE / 1000} s of an interrupt`, undefined)
+      }
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
   }
@@ -170,7 +188,9 @@ export class Session {
       },
       onRefusal: (reply) => refusals.push(reply),
       onReply: ({ key, method, path }, reply) => {
-        if (path !== SANDBOXES || (reply.status !== 201 && reply.status !== 200) || method === "GET" || key === null) return
+        if (path !== SANDBOXES || (reply.status !== 201 && reply.status !== 200) || method === "GET" || key === null) {
+          return
+        }
         try {
           this.#made.set(reply.json.at("id").string, key)
         } catch {
@@ -190,9 +210,14 @@ export class Session {
   }
 
   /** Makes a sandbox that lives until the session ends, or somebody ends it. */
-  async box(body: object, { headers = {}, key = this.options.key }: { readonly key?: string; readonly headers?: Record<string, string> } = {}): Promise<Box> {
+  async box(
+    body: object,
+    { headers = {}, key = this.options.key }: { readonly key?: string; readonly headers?: Record<string, string> } = {}
+  ): Promise<Box> {
     const reply = await this.setup.ask(SANDBOXES, { body, key, headers })
-    if (reply.status === 403) throw new Skip(`the server does not let this key use ${JSON.stringify(body).slice(0, 80)}`)
+    if (reply.status === 403) {
+      throw new Skip(`the server does not let this key use ${JSON.stringify(body).slice(0, 80)}`)
+    }
     answered(reply, 201, "a creation")
     const box = new Box(this.setup, key, reply.json.at("id").string)
     this.#boxes.push(box)
@@ -275,7 +300,12 @@ export class World {
   // Asking
 
   creation(more: object = {}): Record<string, unknown> {
-    return { repos: [{ fullName: this.repo }], prompt: "Conformance: nothing to do. [[say Hello.]]", model: MODEL, ...more }
+    return {
+      repos: [{ fullName: this.repo }],
+      prompt: "Conformance: nothing to do. [[say Hello.]]",
+      model: MODEL,
+      ...more
+    }
   }
 
   create(more: object = {}, headers: Record<string, string> = {}): Promise<Reply> {
@@ -283,8 +313,8 @@ export class World {
   }
 
   /**
-   * A creation under a key that is bound to another request: whether its body is acceptable shows without another sandbox,
-   * because bodies are refused (400) before keys are looked at (409).
+   * A creation under a key that is bound to another request: whether its body is acceptable shows without another
+   * sandbox, because bodies are refused (400) before keys are looked at (409).
    */
   async probe(more: object): Promise<Reply> {
     return this.probeRaw(JSON.stringify(this.creation({ prompt: "probe", ...more })))
@@ -310,7 +340,14 @@ export class World {
   // Fixtures
 
   /** A creation under an Idempotency-Key; its sandbox is terminated at once. */
-  keyed(): Promise<{ readonly key: string; readonly body: Record<string, unknown>; readonly id: string; readonly location: string | undefined }> {
+  keyed(): Promise<
+    {
+      readonly key: string
+      readonly body: Record<string, unknown>
+      readonly id: string
+      readonly location: string | undefined
+    }
+  > {
     return this.session.fixture("keyed", async () => {
       const key = `conformance ${unique()}`
       const body = {
@@ -336,7 +373,8 @@ export class World {
         "printf '\\001\\000\\002' > binary.bin && : > empty && printf 'b\\n' > B.txt && printf 'a\\n' > dir/a.txt",
         "printf 'q\\n' > 'na\u00efve \"q\" (1).txt'",
         "ln -s B.txt link && printf 'h\\n' > hard-1 && ln hard-1 hard-2 && mkfifo fifo",
-        "printf '*\\n' > big/.gitignore && truncate -s 104857600 big/most && truncate -s 104857601 big/over && truncate -s 1048577 big/text",
+        "printf '*\\n' > big/.gitignore && truncate -s 104857600 big/most && truncate -s 104857601 big/over",
+        "truncate -s 1048577 big/text",
         "cd .. && for f in *; do if test -f \"$f\"; then echo changed >> \"$f\"; break; fi; done"
       ].join(" && ")
       const box = await this.session.box(this.creation({
@@ -360,7 +398,9 @@ export class World {
   /** Its first turn changed a file; it is there to be published. */
   changed(): Promise<Box> {
     return this.session.fixture("changed", async () => {
-      const box = await this.session.box(this.creation({ prompt: "Conformance: publish.\n[[write path=conformance/published.txt content=1]]" }))
+      const box = await this.session.box(
+        this.creation({ prompt: "Conformance: publish.\n[[write path=conformance/published.txt content=1]]" })
+      )
       await box.turnEnd(turnId(box.id, 1))
       return box
     })
@@ -369,7 +409,9 @@ export class World {
   /** Asks before each change. It waits for its first decision, until somebody decides or interrupts. */
   asking(): Promise<Box> {
     return this.session.fixture("asking", async () => {
-      const box = await this.session.box(this.creation({ toolApprovalMode: "prompt", prompt: "Conformance: ask." + writes(1) }))
+      const box = await this.session.box(
+        this.creation({ toolApprovalMode: "prompt", prompt: "Conformance: ask." + writes(1) })
+      )
       await box.until(({ type }) => type === "approval.requested", 0, "a request for approval")
       return box
     })
@@ -379,7 +421,11 @@ export class World {
   async pending(calls = 1): Promise<{ readonly box: Box; readonly turn: string; readonly approval: string }> {
     const box = await this.asking()
     const turn = await box.say("Conformance: ask again." + writes(calls))
-    const asked = await box.until(({ turnId, type }) => turnId === turn && type === "approval.requested", 0, "a request for approval")
+    const asked = await box.until(
+      ({ turnId, type }) => turnId === turn && type === "approval.requested",
+      0,
+      "a request for approval"
+    )
     return { box, turn, approval: asked.data.at("approval_id").string }
   }
 
@@ -407,13 +453,22 @@ export class World {
   }
 
   /** Terminated while it waited for an approval. */
-  ended(): Promise<{ readonly box: Box; readonly approval: string; readonly commandId: string; readonly revision: number }> {
+  ended(): Promise<
+    { readonly box: Box; readonly approval: string; readonly commandId: string; readonly revision: number }
+  > {
     return this.session.fixture("ended", async () => {
-      const box = await this.session.box(this.creation({ toolApprovalMode: "prompt", prompt: "Conformance: end." + writes(1) }))
+      const box = await this.session.box(
+        this.creation({ toolApprovalMode: "prompt", prompt: "Conformance: end." + writes(1) })
+      )
       const asked = await box.until(({ type }) => type === "approval.requested", 0, "a request for approval")
       const { json } = await box.ask("/terminate", { method: "POST" })
       await box.status("terminated")
-      return { box, approval: asked.data.at("approval_id").string, commandId: json.at("commandId").string, revision: json.at("revision").number }
+      return {
+        box,
+        approval: asked.data.at("approval_id").string,
+        commandId: json.at("commandId").string,
+        revision: json.at("revision").number
+      }
     })
   }
 
@@ -431,7 +486,8 @@ export class World {
     return this.session.fixture("several", async () => {
       const box = await this.session.box(this.creation({
         repos: [{ fullName: this.repo }, { fullName: this.secondRepo }],
-        prompt: `Conformance: [[write path=first.txt content=1]] [[write repo=${this.secondRepo} path=second.txt content=2]]`
+        prompt:
+          `Conformance: [[write path=first.txt content=1]] [[write repo=${this.secondRepo} path=second.txt content=2]]`
       }))
       await box.turnEnd(turnId(box.id, 1))
       return box
@@ -458,7 +514,12 @@ export class World {
   }
 
   post(box: Box, path: string, body?: unknown, ask: Ask = {}): Promise<Reply> {
-    return this.http.ask(`${box.path}${path}`, { key: box.key, method: "POST", ...(body === undefined ? {} : { body }), ...ask })
+    return this.http.ask(`${box.path}${path}`, {
+      key: box.key,
+      method: "POST",
+      ...(body === undefined ? {} : { body }),
+      ...ask
+    })
   }
 
   /** The whole log by pages. */
@@ -488,7 +549,10 @@ export class World {
 
   /** One creation of the usual kind, not repeated. */
   created(): Promise<Reply> {
-    return this.evidence("created", () => this.create({ metadata: { ticket: "C-1" }, title: "  A title \u00e9 e\u0301 \u{1f600} " }))
+    return this.evidence(
+      "created",
+      () => this.create({ metadata: { ticket: "C-1" }, title: "  A title \u00e9 e\u0301 \u{1f600} " })
+    )
   }
 }
 

@@ -33,29 +33,35 @@ layer(RealServer.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
       conforms(yield* run(rules, new World(yield* RealServer)))
     }), 60_000)
 
-  it.effect("notices every defect of the planted servers, and there is one for each rule", () =>
-    Effect.gen(function*() {
-      const session = yield* RealServer
-      const { key, otherKey } = session.options
-      const proxy = yield* PlantedServer.start(session.options.url)
-      const planted = new Map(Object.entries(plants({ key, otherKey: otherKey ?? "" })))
-      const testable = rules.filter(({ untestable }) => untestable === null)
-      assert.deepStrictEqual([...planted.keys()].sort(), testable.map(({ id }) => id).sort())
-      const unnoticed: Array<string> = []
-      for (const rule of testable) {
-        const defects = Object.entries(planted.get(rule.id) ?? {})
-        assert.isNotEmpty(defects, rule.id)
-        for (const [defect, plant] of defects) {
-          proxy.plant(plant)
-          const [verdict] = yield* run([rule], new World(session, proxy.url))
-          if (verdict?.verdict !== "missed") unnoticed.push(`${rule.id}: ${defect}: ${verdict?.verdict} ${verdict?.detail ?? ""}`)
+  it.effect(
+    "notices every defect of the planted servers, and there is one for each rule",
+    () =>
+      Effect.gen(function*() {
+        const session = yield* RealServer
+        const { key, otherKey } = session.options
+        const proxy = yield* PlantedServer.start(session.options.url)
+        const planted = new Map(Object.entries(plants({ key, otherKey: otherKey ?? "" })))
+        const testable = rules.filter(({ untestable }) => untestable === null)
+        assert.deepStrictEqual([...planted.keys()].sort(), testable.map(({ id }) => id).sort())
+        const unnoticed: Array<string> = []
+        for (const rule of testable) {
+          const defects = Object.entries(planted.get(rule.id) ?? {})
+          assert.isNotEmpty(defects, rule.id)
+          for (const [defect, plant] of defects) {
+            proxy.plant(plant)
+            const [verdict] = yield* run([rule], new World(session, proxy.url))
+            if (verdict?.verdict !== "missed") {
+              unnoticed.push(`${rule.id}: ${defect}: ${verdict?.verdict} ${verdict?.detail ?? ""}`)
+            }
+          }
         }
-      }
-      assert.deepStrictEqual(unnoticed, [])
-      // What was noticed were the defects, and not the proxy or a state that they left behind.
-      proxy.plant({})
-      conforms(yield* run(rules.filter(({ id }) => !RAW.includes(id)), new World(session, proxy.url)))
-    }), 120_000)
+        assert.deepStrictEqual(unnoticed, [])
+        // What was noticed were the defects, and not the proxy or a state that they left behind.
+        proxy.plant({})
+        conforms(yield* run(rules.filter(({ id }) => !RAW.includes(id)), new World(session, proxy.url)))
+      }),
+    120_000
+  )
 })
 
 describe("rules", () => {
@@ -65,7 +71,10 @@ describe("rules", () => {
   })
 
   it("are chosen by area or id", () => {
-    assert.deepStrictEqual(select("wire.head, documents").map(({ id }) => id).slice(0, 2), ["wire.head", "documents.openapi"])
+    assert.deepStrictEqual(select("wire.head, documents").map(({ id }) => id).slice(0, 2), [
+      "wire.head",
+      "documents.openapi"
+    ])
     assert.deepStrictEqual(select("nonsense"), [])
   })
 })

@@ -48,7 +48,9 @@ const forward = (to: string, { body, headers, method, path }: Asked, to2: Server
   new Promise<IncomingMessage>((resolve, reject) => {
     const { hostname, port } = new URL(to)
     const chunked = headers.some(([name]) => name.toLowerCase() === "transfer-encoding")
-    const length = body.length > 0 || method === "POST" ? chunked ? ["Transfer-Encoding", "chunked"] : ["Content-Length", String(body.length)] : []
+    const length = body.length > 0 || method === "POST"
+      ? chunked ? ["Transfer-Encoding", "chunked"] : ["Content-Length", String(body.length)]
+      : []
     const given = headers.filter(([name]) => !OWN.has(name.toLowerCase())).flat()
     let answered = false
     const request = send({ hostname, port, method, path, agent: false, headers: [...given, ...length] }, (response) => {
@@ -61,13 +63,21 @@ const forward = (to: string, { body, headers, method, path }: Asked, to2: Server
   })
 
 const pass = async (url: string, plant: Plant, request: IncomingMessage, response: ServerResponse) => {
-  const asked: Asked = { method: request.method ?? "", path: request.url ?? "", headers: pairs(request.rawHeaders), body: await read(request) }
+  const asked: Asked = {
+    method: request.method ?? "",
+    path: request.url ?? "",
+    headers: pairs(request.rawHeaders),
+    body: await read(request)
+  }
   const spoilt = plant.ask?.(asked) ?? asked
   const write = ({ body, headers, status }: Answer, whole = true) => {
     const { "content-length": length, ...rest } = headers
     // HEAD tells the length of what it does not send.
     const own = !whole ? {} : { "content-length": asked.method === "HEAD" ? length ?? "0" : String(body.length) }
-    response.writeHead(status, { ...rest, ...(length === undefined && asked.method === "HEAD" || status === 204 ? {} : own) })
+    response.writeHead(status, {
+      ...rest,
+      ...(length === undefined && asked.method === "HEAD" || status === 204 ? {} : own)
+    })
   }
   if ("status" in spoilt) {
     write(spoilt)
@@ -75,9 +85,10 @@ const pass = async (url: string, plant: Plant, request: IncomingMessage, respons
     return
   }
   const upstream = await forward(url, spoilt, response)
-  const { connection: _connection, "keep-alive": _keepAlive, "transfer-encoding": _encoding, ...headers } = Object.fromEntries(
-    pairs(upstream.rawHeaders).map(([name, value]) => [name.toLowerCase(), value])
-  )
+  const { connection: _connection, "keep-alive": _keepAlive, "transfer-encoding": _encoding, ...headers } = Object
+    .fromEntries(
+      pairs(upstream.rawHeaders).map(([name, value]) => [name.toLowerCase(), value])
+    )
   const status = upstream.statusCode ?? 0
   const change = plant.reply ?? ((answer: Answer) => answer)
   if (headers["content-type"]?.startsWith("text/event-stream") === true) {
@@ -89,7 +100,9 @@ const pass = async (url: string, plant: Plant, request: IncomingMessage, respons
     for await (const chunk of upstream) {
       const blocks = (text + (chunk as Buffer).toString("utf8")).split("\n\n")
       text = blocks.pop() ?? ""
-      for (const block of blocks) for (const out of await plant.block?.(block, i++) ?? [block]) response.write(`${out}\n\n`)
+      for (const block of blocks) {
+        for (const out of await plant.block?.(block, i++) ?? [block]) response.write(`${out}\n\n`)
+      }
     }
     response.end()
     return

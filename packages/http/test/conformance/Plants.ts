@@ -1,6 +1,6 @@
 /**
- * For each rule of the suite at least one defect that it must notice. What a defect is called says what the planted server
- * does wrong; what it does is as small as that.
+ * For each rule of the suite at least one defect that it must notice. What a defect is called says what the planted
+ * server does wrong; what it does is as small as that.
  */
 import type { Answer, Asked, Plant } from "./PlantedServer.ts"
 
@@ -10,7 +10,8 @@ import type { Answer, Asked, Plant } from "./PlantedServer.ts"
 type Where = (asked: Asked, answer: Answer) => boolean
 
 const pathOf = ({ path }: Asked) => path.replace(/\?.*$/su, "")
-const at = (path: RegExp, method?: string): Where => (asked) => path.test(pathOf(asked)) && (method === undefined || asked.method === method)
+const at = (path: RegExp, method?: string): Where => (asked) =>
+  path.test(pathOf(asked)) && (method === undefined || asked.method === method)
 const always: Where = () => true
 const asks = (text: string | RegExp): Where => ({ body, path }) => {
   const all = `${path}\n${body.toString("utf8")}`
@@ -45,11 +46,17 @@ const ask = (change: (asked: Asked) => Asked | Answer): Plant => ({ ask: change 
 const header = (name: string, value: string | null | ((asked: Asked) => string), where: Where = always) =>
   reply(where, (answer, asked) => {
     const { [name]: _old, ...rest } = answer.headers
-    return { ...answer, headers: value === null ? rest : { ...rest, [name]: typeof value === "string" ? value : value(asked) } }
+    return {
+      ...answer,
+      headers: value === null ? rest : { ...rest, [name]: typeof value === "string" ? value : value(asked) }
+    }
   })
 
 const bodyOf = (answer: Answer, value: unknown): Answer => ({ ...answer, body: Buffer.from(JSON.stringify(value)) })
-const refusal = (answer: Answer, status: number, code: string): Answer => ({ ...bodyOf(answer, { error: { code, message: "Planted." } }), status })
+const refusal = (answer: Answer, status: number, code: string): Answer => ({
+  ...bodyOf(answer, { error: { code, message: "Planted." } }),
+  status
+})
 
 /** Answers of one status become refusals of another. */
 const instead = (of: number, status: number, code: string, where: Where = always) =>
@@ -57,10 +64,14 @@ const instead = (of: number, status: number, code: string, where: Where = always
 /** Answers of one status get another, body and headers as they are. */
 const status = (of: number, to: number, where: Where = always) =>
   reply((asked, answer) => answer.status === of && where(asked, answer), (answer) => ({ ...answer, status: to }))
-const code = (to: string, where: Where = failed) => reply(both(failed, where), (answer) => refusal(answer, answer.status, to))
+const code = (to: string, where: Where = failed) =>
+  reply(both(failed, where), (answer) => refusal(answer, answer.status, to))
 /** Refusals become a success with that body. */
 const succeeds = (of: number, body: unknown, where: Where = always) =>
-  reply((asked, answer) => answer.status === of && where(asked, answer), (answer) => ({ ...bodyOf(answer, body), status: 200 }))
+  reply(
+    (asked, answer) => answer.status === of && where(asked, answer),
+    (answer) => ({ ...bodyOf(answer, body), status: 200 })
+  )
 const EMPTY_PAGE = { data: [], nextCursor: null }
 
 type Change = (old: unknown, parent: unknown) => unknown
@@ -81,7 +92,8 @@ const edit = (path: string, change: Change, where: Where = always): Plant =>
     return bodyOf(answer, editIn(JSON.parse(body.toString("utf8")), path === "" ? [] : path.split("."), change))
   })
 const set = (path: string, value: unknown, where?: Where) => edit(path, () => value, where)
-const reversed = (path: string, where?: Where) => edit(path, (old) => Array.isArray(old) ? [...old].reverse() : old, where)
+const reversed = (path: string, where?: Where) =>
+  edit(path, (old) => Array.isArray(old) ? [...old].reverse() : old, where)
 const text = (old: unknown) => typeof old === "string" ? old : ""
 const number = (old: unknown) => typeof old === "number" ? old : 0
 
@@ -97,7 +109,8 @@ const without = (name: string) =>
   query((given) => given.split("&").filter((pair) => !pair.startsWith(`${name}=`)).join("&"))
 
 /** Changes headers of the request. */
-const headers = (change: (lines: Asked["headers"]) => Asked["headers"]) => ask((asked) => ({ ...asked, headers: change(asked.headers) }))
+const headers = (change: (lines: Asked["headers"]) => Asked["headers"]) =>
+  ask((asked) => ({ ...asked, headers: change(asked.headers) }))
 const withoutHeader = (name: string) => headers((lines) => lines.filter(([other]) => other.toLowerCase() !== name))
 const setHeader = (name: string, value: (lines: Asked["headers"]) => string | undefined) =>
   headers((lines) => {
@@ -105,7 +118,8 @@ const setHeader = (name: string, value: (lines: Asked["headers"]) => string | un
     return given === undefined ? lines : [...lines.filter(([other]) => other.toLowerCase() !== name), [name, given]]
   })
 const lineOf = (lines: Asked["headers"], name: string) => lines.find(([other]) => other.toLowerCase() === name)?.[1]
-const body = (change: (body: string) => string) => ask((asked) => ({ ...asked, body: Buffer.from(change(asked.body.toString("utf8"))) }))
+const body = (change: (body: string) => string) =>
+  ask((asked) => ({ ...asked, body: Buffer.from(change(asked.body.toString("utf8"))) }))
 
 interface LogEvent {
   readonly id?: string
@@ -116,7 +130,11 @@ interface LogEvent {
 }
 /** Changes the list of events. */
 const log = (change: (events: ReadonlyArray<LogEvent>) => ReadonlyArray<object>) =>
-  edit("data", (old) => change(old as ReadonlyArray<LogEvent>), (asked, answer) => EVENTS(asked, answer) && answer.status === 200)
+  edit(
+    "data",
+    (old) => change(old as ReadonlyArray<LogEvent>),
+    (asked, answer) => EVENTS(asked, answer) && answer.status === 200
+  )
 /** Changes or drops each event of a type. */
 const each = (type: string, change: (event: LogEvent) => object | null) =>
   log((events) => events.flatMap((event) => event.type === type ? change(event) ?? [] : event))
@@ -164,9 +182,16 @@ const edges = { "takes what is beyond the limit": lenient, "refuses what is with
 
 /** Tells another grant's sandbox from nobody's. */
 const tells = (where: Where) => ({
-  "refuses instead of not finding": instead(404, 403, "forbidden", both(where, (asked) => !asked.path.includes("zzzz"))),
-  "says more": reply(both(where, (asked, answer) => answer.status === 404 && !asked.path.includes("zzzz")), (answer) =>
-    bodyOf(answer, { error: { code: "not_found", message: "It is another grant's." } }))
+  "refuses instead of not finding": instead(
+    404,
+    403,
+    "forbidden",
+    both(where, (asked) => !asked.path.includes("zzzz"))
+  ),
+  "says more": reply(
+    both(where, (asked, answer) => answer.status === 404 && !asked.path.includes("zzzz")),
+    (answer) => bodyOf(answer, { error: { code: "not_found", message: "It is another grant's." } })
+  )
 })
 
 export interface Keys {
@@ -186,24 +211,39 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "no request id": header("x-request-id", null),
     "one for all": header("x-request-id", "req_01ARZ3NDEKTSV4RRFFQ69G5FAV")
   },
-  "wire.request-id-own": { "echoes the caller's": header("x-request-id", (asked) => lineOf(asked.headers, "x-request-id") ?? "") },
+  "wire.request-id-own": {
+    "echoes the caller's": header("x-request-id", (asked) => lineOf(asked.headers, "x-request-id") ?? "")
+  },
   "wire.no-store": { "may be cached": header("cache-control", null, failed) },
   "wire.nosniff": { "may be sniffed": header("x-content-type-options", null) },
   "wire.content-type": { "no charset": header("content-type", "application/json") },
   "wire.error-body": {
     "one member more": set("error.detail", "x", failed),
     "no message": set("error.message", undefined, failed),
-    "HTML for unknown routes": reply((_asked, { status }) => status === 404, (answer) => ({ ...answer, body: Buffer.from("<h1>Not found</h1>") }))
+    "HTML for unknown routes": reply(
+      (_asked, { status }) => status === 404,
+      (answer) => ({ ...answer, body: Buffer.from("<h1>Not found</h1>") })
+    )
   },
   "wire.unknown-route": { "another code": code("route_not_found") },
   "wire.unknown-object": { "410": instead(404, 410, "gone") },
-  "wire.wrong-method": { "no Allow": header("allow", null), "404": instead(405, 404, "not_found"), "another Allow": header("allow", "GET, POST") },
+  "wire.wrong-method": {
+    "no Allow": header("allow", null),
+    "404": instead(405, 404, "not_found"),
+    "another Allow": header("allow", "GET, POST")
+  },
   "wire.405-before-400": { "the id first": instead(405, 400, "invalid_request") },
   "wire.too-large": { "400": instead(413, 400, "invalid_request") },
-  "wire.too-large-chunked": { "looks at Content-Length only": instead(413, 400, "invalid_request", ({ headers }) => lineOf(headers, "transfer-encoding") !== undefined) },
+  "wire.too-large-chunked": {
+    "looks at Content-Length only": instead(413, 400, "invalid_request", ({ headers }) =>
+      lineOf(headers, "transfer-encoding") !== undefined)
+  },
   "wire.not-too-large": { "a byte too strict": instead(409, 413, "payload_too_large") },
   "wire.media-type": { "does not look": setHeader("content-type", () => "application/json") },
-  "wire.charset": { "does not look": setHeader("content-type", () => "application/json"), "takes none": instead(200, 415, "unsupported_media_type") },
+  "wire.charset": {
+    "does not look": setHeader("content-type", () => "application/json"),
+    "takes none": instead(200, 415, "unsupported_media_type")
+  },
   "wire.content-encoding": { "does not look": withoutHeader("content-encoding") },
   "wire.415-before-400": { "the body first": instead(415, 400, "invalid_request") },
   "wire.400-before-404": { "the sandbox first": instead(400, 404, "not_found") },
@@ -213,7 +253,9 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "wire.nesting": { "fails": instead(400, 500, "internal_error") },
   "wire.unknown-property": { "drops it": body((given) => given.replaceAll(",\"color\":\"red\"", "")) },
   "wire.wrong-type": { "converts": lenient },
-  "wire.duplicate-keys": { "the first counts": body((given) => given.replace(/("prompt":"another",)(.*)"prompt":"[^"]*",/u, "$1$2")) },
+  "wire.duplicate-keys": {
+    "the first counts": body((given) => given.replace(/("prompt":"another",)(.*)"prompt":"[^"]*",/u, "$1$2"))
+  },
   "wire.proto-key": { "drops it": body((given) => given.replace("\"__proto__\":\"x\"", "")) },
   "wire.bodyless": {
     "does not look": ask((asked) => ({ ...asked, body: Buffer.alloc(0) })),
@@ -225,7 +267,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "wire.empty-query": { "as if it were not there": query((given) => given.replace(/^\w+=$/u, "")) },
   "wire.query-integers": { "reads any number": query((given) => given.replace(/limit=(?!one).*/u, "limit=1")) },
   "wire.query-overflow": { "fails": instead(400, 500, "internal_error") },
-  "wire.head": { "no type": header("content-type", null, ({ method }) => method === "HEAD"), "another status": status(404, 200, ({ method }) => method === "HEAD") },
+  "wire.head": {
+    "no type": header("content-type", null, ({ method }) => method === "HEAD"),
+    "another status": status(404, 200, ({ method }) => method === "HEAD")
+  },
   "wire.head-stream": { "200": status(405, 200) },
   "wire.options": { "200": status(204, 200), "no Allow": header("allow", null) },
   "wire.options-key": { "answers anybody": status(401, 204) },
@@ -238,26 +283,46 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "wire.links": {
     "follow Host": reply(ONE, (answer, asked) => {
       const host = lineOf(asked.headers, "host")
-      return { ...answer, body: Buffer.from(answer.body.toString("utf8").replaceAll(/https?:\/\/[^/"]+/gu, `http://${host}`)) }
+      return {
+        ...answer,
+        body: Buffer.from(answer.body.toString("utf8").replaceAll(/https?:\/\/[^/"]+/gu, `http://${host}`))
+      }
     }),
     "relative": edit("links.self", (old) => text(old).replace(/^https?:\/\/[^/]+/u, ""), CREATE)
   },
   "wire.parser": { "what Node says by itself": {} },
   "wire.headers-too-large": { "what Node says by itself": {} },
 
-  "authentication.missing": { "no challenge": header("www-authenticate", null), "another one": header("www-authenticate", "Bearer") },
+  "authentication.missing": {
+    "no challenge": header("www-authenticate", null),
+    "another one": header("www-authenticate", "Bearer")
+  },
   "authentication.other-scheme": { "calls it an invalid token": header("www-authenticate", INVALID) },
   "authentication.invalid": { "no error": header("www-authenticate", "Bearer realm=\"slipway\"") },
   "authentication.same-answer": {
-    "tells malformed keys": set("error.message", "That is no key.", ({ headers }) => lineOf(headers, "authorization") === "Bearer x")
+    "tells malformed keys": set(
+      "error.message",
+      "That is no key.",
+      ({ headers }) => lineOf(headers, "authorization") === "Bearer x"
+    )
   },
-  "authentication.one-space": { "takes it apart kindly": setHeader("authorization", (lines) => lineOf(lines, "authorization")?.replace(/^(\w+) +(\w+).*$/u, "$1 $2")) },
-  "authentication.two-headers": { "the first counts": setHeader("authorization", (lines) => lineOf(lines, "authorization")) },
-  "authentication.scheme-case": { "only Bearer": instead(200, 401, "unauthorized", ({ headers }) => lineOf(headers, "authorization")?.startsWith("Bearer") === false) },
+  "authentication.one-space": {
+    "takes it apart kindly": setHeader("authorization", (lines) =>
+      lineOf(lines, "authorization")?.replace(/^(\w+) +(\w+).*$/u, "$1 $2"))
+  },
+  "authentication.two-headers": {
+    "the first counts": setHeader("authorization", (lines) => lineOf(lines, "authorization"))
+  },
+  "authentication.scheme-case": {
+    "only Bearer": instead(200, 401, "unauthorized", ({ headers }) =>
+      lineOf(headers, "authorization")?.startsWith("Bearer") === false)
+  },
   "authentication.query": {
     "reads the query": ask((asked) => {
       const given = /access_token=(\w+)/u.exec(asked.path)?.[1]
-      return given === undefined ? asked : { ...asked, headers: [...asked.headers, ["authorization", `Bearer ${given}`]] }
+      return given === undefined
+        ? asked
+        : { ...asked, headers: [...asked.headers, ["authorization", `Bearer ${given}`]] }
     })
   },
   "authentication.every-endpoint": { "one is open": instead(401, 404, "not_found", CONTENT) },
@@ -278,8 +343,15 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "202": status(201, 202),
     "calls it replayed": header("idempotent-replayed", "true", CREATE)
   },
-  "creation.fields": { "one less": set("usage", undefined, CREATE), "one more": set("grantId", "x", CREATE), "one less later": set("error", undefined, ONE) },
-  "creation.initial": { "is creating": set("status", "creating", CREATE), "has a turn": set("turn", { active: true }, CREATE) },
+  "creation.fields": {
+    "one less": set("usage", undefined, CREATE),
+    "one more": set("grantId", "x", CREATE),
+    "one less later": set("error", undefined, ONE)
+  },
+  "creation.initial": {
+    "is creating": set("status", "creating", CREATE),
+    "has a turn": set("turn", { active: true }, CREATE)
+  },
   "creation.worktree": { "another": set("worktreeId", "w_aaaaaaaaaaaa", CREATE) },
   "creation.verbatim": {
     "trims": edit("title", (old) => text(old).trim(), CREATE),
@@ -297,7 +369,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "creation.required": { "takes less": lenient },
   "creation.unknown-model": { "another code": code("invalid_request"), "takes it": lenient },
   "creation.efforts": { "lacks one": instead(409, 400, "invalid_request", asks("xhigh")), "takes any": lenient },
-  "creation.approval-mode": { "takes any": lenient, "lacks one": instead(409, 400, "approvals_unsupported", asks("\"prompt\"}")) },
+  "creation.approval-mode": {
+    "takes any": lenient,
+    "lacks one": instead(409, 400, "approvals_unsupported", asks("\"prompt\"}"))
+  },
 
   "limits.prompt": edges,
   "limits.title": edges,
@@ -321,7 +396,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "no Location": header("location", null),
     "another sandbox": withoutHeader("idempotency-key")
   },
-  "idempotency.current": { "as it was": set("status", "queued", CREATE), "as it was, mostly": set("startedAt", "2026-11-21T02:41:00.123Z", CREATE) },
+  "idempotency.current": {
+    "as it was": set("status", "queued", CREATE),
+    "as it was, mostly": set("startedAt", "2026-11-21T02:41:00.123Z", CREATE)
+  },
   "idempotency.changed": { "replays": status(409, 200) },
   "idempotency.spelling": { "compares bytes": instead(200, 409, "idempotency_conflict") },
   "idempotency.model": { "fills it in": status(409, 200) },
@@ -332,11 +410,18 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "refuses the others": instead(200, 409, "idempotency_conflict")
   },
   "idempotency.key-rules": { "takes any": withoutHeader("idempotency-key"), "another code": code("invalid_request") },
-  "idempotency.raw-key": { "folds case": setHeader("idempotency-key", (lines) => lineOf(lines, "idempotency-key")?.toLowerCase()) },
+  "idempotency.raw-key": {
+    "folds case": setHeader("idempotency-key", (lines) => lineOf(lines, "idempotency-key")?.toLowerCase())
+  },
   "idempotency.refused-attempt": { "remembers it": instead(201, 409, "idempotency_conflict") },
   "idempotency.no-key": { "makes one up": setHeader("idempotency-key", () => "planted") },
   "idempotency.other-grant": {
-    "one for all": instead(201, 409, "idempotency_conflict", ({ headers }) => lineOf(headers, "authorization") === `Bearer ${otherKey}`)
+    "one for all": instead(
+      201,
+      409,
+      "idempotency_conflict",
+      ({ headers }) => lineOf(headers, "authorization") === `Bearer ${otherKey}`
+    )
   },
 
   "list.shape": { "one member more": set("total", 1, LIST), "other sandboxes": set("data.*.title", "x", LIST) },
@@ -351,7 +436,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "short": edit("data", (old) => Array.isArray(old) && old.length === 2 ? [old[0]] : old, LIST)
   },
   "list.last-page": { "never null": set("nextCursor", "x", LIST) },
-  "list.limit": { "takes any": query((given) => given.replace("limit=101", "limit=100").replace("limit=0", "limit=1")), "looks at none": without("limit") },
+  "list.limit": {
+    "takes any": query((given) => given.replace("limit=101", "limit=100").replace("limit=0", "limit=1")),
+    "looks at none": without("limit")
+  },
   "list.status": { "does not look": without("status") },
   "list.status-unknown": { "does not look": without("status") },
   "list.repo": {
@@ -367,65 +455,138 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "list.own": { "everybody's": setHeader("authorization", () => `Bearer ${key}`) },
 
   "lifecycle.boot": {
-    "never creating": log((events) => events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "creating")),
+    "never creating": log((events) =>
+      events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "creating")
+    ),
     "another cause": dataOf("sandbox.status", "initiator", "system")
   },
-  "lifecycle.first-turn": { "a turn before running": each("sandbox.boot", (event) => ({ ...event, turn_id: ANOTHER_UUID })) },
-  "lifecycle.turn": { "not started": each("turn.started", () => null), "ends twice": each("turn.completed", (event) => [event, event]) },
+  "lifecycle.first-turn": {
+    "a turn before running": each("sandbox.boot", (event) => ({ ...event, turn_id: ANOTHER_UUID }))
+  },
+  "lifecycle.turn": {
+    "not started": each("turn.started", () => null),
+    "ends twice": each("turn.completed", (event) => [event, event])
+  },
   "lifecycle.running-persists": { "ends with its turn": set("status", "succeeded", ONE) },
   "lifecycle.active-turn": { "not active": set("turn", { active: false }, ONE) },
-  "lifecycle.awaiting-approval": { "not active": set("turn", { active: false }, ONE), "does not say so": dataOf("turn.updated", "state", "running") },
-  "lifecycle.started-at": { "not started": set("startedAt", null, ONE), "completed": set("completedAt", "2026-11-21T02:41:00.123Z", ONE) },
+  "lifecycle.awaiting-approval": {
+    "not active": set("turn", { active: false }, ONE),
+    "does not say so": dataOf("turn.updated", "state", "running")
+  },
+  "lifecycle.started-at": {
+    "not started": set("startedAt", null, ONE),
+    "completed": set("completedAt", "2026-11-21T02:41:00.123Z", ONE)
+  },
   "lifecycle.completed-at": {
     "not completed": set("completedAt", null, ONE),
-    "anew each time": edit("completedAt", () => new Date().toISOString().replace(/\d{3}Z/u, `${String(Math.floor(Math.random() * 1000)).padStart(3, "0")}Z`), ONE)
+    "anew each time": edit(
+      "completedAt",
+      () =>
+        new Date().toISOString().replace(/\d{3}Z/u, `${String(Math.floor(Math.random() * 1000)).padStart(3, "0")}Z`),
+      ONE
+    )
   },
   "lifecycle.terminated": {
     "no reason": dataOf("sandbox.status", "reason", null),
-    "at once": log((events) => events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "terminating"))
+    "at once": log((events) =>
+      events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "terminating")
+    )
   },
-  "lifecycle.terminated-final": { "goes on": log((events) => events.length === 0 ? events : [...events, { ...events.at(-1), type: "sandbox.boot" }]) },
+  "lifecycle.terminated-final": {
+    "goes on": log((events) => events.length === 0 ? events : [...events, { ...events.at(-1), type: "sandbox.boot" }])
+  },
   "lifecycle.terminate-turn": {
     "approval stays": each("approval.resolved", () => null),
     "turn succeeded": dataOf("turn.completed", "state", "succeeded")
   },
-  "lifecycle.failed-turn": { "succeeded": dataOf("turn.completed", "state", "succeeded"), "sandbox failed": set("status", "failed", ONE) },
-  "lifecycle.failed": { "no error": set("error", null, ONE), "started": set("startedAt", "2026-11-21T02:41:00.123Z", ONE) },
+  "lifecycle.failed-turn": {
+    "succeeded": dataOf("turn.completed", "state", "succeeded"),
+    "sandbox failed": set("status", "failed", ONE)
+  },
+  "lifecycle.failed": {
+    "no error": set("error", null, ONE),
+    "started": set("startedAt", "2026-11-21T02:41:00.123Z", ONE)
+  },
   "lifecycle.no-error": { "an error": set("error", "x", ONE) },
 
-  "commands.shape": { "one more": set("sandboxId", "x", TERMINATE), "rejection null": set("rejection", null, TERMINATE), "no rejection": set("rejection", undefined, INTERRUPT) },
+  "commands.shape": {
+    "one more": set("sandboxId", "x", TERMINATE),
+    "rejection null": set("rejection", null, TERMINATE),
+    "no rejection": set("rejection", undefined, INTERRUPT)
+  },
   "commands.terminate": { "drawn id": drawn("commandId", TERMINATE) },
   "commands.terminate-again": {
     "applied again": set("outcome", "applied", TERMINATE),
     "another revision": edit("revision", (old) => number(old) + 1, TERMINATE),
     "drawn id": drawn("commandId", TERMINATE)
   },
-  "commands.terminate-concurrent": { "all applied": set("outcome", "applied", TERMINATE), "none applied": set("outcome", "duplicate", TERMINATE) },
-  "commands.terminate-failed": { "stays failed": set("status", "failed", ONE), "rejected": set("outcome", "rejected", TERMINATE) },
-  "commands.interrupt": { "drawn id": drawn("commandId", INTERRUPT), "turn failed": dataOf("turn.completed", "state", "failed") },
+  "commands.terminate-concurrent": {
+    "all applied": set("outcome", "applied", TERMINATE),
+    "none applied": set("outcome", "duplicate", TERMINATE)
+  },
+  "commands.terminate-failed": {
+    "stays failed": set("status", "failed", ONE),
+    "rejected": set("outcome", "rejected", TERMINATE)
+  },
+  "commands.interrupt": {
+    "drawn id": drawn("commandId", INTERRUPT),
+    "turn failed": dataOf("turn.completed", "state", "failed")
+  },
   "commands.interrupt-again": {
     "applied again": set("outcome", "applied", INTERRUPT),
-    "another revision": edit("", (old) => (old as LogEvent & { outcome: string }).outcome === "duplicate" ? { ...old as object, revision: 1 } : old, INTERRUPT)
+    "another revision": edit(
+      "",
+      (old) =>
+        (old as LogEvent & { outcome: string }).outcome === "duplicate" ? { ...old as object, revision: 1 } : old,
+      INTERRUPT
+    )
   },
-  "commands.interrupt-nothing": { "applied": set("outcome", "applied", INTERRUPT), "drawn id": drawn("commandId", INTERRUPT) },
+  "commands.interrupt-nothing": {
+    "applied": set("outcome", "applied", INTERRUPT),
+    "drawn id": drawn("commandId", INTERRUPT)
+  },
   "commands.interrupt-over": { "another rejection": set("rejection", "no_active_turn", INTERRUPT) },
   "commands.revision": {
     "counts all": edit("revision", (old) => number(old) + 1, SEND),
     "counts all, too": edit("revision", (old) => number(old) + 1, INTERRUPT)
   },
-  "commands.approve": { "drawn id": drawn("commandId", DECIDE), "denies": body((given) => given.replace("approve", "deny")) },
-  "commands.deny": { "drawn id": drawn("commandId", DECIDE), "approves": body((given) => given.replace("deny", "approve")) },
+  "commands.approve": {
+    "drawn id": drawn("commandId", DECIDE),
+    "denies": body((given) => given.replace("approve", "deny"))
+  },
+  "commands.deny": {
+    "drawn id": drawn("commandId", DECIDE),
+    "approves": body((given) => given.replace("deny", "approve"))
+  },
   "commands.decide-again": { "applied again": set("outcome", "applied", DECIDE) },
   "commands.first-decision": {
     "the last one wins": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), DECIDE),
     "another rejection": edit("rejection", (old) => old === undefined ? old : "approval_expired", DECIDE)
   },
-  "commands.decide-concurrent": { "all applied": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), DECIDE) },
-  "commands.interrupt-denies": { "does not": set("rejection", "approval_expired", DECIDE), "by the user": dataOf("approval.resolved", "by", "user") },
+  "commands.decide-concurrent": {
+    "all applied": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), DECIDE)
+  },
+  "commands.interrupt-denies": {
+    "does not": set("rejection", "approval_expired", DECIDE),
+    "by the user": dataOf("approval.resolved", "by", "user")
+  },
   "commands.decide-over": { "another rejection": set("rejection", "approval_already_resolved", DECIDE) },
-  "commands.approval-unknown": { "rejected": succeeds(404, { commandId: ANOTHER_UUID, revision: 1, outcome: "rejected", rejection: "approval_expired" }) },
-  "commands.decision-body": { "takes more": body((given) => given.replace(",\"always\":true", "")), "takes any": instead(400, 404, "not_found") },
-  "commands.approval-id": { "takes longer": instead(400, 404, "not_found"), "takes shorter": instead(404, 400, "invalid_request") },
+  "commands.approval-unknown": {
+    "rejected": succeeds(404, {
+      commandId: ANOTHER_UUID,
+      revision: 1,
+      outcome: "rejected",
+      rejection: "approval_expired"
+    })
+  },
+  "commands.decision-body": {
+    "takes more": body((given) => given.replace(",\"always\":true", "")),
+    "takes any": instead(400, 404, "not_found")
+  },
+  "commands.approval-id": {
+    "takes longer": instead(400, 404, "not_found"),
+    "takes shorter": instead(404, 400, "invalid_request")
+  },
 
   "events.envelope": {
     "one more": log((events) => events.map((event) => ({ ...event, sequence: 1 }))),
@@ -438,44 +599,84 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "padded": log((events) => events.map((event) => ({ ...event, id: `0${event.id}` }))),
     "from 0": log((events) => events.map((event) => ({ ...event, id: String(Number(event.id) - 1) })))
   },
-  "events.time": { "goes back": log((events) => last(events, "turn.completed", (event) => [{ ...event, ts: "2020-11-21T02:41:00.123Z" }])) },
+  "events.time": {
+    "goes back": log((events) =>
+      last(events, "turn.completed", (event) => [{ ...event, ts: "2020-11-21T02:41:00.123Z" }])
+    )
+  },
   ...Object.fromEntries(
     [
-      "sandbox.status", "sandbox.boot", "sandbox.error", "turn.started", "turn.updated", "turn.completed", "message.updated", "message.completed",
-      "tool.updated", "approval.requested", "approval.resolved"
+      "sandbox.status",
+      "sandbox.boot",
+      "sandbox.error",
+      "turn.started",
+      "turn.updated",
+      "turn.completed",
+      "message.updated",
+      "message.completed",
+      "tool.updated",
+      "approval.requested",
+      "approval.resolved"
     ].map((type) => [`events.data-${type}`, {
       "nothing in it": each(type, (event) => ({ ...event, data: {} })),
-      "members of other types": each(type, (event) => ({ ...event, data: Object.fromEntries(Object.keys(event.data).map((name) => [name, -1])) }))
+      "members of other types": each(
+        type,
+        (event) => ({ ...event, data: Object.fromEntries(Object.keys(event.data).map((name) => [name, -1])) })
+      )
     }])
   ),
   "events.data-usage.updated": {
-    "no usage": log((events) => events.length === 0 ? events : [...events, { ...events.at(-1), type: "usage.updated", data: { llmRequestCount: 1 } }])
+    "no usage": log((events) =>
+      events.length === 0
+        ? events
+        : [...events, { ...events.at(-1), type: "usage.updated", data: { llmRequestCount: 1 } }]
+    )
   },
   "events.turn-id": {
     "tools have none": each("tool.updated", ({ turn_id: _turn, ...event }) => event),
     "boots have one": each("sandbox.boot", (event) => ({ ...event, turn_id: ANOTHER_UUID }))
   },
   "events.turn-id-derived": {
-    "drawn": log((events) => events.map((event) => event.turn_id === undefined ? event : { ...event, turn_id: ANOTHER_UUID })),
+    "drawn": log((events) =>
+      events.map((event) => event.turn_id === undefined ? event : { ...event, turn_id: ANOTHER_UUID })
+    ),
     "another prompt id": dataOf("turn.started", "prompt_id", ANOTHER_UUID)
   },
   "events.prompt": { "cut": dataOf("turn.started", "text", "Conformance: work.") },
-  "events.turn-end": { "goes on": log((events) => last(events, "turn.completed", (event) => [event, { ...event, type: "tool.updated" }])) },
+  "events.turn-end": {
+    "goes on": log((events) => last(events, "turn.completed", (event) => [event, { ...event, type: "tool.updated" }]))
+  },
   "events.message-order": {
-    "never updated": each("message.updated", ({ data, ...event }) => String(data["text"]).includes("Done") ? null : { ...event, data }),
+    "never updated": each(
+      "message.updated",
+      ({ data, ...event }) => String(data["text"]).includes("Done") ? null : { ...event, data }
+    ),
     "never completed": log((events) => last(events, "message.completed", () => [])),
     "completed twice": log((events) => last(events, "message.completed", (event) => [event, event])),
     "completed too early": each("message.completed", (event) => ({ ...event, id: "1" }))
   },
   "events.whole-text": {
-    "the last word only": each("message.updated", (event) => ({ ...event, data: { ...event.data, text: String(event.data["text"]).trim().split(" ").at(-1) } }))
+    "the last word only": each(
+      "message.updated",
+      (event) => ({ ...event, data: { ...event.data, text: String(event.data["text"]).trim().split(" ").at(-1) } })
+    )
   },
   "events.kinds": { "all text": dataOf("message.updated", "kind", "text") },
-  "events.message-parts": { "one part": each("message.updated", (event) => ({ ...event, data: { ...event.data, part_id: event.data["message_id"] } })) },
-  "events.tool-parts": { "another": dataOf("tool.updated", "part_id", "tool"), "another message": dataOf("tool.updated", "message_id", "tools") },
+  "events.message-parts": {
+    "one part": each(
+      "message.updated",
+      (event) => ({ ...event, data: { ...event.data, part_id: event.data["message_id"] } })
+    )
+  },
+  "events.tool-parts": {
+    "another": dataOf("tool.updated", "part_id", "tool"),
+    "another message": dataOf("tool.updated", "message_id", "tools")
+  },
   "events.tool-ends": { "one does not": log((events) => last(events, "tool.updated", () => [])) },
   "events.throttled": {
-    "each word": log((events) => events.flatMap((event) => event.type === "message.updated" ? [event, event, event, event] : event))
+    "each word": log((events) =>
+      events.flatMap((event) => event.type === "message.updated" ? [event, event, event, event] : event)
+    )
   },
   "events.completed-ids": {
     "one id for both": log((events) => {
@@ -483,7 +684,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       return last(events, "turn.completed", (event) => [{ ...event, id }])
     })
   },
-  "events.approval-call": { "another id": dataOf("approval.requested", "approval_id", "a"), "expired": dataOf("approval.requested", "expires_at", "2020-11-21T02:41:00.123Z") },
+  "events.approval-call": {
+    "another id": dataOf("approval.requested", "approval_id", "a"),
+    "expired": dataOf("approval.requested", "expires_at", "2020-11-21T02:41:00.123Z")
+  },
   "events.no-arguments": { "the content": dataOf("tool.updated", "input", "content=canary-5d41402a") },
   "events.page": {
     "one too many": query((given) => given.replace("limit=3", "limit=4")),
@@ -491,28 +695,48 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "inclusive": query((given) => given.replace(/after=([1-9]\d*)/u, (_, after) => `after=${Number(after) - 1}`))
   },
   "events.after-0": { "leaves one out": query((given) => given.replace("after=0", "after=1")) },
-  "events.empty-page": { "loses it": edit("nextCursor", () => "0", EVENTS), "null": edit("nextCursor", () => null, EVENTS) },
+  "events.empty-page": {
+    "loses it": edit("nextCursor", () => "0", EVENTS),
+    "null": edit("nextCursor", () => null, EVENTS)
+  },
   "events.ahead": { "an empty page": succeeds(400, EMPTY_PAGE), "another code": code("invalid_request") },
   "events.malformed": { "not found": instead(400, 404, "not_found"), "another code": code("invalid_request") },
-  "events.limit": { "takes any": instead(400, 404, "not_found"), "does not look": query((given) => given.replace("limit=1", "limit=2")) },
+  "events.limit": {
+    "takes any": instead(400, 404, "not_found"),
+    "does not look": query((given) => given.replace("limit=1", "limit=2"))
+  },
 
   "stream.headers": {
     "no charset": header("content-type", "text/event-stream"),
     "may be buffered": header("x-accel-buffering", null),
     "may be stored": header("cache-control", "no-cache")
   },
-  "stream.retry": { "none": blocks((block, i) => i === 0 ? [] : [block]), "another": blocks((block, i) => [i === 0 ? "retry: 3000" : block]) },
+  "stream.retry": {
+    "none": blocks((block, i) => i === 0 ? [] : [block]),
+    "another": blocks((block, i) => [i === 0 ? "retry: 3000" : block])
+  },
   "stream.snapshot": {
     "none": blocks((block) => block.includes("\"snapshot\"") ? [] : [block]),
     "no approvals": transient("snapshot", "data.pending_approvals", () => undefined),
     "cursor is a number": transient("snapshot", "data.resume_cursor", Number)
   },
   "stream.snapshot-sandbox": { "another status": transient("snapshot", "data.sandbox.status", () => "running") },
-  "stream.snapshot-cursor": { "one early": transient("snapshot", "data.resume_cursor", (old) => String(Number(old) - 1)) },
-  "stream.snapshot-turn": { "null": transient("snapshot", "data.turn", () => null), "never null": transient("snapshot", "data.turn", (old) => old ?? {}) },
+  "stream.snapshot-cursor": {
+    "one early": transient("snapshot", "data.resume_cursor", (old) => String(Number(old) - 1))
+  },
+  "stream.snapshot-turn": {
+    "null": transient("snapshot", "data.turn", () => null),
+    "never null": transient("snapshot", "data.turn", (old) => old ?? {})
+  },
   "stream.snapshot-approvals": { "none": transient("snapshot", "data.pending_approvals", () => []) },
-  "stream.status": { "says more": transient("sandbox.status", "data.previous", () => null), "has an id": blocks((block, i) => i === 2 ? [`id: 1\n${block}`, block] : [block]) },
-  "stream.transient": { "has an id": transient("snapshot", "id", () => "1"), "no ts": transient("snapshot", "ts", () => undefined) },
+  "stream.status": {
+    "says more": transient("sandbox.status", "data.previous", () => null),
+    "has an id": blocks((block, i) => i === 2 ? [`id: 1\n${block}`, block] : [block])
+  },
+  "stream.transient": {
+    "has an id": transient("snapshot", "id", () => "1"),
+    "no ts": transient("snapshot", "ts", () => undefined)
+  },
   "stream.replay": {
     "one missing": durable(3, () => []),
     "one twice": durable(3, (block) => [block, block]),
@@ -520,10 +744,15 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "with a snapshot": blocks((block, i) => i === 1 ? ["data: {\"type\":\"snapshot\"}", block] : [block])
   },
   "stream.caught-up": {
-    "too early": blocks((block, i) => i === 1 ? ["data: {\"type\":\"sandbox.status\",\"data\":{\"status\":\"running\"}}", block] : [block]),
+    "too early": blocks((block, i) =>
+      i === 1 ? ["data: {\"type\":\"sandbox.status\",\"data\":{\"status\":\"running\"}}", block] : [block]
+    ),
     "says more": transient("sandbox.status", "data.previous", () => null)
   },
-  "stream.since": { "one early": query((given) => given.replace("since=5", "since=4")), "does not look": query((given) => given.replace("since=5", "since=0")) },
+  "stream.since": {
+    "one early": query((given) => given.replace("since=5", "since=4")),
+    "does not look": query((given) => given.replace("since=5", "since=0"))
+  },
   "stream.last-event-id": { "does not look": withoutHeader("last-event-id") },
   "stream.both": { "since wins": withoutHeader("last-event-id") },
   "stream.malformed": { "another code": code("invalid_request"), "not found": instead(400, 404, "not_found") },
@@ -556,23 +785,48 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       return [block]
     })
   },
-  "stream.finished-replay": { "one missing": blocks((block) => block.includes("\"terminated\"") && isDurable(block) ? [] : [block]) },
+  "stream.finished-replay": {
+    "one missing": blocks((block) => block.includes("\"terminated\"") && isDurable(block) ? [] : [block])
+  },
   "stream.finished-fresh": { "no patience": blocks((block) => block === "retry: 30000" ? [] : [block]) },
   "stream.finished-resume": { "200": status(204, 200) },
-  "stream.heartbeat": { "none": blocks((block) => block.startsWith(":") ? [] : [block]), "another": blocks((block) => [block.replace(": hb", ": ping")]) },
+  "stream.heartbeat": {
+    "none": blocks((block) => block.startsWith(":") ? [] : [block]),
+    "another": blocks((block) => [block.replace(": hb", ": ping")])
+  },
 
-  "files.tree": { "one more": set("total", 1, TREE), "no warnings": set("partialWarnings", undefined, TREE), "one less in entries": set("entries.*.mtimeMs", undefined, TREE) },
+  "files.tree": {
+    "one more": set("total", 1, TREE),
+    "no warnings": set("partialWarnings", undefined, TREE),
+    "one less in entries": set("entries.*.mtimeMs", undefined, TREE)
+  },
   "files.tree-root": { "empty": set("entries", [], both(TREE, asks("directory="))) },
   "files.tree-order": { "another order": reversed("entries", TREE) },
   "files.tree-git": { "is there": edit("entries", (old) => [...old as ReadonlyArray<object>, { name: ".git" }], TREE) },
-  "files.tree-depth": { "depth from 1": edit("entries.*.depth", (old) => number(old) + 1, TREE), "as it came": set("directory", "./conformance//dir/../dir/", TREE) },
-  "files.tree-untracked": { "added": set("entries.*.status", "added", TREE), "no size": set("entries.*.size", null, TREE) },
-  "files.tree-modified": { "no status": set("entries.*.status", null, TREE), "no lines": set("entries.*.additions", 0, TREE) },
-  "files.tree-protected": { "its size": set("entries.*.size", 9, TREE), "left out": edit("entries", (old) => (old as ReadonlyArray<{ name: string }>).filter(({ name }) => name !== ".env"), TREE) },
+  "files.tree-depth": {
+    "depth from 1": edit("entries.*.depth", (old) => number(old) + 1, TREE),
+    "as it came": set("directory", "./conformance//dir/../dir/", TREE)
+  },
+  "files.tree-untracked": {
+    "added": set("entries.*.status", "added", TREE),
+    "no size": set("entries.*.size", null, TREE)
+  },
+  "files.tree-modified": {
+    "no status": set("entries.*.status", null, TREE),
+    "no lines": set("entries.*.additions", 0, TREE)
+  },
+  "files.tree-protected": {
+    "its size": set("entries.*.size", 9, TREE),
+    "left out": edit("entries", (old) =>
+      (old as ReadonlyArray<{ name: string }>).filter(({ name }) => name !== ".env"), TREE)
+  },
   "files.tree-links": { "followed": set("entries.*.kind", "file", TREE) },
   "files.tree-file": { "200": succeeds(400, {}) },
   "files.missing": { "another code": code("not_found"), "empty": succeeds(404, {}) },
-  "files.traversal": { "not found": instead(400, 404, "file_not_found"), "protected": instead(400, 403, "file_protected") },
+  "files.traversal": {
+    "not found": instead(400, 404, "file_not_found"),
+    "protected": instead(400, 403, "file_protected")
+  },
   "files.nul": { "cuts there": query((given) => given.replace(/%00.*$/u, "")) },
   "files.normalised": { "refuses dots": instead(200, 400, "invalid_path") },
   "files.protected": {
@@ -580,12 +834,21 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "minds the case": instead(403, 404, "file_not_found", asks(/\.ENV|\.GIT/u)),
     "gives it": succeeds(403, {})
   },
-  "files.not-protected": { "too careful": instead(200, 403, "file_protected"), "too careful with names": instead(404, 403, "file_protected", asks("CLAUDE.md")) },
+  "files.not-protected": {
+    "too careful": instead(200, 403, "file_protected"),
+    "too careful with names": instead(404, 403, "file_protected", asks("CLAUDE.md"))
+  },
   "files.no-links": { "followed": succeeds(403, {}) },
   "files.no-hard-links": { "given": succeeds(403, {}) },
   "files.no-devices": { "given": succeeds(403, {}) },
   "files.directory": { "not found": instead(400, 404, "file_not_found") },
-  "files.bytes": { "one more": reply(DOWNLOAD, (answer) => ({ ...answer, body: Buffer.concat([answer.body, Buffer.from("\n")]) })), "as text": reply(DOWNLOAD, (answer) => ({ ...answer, body: Buffer.from(answer.body.toString("utf8").replace("\0", "")) })) },
+  "files.bytes": {
+    "one more": reply(DOWNLOAD, (answer) => ({ ...answer, body: Buffer.concat([answer.body, Buffer.from("\n")]) })),
+    "as text": reply(
+      DOWNLOAD,
+      (answer) => ({ ...answer, body: Buffer.from(answer.body.toString("utf8").replace("\0", "")) })
+    )
+  },
   "files.headers": {
     "an ETag": header("etag", "\"x\""),
     "takes ranges": header("accept-ranges", "bytes"),
@@ -601,22 +864,45 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     }, DOWNLOAD)
   },
   "files.too-large": { "given": succeeds(413, {}), "too strict": instead(200, 413, "file_too_large") },
-  "files.path-length": { "takes longer": instead(400, 404, "file_not_found"), "takes shorter": instead(404, 400, "invalid_request") },
+  "files.path-length": {
+    "takes longer": instead(400, 404, "file_not_found"),
+    "takes shorter": instead(404, 400, "invalid_request")
+  },
   "files.not-running": { "404": instead(409, 404, "not_found"), "another code": code("agent_disconnected") },
   "files.repo": { "does not look": without("repo"), "minds the case": instead(200, 404, "repo_not_found") },
-  "files.repo-required": { "takes the first": instead(400, 404, "file_not_found"), "another code": code("invalid_request") },
-  "files.content": { "one less": set("reviewHead", undefined, CONTENT), "base is the new one": edit("base", () => ({ text: "", size: 0, binary: false }), CONTENT) },
+  "files.repo-required": {
+    "takes the first": instead(400, 404, "file_not_found"),
+    "another code": code("invalid_request")
+  },
+  "files.content": {
+    "one less": set("reviewHead", undefined, CONTENT),
+    "base is the new one": edit("base", () => ({ text: "", size: 0, binary: false }), CONTENT)
+  },
   "files.content-base": { "the new one": set("base.text", "", CONTENT) },
   "files.content-binary": { "as text": set("working.text", "", CONTENT) },
   "files.content-too-large": { "given": succeeds(413, {}) },
   "files.large-bytes": {
     "cut": reply(DOWNLOAD, (answer) => ({ ...answer, body: answer.body.subarray(0, 2 ** 20) })),
-    "spoilt": reply(DOWNLOAD, (answer) => ({ ...answer, body: Buffer.concat([answer.body.subarray(1), Buffer.from("x")]) }))
+    "spoilt": reply(
+      DOWNLOAD,
+      (answer) => ({ ...answer, body: Buffer.concat([answer.body.subarray(1), Buffer.from("x")]) })
+    )
   },
 
-  "pull-request.before": { "another state": set("actionState", "none", PULL), "an empty one": set("pullRequest", {}, PULL) },
-  "pull-request.draft": { "no draft": set("pullRequest.draft", false, PULL), "another branch": set("pullRequest.headRef", "main", PULL), "another title": set("pullRequest.title", "x", PULL) },
-  "pull-request.shape": { "one less": set("checks.label", undefined, PULL), "one less in it": set("pullRequest.nodeId", undefined, PULL), "one more": set("branch", "x", PULL) },
+  "pull-request.before": {
+    "another state": set("actionState", "none", PULL),
+    "an empty one": set("pullRequest", {}, PULL)
+  },
+  "pull-request.draft": {
+    "no draft": set("pullRequest.draft", false, PULL),
+    "another branch": set("pullRequest.headRef", "main", PULL),
+    "another title": set("pullRequest.title", "x", PULL)
+  },
+  "pull-request.shape": {
+    "one less": set("checks.label", undefined, PULL),
+    "one less in it": set("pullRequest.nodeId", undefined, PULL),
+    "one more": set("branch", "x", PULL)
+  },
   "pull-request.once": {
     "another each time": (() => {
       let n = 100
@@ -624,24 +910,49 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     })()
   },
   "pull-request.get": { "another": set("pullRequest.number", 0, PULL), "none": set("pullRequest", null, PULL) },
-  "pull-request.update": { "does not push": ask((asked) => PUBLISH(asked, { status: 0, headers: {}, body: asked.body }) ? { ...asked, method: "GET" } : asked) },
-  "pull-request.events": { "none": each("pull_request.updated", () => null), "no number": dataOf("pull_request.updated", "number", undefined) },
-  "pull-request.nothing": { "another code": code("conflict"), "an empty one": succeeds(409, {}), "another message": set("error.message", "Nothing.", PULL) },
-  "pull-request.body": { "takes more": body((given) => given.replace("\"draft\":false", "")), "knows one 404": code("not_found") },
+  "pull-request.update": {
+    "does not push": ask((asked) =>
+      PUBLISH(asked, { status: 0, headers: {}, body: asked.body }) ? { ...asked, method: "GET" } : asked
+    )
+  },
+  "pull-request.events": {
+    "none": each("pull_request.updated", () => null),
+    "no number": dataOf("pull_request.updated", "number", undefined)
+  },
+  "pull-request.nothing": {
+    "another code": code("conflict"),
+    "an empty one": succeeds(409, {}),
+    "another message": set("error.message", "Nothing.", PULL)
+  },
+  "pull-request.body": {
+    "takes more": body((given) => given.replace("\"draft\":false", "")),
+    "knows one 404": code("not_found")
+  },
   "pull-request.repo-required": { "another code": code("invalid_request"), "takes the first": succeeds(400, {}) },
   "pull-request.not-running": { "404": instead(409, 404, "not_found") },
 
-  "messages.sent": { "200": status(201, 200, SEND), "no turn": set("turnId", undefined, SEND), "one more": set("sandboxId", "x", SEND) },
+  "messages.sent": {
+    "200": status(201, 200, SEND),
+    "no turn": set("turnId", undefined, SEND),
+    "one more": set("sandboxId", "x", SEND)
+  },
   "messages.derived": { "drawn id": drawn("commandId", SEND), "drawn turn": edit("turnId", () => ANOTHER_UUID, SEND) },
   "messages.turn-active": { "another code": code("conflict"), "queues": succeeds(409, {}) },
   "messages.not-running": { "another code": code("turn_active") },
   "messages.body": { "takes any": instead(400, 404, "not_found"), "too strict": instead(404, 400, "invalid_request") },
-  "messages.replayed": { "does not say so": header("idempotent-replayed", null), "201": status(200, 201, SEND), "sends again": withoutHeader("idempotency-key") },
+  "messages.replayed": {
+    "does not say so": header("idempotent-replayed", null),
+    "201": status(200, 201, SEND),
+    "sends again": withoutHeader("idempotency-key")
+  },
   "messages.changed": { "replays": status(409, 200), "sends it": withoutHeader("idempotency-key") },
   "messages.key-scope": { "one scope for all": instead(201, 409, "idempotency_conflict", SEND) },
   "messages.list": { "newest first": reversed("data", MESSAGES), "one more": set("data.*.author", "x", MESSAGES) },
   "messages.texts": { "cut": edit("data.*.text", (old) => text(old).slice(0, 10), MESSAGES) },
-  "messages.pages": { "each page is the first": without("after"), "one missing": edit("data", (old) => Array.isArray(old) && old.length === 2 ? [old[1]] : old, MESSAGES) },
+  "messages.pages": {
+    "each page is the first": without("after"),
+    "one missing": edit("data", (old) => Array.isArray(old) && old.length === 2 ? [old[1]] : old, MESSAGES)
+  },
   "messages.query": { "does not look": instead(400, 404, "not_found") },
 
   "ownership.sandbox": tells(ONE),
@@ -658,22 +969,52 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "ownership.publish": tells(PULL),
   "ownership.pull-request": tells(PULL),
   "ownership.untouched": {
-    "terminates it": set("status", "terminating", both(ONE, ({ headers }) => lineOf(headers, "authorization") === `Bearer ${otherKey}`)),
+    "terminates it": set(
+      "status",
+      "terminating",
+      both(ONE, ({ headers }) => lineOf(headers, "authorization") === `Bearer ${otherKey}`)
+    ),
     "interrupts it": set("turn", { active: false }, ONE)
   },
 
-  "documents.openapi": { "3.0": set("openapi", "3.0.3", OPENAPI), "needs a key": instead(200, 401, "unauthorized", OPENAPI) },
+  "documents.openapi": {
+    "3.0": set("openapi", "3.0.3", OPENAPI),
+    "needs a key": instead(200, 401, "unauthorized", OPENAPI)
+  },
   "documents.operations": {
-    "lacks a path": edit("paths", (old) => Object.fromEntries(Object.entries(old as object).filter(([path]) => !path.endsWith("/interrupt"))), OPENAPI),
-    "lacks a method": edit("paths", (old) => Object.fromEntries(Object.entries(old as object).map(([path, item]) => [path, { get: (item as { get?: object }).get }])), OPENAPI)
+    "lacks a path": edit(
+      "paths",
+      (old) => Object.fromEntries(Object.entries(old as object).filter(([path]) => !path.endsWith("/interrupt"))),
+      OPENAPI
+    ),
+    "lacks a method": edit(
+      "paths",
+      (old) =>
+        Object.fromEntries(
+          Object.entries(old as object).map(([path, item]) => [path, { get: (item as { get?: object }).get }])
+        ),
+      OPENAPI
+    )
   },
   "documents.references": { "leads nowhere": set("components.schemas.Sandbox", undefined, OPENAPI) },
-  "documents.strict": { "open": set("components.schemas.CreateSandbox.additionalProperties", true, OPENAPI), "all optional": set("components.schemas.CreateSandbox.required", [], OPENAPI) },
-  "documents.health": { "other words": set("status", "up", at(/^\/healthz$/u)), "needs a key": instead(200, 401, "unauthorized") },
-  "documents.ready": { "another status": instead(200, 500, "internal_error"), "no body": reply(always, (answer) => ({ ...answer, status: 503, body: Buffer.from("{}") })) },
+  "documents.strict": {
+    "open": set("components.schemas.CreateSandbox.additionalProperties", true, OPENAPI),
+    "all optional": set("components.schemas.CreateSandbox.required", [], OPENAPI)
+  },
+  "documents.health": {
+    "other words": set("status", "up", at(/^\/healthz$/u)),
+    "needs a key": instead(200, 401, "unauthorized")
+  },
+  "documents.ready": {
+    "another status": instead(200, 500, "internal_error"),
+    "no body": reply(always, (answer) => ({ ...answer, status: 503, body: Buffer.from("{}") }))
+  },
 
   "rates.policy": { "none": header("ratelimit-policy", null), "another form": header("ratelimit-policy", "120;w=60") },
-  "rates.left": { "none": header("ratelimit", null), "as many as ever": header("ratelimit", "\"default\";r=100000;t=1") },
+  "rates.left": {
+    "none": header("ratelimit", null),
+    "as many as ever": header("ratelimit", "\"default\";r=100000;t=1")
+  },
   "rates.counts": { "never less": header("ratelimit", "\"default\";r=5;t=1") },
   "rates.on-refusals": { "none": header("ratelimit", null, failed) },
   "rates.retry-after": {

@@ -67,7 +67,14 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     const local = yield* LocalRepositories
     for (const repo of REPOS) yield* local.register(repo, makeRepository(join(path, repo.replace("/", "-"))))
   }))
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer)
+  const domain = Layer.mergeAll(
+    Sandboxes.layer,
+    SandboxEvents.layer,
+    Files.layer,
+    Publishing.layer,
+    Partners.layer,
+    Access.layer
+  )
   const server = Server.layer({ host: "127.0.0.1", port: 0 }).pipe(Layer.provide(Settings.layer({
     publicUrl: PUBLIC_URL,
     cursorKey: Redacted.make("test cursor key"),
