@@ -10,9 +10,9 @@ import {
   type AgentSession,
   type AgentSessionOptions,
   type TurnEnd
-} from "@slipway/domain/sandbox/AgentRuntime"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+} from "../src/sandbox/AgentRuntime.ts"
+import type { Box } from "../src/sandbox/SandboxHost.ts"
+import type { RepoName } from "../src/source/RepoRef.ts"
 import { eventually } from "./SandboxHostContract.ts"
 
 /** One sandbox with one repository, which is an empty folder unless the runtime wants more. */
@@ -156,50 +156,62 @@ let sequence = 0
 /** Any id will do: turns are told apart by it, nothing else. */
 const freshTurn = () => `00000000-0000-5000-8000-${String(++sequence).padStart(12, "0")}`
 
-export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
+const succeeded: TurnEnd = { state: "succeeded" }
+const interrupted: TurnEnd = { state: "interrupted" }
+
+const using = <R>(fixture: Fixture<R>) => {
+  const open = Effect.fnUntraced(function*(sandbox: Sandbox, options: Partial<AgentSessionOptions> = {}) {
+    const { box, repositories } = sandbox
+    return yield* (yield* AgentRuntime).open({
+      box,
+      repositories,
+      profile: fixture.profile,
+      model: fixture.model,
+      reasoningEffort: null,
+      toolApprovalMode: "auto",
+      resume: null,
+      ...options
+    })
+  })
+
+  const begin = Effect.fnUntraced(function*(toolApprovalMode: "auto" | "prompt") {
+    const sandbox = yield* fixture.sandbox
+    const session = yield* open(sandbox, { toolApprovalMode })
+    return { sandbox, session }
+  })
+
+  /** Runs a prompt to its end, answering every approval the same way. */
+  const prompt = Effect.fnUntraced(function*(
+    session: AgentSession,
+    text: string,
+    decision: "approve" | "deny" = "approve"
+  ) {
+    const events: Array<AgentEvent> = []
+    const end = yield* session.prompt({
+      turnId: freshTurn(),
+      text,
+      onEvent: (event) =>
+        Effect.suspend(() => {
+          events.push(event)
+          return event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
+        })
+    })
+    assertWellFormed(events)
+    return { events, end }
+  })
+  return { open, begin, prompt }
+}
+
+/** All of the suite: for agents that have processes and run commands. */
+export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) => {
+  sessions(name, layer, fixture)
+  commands(name, layer, fixture)
+}
+
+/** The part that every agent can be held to. It runs no commands. */
+export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
   it.layer(layer, { excludeTestServices: true })(`AgentRuntime (${name})`, (it) => {
-    const open = Effect.fnUntraced(function*(sandbox: Sandbox, options: Partial<AgentSessionOptions> = {}) {
-      const { box, repositories } = sandbox
-      return yield* (yield* AgentRuntime).open({
-        box,
-        repositories,
-        profile: fixture.profile,
-        model: fixture.model,
-        reasoningEffort: null,
-        toolApprovalMode: "auto",
-        resume: null,
-        ...options
-      })
-    })
-
-    const begin = Effect.fnUntraced(function*(toolApprovalMode: "auto" | "prompt") {
-      const sandbox = yield* fixture.sandbox
-      const session = yield* open(sandbox, { toolApprovalMode })
-      return { sandbox, session }
-    })
-
-    /** Runs a prompt to its end, answering every approval the same way. */
-    const prompt = Effect.fnUntraced(function*(
-      session: AgentSession,
-      text: string,
-      decision: "approve" | "deny" = "approve"
-    ) {
-      const events: Array<AgentEvent> = []
-      const end = yield* session.prompt({
-        turnId: freshTurn(),
-        text,
-        onEvent: (event) =>
-          Effect.suspend(() => {
-            events.push(event)
-            return event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
-          })
-      })
-      assertWellFormed(events)
-      return { events, end }
-    })
-
-    const succeeded: TurnEnd = { state: "succeeded" }
-    const interrupted: TurnEnd = { state: "interrupted" }
+    const { begin, open, prompt } = using(fixture)
 
     it.effect("tells text and reasoning apart, each whole and completed", () =>
       Effect.gen(function*() {
@@ -222,35 +234,27 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
       })
     )
 
-    it.effect("edits files and runs commands without asking in auto mode", () =>
+    it.effect("edits files without asking in auto mode", () =>
       Effect.gen(function*() {
         const { sandbox, session } = yield* begin("auto")
-        const { end, events } = yield* prompt(
-          session,
-          "[[write path=docs/a.txt content=one two]] [[shell echo three > b.txt]] [[say done]]"
-        )
+        const { end, events } = yield* prompt(session, "[[write path=docs/a.txt content=one two]] [[say done]]")
         assert.deepStrictEqual(end, succeeded)
         assert.deepStrictEqual(events.filter(isApproval), [])
-        assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
+        assert.deepStrictEqual(toolEnds(events), ["completed"])
         assert.strictEqual(yield* sandbox.read("docs/a.txt"), "one two\n")
-        assert.strictEqual(yield* sandbox.read("b.txt"), "three\n")
         assert.include(said(events), "done")
       })
     )
 
-    it.effect("asks before each edit and command in prompt mode, and goes on when approved", () =>
+    it.effect("asks before each edit in prompt mode, and goes on when approved", () =>
       Effect.gen(function*() {
         const { sandbox, session } = yield* begin("prompt")
-        const { end, events } = yield* prompt(
-          session,
-          "[[write path=a.txt content=one]] [[shell echo two > b.txt]] [[say done]]"
-        )
+        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[write path=b.txt content=two]] [[say done]]")
         assert.deepStrictEqual(end, succeeded)
-        const [edit, command] = events.filter(isApproval)
+        const [edit, other] = events.filter(isApproval)
         assert.strictEqual(edit?.kind, "edit")
         assert.deepStrictEqual(edit?.paths, [`${sandbox.repositories[0]?.folder}/a.txt`])
-        assert.strictEqual(command?.kind, "command")
-        assert.include(command?.tool, "echo two > b.txt")
+        assert.deepStrictEqual(other?.paths, [`${sandbox.repositories[0]?.folder}/b.txt`])
         assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
         assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
         assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
@@ -328,24 +332,6 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
         yield* session.decide(approvalId, "approve")
         assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
         assert.strictEqual(yield* sandbox.read("a.txt"), null)
-      })
-    )
-
-    it.effect("interrupts a running command and ends it with its children", () =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("auto")
-        const seconds = `${10_000 + sequence}.${Math.floor(Math.random() * 1e9)}1`
-        const turn = yield* watch(session, freshTurn(), `[[shell sleep ${seconds} & sleep ${seconds}]] [[say no]]`)
-        yield* turn.until(isRunning)
-        // The shell with both numbers in it, and the two it started.
-        yield* eventually(sandbox.running(seconds), (count) => count >= 3)
-        yield* session.interrupt
-        assert.deepStrictEqual(yield* turn.end, interrupted)
-        assertWellFormed(turn.events)
-        assert.deepStrictEqual(toolEnds(turn.events), ["error"])
-        assert.notInclude(said(turn.events), "no")
-        yield* eventually(sandbox.running(seconds), (count) => count === 0)
-        assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
       })
     )
 
@@ -485,6 +471,92 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
       })
     )
 
+    it.effect.each(["[[hang]]", "[[slow 5000 20]]"])("ends the agent and its turn when the scope closes during %s", (script) =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const scope = yield* Scope.make()
+        const session = yield* Scope.provide(open(sandbox), scope)
+        const turn = yield* watch(session, freshTurn(), `[[say before]] ${script}`)
+        yield* turn.until(isMessage)
+        yield* Scope.close(scope, Exit.void)
+        assert.isNotEmpty(yield* session.exited)
+        // The polite part of the end interrupts the turn; either way the prompt does not wait for ever.
+        const outcome = yield* Effect.result(turn.end)
+        assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
+        assertWellFormed(turn.events)
+      })
+    )
+
+    it.effect("takes another prompt after one was abandoned, without its events", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const turn = yield* watch(session, freshTurn(), "[[slow 5000 5]]")
+        yield* turn.until(isMessage)
+        yield* Fiber.interrupt(turn.fiber)
+        const { end, events } = yield* prompt(session, "[[say fresh]]")
+        assert.deepStrictEqual(end, succeeded)
+        assert.deepStrictEqual(texts(events, "text"), ["fresh"])
+      })
+    )
+  })
+
+const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
+  it.layer(layer, { excludeTestServices: true })(`AgentRuntime with commands (${name})`, (it) => {
+    const { begin, open, prompt } = using(fixture)
+
+    it.effect("edits files and runs commands without asking in auto mode", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("auto")
+        const { end, events } = yield* prompt(
+          session,
+          "[[write path=docs/a.txt content=one two]] [[shell echo three > b.txt]] [[say done]]"
+        )
+        assert.deepStrictEqual(end, succeeded)
+        assert.deepStrictEqual(events.filter(isApproval), [])
+        assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
+        assert.strictEqual(yield* sandbox.read("docs/a.txt"), "one two\n")
+        assert.strictEqual(yield* sandbox.read("b.txt"), "three\n")
+        assert.include(said(events), "done")
+      })
+    )
+
+    it.effect("asks before each edit and command in prompt mode, and goes on when approved", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("prompt")
+        const { end, events } = yield* prompt(
+          session,
+          "[[write path=a.txt content=one]] [[shell echo two > b.txt]] [[say done]]"
+        )
+        assert.deepStrictEqual(end, succeeded)
+        const [edit, command] = events.filter(isApproval)
+        assert.strictEqual(edit?.kind, "edit")
+        assert.deepStrictEqual(edit?.paths, [`${sandbox.repositories[0]?.folder}/a.txt`])
+        assert.strictEqual(command?.kind, "command")
+        assert.include(command?.tool, "echo two > b.txt")
+        assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
+        assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
+        assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
+      })
+    )
+
+    it.effect("interrupts a running command and ends it with its children", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("auto")
+        const seconds = `${10_000 + sequence}.${Math.floor(Math.random() * 1e9)}1`
+        const turn = yield* watch(session, freshTurn(), `[[shell sleep ${seconds} & sleep ${seconds}]] [[say no]]`)
+        yield* turn.until(isRunning)
+        // The shell with both numbers in it, and the two it started.
+        yield* eventually(sandbox.running(seconds), (count) => count >= 3)
+        yield* session.interrupt
+        assert.deepStrictEqual(yield* turn.end, interrupted)
+        assertWellFormed(turn.events)
+        assert.deepStrictEqual(toolEnds(turn.events), ["error"])
+        assert.notInclude(said(turn.events), "no")
+        yield* eventually(sandbox.running(seconds), (count) => count === 0)
+        assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
+      })
+    )
+
     it.effect.each(["[[hang]]", "[[slow 5000 20]]", "[[shell sleep SECONDS]]"])(
       "leaves no process when the scope closes during %s",
       (script) =>
@@ -504,17 +576,5 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
           assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
           assertWellFormed(turn.events)
         })
-    )
-
-    it.effect("takes another prompt after one was abandoned, without its events", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const turn = yield* watch(session, freshTurn(), "[[slow 5000 5]]")
-        yield* turn.until(isMessage)
-        yield* Fiber.interrupt(turn.fiber)
-        const { end, events } = yield* prompt(session, "[[say fresh]]")
-        assert.deepStrictEqual(end, succeeded)
-        assert.deepStrictEqual(texts(events, "text"), ["fresh"])
-      })
     )
   })

@@ -4,8 +4,8 @@
  */
 import { assert, it } from "@effect/vitest"
 import { type Duration, Effect, Exit, type Layer, Option, Schedule, Scope, Stream } from "effect"
-import { type Box, type BoxProcess, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { type Box, type BoxProcess, SandboxHost } from "../src/sandbox/SandboxHost.ts"
+import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
 
 /** What the suite cannot do with the port alone. */
 export interface Fixture<R> {
@@ -47,18 +47,112 @@ export const eventually = <A, E, R>(
     })
   )
 
-export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) =>
+/** A provisioned box, stopped with the scope. */
+const provisioned = <R>(fixture: Pick<Fixture<R>, "workspace">) => Effect.gen(function*() {
+  const host = yield* SandboxHost
+  const sandboxId = freshId()
+  const workspace = yield* fixture.workspace
+  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () =>
+    Effect.orDie(host.stop(sandboxId))
+  )
+  return { host, box, sandboxId, workspace }
+})
+
+/** All of the suite: for hosts that run processes. */
+export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) => {
+  lifecycle(name, layer, fixture)
+  processes(name, layer, fixture)
+}
+
+/** The part that every host can be held to. Of all commands it needs `cat` alone. */
+export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Pick<Fixture<R>, "workspace">) =>
   it.layer(layer, { excludeTestServices: true })(`SandboxHost (${name})`, (it) => {
-    /** A provisioned box, stopped with the scope. */
-    const provision = Effect.gen(function*() {
-      const host = yield* SandboxHost
-      const sandboxId = freshId()
-      const workspace = yield* fixture.workspace
-      const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () =>
-        Effect.orDie(host.stop(sandboxId))
-      )
-      return { host, box, sandboxId, workspace }
-    })
+    const provision = provisioned(fixture)
+    const cat = { command: "cat", args: [], env: {} }
+
+    it.effect("gives the box that is there when a sandbox is provisioned again", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId, workspace } = yield* provision
+        const again = yield* host.provision({ sandboxId, workspace })
+        assert.deepStrictEqual([again.sandboxId, again.home, again.workspace], [sandboxId, box.home, box.workspace])
+        assert.notStrictEqual((yield* provision).box.home, box.home)
+      })
+    )
+
+    it.effect("carries input and output, and ends the input when asked", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const process = yield* box.spawn({ command: "cat", args: [], env: {} })
+        yield* process.write("one\n")
+        yield* process.write(new TextEncoder().encode("zwölf\n"))
+        yield* process.endInput
+        assert.strictEqual(yield* text(process), "one\nzwölf\n")
+        assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
+      })
+    )
+
+    it.effect("keeps what nobody had read when the input ended, and ignores what is written later", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const process = yield* box.spawn(cat)
+        yield* process.write("late\n")
+        yield* process.endInput
+        yield* process.exited
+        yield* process.write("nobody reads this\n")
+        yield* process.endInput
+        assert.strictEqual(yield* text(process), "late\n")
+      })
+    )
+
+    it.effect("ends a process with its scope, and no other one", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const other = yield* box.spawn(cat)
+        const scope = yield* Scope.make()
+        const process = yield* Scope.provide(box.spawn(cat), scope)
+        yield* Scope.close(scope, Exit.void)
+        assert.notStrictEqual((yield* process.exited).code, 0)
+        yield* other.write("still here")
+        yield* other.endInput
+        assert.strictEqual(yield* text(other), "still here")
+      })
+    )
+
+    it.effect("ends every process of a sandbox that is stopped, and no other sandbox's", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        const other = yield* provision
+        const ours = [yield* one.box.spawn(cat), yield* one.box.spawn(cat)]
+        const theirs = yield* other.box.spawn(cat)
+        yield* one.host.stop(one.sandboxId)
+        for (const process of ours) assert.notStrictEqual((yield* process.exited).code, 0)
+        yield* theirs.endInput
+        assert.deepStrictEqual(yield* theirs.exited, { code: 0, signal: null })
+      })
+    )
+
+    it.effect("lists a sandbox from provision to stop", () =>
+      Effect.gen(function*() {
+        const { host, sandboxId } = yield* provision
+        assert.include(yield* host.list, sandboxId)
+        yield* host.stop(sandboxId)
+        assert.notInclude(yield* host.list, sandboxId)
+      })
+    )
+
+    it.effect("stops what is not there, and what is stopped already", () =>
+      Effect.gen(function*() {
+        const { host, sandboxId } = yield* provision
+        yield* host.stop(freshId())
+        yield* host.stop(sandboxId)
+        yield* host.stop(sandboxId)
+      })
+    )
+  })
+
+const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) =>
+  it.layer(layer, { excludeTestServices: true })(`SandboxHost with processes (${name})`, (it) => {
+    const provision = provisioned(fixture)
 
     it.effect("runs commands in the workspace", () =>
       Effect.gen(function*() {
@@ -118,18 +212,6 @@ export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unkno
         const again = yield* host.provision({ sandboxId, workspace })
         assert.strictEqual(again.home, box.home)
         assert.strictEqual((yield* run(again, 'cat "$HOME/file"')).output, "kept")
-      })
-    )
-
-    it.effect("carries input and output, and ends the input when asked", () =>
-      Effect.gen(function*() {
-        const { box } = yield* provision
-        const process = yield* box.spawn({ command: "cat", args: [], env: {} })
-        yield* process.write("one\n")
-        yield* process.write(new TextEncoder().encode("zwölf\n"))
-        yield* process.endInput
-        assert.strictEqual(yield* text(process), "one\nzwölf\n")
-        assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
       })
     )
 
@@ -256,15 +338,6 @@ export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unkno
       })
     )
 
-    it.effect("lists a sandbox from provision to stop", () =>
-      Effect.gen(function*() {
-        const { host, sandboxId } = yield* provision
-        assert.include(yield* host.list, sandboxId)
-        yield* host.stop(sandboxId)
-        assert.notInclude(yield* host.list, sandboxId)
-      })
-    )
-
     it.effect("forgets the home when a sandbox is stopped", () =>
       Effect.gen(function*() {
         const { box, host, sandboxId, workspace } = yield* provision
@@ -272,15 +345,6 @@ export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unkno
         yield* host.stop(sandboxId)
         const again = yield* host.provision({ sandboxId, workspace })
         assert.strictEqual((yield* run(again, 'cat "$HOME/file" 2>/dev/null; cat file')).output, "kept")
-      })
-    )
-
-    it.effect("stops what is not there, and what is stopped already", () =>
-      Effect.gen(function*() {
-        const { host, sandboxId } = yield* provision
-        yield* host.stop(freshId())
-        yield* host.stop(sandboxId)
-        yield* host.stop(sandboxId)
       })
     )
 
