@@ -31,7 +31,7 @@ layer(RealServer.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
   it.effect("finds nothing missing in the service", () =>
     Effect.gen(function*() {
       conforms(yield* run(rules, new World(yield* RealServer)))
-    }), 60_000)
+    }), 120_000)
 
   it.effect(
     "notices every defect of the planted servers, and there is one for each rule",
