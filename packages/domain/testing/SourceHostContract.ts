@@ -4,9 +4,9 @@
  */
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, type Layer, Result, type Scope } from "effect"
-import { noChecks } from "@slipway/domain/source/PullRequest"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { noChecks } from "../src/source/PullRequest.ts"
+import { RepoName } from "../src/source/RepoRef.ts"
+import { SourceHost } from "../src/source/SourceHost.ts"
 
 type Changes = Readonly<Record<string, string | null>>
 

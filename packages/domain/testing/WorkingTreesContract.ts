@@ -4,11 +4,11 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Effect, type Layer, Result, type Scope, Stream } from "effect"
-import type { FileEntry } from "@slipway/domain/files/FileTree"
-import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import type { Remote } from "@slipway/domain/source/SourceHost"
+import type { FileEntry } from "../src/files/FileTree.ts"
+import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
+import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
+import { RepoName } from "../src/source/RepoRef.ts"
+import type { Remote } from "../src/source/SourceHost.ts"
 
 type Files = Readonly<Record<string, string | Uint8Array>>
 

@@ -9,4 +9,5 @@ if (major < minimum[0] || (major === minimum[0] && minor < minimum[1])) {
   )
   process.exit(1)
 }
-await import("../src/main.ts")
+// By its name: TypeScript in the workspace, JavaScript where the package was installed.
+await import("@slipway/http/main")

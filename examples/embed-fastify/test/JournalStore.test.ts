@@ -1,0 +1,31 @@
+/** The store proves itself with the suite that every store of Slipway runs. */
+import { Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import { mkdtempSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { Hints } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { LEASE_SECONDS } from "@slipway/domain/sandbox/SandboxStore"
+import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as JournalStore from "../src/JournalStore.ts"
+
+const almostKept = RETENTION_DAYS * 24 * 60 - 1
+
+const Fixture = Layer.effect(
+  StoreFixture,
+  Effect.map(Ids, (ids) =>
+    StoreFixture.of({
+      grant: ids.uuid7,
+      expireLease: () => TestClock.adjust(`${LEASE_SECONDS} seconds`),
+      ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`)
+    }))
+)
+
+const journal = path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), "journal")
+
+suite(
+  "journal file",
+  Layer.mergeAll(JournalStore.layer(journal), Fixture).pipe(Layer.provideMerge(Layer.merge(Hints.layerMemory, Ids.layerMemory)))
+)

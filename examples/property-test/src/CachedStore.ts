@@ -1,0 +1,29 @@
+/**
+ * A store of our own: any other one, with the sandboxes that were read last kept in memory. It looks harmless, and is wrong
+ * as soon as one write forgets to say so; hence the tests beside it.
+ */
+import { Effect, Layer } from "effect"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+
+const cached = Effect.map(SandboxStore, (store) => {
+  const known = new Map<SandboxId, Sandbox>()
+  const forget = <A, E, R>(id: SandboxId, write: Effect.Effect<A, E, R>) =>
+    Effect.ensuring(write, Effect.sync(() => known.delete(id)))
+  return SandboxStore.of({
+    ...store,
+    find: ({ grantId, id }) => {
+      const sandbox = known.get(id)
+      if (sandbox === undefined) {
+        return Effect.tap(store.find({ grantId, id }), (found) => Effect.sync(() => known.set(id, found)))
+      }
+      return sandbox.grantId === grantId ? Effect.succeed(sandbox) : Effect.fail(new SandboxNotFound())
+    },
+    change: (id, by, decide, now) => forget(id, store.change(id, by, decide, now)),
+    command: (key, command, now, keyed) => forget(key.id, store.command(key, command, now, keyed))
+  })
+})
+
+/** Caches the store it is given. For one process. */
+export const layer = Layer.effect(SandboxStore, cached)

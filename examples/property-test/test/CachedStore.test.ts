@@ -1,0 +1,54 @@
+/** Two ways to test a store: the rules of its port, and any life of a sandbox at all. */
+import { assert, it } from "@effect/vitest"
+import { Effect, Layer, Result } from "effect"
+import { TestClock } from "effect/testing"
+import { Hints } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { SandboxId, ID_ALPHABET } from "@slipway/domain/sandbox/SandboxId"
+import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { creation, createdAt, hostile, legal, play, type Plan } from "@slipway/domain/testing/Histories"
+import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as CachedStore from "../src/CachedStore.ts"
+
+const Store = CachedStore.layer.pipe(
+  Layer.provide(SandboxStore.layerMemory),
+  Layer.provideMerge(Layer.merge(Hints.layerMemory, Ids.layerMemory))
+)
+
+// 1. The contract suite. The fixture says what only this technology can do: here, time is the test clock's.
+const almostKept = RETENTION_DAYS * 24 * 60 - 1
+const Fixture = Layer.effect(
+  StoreFixture,
+  Effect.map(Ids, (ids) =>
+    StoreFixture.of({
+      grant: ids.uuid7,
+      expireLease: () => TestClock.adjust(`${LEASE_SECONDS} seconds`),
+      ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`)
+    }))
+)
+suite("cached", Fixture.pipe(Layer.provideMerge(Store)))
+
+// 2. Arbitrary histories: whatever is done to a sandbox, the store knows what the pure rules make of it.
+it.layer(Store)("every history", (it) => {
+  const agrees = Effect.fnUntraced(function*(plan: Plan) {
+    const store = yield* SandboxStore
+    const ids = yield* Ids
+    const history = play(plan)
+    const key = { id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`), grantId: creation.grantId }
+    yield* store.create({ ...creation, id: key.id }, null)
+    for (const { after, events, now } of history.moments) {
+      yield* store.change(key.id, "policy", () => Result.succeed(events), now)
+      const { id: _, ...found } = yield* store.find(key)
+      const { id: __, ...expected } = after
+      assert.deepStrictEqual(found, expected)
+    }
+    const log = (yield* store.log(key.id, 0, 100_000)).map(({ wire }) => fromWire(wire))
+    assert.deepStrictEqual(log.map(({ event }) => event.type), history.log.map(({ event }) => event.type))
+    assert.deepStrictEqual(log[0]?.at, createdAt)
+  })
+
+  it.effect.prop("of sensible people is kept as the rules have it", [legal], ([plan]) => agrees(plan), { arbitrary: { runs: 200 } })
+  it.effect.prop("of hostile people is kept as the rules have it", [hostile], ([plan]) => agrees(plan), { arbitrary: { runs: 200 } })
+})

@@ -1,0 +1,50 @@
+/**
+ * Packs, installs the tarballs into empty folders as a stranger would, and uses them there: each example's types and tests,
+ * and the `slipway` command with its demo. `npm run test:packages`; the registry must be reachable.
+ */
+import { spawn } from "node:child_process"
+import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import path from "node:path"
+
+const root = path.resolve(import.meta.dirname, "..")
+
+const run = (command, args, cwd) =>
+  new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd, stdio: "inherit" })
+    child.once("error", reject)
+    child.once("exit", (code) => code === 0 ? resolve() : reject(new Error(`${command} ${args.join(" ")} in ${cwd}: exit code ${code}`)))
+  })
+const install = (folder, tarballs) => run("npm", ["install", "--no-audit", "--no-fund", ...tarballs], folder)
+
+const place = await mkdtemp(path.join(tmpdir(), "slipway-packages-"))
+try {
+  const packed = path.join(place, "packed")
+  await run(process.execPath, [path.join(import.meta.dirname, "pack.mjs"), packed], root)
+  const tarballs = (await readdir(packed)).map((file) => path.join(packed, file))
+  const domain = tarballs.filter((file) => path.basename(file).startsWith("slipway-domain-"))
+
+  for (const example of await readdir(path.join(root, "examples"))) {
+    const folder = path.join(place, example)
+    process.stdout.write(`\n# examples/${example}\n`)
+    await cp(path.join(root, "examples", example), folder, {
+      recursive: true,
+      filter: (source) => path.basename(source) !== "node_modules"
+    })
+    await install(folder, domain)
+    await run("npm", ["run", "check"], folder)
+    await run("npm", ["test"], folder)
+  }
+
+  process.stdout.write("\n# slipway\n")
+  const installed = path.join(place, "installed")
+  await mkdir(installed)
+  // npm asks before it runs what a package brings along; this one unpacks Postgres.
+  const { allowScripts: { node: _, ...allowScripts } } = (await import("../package.json", { with: { type: "json" } })).default
+  await writeFile(path.join(installed, "package.json"), JSON.stringify({ private: true, allowScripts }))
+  await install(installed, tarballs)
+  await run("npx", ["slipway", "--version"], installed)
+  await run("npx", ["slipway", "demo"], installed)
+} finally {
+  await rm(place, { recursive: true, force: true })
+}
