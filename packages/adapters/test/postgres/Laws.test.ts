@@ -1,0 +1,34 @@
+/** The laws of the domain, held against Postgres. */
+import { Effect, Layer } from "effect"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Access } from "@slipway/domain/access/Access"
+import { Ids } from "@slipway/domain/Ids"
+import { checkFeed, checkStore } from "@slipway/domain/testing/Laws"
+import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStoreContract"
+
+const grant = Effect.gen(function*() {
+  const access = yield* Access
+  const ids = yield* Ids
+  return Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id)))
+})
+
+const Fixtures = Layer.unwrap(Effect.map(grant, (grant) =>
+  Layer.merge(Layer.mock(StoreFixture)({ grant }), Layer.mock(PartnerFixture)({ grant }))))
+
+const layer = Fixtures.pipe(
+  Layer.provideMerge(Layer.merge(SandboxStorePostgres.layer, PartnerStorePostgres.layer)),
+  Layer.provideMerge(Access.layer),
+  Layer.provideMerge(AccessStorePostgres.layer),
+  Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
+  Layer.provide(TestPostgres.layer(Migrations.layer))
+)
+
+checkStore("postgres", layer, 12)
+checkFeed("postgres", layer, 12)
