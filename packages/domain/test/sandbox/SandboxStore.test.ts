@@ -1,7 +1,5 @@
-/** The memory layer of the domain needs real ids, so its suite runs here. */
 import { Duration, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
-import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
@@ -21,7 +19,7 @@ const Fixture = Layer.effect(
     }))
 )
 
-const layer = Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)))
+const layer = Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerMemory)))
 
 suite("memory", layer)
 limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))

@@ -1,14 +1,12 @@
-/** The memory layer of the domain needs real ids, so its suite runs here; and it shows the exact times of the rate limit. */
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Ids } from "@slipway/domain/Ids"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
 
 const Fixture = Layer.succeed(AccessFixture, AccessFixture.of({ elapse: TestClock.adjust }))
-const layer = AccessStore.layerMemory.pipe(Layer.provideMerge(IdsNode.layer))
+const layer = AccessStore.layerMemory.pipe(Layer.provideMerge(Ids.layerMemory))
 
 suite("memory", Layer.mergeAll(layer, Fixture))
 
