@@ -63,6 +63,7 @@ const ADMIT = {
       UPDATE api_keys SET last_used_at = now() FROM found
       WHERE api_keys.id = found.id
         AND (found.last_used_at IS NULL OR found.last_used_at < now() - interval '1 minute')
+        AND set_config('synchronous_commit', 'off', true) = 'off'
     )
     SELECT f.id AS "keyId", f.grant_id AS "grantId", f.organization_id AS "organizationId", f.user_id AS "userId",
       f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive",
