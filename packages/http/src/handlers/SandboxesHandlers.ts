@@ -1,15 +1,23 @@
 /** Translates requests about sandboxes into domain calls. No rule about sandboxes is decided here. */
 import { Effect, Option } from "effect"
+import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { toResource } from "@slipway/domain/sandbox/SandboxResource"
+import { type SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
 import { Api } from "../api/Api.ts"
 import { InvalidCursor } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"
-import { Created, Replayed } from "../api/SandboxesApi.ts"
+import type { SandboxPage } from "../api/SandboxesApi.ts"
 import { Settings } from "../middleware/Settings.ts"
 import * as ListCursor from "./ListCursor.ts"
+
+/**
+ * Sandboxes as their schema would encode them, without asking it: instants write themselves as the interface has them. A
+ * third of the time of a list went there (bench api, 2026-11-21); the tests hold the two together.
+ */
+const answer = (body: SandboxResource | typeof SandboxPage.Type, status = 200, headers: Readonly<Record<string, string>> = {}) =>
+  HttpServerResponse.text(JSON.stringify(body), { status, contentType: "application/json", headers })
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -23,7 +31,10 @@ export const layer = HttpApiBuilder.group(
         const key = Option.fromUndefinedOr(headers["idempotency-key"])
         const { replayed, sandbox } = yield* sandboxes.create(yield* CurrentPrincipal, payload, key)
         const resource = toResource(sandbox, publicUrl)
-        return replayed ? new Replayed({ sandbox: resource }) : new Created({ sandbox: resource })
+        const location = resource.links.self
+        return replayed
+          ? answer(resource, 200, { location, "idempotent-replayed": "true" })
+          : answer(resource, 201, { location })
       }),
       listSandboxes: Effect.fnUntraced(function*({ query: { after, limit = MAX_LIMIT, repo = null, status = null } }) {
         const by = yield* CurrentPrincipal
@@ -33,13 +44,13 @@ export const layer = HttpApiBuilder.group(
         const found = yield* sandboxes.list(by, { after: Option.getOrNull(position), limit: limit + 1, repo, status })
         const page = found.slice(0, limit)
         const last = page.at(-1)
-        return {
+        return answer({
           data: page.map((sandbox) => toResource(sandbox, publicUrl)),
           nextCursor: found.length > limit && last !== undefined ? ListCursor.encode(cursorKey, by.grantId, last) : null
-        }
+        } satisfies typeof SandboxPage.Type)
       }),
       getSandbox: Effect.fnUntraced(function*({ params: { sandboxId } }) {
-        return toResource(yield* sandboxes.get(yield* CurrentPrincipal, sandboxId), publicUrl)
+        return answer(toResource(yield* sandboxes.get(yield* CurrentPrincipal, sandboxId), publicUrl))
       }),
       terminateSandbox: Effect.fnUntraced(function*({ params: { sandboxId } }) {
         return yield* sandboxes.terminate(yield* CurrentPrincipal, sandboxId)
