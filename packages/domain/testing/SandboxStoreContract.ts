@@ -620,6 +620,18 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Id
         for (const { sandbox } of first) assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
       }))
 
+    it.effect("what was committed is what the next read finds", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const sandbox = yield* make()
+        yield* store.find(sandbox)
+        assert.deepStrictEqual(yield* store.find(sandbox), yield* drive(sandbox, [{ _tag: "StartBoot" }]))
+        yield* store.command(keyOf(sandbox), terminate(yield* Ids), at)
+        assert.strictEqual((yield* store.find(sandbox)).status, "terminating")
+        const [listed] = yield* store.list(sandbox.grantId, { after: null, limit: 1, status: null, repo: null })
+        assert.strictEqual(listed?.status, "terminating")
+      }))
+
     it.effect("a refused change writes nothing", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
