@@ -625,7 +625,8 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Id
         const store = yield* SandboxStore
         const sandbox = yield* make()
         yield* store.find(sandbox)
-        assert.deepStrictEqual(yield* store.find(sandbox), yield* drive(sandbox, [{ _tag: "StartBoot" }]))
+        const changed = yield* drive(sandbox, [{ _tag: "StartBoot" }])
+        assert.deepStrictEqual(yield* store.find(sandbox), changed)
         yield* store.command(keyOf(sandbox), terminate(yield* Ids), at)
         assert.strictEqual((yield* store.find(sandbox)).status, "terminating")
         const [listed] = yield* store.list(sandbox.grantId, { after: null, limit: 1, status: null, repo: null })
