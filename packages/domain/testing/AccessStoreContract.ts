@@ -94,7 +94,7 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | Acces
         const store = yield* AccessStore
         const { grant } = yield* newGrant()
         yield* store.revokeGrant(grant.name, later)
-        const again = yield* newGrant(grant.name)
+        const again = yield* newGrant(grant.name, DateTime.add(at, { hours: 1 }))
         assert.isTrue(again.made)
         assert.notStrictEqual(again.grant.id, grant.id)
         const listed = yield* store.listGrants
