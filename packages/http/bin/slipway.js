@@ -9,5 +9,13 @@ if (major < minimum[0] || (major === minimum[0] && minor < minimum[1])) {
   )
   process.exit(1)
 }
+const { enableCompileCache } = await import("node:module")
+const { fileURLToPath } = await import("node:url")
+const { setFlagsFromString } = await import("node:v8")
+// Compiled once, not at each start: a third less time and memory. In a folder of ours, because what lies there is run.
+enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/compiled", import.meta.url)))
+// Loading leaves much behind at once; the heap would stay grown for it. From then on it grows as it is used.
+setFlagsFromString("--semi-space-growth-factor=1")
 // By its name: TypeScript in the workspace, JavaScript where the package was installed.
 await import("@slipway/http/main")
+setFlagsFromString("--semi-space-growth-factor=2")

@@ -1,5 +1,6 @@
 /** The composition root: runs the `slipway` command. */
-import { NodeRuntime, NodeServices } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Console, Effect, Exit, Layer, Logger, References } from "effect"
 import { CliError, Command } from "effect/cli"
 import { slipway } from "./cli/Slipway.ts"

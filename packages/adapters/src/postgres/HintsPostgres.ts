@@ -2,7 +2,7 @@
  * `Hints` between processes: NOTIFY after commit, batched, carrying topics only; one LISTEN a process. A tick covers
  * what is lost on the way, and only for topics that somebody watches.
  */
-import { PgClient } from "@effect/sql-pg"
+import * as PgClient from "@effect/sql-pg/PgClient"
 import { Effect, Layer, Queue, Schedule } from "effect"
 import { Hints, makeLocal, type Topic, WORK } from "@slipway/domain/Hints"
 import { textArray } from "./TextArray.ts"

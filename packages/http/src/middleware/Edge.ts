@@ -2,7 +2,7 @@
  * The first and the last to see a request: it authenticates everything under `/api/` before anything is routed, turns
  * whatever goes wrong into the one error body, and adds the headers that every reply has (decisions, section 1).
  */
-import { NodeHttpServerRequest } from "@effect/platform-node"
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Cause, Effect, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"

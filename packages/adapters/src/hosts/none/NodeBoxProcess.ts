@@ -1,5 +1,5 @@
 /** A child process of Node as a `BoxProcess`. */
-import { NodeStream } from "@effect/platform-node"
+import * as NodeStream from "@effect/platform-node/NodeStream"
 import { Deferred, Effect, Exit, Stream } from "effect"
 import { type ChildProcessByStdio, spawn, type SpawnOptions } from "node:child_process"
 import type { Readable, Writable } from "node:stream"
