@@ -1,5 +1,5 @@
 /** Who calls, and whether now (decisions, sections 9 and 10). Runs before anything is routed. */
-import { NodeHttpServerRequest } from "@effect/platform-node"
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Clock, Effect, Option } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Access } from "@slipway/domain/access/Access"
@@ -30,16 +30,24 @@ const WINDOW_MILLIS = 60_000
 /** Addresses of which the failures are remembered. */
 const MAX_ADDRESSES = 10_000
 
-/** Counts what each address had refused within the last minute. */
+/** The last failures of one address: as many as are allowed in a window, the oldest at `next`. */
+interface Ring {
+  readonly at: Float64Array
+  next: number
+}
+
+/** Counts what each address had refused within the last minute, at most `limit`. */
 const failures = (limit: number) => {
-  const byAddress = new Map<string, Array<number>>()
+  const byAddress = new Map<string, Ring>()
   /** Seconds until one more failure is answered as one; 0: at once. */
   return (address: string, now: number): number => {
-    const recent = (byAddress.get(address) ?? []).filter((at) => at > now - WINDOW_MILLIS)
-    const oldest = recent[0]
-    if (oldest !== undefined && recent.length >= limit) return Math.max(1, Math.ceil((oldest + WINDOW_MILLIS - now) / 1000))
+    const ring = byAddress.get(address) ?? { at: new Float64Array(limit).fill(-Infinity), next: 0 }
+    const oldest = ring.at[ring.next] ?? -Infinity
+    if (oldest > now - WINDOW_MILLIS) return Math.max(1, Math.ceil((oldest + WINDOW_MILLIS - now) / 1000))
+    ring.at[ring.next] = now
+    ring.next = (ring.next + 1) % limit
     byAddress.delete(address)
-    byAddress.set(address, [...recent, now])
+    byAddress.set(address, ring)
     // The least recently seen address comes first.
     const [first] = byAddress.keys()
     if (byAddress.size > MAX_ADDRESSES && first !== undefined) byAddress.delete(first)
