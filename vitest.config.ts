@@ -1,3 +1,8 @@
 import { defineConfig } from "vitest/config"
 
-export default defineConfig({ test: { include: ["test/**/*.test.ts"], reporters: ["default"] } })
+/** A bound for tests that hang, not a rule about speed: real processes take their time on a busy machine. */
+const PATIENCE_MILLIS = 120_000
+
+export default defineConfig({
+  test: { include: ["test/**/*.test.ts"], reporters: ["default"], testTimeout: PATIENCE_MILLIS, hookTimeout: PATIENCE_MILLIS }
+})
