@@ -1,6 +1,5 @@
 /** Translates requests about sandboxes into domain calls. No rule about sandboxes is decided here. */
 import { Effect, Option } from "effect"
-import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { type SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
@@ -9,6 +8,7 @@ import { InvalidCursor } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"
 import type { SandboxPage } from "../api/SandboxesApi.ts"
+import { json } from "../middleware/Respond.ts"
 import { Settings } from "../middleware/Settings.ts"
 import * as ListCursor from "./ListCursor.ts"
 
@@ -17,7 +17,7 @@ import * as ListCursor from "./ListCursor.ts"
  * third of the time of a list went there (bench api, 2026-11-21); the tests hold the two together.
  */
 const answer = (body: SandboxResource | typeof SandboxPage.Type, status = 200, headers: Readonly<Record<string, string>> = {}) =>
-  HttpServerResponse.text(JSON.stringify(body), { status, contentType: "application/json", headers })
+  json(JSON.stringify(body), { status, headers })
 
 export const layer = HttpApiBuilder.group(
   Api,
