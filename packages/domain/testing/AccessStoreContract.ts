@@ -286,6 +286,36 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | Acces
         assert.isAtMost(resetSeconds, 60)
       }))
 
+    it.effect("a limit of thousands a minute is as exact, and room may come a moment late", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey()
+        const accepted = (times: number) =>
+          Effect.map(
+            Effect.replicateEffect(rate(digest, 1500), times, { concurrency: "unbounded" }),
+            (slots) => slots.filter(({ accepted }) => accepted).length
+          )
+        assert.strictEqual(yield* accepted(800), 800)
+        yield* elapse(30)
+        assert.strictEqual(yield* accepted(750), 700)
+        const refused = yield* rate(digest, 1500)
+        assert.strictEqual(refused.remaining, 0)
+        assert.isAtMost(refused.resetSeconds, 31)
+        yield* elapse(31)
+        assert.strictEqual(yield* accepted(850), 800)
+        yield* elapse(61)
+        assert.strictEqual((yield* rate(digest, 1500)).remaining, 1499)
+      }))
+
+    it.effect("a limit lowered from thousands to a few counts what was accepted before", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey()
+        for (let i = 0; i < 3; i++) yield* rate(digest, 1500)
+        assert.isFalse((yield* rate(digest, 3)).accepted)
+        assert.strictEqual((yield* rate(digest, 4)).remaining, 0)
+        assert.isFalse((yield* rate(digest, 4)).accepted)
+        assert.strictEqual((yield* rate(digest, 1500)).remaining, 1495)
+      }))
+
     it.effect("every key has a limit of its own, also within one grant", () =>
       Effect.gen(function*() {
         const { digest, grant } = yield* freshKey()

@@ -57,46 +57,68 @@ export default Effect.gen(function*() {
       digest       text           NOT NULL UNIQUE CHECK (length(digest) = 64)
     )`
 
-  // The last acceptances of each key, oldest first, in milliseconds. Losing them in a crash costs a minute of limiting.
+  // The acceptances of the last minute of each key: until when they count from, ascending, and how many there were in
+  // all by then. What was before them is in "forgotten". Losing them in a crash costs a minute of limiting.
   yield* sql`
     CREATE UNLOGGED TABLE rate_windows (
-      key_id   uuid     PRIMARY KEY,
-      accepted bigint[] NOT NULL DEFAULT '{}'
+      key_id    uuid     PRIMARY KEY,
+      times     bigint[] NOT NULL DEFAULT '{}',
+      counts    bigint[] NOT NULL DEFAULT '{}',
+      forgotten bigint   NOT NULL DEFAULT 0
     )`
   // At most "slots" acceptances in any 60 s. A refusal writes nothing. The clock is read under the row's lock, so times
-  // never decrease; where the clock was set back, remembered times are clamped to now.
+  // never decrease; where the clock was set back, remembered times are clamped to now. Above 1000 slots a row would grow
+  // too large: acceptances are kept in steps of 60 ms and count from the end of their step, so a slot opens up to 60 ms late.
   yield* sql`
     CREATE FUNCTION take_rate_slot(key uuid, slots integer, OUT taken boolean, OUT remaining integer, OUT reset_ms bigint)
     LANGUAGE plpgsql AS $$
     DECLARE
-      times   bigint[];
+      kept    rate_windows;
+      step    integer := CASE WHEN slots > 1000 THEN 60 ELSE 1 END;
       now_ms  bigint;
-      expired integer := 0;
+      stamp   bigint;
+      last    integer;
+      expired integer;
+      total   bigint;
       live    integer;
+      opens   bigint;
     BEGIN
       LOOP
-        SELECT accepted INTO times FROM rate_windows WHERE key_id = key FOR UPDATE;
+        SELECT * INTO kept FROM rate_windows WHERE key_id = key FOR UPDATE;
         EXIT WHEN FOUND;
         INSERT INTO rate_windows (key_id) VALUES (key) ON CONFLICT DO NOTHING;
       END LOOP;
       now_ms := extract(epoch FROM clock_timestamp()) * 1000;
-      IF cardinality(times) > 0 THEN
-        IF times[cardinality(times)] > now_ms THEN
-          times := ARRAY(SELECT least(t, now_ms) FROM unnest(times) AS t ORDER BY 1);
-        END IF;
-        expired := width_bucket(now_ms - 60000, times);
+      stamp := (now_ms + step - 1) / step * step;
+      last := cardinality(kept.times);
+      IF kept.times[last] > stamp THEN
+        kept.times := ARRAY(SELECT least(t, stamp) FROM unnest(kept.times) AS t ORDER BY 1);
       END IF;
-      times := times[expired + 1:];
-      live := cardinality(times);
+      total := coalesce(kept.counts[last], kept.forgotten);
+      expired := CASE WHEN last = 0 THEN 0 ELSE width_bucket(now_ms - 60000, kept.times) END;
+      IF expired > 0 THEN
+        kept.forgotten := kept.counts[expired];
+        kept.times := kept.times[expired + 1:];
+        kept.counts := kept.counts[expired + 1:];
+        last := last - expired;
+      END IF;
+      live := total - kept.forgotten;
       taken := live < slots;
       IF taken THEN
-        times := times || now_ms;
+        total := total + 1;
         live := live + 1;
-        UPDATE rate_windows SET accepted = times WHERE key_id = key;
+        IF kept.times[last] = stamp THEN
+          kept.counts[last] := total;
+        ELSE
+          kept.times := kept.times || stamp;
+          kept.counts := kept.counts || total;
+        END IF;
+        UPDATE rate_windows SET times = kept.times, counts = kept.counts, forgotten = kept.forgotten WHERE key_id = key;
       END IF;
       remaining := greatest(slots - live, 0);
       -- With a lower limit than before, a slot opens only when enough of the old ones have expired.
-      reset_ms := CASE WHEN live = 0 THEN 0 ELSE times[greatest(live - slots, 0) + 1] + 60000 - now_ms END;
+      opens := greatest(kept.forgotten, total - slots);
+      reset_ms := CASE WHEN live = 0 THEN 0 ELSE kept.times[width_bucket(opens, kept.counts) + 1] + 60000 - now_ms END;
     END $$`
 
   // One row is the current state of a sandbox and the right to work for it: a read is one row, never a fold.
