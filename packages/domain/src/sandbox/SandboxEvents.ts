@@ -1,5 +1,5 @@
 /** Reading a sandbox's log: pages for gaps, and a live stream that never skips or repeats (decisions, section 5). */
-import { Context, Effect, Layer, Schema, type Scope, Semaphore, Stream } from "effect"
+import { Context, Effect, Exit, Latch, Layer, RcMap, Schema, type Scope, Stream } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
@@ -45,6 +45,8 @@ export interface Following {
   readonly nothingLeft: boolean
   /** Reads at most {@link PAGE} events ahead of its consumer. Ends after the last event of a finished sandbox. */
   readonly frames: Stream.Stream<Frame, StoreUnavailable>
+  /** The next frame comes at once: an `Idle` one when there is nothing to read. */
+  wake(): void
 }
 
 export class SandboxEvents extends Context.Service<SandboxEvents, {
@@ -53,11 +55,8 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
     ReadonlyArray<LogEntry>,
     CursorAhead | CursorExpired | SandboxNotFound | StoreUnavailable
   >
-  /**
-   * Follows the log from `after`, or afresh with a snapshot. Hints are followed until the scope closes. While there is
-   * nothing to read, each completion of `wake` gives an `Idle` frame.
-   */
-  follow(by: Principal, id: SandboxId, after: number | null, wake?: Effect.Effect<void>): Effect.Effect<
+  /** Follows the log from `after`, or afresh with a snapshot. Hints are followed until the scope closes. */
+  follow(by: Principal, id: SandboxId, after: number | null): Effect.Effect<
     Following,
     CursorAhead | CursorExpired | SandboxNotFound | StoreUnavailable,
     Scope.Scope
@@ -68,7 +67,14 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const hints = yield* Hints
-      const tails = new Map<SandboxId, Tail>()
+      const tails = yield* RcMap.make({
+        lookup: Effect.fnUntraced(function*(id: SandboxId) {
+          const changed = yield* hints.watch(id)
+          const tail = new Tail((after) => store.log(id, after, PAGE))
+          yield* Effect.forkScoped(Effect.forever(Effect.andThen(changed, tail.advance)))
+          return tail
+        })
+      })
 
       const find = Effect.fnUntraced(function*(by: Principal, id: SandboxId, after: number | null) {
         const sandbox = yield* store.find({ grantId: by.grantId, id })
@@ -86,17 +92,6 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
         return after > 0 && after < purged ? yield* new CursorExpired() : Math.max(after, purged)
       })
 
-      const tailOf = (id: SandboxId) =>
-        Effect.acquireRelease(
-          Effect.sync(() => {
-            const tail = tails.get(id) ?? new Tail((after) => store.log(id, after, PAGE))
-            tails.set(id, tail)
-            tail.readers += 1
-            return tail
-          }),
-          (tail) => Effect.sync(() => --tail.readers === 0 && tails.delete(id))
-        )
-
       return SandboxEvents.of({
         list: Effect.fn("SandboxEvents.list")(function*(by, id, { after, limit }) {
           const sandbox = yield* find(by, id, after)
@@ -104,18 +99,20 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
           yield* begin(sandbox, after)
           return entries
         }),
-        follow: Effect.fn("SandboxEvents.follow")(function*(by, id, after, wake) {
+        follow: Effect.fn("SandboxEvents.follow")(function*(by, id, after) {
+          const tail = yield* RcMap.get(tails, id)
           // Watched before it is read, so that no hint falls between the two.
-          const changed = yield* hints.watch(id)
+          const changed = yield* tail.watch
           const sandbox = yield* find(by, id, after)
+          tail.knows(sandbox.lastSeq)
           const from = after === null ? sandbox.lastSeq : yield* begin(sandbox, after)
-          const tail = yield* tailOf(id)
 
           let cursor = from
           let status = sandbox.status
           let page = FIRST_PAGE
           let caughtUp = cursor === sandbox.lastSeq
           let statusShown = false
+          let woken = false
 
           const advance = (entries: ReadonlyArray<LogEntry>): Frame => {
             let characters = 0
@@ -129,27 +126,26 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
           }
 
           const next = Effect.gen(function*(): Effect.fn.Return<readonly [Frame, void] | undefined, StoreUnavailable> {
-            while (!caughtUp) {
-              const entries = yield* store.log(id, cursor, page)
-              if (entries.length > 0) return [advance(entries), undefined]
-              caughtUp = true
-            }
-            if (!statusShown) {
-              statusShown = true
-              return [{ _tag: "Status", status }, undefined]
-            }
-            if (isSettled(status)) return undefined
             for (;;) {
-              const woken = yield* wake === undefined
-                ? Effect.as(changed, false)
-                : Effect.raceFirst(Effect.as(changed, false), Effect.as(wake, true))
-              // Read after a wake too: the hint may have come in the same moment and be used up.
-              const { complete, entries } = yield* tail.after(cursor)
-              if (entries.length > 0) {
-                caughtUp = complete
-                return [advance(entries), undefined]
+              while (!caughtUp) {
+                const entries = yield* store.log(id, cursor, page)
+                if (entries.length > 0) return [advance(entries), undefined]
+                caughtUp = true
               }
-              if (woken) return [{ _tag: "Idle" }, undefined]
+              if (!statusShown) {
+                statusShown = true
+                return [{ _tag: "Status", status }, undefined]
+              }
+              if (isSettled(status)) return undefined
+              if (woken) {
+                woken = false
+                return [{ _tag: "Idle" }, undefined]
+              }
+              yield* changed.await
+              changed.closeUnsafe()
+              const entries = tail.after(cursor)
+              if (entries === undefined) caughtUp = false
+              else if (entries.length > 0) return [advance(entries), undefined]
             }
           })
 
@@ -157,7 +153,11 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
           return {
             sandbox,
             nothingLeft: after !== null && from === sandbox.lastSeq && isSettled(sandbox.status),
-            frames: after === null ? Stream.concat(Stream.succeed<Frame>({ _tag: "Snapshot", sandbox }), rest) : rest
+            frames: after === null ? Stream.concat(Stream.succeed<Frame>({ _tag: "Snapshot", sandbox }), rest) : rest,
+            wake() {
+              woken = true
+              changed.openUnsafe()
+            }
           }
         })
       })
@@ -170,42 +170,55 @@ const statusIn = ({ wire }: LogEntry): SandboxStatus | undefined => {
   return event.type === "sandbox.status" ? event.data.status : undefined
 }
 
-/** The newest page of one sandbox's log. Of its readers that have caught up, those that wait share the next read. */
+/** The end of one sandbox's log, read once for all its readers that have caught up. */
 class Tail {
-  readers = 0
+  readonly #readers = new Set<Latch.Latch>()
   readonly #read: (after: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
-  readonly #lock = Semaphore.makeUnsafe(1)
-  #entries: ReadonlyArray<LogEntry> = []
-  /** Where `#entries` begins; nothing was read yet: beyond every cursor. */
-  #after = Number.POSITIVE_INFINITY
-  /** Orders reads and askings. */
-  #clock = 0
-  #readAt = 0
+  /** The last event known of. */
+  #head: number | undefined
+  /** What was read last, up to the end of the log; `undefined`: readers must look for themselves. */
+  #page: { readonly after: number; readonly entries: ReadonlyArray<LogEntry> } | undefined
 
   constructor(read: (after: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>) {
     this.#read = read
   }
 
-  /** What the log holds after `cursor`, at least as new as this call. `complete`: nothing lay behind it. */
-  after(cursor: number): Effect.Effect<
-    { readonly entries: ReadonlyArray<LogEntry>; readonly complete: boolean },
-    StoreUnavailable
-  > {
-    return Effect.suspend(() => {
-      const asked = ++this.#clock
-      return this.#lock.withPermit(Effect.suspend(() => {
-        // An older page may lack an event whose hint is already used up.
-        if (this.#readAt > asked && cursor >= this.#after) {
-          return Effect.succeed({ entries: this.#entries.filter(({ seq }) => seq > cursor), complete: this.#entries.length < PAGE })
-        }
-        const readAt = ++this.#clock
-        return Effect.map(this.#read(cursor), (entries) => {
-          this.#entries = entries
-          this.#after = cursor
-          this.#readAt = readAt
-          return { entries, complete: entries.length < PAGE }
-        })
-      }))
+  /** Opens whenever the log may have grown, until the scope closes. */
+  readonly watch = Effect.acquireRelease(
+    Effect.sync(() => {
+      const latch = Latch.makeUnsafe(false)
+      this.#readers.add(latch)
+      return latch
+    }),
+    (latch) => Effect.sync(() => this.#readers.delete(latch))
+  )
+
+  knows(seq: number) {
+    this.#head ??= seq
+  }
+
+  readonly #toTheEnd = Effect.gen({ self: this }, function*() {
+    for (;;) {
+      const after = this.#head
+      if (after === undefined) return undefined
+      const entries = yield* this.#read(after)
+      this.#head = entries.at(-1)?.seq ?? after
+      if (entries.length < PAGE) return { after, entries }
+    }
+  })
+
+  /** Reads on and wakes the readers. Those find out by themselves when the store is in trouble. */
+  readonly advance = Effect.suspend(() =>
+    Effect.map(Effect.exit(this.#toTheEnd), (read) => {
+      this.#page = Exit.isSuccess(read) ? read.value : undefined
+      for (const latch of this.#readers) latch.openUnsafe()
     })
+  )
+
+  /** What lies behind the cursor, as of the latest hint; `undefined`: not known here. */
+  after(cursor: number): ReadonlyArray<LogEntry> | undefined {
+    const page = this.#page
+    if (page === undefined || cursor < page.after) return undefined
+    return cursor === page.after ? page.entries : page.entries.filter(({ seq }) => seq > cursor)
   }
 }

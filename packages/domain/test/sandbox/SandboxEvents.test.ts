@@ -7,7 +7,7 @@ import type { Creation } from "../../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/SandboxEvent.ts"
 import { type Following, type Frame, PAGE, SandboxEvents } from "../../src/sandbox/SandboxEvents.ts"
 import { SandboxId } from "../../src/sandbox/SandboxId.ts"
-import { type LogEntry, SandboxStore } from "../../src/sandbox/SandboxStore.ts"
+import { type LogEntry, SandboxStore, StoreUnavailable } from "../../src/sandbox/SandboxStore.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const by: Principal = { keyId: "k", grantId: "g", organizationId: "o", userId: "u", scopes: new Set(), test: false }
@@ -49,13 +49,16 @@ const slow = Layer.effect(
   }))
 ).pipe(Layer.provide(SandboxStore.layerMemory))
 
+const trouble = { on: false }
 const counting: Array<readonly [after: number, limit: number, entries: ReadonlyArray<LogEntry>]> = []
 const counted = Layer.effect(
   SandboxStore,
   Effect.map(SandboxStore, (store) => ({
     ...store,
     log: (id: SandboxId, after: number, limit: number) =>
-      Effect.tap(store.log(id, after, limit), (entries) => Effect.sync(() => counting.push([after, limit, entries])))
+      trouble.on
+        ? Effect.fail(new StoreUnavailable({ cause: "planted" }))
+        : Effect.tap(store.log(id, after, limit), (entries) => Effect.sync(() => counting.push([after, limit, entries])))
   }))
 ).pipe(Layer.provide(SandboxStore.layerMemory))
 
@@ -108,6 +111,20 @@ layer(on(counted))("a reader", (it) => {
       assert.strictEqual(seqs(yield* Fiber.join(reading)).length, 2 * PAGE + 51)
     }))
 
+  it.effect("shares the read of a commit with all others that have caught up", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const { sandbox: { id } } = yield* store.create(creation("shared"), null)
+      const reading = yield* Effect.forEach(Array.from({ length: 20 }), () =>
+        Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, null), collect))))
+      yield* Effect.repeat(Effect.yieldNow, { times: 200 })
+      counting.length = 0
+      yield* write(id, [failed])
+      for (const fiber of reading) assert.deepStrictEqual(seqs(yield* Fiber.join(fiber)), [2])
+      assert.strictEqual(counting.length, 1)
+    }))
+
   it.effect("takes shorter pages of larger events", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
@@ -138,16 +155,33 @@ layer(on(counted))("a reader", (it) => {
       assert.strictEqual((yield* Effect.flip(Effect.scoped(events.follow(by, id, 3))))._tag, "CursorAhead")
     }))
 
-  it.effect("is woken when it asks to be, and then may stop", () =>
+  it.effect("is woken when it asks to be, before it waits and while it does", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
       const { sandbox: { id } } = yield* store.create(creation("idle"), null)
-      const frames = yield* Effect.scoped(Effect.flatMap(
-        events.follow(by, id, null, Effect.yieldNow),
-        ({ frames }) => Effect.map(Stream.runCollect(Stream.take(frames, 4)), (collected) => Array.from(collected))
-      ))
+      const frames = yield* Effect.scoped(Effect.gen(function*() {
+        const { frames, wake } = yield* events.follow(by, id, null)
+        wake()
+        const reading = yield* Effect.forkChild(Stream.runCollect(Stream.take(frames, 4)))
+        yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+        wake()
+        return Array.from(yield* Fiber.join(reading))
+      }))
       assert.deepStrictEqual(frames.map(({ _tag }) => _tag), ["Snapshot", "Status", "Idle", "Idle"])
+    }))
+
+  it.effect("ends with the store's error when the log can't be read, and is not left waiting", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const { sandbox: { id } } = yield* store.create(creation("trouble"), null)
+      const reading = yield* Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, null), collect)))
+      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+      trouble.on = true
+      yield* write(id, [step("unreadable")])
+      assert.strictEqual((yield* Effect.flip(Fiber.join(reading)))._tag, "StoreUnavailable")
+      trouble.on = false
     }))
 })
 

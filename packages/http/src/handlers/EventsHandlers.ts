@@ -90,7 +90,8 @@ export const layer = HttpApiBuilder.group(
           // A reconnecting browser repeats its first URL, so the header is newer.
           const after = lastEventId ?? since ?? null
           const connection = yield* live.open("stream", by.keyId, NodeHttpServerRequest.toServerResponse(request))
-          const following = yield* events.follow(by, sandboxId, after, connection.wake)
+          const following = yield* events.follow(by, sandboxId, after)
+          connection.onWake(following.wake)
           if (following.nothingLeft) return HttpServerResponse.empty({ status: 204 })
           return HttpServerResponse.stream(bytesOf(following, after, connection, { now, publicUrl }), { headers })
         },

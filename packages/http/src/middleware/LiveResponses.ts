@@ -20,8 +20,8 @@ const STREAMS_SHARE = 0.7
 export interface LiveResponse {
   /** Why it must end now; `null`: it need not. */
   readonly ending: "revoked" | "shutdown" | null
-  /** Completes when it was silent too long, or must end. */
-  readonly wake: Effect.Effect<void>
+  /** Calls this when it was silent too long, or must end. */
+  onWake(wake: () => void): void
   /** To be told of every write. */
   wrote(): void
 }
@@ -31,8 +31,7 @@ class Open implements LiveResponse {
   /** Since when the reader leaves unread what it was sent. */
   stalledAt: number | null = null
   wroteAt: number
-  readonly #awake = Latch.makeUnsafe(false)
-  readonly wake = Effect.andThen(this.#awake.await, this.#awake.close)
+  #wake: () => void = () => {}
   readonly kind: "stream" | "download"
   readonly keyId: string
   readonly #response: Writable
@@ -57,8 +56,13 @@ class Open implements LiveResponse {
     return this.#response.writableNeedDrain
   }
 
+  onWake(wake: () => void) {
+    this.#wake = wake
+    if (this.ending !== null) wake()
+  }
+
   nudge() {
-    this.#awake.openUnsafe()
+    this.#wake()
   }
 
   cut() {
