@@ -4,7 +4,7 @@ import { appendFile, chmod, link, mkdir, mkdtemp, rename, rm, symlink, truncate,
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { Effect } from "effect"
-import type { Fixture, SourceRepository } from "@slipway/domain/testing/WorkingTreesContract"
+import type { DiskFixture, SourceRepository } from "@slipway/domain/testing/WorkingTreesContract"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(join(tmpdir(), "slipway-git-test-"))),
@@ -35,7 +35,7 @@ export const tolerate = <A>(f: () => A): A | undefined => {
   }
 }
 
-export const agent: Fixture<never>["agent"] = {
+export const agent: DiskFixture<never>["agent"] = {
   write: (path, content) =>
     Effect.promise(async () => {
       await mkdir(dirname(path), { recursive: true })
@@ -59,7 +59,7 @@ export const agent: Fixture<never>["agent"] = {
 }
 
 /** An ordinary repository with a checkout of its own; everything is done in another clone, so that nothing is pushed to a checked-out branch. */
-export const source = Effect.fnUntraced(function*(files?: Parameters<Fixture<never>["source"]>[0]) {
+export const source = Effect.fnUntraced(function*(files?: Parameters<DiskFixture<never>["source"]>[0]) {
   const folder = yield* temporaryFolder
   const origin = join(folder, "origin.git")
   const work = join(folder, "work")

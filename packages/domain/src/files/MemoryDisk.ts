@@ -1,9 +1,49 @@
 /** Files of one process by absolute path: what the memory layers share instead of a disk. */
-import { Context, Layer } from "effect"
+import { Clock, Context, Effect, Layer } from "effect"
 
+/** Directories are but names: one is there as long as a file is below it. */
 export class MemoryDisk extends Context.Service<MemoryDisk, {
-  /** Content by absolute path. */
+  /** Content by absolute path. All of it is text. */
   readonly files: Map<string, string>
+  /** Those of the files that may be executed. */
+  readonly executables: Set<string>
+  /** When the file was last written, in milliseconds since the epoch. */
+  writtenAtMillis(path: string): number
 }>()("@slipway/domain/MemoryDisk") {
-  static readonly layer = Layer.sync(MemoryDisk, () => MemoryDisk.of({ files: new Map() }))
+  static readonly layer = Layer.effect(
+    MemoryDisk,
+    Effect.map(Clock.Clock, (clock) => {
+      const files = new WrittenFiles(clock)
+      return MemoryDisk.of({ files, executables: files.executables, writtenAtMillis: (path) => files.writtenAt.get(path) ?? 0 })
+    })
+  )
+}
+
+/** A file that is made again starts without what was known of the one before. */
+class WrittenFiles extends Map<string, string> {
+  readonly executables = new Set<string>()
+  readonly writtenAt = new Map<string, number>()
+  readonly #clock: Clock.Clock
+
+  constructor(clock: Clock.Clock) {
+    super()
+    this.#clock = clock
+  }
+
+  override set(path: string, content: string): this {
+    this.writtenAt.set(path, Math.floor(this.#clock.currentTimeMillisUnsafe()))
+    return super.set(path, content)
+  }
+
+  override delete(path: string): boolean {
+    this.executables.delete(path)
+    this.writtenAt.delete(path)
+    return super.delete(path)
+  }
+
+  override clear(): void {
+    this.executables.clear()
+    this.writtenAt.clear()
+    super.clear()
+  }
 }

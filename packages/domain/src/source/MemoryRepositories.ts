@@ -10,24 +10,36 @@ export type Changes = Readonly<Record<string, string | null>>
 export interface MemoryCommit {
   readonly parents: ReadonlyArray<string>
   readonly files: Files
+  /** Those of the files that may be executed. */
+  readonly executables?: ReadonlySet<string>
+  /** Whatever else tells it from others: message, author, time. */
+  readonly note?: string
+}
+
+/** Decided by all of the commit and nothing else. */
+export const shaOf = ({ executables = new Set(), files, note = "", parents }: MemoryCommit): string => {
+  const entries = Object.entries(files).sort(([a], [b]) => a < b ? -1 : 1)
+  return digest(JSON.stringify([parents, entries, entries.flatMap(([path]) => executables.has(path) ? [path] : []), note])).slice(0, 40)
 }
 
 export class MemoryRepository {
   readonly commits = new Map<string, MemoryCommit>()
   readonly branches = new Map<string, string>()
+  readonly tags = new Map<string, string>()
   readonly fullName: RepoName
   readonly defaultBranch: string
 
   constructor(fullName: RepoName, defaultBranch: string, files: Files) {
     this.fullName = fullName
     this.defaultBranch = defaultBranch
-    this.branches.set(defaultBranch, this.#add({ parents: [], files }))
+    this.branches.set(defaultBranch, this.add({ parents: [], files }))
   }
 
-  #add(commit: MemoryCommit): string {
-    const entries = Object.entries(commit.files).sort(([a], [b]) => a < b ? -1 : 1)
-    const sha = digest(JSON.stringify([commit.parents, entries])).slice(0, 40)
-    this.commits.set(sha, commit)
+  /** Takes a commit that no branch has yet. */
+  add(commit: MemoryCommit): string {
+    const executables = new Set(Array.from(commit.executables ?? []).filter((path) => Object.hasOwn(commit.files, path)))
+    const sha = shaOf({ ...commit, executables })
+    this.commits.set(sha, { ...commit, executables })
     return sha
   }
 
@@ -35,12 +47,16 @@ export class MemoryRepository {
     return this.commits.get(sha ?? "")?.files ?? {}
   }
 
+  executablesOf(sha: string | undefined): ReadonlySet<string> {
+    return this.commits.get(sha ?? "")?.executables ?? new Set()
+  }
+
   /** Commits on top of `branch`, which starts from the default branch when it is new. Gives the commit. */
   commit(branch: string, changes: Changes): string {
     const parent = this.branches.get(branch) ?? this.branches.get(this.defaultBranch) ?? ""
     const files = { ...this.filesOf(parent), ...changes }
     const kept = Object.entries(files).flatMap(([path, content]) => content === null ? [] : [[path, content] as const])
-    const sha = this.#add({ parents: [parent], files: Object.fromEntries(kept) })
+    const sha = this.add({ parents: [parent], files: Object.fromEntries(kept), executables: this.executablesOf(parent) })
     this.branches.set(branch, sha)
     return sha
   }
@@ -50,14 +66,17 @@ export class MemoryRepository {
     const [ours, theirs] = [this.branches.get(base) ?? "", this.branches.get(head) ?? ""]
     const before = this.filesOf(this.mergeBase(ours, theirs))
     const after = this.filesOf(theirs)
+    const [wasExecutable, isExecutable] = [this.executablesOf(this.mergeBase(ours, theirs)), this.executablesOf(theirs)]
     const files = new Map(Object.entries(this.filesOf(ours)))
+    const executables = new Set(this.executablesOf(ours))
     for (const path of new Set([...Object.keys(before), ...Object.keys(after)])) {
       const content = after[path]
-      if (content === before[path]) continue
-      if (content === undefined) files.delete(path)
-      else files.set(path, content)
+      if (content === undefined && before[path] !== undefined) files.delete(path)
+      else if (content !== undefined && content !== before[path]) files.set(path, content)
+      if (isExecutable.has(path) && !wasExecutable.has(path)) executables.add(path)
+      else if (!isExecutable.has(path) && wasExecutable.has(path)) executables.delete(path)
     }
-    const sha = this.#add({ parents: [ours, theirs], files: Object.fromEntries(files) })
+    const sha = this.add({ parents: [ours, theirs], files: Object.fromEntries(files), executables })
     this.branches.set(base, sha)
     return sha
   }
@@ -75,9 +94,13 @@ export class MemoryRepository {
   }
 }
 
+const ADDRESS = "file:///memory/"
+
 export class MemoryRepositories extends Context.Service<MemoryRepositories, {
   /** In any case of letters. */
   find(fullName: RepoName): MemoryRepository | undefined
+  /** By the address that `SourceHost.layerMemory` gives of it. */
+  at(url: string): MemoryRepository | undefined
   /** Makes a repository whose first commit holds `files`. */
   add(fullName: RepoName, files: Files, defaultBranch?: string): MemoryRepository
 }>()("@slipway/domain/MemoryRepositories") {
@@ -85,6 +108,7 @@ export class MemoryRepositories extends Context.Service<MemoryRepositories, {
     const repositories = new Map<string, MemoryRepository>()
     return MemoryRepositories.of({
       find: (fullName) => repositories.get(fullName.toLowerCase()),
+      at: (url) => url.startsWith(ADDRESS) ? repositories.get(url.slice(ADDRESS.length).toLowerCase()) : undefined,
       add: (fullName, files, defaultBranch = "main") => {
         const repository = new MemoryRepository(fullName, defaultBranch, files)
         repositories.set(fullName.toLowerCase(), repository)
