@@ -4,15 +4,20 @@ import { holds, same, Skip } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { API, SANDBOXES, UNKNOWN, type World } from "./World.ts"
 
-const REALM = "Bearer realm=\"slipway\""
-const INVALID = `${REALM}, error="invalid_token", error_description="The API key is not valid."`
+export const REALM = "Bearer realm=\"slipway\""
+export const INVALID = `${REALM}, error="invalid_token", error_description="The API key is not valid."`
 
 const rule = rulesOf("authentication", "decisions 9")
 
-const unauthorized = (reply: Reply, challenge: string, to: string) => {
+export const unauthorized = (reply: Reply, challenge: string, to: string) => {
   refused(reply, 401, "unauthorized", to)
   same(reply.header("www-authenticate"), challenge, `WWW-Authenticate to ${to}:`)
   return reply
+}
+
+export const insufficientScope = (reply: Reply) => {
+  refused(reply, 403, "insufficient_scope", "a key without the scope")
+  same(reply.header("www-authenticate"), `${REALM}, error="insufficient_scope", scope="sandboxes"`, "WWW-Authenticate:")
 }
 
 /** The key with its last character changed. */
@@ -36,7 +41,8 @@ const endpoints: ReadonlyArray<readonly [method: string, path: string]> = [
   ["GET", `${UNKNOWN}/files/download`],
   ["GET", `${UNKNOWN}/files/content`],
   ["GET", `${UNKNOWN}/pull-request`],
-  ["POST", `${UNKNOWN}/pull-request`]
+  ["POST", `${UNKNOWN}/pull-request`],
+  ["GET", `${API}/events`]
 ]
 
 const before = (name: string, what: string, path: string, ask: Ask) =>
@@ -113,13 +119,7 @@ const authentication = [
   before("413", "a body that is too large", SANDBOXES, { body: " ".repeat(2 ** 20 + 1) }),
   before("415", "a body of another type", SANDBOXES, { body: "x", headers: { "content-type": "text/plain" } }),
   rule("scope", "A key without the scope: 403 with a challenge that names it.", async (world) => {
-    const reply = await world.http.ask(SANDBOXES, { key: world.options.noScopeKey })
-    refused(reply, 403, "insufficient_scope", "a key without the scope")
-    same(
-      reply.header("www-authenticate"),
-      `${REALM}, error="insufficient_scope", scope="sandboxes"`,
-      "WWW-Authenticate:"
-    )
+    insufficientScope(await world.http.ask(SANDBOXES, { key: world.options.noScopeKey }))
   }, { needs: ["no-scope-key"] }),
   rule("scope-before-404", "A key without the scope is 403 before an unknown route or sandbox.", async (world) => {
     for (const path of ["/api/nothing", UNKNOWN]) {

@@ -110,6 +110,10 @@ export const count = simple(
   "an integer from 0 to 2^53-1",
   (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 )
+export const positive = simple(
+  "an integer from 1 to 2^53-1",
+  (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 1
+)
 export const finite = simple("a number", (value) => typeof value === "number" && Number.isFinite(value))
 export const is = (...values: ReadonlyArray<unknown>): Shape =>
   simple(values.map(shown).join(" or "), (value) => values.some((wanted) => equal(value, wanted)))

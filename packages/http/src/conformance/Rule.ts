@@ -16,6 +16,7 @@ export const areas = [
   "files",
   "pull-request",
   "messages",
+  "feed",
   "ownership",
   "documents",
   "rates"

@@ -7,6 +7,7 @@ import * as CreationRules from "./CreationRules.ts"
 import * as DocumentRules from "./DocumentRules.ts"
 import * as EventRules from "./EventRules.ts"
 import { Skip } from "./Expect.ts"
+import * as FeedRules from "./FeedRules.ts"
 import * as FileRules from "./FileRules.ts"
 import * as LifecycleRules from "./LifecycleRules.ts"
 import * as ListRules from "./ListRules.ts"
@@ -31,6 +32,7 @@ export const rules: ReadonlyArray<Rule> = [
   ...FileRules.rules,
   ...ConversationRules.rules,
   ...ConversationRules.messages,
+  ...FeedRules.rules,
   ...OwnershipRules.rules,
   ...DocumentRules.rules
 ].sort(inOrder)

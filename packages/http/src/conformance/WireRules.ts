@@ -1,7 +1,7 @@
 import { answered, type Ask, errorBody, refused, type Reply, summary } from "./Client.ts"
 import { fits, holds, listOf, same, timestamp, uri } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
-import { SANDBOXES, UNKNOWN, type World } from "./World.ts"
+import { API, SANDBOXES, UNKNOWN, type World } from "./World.ts"
 
 const rule = rulesOf("wire", "decisions 1")
 
@@ -13,6 +13,7 @@ const samples = (world: World) =>
   world.evidence("samples", async () => {
     const asked: ReadonlyArray<readonly [what: string, path: string, ask: Ask]> = [
       ["a list", `${SANDBOXES}?limit=1`, {}],
+      ["the partner feed", `${API}/events?limit=1`, {}],
       ["a request without a key", SANDBOXES, { key: null }],
       ["an unknown route under /api/", "/api/nothing", {}],
       ["an unknown route", "/nothing", { key: null }],

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { Rule } from "@slipway/http/conformance/Rule"
 import type { Verdict } from "@slipway/http/conformance/ScoreCard"
 import { judge, rules, select } from "@slipway/http/conformance/Suite"
-import { World } from "@slipway/http/conformance/World"
+import { Session, World } from "@slipway/http/conformance/World"
 import * as PlantedServer from "./PlantedServer.ts"
 import { plants } from "./Plants.ts"
 import { RealServer } from "./RealServer.ts"
@@ -32,6 +32,18 @@ layer(RealServer.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
     Effect.gen(function*() {
       conforms(yield* run(rules, new World(yield* RealServer)))
     }), 120_000)
+
+  it.effect("asks nothing of a feed without events that such a feed cannot show", () =>
+    Effect.gen(function*() {
+      const { options } = yield* RealServer
+      const session = new Session({ ...options, key: options.otherKey ?? "", otherKey: options.key })
+      const verdicts = yield* run(select("feed"), new World(session))
+      assert.deepStrictEqual(verdicts.filter(({ verdict }) => verdict === "missed"), [])
+      assert.deepStrictEqual(
+        verdicts.filter(({ verdict }) => verdict === "skipped").map(({ id }) => id),
+        ["event", "payload", "sequence", "ids", "pages", "limit-default"].map((name) => `feed.${name}`)
+      )
+    }))
 
   it.effect(
     "notices every defect of the planted servers, and there is one for each rule",

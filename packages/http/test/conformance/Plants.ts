@@ -2,6 +2,7 @@
  * For each rule of the suite at least one defect that it must notice. What a defect is called says what the planted
  * server does wrong; what it does is as small as that.
  */
+import { randomUUID } from "node:crypto"
 import type { Answer, Asked, Plant } from "./PlantedServer.ts"
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -18,6 +19,8 @@ const asks = (text: string | RegExp): Where => ({ body, path }) => {
   return typeof text === "string" ? all.includes(text) : text.test(all)
 }
 const both = (a: Where, b: Where): Where => (asked, answer) => a(asked, answer) && b(asked, answer)
+/** The query does not name the parameter. */
+const lacks = (name: string): Where => ({ path }) => !path.includes(`${name}=`)
 const failed: Where = (_asked, { status }) => status >= 400
 
 const CREATE = at(/\/sandboxes$/u, "POST")
@@ -25,6 +28,7 @@ const LIST = at(/\/sandboxes$/u, "GET")
 const ONE = at(/\/sandboxes\/[^/]+$/u)
 const EVENTS = at(/\/events$/u, "GET")
 const STREAM = at(/\/events\/stream$/u)
+const FEED = at(/\/v1\/events$/u)
 const TREE = at(/\/files\/tree$/u)
 const DOWNLOAD = at(/\/files\/download$/u)
 const CONTENT = at(/\/files\/content$/u)
@@ -73,6 +77,7 @@ const succeeds = (of: number, body: unknown, where: Where = always) =>
     (answer) => ({ ...bodyOf(answer, body), status: 200 })
   )
 const EMPTY_PAGE = { data: [], nextCursor: null }
+const EMPTY_FEED = { data: [], nextCursor: 0 }
 
 type Change = (old: unknown, parent: unknown) => unknown
 /** Changes what a path leads to; `*` stands for every item. What becomes `undefined` is gone. */
@@ -148,6 +153,18 @@ const last = (events: ReadonlyArray<LogEvent>, type: string, change: (event: Log
   const i = events.findLastIndex((event) => event.type === type)
   return events.flatMap((event, j) => i === j ? change(event) : event)
 }
+
+const feed = (page: unknown) => page as { readonly data: ReadonlyArray<object> }
+/** Changes the data of the feed's events of a type. */
+const told = (type: string, change: (data: object) => object) =>
+  edit("data.*", (old) => {
+    const event = old as { readonly type: string; readonly data: object }
+    return event.type === type ? { ...event, data: change(event.data) } : event
+  }, FEED)
+
+/** The feed without a query as if with that one. */
+const unasked = (query: string) =>
+  ask((asked) => asked.path.endsWith("/v1/events") ? { ...asked, path: `${asked.path}?${query}` } : asked)
 
 const blocks = (block: Plant["block"] & {}): Plant => ({ block })
 /** Changes the data of transient events of a type. */
@@ -767,15 +784,18 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "one twice": durable(0, (block) => [block, block]),
     "one missing later": durable(4, () => []),
     "out of order": (() => {
-      let held = ""
+      // Heartbeats come in between whenever they like.
+      let held: string | null = null
+      let swapped = false
       return blocks((block, i) => {
-        if (i < 4 && isDurable(block)) {
+        if (i === 0) [held, swapped] = [null, false]
+        if (!isDurable(block) || swapped) return [block]
+        if (held === null) {
           held = block
           return []
         }
-        const out = held === "" ? [block] : [block, held]
-        held = ""
-        return out
+        swapped = true
+        return [block, held]
       })
     })()
   },
@@ -955,6 +975,118 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "messages.query": { "does not look": instead(400, 404, "not_found") },
 
+  "feed.page": {
+    "one member more": set("total", 1, FEED),
+    "a cursor like that of a log": edit("nextCursor", String, FEED),
+    "no cursor on an empty page": edit("", (old) => feed(old).data.length > 0 ? old : EMPTY_PAGE, FEED)
+  },
+  "feed.event": {
+    "one more": set("data.*.object", "event", FEED),
+    "one less": set("data.*.createdAt", undefined, FEED),
+    "the sequence as text": edit("data.*.sequence", String, FEED),
+    "an id that is no UUID": edit("data.*.id", (old) => `evt_${text(old)}`, FEED),
+    "no fraction": set("data.*.createdAt", "2026-11-21T02:41:00Z", FEED)
+  },
+  "feed.payload": {
+    ...Object.fromEntries(
+      [
+        "credit_claim.created",
+        "credit_claim.claimed",
+        "project.connected",
+        "task.started",
+        "pull_request.opened",
+        "conversion.paid"
+      ].map((type) => [`nothing in ${type}`, told(type, () => ({}))])
+    ),
+    "claimed when created": told("credit_claim.created", (data) => ({ ...data, status: "claimed" })),
+    "claimed at when created": told("credit_claim.created", (data) => ({ ...data, claimedAt: "2026-11-21T02:41:00.123Z" })),
+    "no credits": told("credit_claim.created", (data) => ({ ...data, creditAmount: 0 })),
+    "pending when claimed": told("credit_claim.claimed", (data) => ({ ...data, status: "pending" })),
+    "not claimed at any time": told("credit_claim.claimed", (data) => ({ ...data, claimedAt: null })),
+    "no project connected": told("project.connected", (data) => ({ ...data, projectId: null })),
+    "a task that is no sandbox": told("task.started", (data) => ({ ...data, taskId: "t" })),
+    "no project left out": told("task.started", (data) => ({ ...data, projectId: undefined })),
+    "a pull request by its number": told("pull_request.opened", (data) => ({ ...data, pullRequestId: "7" })),
+    "no task": told("pull_request.opened", (data) => ({ ...data, taskId: undefined })),
+    "a conversion of another form": told("conversion.paid", (data) => ({ ...data, conversionId: "c" })),
+    "happened at no time": told("conversion.paid", (data) => ({ ...data, occurredAt: null }))
+  },
+  "feed.sequence": {
+    "newest first": reversed("data", FEED),
+    "a gap": edit("data.*.sequence", (old) => number(old) * 2 - 1, FEED),
+    "from 0": edit("data.*.sequence", (old) => number(old) - 1, FEED),
+    "one twice": edit("data", (old) => Array.isArray(old) ? old.toSpliced(1, 0, old[0]) : old, FEED)
+  },
+  "feed.ids": {
+    "drawn when read": edit("data.*.id", () => randomUUID(), FEED),
+    "one for all": set("data.*.id", ANOTHER_UUID, FEED)
+  },
+  "feed.after-0": {
+    "begins at the head": reply(both(FEED, lacks("after")), (answer) => bodyOf(answer, { data: [], nextCursor: 103 })),
+    "begins late": unasked("after=1"),
+    "no cursor where nothing is": reply(
+      FEED,
+      (answer, asked) => bodyOf(answer, lacks("after")(asked, answer) ? EMPTY_PAGE : EMPTY_FEED)
+    )
+  },
+  "feed.pages": {
+    "each page is the first": without("after"),
+    "inclusive": query((given) => given.replace(/after=([1-9]\d*)/u, (_, after) => `after=${Number(after) - 1}`)),
+    "the cursor of the next": edit("nextCursor", (old) => number(old) + 1, FEED),
+    "one missing": edit("data", (old) => Array.isArray(old) && old.length === 2 ? [old[1]] : old, FEED),
+    "nothing after the first": reply(
+      both(FEED, asks(/after=[1-9]/u)),
+      (answer) => bodyOf(answer, { data: [], nextCursor: 2 })
+    )
+  },
+  "feed.empty-page": {
+    "loses it": edit("", (old) => feed(old).data.length > 0 ? old : EMPTY_FEED, FEED),
+    "null": edit("", (old) => feed(old).data.length > 0 ? old : EMPTY_PAGE, FEED),
+    "refuses it": instead(200, 400, "invalid_cursor", both(FEED, asks("after=103")))
+  },
+  "feed.ahead": {
+    "refuses it": instead(200, 400, "invalid_cursor", FEED),
+    "the head": edit("nextCursor", () => 103, FEED),
+    "an int of 32 bits": instead(200, 500, "internal_error", both(FEED, asks(/after=\d{10}/u)))
+  },
+  "feed.malformed": {
+    "another code": code("invalid_request"),
+    "does not look": without("after"),
+    "fails on large ones": instead(400, 500, "internal_error", asks(/after=9{20}/u)),
+    "as if it were not there": query((given) => given.replace(/^after=$/u, ""))
+  },
+  "feed.limit": {
+    "does not look": without("limit"),
+    "cuts it": query((given) => given.replace("limit=101", "limit=100")),
+    "counts wrong": query((given) => given.replace(/limit=1$/u, "limit=2"))
+  },
+  "feed.limit-default": {
+    "50": unasked("limit=50"),
+    "none": edit("data", (old) => Array.isArray(old) ? [...old, old[0]] : old, both(FEED, lacks("limit")))
+  },
+  "feed.repeated-query": {
+    "the last counts": query((given) => given.replace(/^(?:limit|after)=1&/u, "")),
+    "the last cursor counts": query((given) => given.replace("after=1&", ""))
+  },
+  "feed.unknown-query": { "refuses it": instead(200, 400, "invalid_request", asks("color")) },
+  "feed.key": {
+    "no challenge": header("www-authenticate", null),
+    "one for all": header("www-authenticate", INVALID),
+    "open": setHeader("authorization", () => `Bearer ${key}`)
+  },
+  "feed.scope": {
+    "no challenge": header("www-authenticate", null),
+    "401": instead(403, 401, "unauthorized"),
+    "does not look": setHeader("authorization", () => `Bearer ${key}`)
+  },
+  "feed.own": { "one for all": setHeader("authorization", () => `Bearer ${key}`) },
+  "feed.wrong-method": {
+    "no Allow": header("allow", null),
+    "404": instead(405, 404, "not_found"),
+    "another Allow": header("allow", "GET"),
+    "takes POST": reply(both(FEED, ({ method }) => method === "POST"), (answer) => ({ ...answer, status: 200 }))
+  },
+
   "ownership.sandbox": tells(ONE),
   "ownership.terminate": tells(TERMINATE),
   "ownership.interrupt": tells(INTERRUPT),
@@ -987,6 +1119,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       (old) => Object.fromEntries(Object.entries(old as object).filter(([path]) => !path.endsWith("/interrupt"))),
       OPENAPI
     ),
+    "lacks the feed": set("paths./api/public/v1/events", undefined, OPENAPI),
     "lacks a method": edit(
       "paths",
       (old) =>

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Context, Duration, Effect, Layer, Redacted } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
@@ -20,7 +20,9 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Files } from "@slipway/domain/files/Files"
+import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/Partners"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { Publishing } from "@slipway/domain/source/Publishing"
@@ -91,23 +93,54 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
   )
 }))
 
+/** More than a page; first one of each type. */
+const facts = (): ReadonlyArray<PartnerFact> => {
+  const at = DateTime.makeUnsafe("2026-11-21T02:41:00.120Z")
+  const lead = { claimId: "0197f1a0-0000-7000-8000-000000000001", leadId: "lead-1", variant: "b" }
+  const attributed = { ...lead, occurredAt: at }
+  const derived = "6ba7b810-9dad-51d1-80b4-00c04fd430c8"
+  const task = (n: number) => `c_${String(n).padStart(12, "a").replaceAll("0", "z").replaceAll("1", "y")}`
+  const started = (n: number): PartnerFact => ({
+    type: "task.started",
+    data: { ...attributed, taskId: task(n), projectId: n === 0 ? "project-1" : null }
+  })
+  return [
+    {
+      type: "credit_claim.created",
+      data: { ...lead, creditAmount: 5, createdAt: at, status: "pending", claimedAt: null }
+    },
+    { type: "credit_claim.claimed", data: { ...lead, creditAmount: 5, createdAt: at, status: "claimed", claimedAt: at } },
+    { type: "project.connected", data: { ...attributed, projectId: "project-1" } },
+    started(0),
+    {
+      type: "pull_request.opened",
+      data: { ...attributed, pullRequestId: derived, taskId: task(0), projectId: null }
+    },
+    { type: "conversion.paid", data: { ...attributed, conversionId: derived } },
+    ...Array.from({ length: 97 }, (_, i) => started(i + 1))
+  ]
+}
+
 const mint = Effect.fnUntraced(function*(grant: string, scopes: ReadonlyArray<Scope>) {
-  const { key } = yield* (yield* Access).createKey({ grant, label: "conformance", scopes, kind: "live" })
-  return Redacted.value(key)
+  const made = yield* (yield* Access).createKey({ grant, label: "conformance", scopes, kind: "live" })
+  return { key: Redacted.value(made.key), grantId: made.grant.id }
 })
 
-/** A session of the suite with that server, ended before the server is. */
+/** A session of the suite with that server, ended before the server is. The feed of the other grant is empty. */
 export class RealServer extends Context.Service<RealServer, Session>()("@slipway/http/test/RealServer") {
   static readonly layer = Layer.effect(
     RealServer,
     Effect.gen(function*() {
       const { address } = yield* HttpServer.HttpServer
       if (!("port" in address)) return yield* Effect.die("no port")
+      const { grantId, key } = yield* mint("acme", ["sandboxes"])
+      const tell = facts().map((fact) => ({ grantId, fact }))
+      yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), yield* DateTime.now)
       const options = {
         url: `http://127.0.0.1:${address.port}`,
-        key: yield* mint("acme", ["sandboxes"]),
-        otherKey: yield* mint("other", ["sandboxes"]),
-        noScopeKey: yield* mint("acme", []),
+        key,
+        otherKey: (yield* mint("other", ["sandboxes"])).key,
+        noScopeKey: (yield* mint("acme", [])).key,
         repos: REPOS,
         slow: true,
         heartbeatMillis: 1_000,
