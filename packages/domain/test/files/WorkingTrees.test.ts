@@ -1,14 +1,18 @@
-import { Effect, Layer } from "effect"
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, Layer, Stream } from "effect"
 import { MemoryDisk } from "@slipway/domain/files/MemoryDisk"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { MemoryRepositories } from "@slipway/domain/source/MemoryRepositories"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { trees } from "@slipway/domain/testing/WorkingTreesContract"
 
-const Memory = Layer.mergeAll(WorkingTrees.layerMemory, SourceHost.layerMemory).pipe(
-  Layer.provideMerge(Layer.merge(MemoryDisk.layer, MemoryRepositories.layer))
-)
+const Memory = Layer.mergeAll(
+  WorkingTrees.layerMemory, SandboxHost.layerMemory, AgentRuntime.layerMemory, SourceHost.layerMemory
+).pipe(Layer.provideMerge(Layer.merge(MemoryDisk.layer, MemoryRepositories.layer)))
 
 const text = (content: string | Uint8Array) =>
   typeof content === "string" ? content : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content)
@@ -54,3 +58,82 @@ trees("memory", Memory, {
     initRepository: (path) => Effect.map(MemoryDisk, ({ files }) => void files.set(`${path}/.git/HEAD`, "ref: refs/heads/main\n"))
   }
 })
+
+const shop = RepoName.make("acme/shop")
+const other = RepoName.make("other/shop")
+const author = { name: "Slipway", email: "slipway@example.com" }
+
+/** Boots a sandbox over two repositories of one name and has the agent follow the script. */
+const work = Effect.fnUntraced(function*(sandboxId: SandboxId, script: string) {
+  const host = yield* SourceHost
+  const trees = yield* WorkingTrees
+  const repos = [shop, other]
+  for (const repo of repos) {
+    const { defaultBranch } = yield* host.repository(repo)
+    yield* trees.prepare({ sandboxId, repo }, { remote: yield* host.remote(repo, "read"), ref: undefined, defaultBranch, repos })
+  }
+  const box = yield* (yield* SandboxHost).provision({ sandboxId, workspace: trees.workspace(sandboxId) })
+  const agent = yield* (yield* AgentRuntime).open({
+    box,
+    profile: "offline",
+    model: "offline/demo",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    repositories: repos.map((name) => ({ name, folder: trees.folder(name, repos) })),
+    resume: null
+  })
+  yield* agent.prompt({ turnId: "01900000-0000-7000-8000-000000000000", text: script, onEvent: () => Effect.void })
+})
+
+it.effect("what the agent writes in memory is listed, read, compared, published and opened for review", () =>
+  Effect.gen(function*() {
+    const { add } = yield* MemoryRepositories
+    add(shop, { "README.md": "# Shop\n", "old": "1\n" }, "trunk")
+    add(other, { v: "0\n" })
+    const [trees, host] = [yield* WorkingTrees, yield* SourceHost]
+    const key: TreeKey = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: shop }
+    yield* work(key.sandboxId, "[[write path=src/a.ts content=one]] [[delete path=old]] [[write repo=other/shop path=v content=2]]")
+
+    assert.deepStrictEqual((yield* trees.list(key, "")).entries.map(({ name, status }) => [name, status]), [
+      ["src", "untracked"], ["README.md", null], ["old", "deleted"]
+    ])
+    const { bytes } = yield* trees.open(key, "src/a.ts", 100)
+    assert.strictEqual(yield* Stream.mkString(Stream.decodeText(bytes)), "one\n")
+    assert.deepStrictEqual((yield* trees.compare({ ...key, repo: other }, "v", 10)).working, { text: "2\n", size: 2, binary: false })
+
+    const { baseRef, sha } = yield* trees.snapshot(key, { message: "Add a", author })
+    yield* trees.push(key, { sha, headRef: "slipway/x", remote: yield* host.remote(shop, "write") })
+    const at = yield* DateTime.now
+    const pull = yield* host.openDraftPullRequest(shop, { title: "Add a", body: "", baseRef: baseRef ?? "", headRef: "slipway/x", headSha: sha, at })
+    assert.deepInclude(pull, { baseRef: "trunk", headSha: sha, additions: 1, deletions: 1, changedFiles: 2 })
+  }).pipe(Effect.scoped, Effect.provide(Memory)))
+
+it.effect("worlds have nothing in common, and equal ones give equal commits", () =>
+  Effect.gen(function*() {
+    const live = Effect.gen(function*() {
+      const { add } = yield* MemoryRepositories
+      const trees = yield* WorkingTrees
+      const key: TreeKey = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: shop }
+      assert.deepStrictEqual([yield* trees.sandboxes, (yield* MemoryDisk).files.size], [[], 0])
+      add(shop, { v: "0\n" })
+      add(other, {})
+      yield* work(key.sandboxId, "[[write path=v content=1]]")
+      const { entries } = yield* trees.list(key, "")
+      return { entries, sha: (yield* trees.snapshot(key, { message: "x", author })).sha }
+    }).pipe(Effect.scoped, Effect.provide(Memory, { local: true }))
+    assert.deepStrictEqual(yield* live, yield* live)
+  }))
+
+it.effect("a file hides what an agent wrote below it, until it is deleted", () =>
+  Effect.gen(function*() {
+    const { add, find } = yield* MemoryRepositories
+    add(shop, { a: "0\n", b: "0\n" })
+    add(other, {})
+    const trees = yield* WorkingTrees
+    const key: TreeKey = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: shop }
+    yield* work(key.sandboxId, "[[write path=a/x content=1]] [[write path=b/x content=1]] [[delete path=b]]")
+    assert.deepStrictEqual((yield* trees.list(key, "")).entries.map(({ kind, name }) => [name, kind]), [["b", "directory"], ["a", "file"]])
+    const { sha } = yield* trees.snapshot(key, { message: "x", author })
+    yield* trees.push(key, { sha, headRef: "x", remote: { url: "file:///memory/acme/shop", authorization: null } })
+    assert.deepStrictEqual(find(shop)?.filesOf(sha), { a: "0\n", "b/x": "1\n" })
+  }).pipe(Effect.scoped, Effect.provide(Memory)))
