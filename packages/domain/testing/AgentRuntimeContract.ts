@@ -167,6 +167,8 @@ const using = <R>(fixture: Fixture<R>) => {
       repositories,
       profile: fixture.profile,
       model: fixture.model,
+      access: null,
+      instructions: null,
       reasoningEffort: null,
       toolApprovalMode: "auto",
       resume: null,

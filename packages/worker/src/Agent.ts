@@ -39,6 +39,8 @@ export const open = Effect.fn("Agent.open")(function*(held: HeldSandbox, box: Bo
     box,
     profile: model.profile,
     model: sandbox.model,
+    access: null,
+    instructions: null,
     reasoningEffort: sandbox.reasoningEffort,
     toolApprovalMode: sandbox.toolApprovalMode,
     repositories: repos.map((name) => ({ name, folder: trees.folder(name, repos) })),

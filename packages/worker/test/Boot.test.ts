@@ -24,6 +24,8 @@ scenario("boots box, clones and agent, and hands over the first prompt", (world)
       box: agent.options.box,
       profile: "offline",
       model: "offline/demo",
+      access: null,
+      instructions: null,
       reasoningEffort: "high",
       toolApprovalMode: "auto",
       repositories: [{ name: "acme/site", folder: "acme-site" }, { name: "acme/api", folder: "acme-api" }],

@@ -10,6 +10,8 @@ const options: AgentSessionOptions = {
   box,
   profile: "fake",
   model: "m",
+  access: null,
+  instructions: null,
   reasoningEffort: null,
   toolApprovalMode: "prompt",
   repositories: [],

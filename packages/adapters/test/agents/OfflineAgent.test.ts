@@ -72,6 +72,8 @@ const open = Effect.fnUntraced(function*(options: Partial<AgentSessionOptions> =
     repositories,
     profile: "offline",
     model: "offline/demo",
+    access: null,
+    instructions: null,
     reasoningEffort: null,
     toolApprovalMode: "auto",
     resume: null,
@@ -213,6 +215,8 @@ describe("offline agent", () => {
         repositories,
         profile: "offline",
         model: "offline/demo",
+        access: null,
+        instructions: null,
         reasoningEffort: null,
         toolApprovalMode: "auto",
         resume: yield* session.sessionId
@@ -232,6 +236,8 @@ describe("offline agent", () => {
           repositories,
           profile: "offline",
           model: "offline/demo",
+          access: null,
+          instructions: null,
           reasoningEffort: null,
           toolApprovalMode: "auto",
           resume: null

@@ -1,5 +1,5 @@
 /** Port: something that runs a coding agent inside a sandbox's box. Checked by `testing/AgentRuntimeContract`. */
-import { Context, Deferred, Effect, Latch, Layer, Result, Schema, type Scope, type Stream } from "effect"
+import { Context, Deferred, Effect, Latch, Layer, type Redacted, Result, Schema, type Scope, type Stream } from "effect"
 import { normalizePath } from "../files/FileRules.ts"
 import { MemoryDisk } from "../files/MemoryDisk.ts"
 import type { Uuid } from "../Ids.ts"
@@ -68,16 +68,31 @@ export class AgentError extends Schema.TaggedError<AgentError>()("AgentError", {
   }
 }
 
+/** What an agent is told of its model: an address on this machine and a token that is good for this sandbox alone. */
+export interface ModelAccess {
+  /** Without a slash at its end; `/v1/chat/completions` and its like follow. */
+  readonly baseUrl: string
+  readonly token: Redacted.Redacted
+  /** The model as the agent must name it. */
+  readonly model: string
+  readonly contextTokens: number
+  readonly outputTokens: number
+}
+
 export interface AgentSessionOptions {
   readonly box: Box
   /** Name of the profile in the runtime registry, e.g. `offline` or `codex`. */
   readonly profile: string
-  /** The model as the runtime must name it. */
+  /** The model's id in our catalogue. */
   readonly model: string
+  /** How the agent reaches its model; `null`: it uses none. */
+  readonly access: ModelAccess | null
   readonly reasoningEffort: ReasoningEffort | null
   readonly toolApprovalMode: ToolApprovalMode
   /** The repositories and their folders below the box's workspace, first one first. */
   readonly repositories: ReadonlyArray<{ readonly name: RepoName; readonly folder: string }>
+  /** What the repositories ask of agents (their `AGENTS.md`), as Markdown; `null`: nothing. */
+  readonly instructions: string | null
   /** Native id of an earlier session of this sandbox: its conversation goes on. */
   readonly resume: string | null
 }

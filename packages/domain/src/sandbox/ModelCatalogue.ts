@@ -1,10 +1,37 @@
 /** The models a creation may name, and what each can do (decisions 2.3). Configuration. */
 import { Context, Result, Schema } from "effect"
-import { text } from "../Text.ts"
+import { Counter, text } from "../Text.ts"
 import { AgentRuntimeName, ReasoningEffort, type ToolApprovalMode } from "./AgentRuntime.ts"
 
 /** 1 to 200 characters, e.g. `offline/demo`. */
 export const ModelId = text(1, 200)
+
+/** Micro-USD per million tokens: 3 USD per million is 3,000,000. */
+const Price = Counter
+
+/** What a model's tokens cost. Cached and written tokens are part of the input, and cost these instead. */
+export const Prices = Schema.Struct({ input: Price, cachedInput: Price, cacheWrite: Price, output: Price })
+export type Prices = typeof Prices.Type
+
+/** The protocols of model APIs that agents speak. */
+export const UpstreamProtocol = Schema.Literals(["openai-chat", "openai-responses", "anthropic-messages"])
+export type UpstreamProtocol = typeof UpstreamProtocol.Type
+
+/** Where the gateway sends a model's requests. */
+export const Upstream = Schema.Struct({
+  protocol: UpstreamProtocol,
+  /** What comes before `/chat/completions`, `/responses` or `/messages`, e.g. `https://api.openai.com/v1`. */
+  baseUrl: Schema.String,
+  /** The model's name there. */
+  model: Schema.NonEmptyString,
+  /** Environment variable of the worker that holds the account's key; `null`: the upstream wants none. */
+  keyVariable: Schema.NullOr(Schema.NonEmptyString),
+  prices: Prices,
+  /** Tokens the model takes in and gives out in one request. */
+  contextTokens: Counter,
+  outputTokens: Counter
+})
+export type Upstream = typeof Upstream.Type
 
 export const Model = Schema.Struct({
   id: ModelId,
@@ -16,7 +43,9 @@ export const Model = Schema.Struct({
   /** Whether its runtime can hold a tool call until somebody approves it. */
   approvals: Schema.Boolean,
   /** Needs no model account: the only kind a `sbx_test_` key may use. */
-  offline: Schema.Boolean
+  offline: Schema.Boolean,
+  /** `null`: the agent uses no model. */
+  upstream: Schema.NullOr(Upstream)
 })
 export type Model = typeof Model.Type
 
@@ -33,7 +62,8 @@ export const offlineDemo: Model = {
   profile: "offline",
   efforts: ["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"],
   approvals: true,
-  offline: true
+  offline: true,
+  upstream: null
 }
 
 export const ModelCatalogue = Context.Reference<Catalogue>("@slipway/domain/ModelCatalogue", {

@@ -22,6 +22,8 @@ export interface BoxCommand {
   readonly args: ReadonlyArray<string>
   /** All of the environment beside PATH, HOME, TMPDIR and LANG, which the box sets. Nothing is inherited. */
   readonly env: Readonly<Record<string, string>>
+  /** Written below the home before the process starts, readable by the box alone. Keys are relative paths. */
+  readonly homeFiles?: Readonly<Record<string, string>>
 }
 
 export interface BoxProcess {

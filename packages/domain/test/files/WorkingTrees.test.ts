@@ -77,6 +77,8 @@ const work = Effect.fnUntraced(function*(sandboxId: SandboxId, script: string) {
     box,
     profile: "offline",
     model: "offline/demo",
+    access: null,
+    instructions: null,
     reasoningEffort: null,
     toolApprovalMode: "auto",
     repositories: repos.map((name) => ({ name, folder: trees.folder(name, repos) })),

@@ -3,7 +3,7 @@ import { Effect, Result } from "effect"
 import { type Catalogue, choose, type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 
 const fast: Model = {
-  id: "acme/fast", agentRuntime: "codex", profile: "codex", efforts: ["low", "high"], approvals: false, offline: false
+  id: "acme/fast", agentRuntime: "codex", profile: "codex", efforts: ["low", "high"], approvals: false, offline: false, upstream: null
 }
 const catalogue: Catalogue = { default: fast.id, models: [offlineDemo, fast] }
 const request = { model: undefined, reasoningEffort: undefined, toolApprovalMode: "auto", offlineOnly: false } as const
@@ -52,7 +52,8 @@ describe("choosing a model", () => {
         profile: "offline",
         efforts: ["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"],
         approvals: true,
-        offline: true
+        offline: true,
+        upstream: null
       })
     }))
 })
