@@ -28,7 +28,8 @@ slipway.pipe(
   Effect.provide(Layer.merge(NodeServices.layer, Logs)),
   NodeRuntime.runMain({
     disableErrorReporting: true,
-    // Being told to stop is what a service is for: it ended well.
-    teardown: (exit, done) => done(Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause) ? 0 : 1)
+    // Being told to stop is what a service is for: it ended well. A command that was not through has set its exit code.
+    teardown: (exit, done) =>
+      done(Exit.isSuccess(exit) ? 0 : Cause.hasInterruptsOnly(exit.cause) ? Number(process.exitCode ?? 0) : 1)
   })
 )

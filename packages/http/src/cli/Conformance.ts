@@ -20,6 +20,17 @@ export class CannotCheck extends Schema.TaggedError<CannotCheck>()("CannotCheck"
   }
 }
 
+/** What shells make of a SIGINT: 128 and its number. */
+const INTERRUPTED = 130
+
+/** A run that was cut short says nothing about the server. By the exit code: an interrupted fiber's failures are dropped. */
+const interrupted = Effect.andThen(
+  Effect.sync(() => {
+    process.exitCode = INTERRUPTED
+  }),
+  Console.error("slipway: interrupted, so there is no score card.")
+)
+
 /** Progress goes to standard error, where it does not mix with the result. */
 const say = (text: string) => {
   process.stderr.write(process.stderr.isTTY ? `\r\u001b[2K${text}` : "")
@@ -120,7 +131,7 @@ export const conformance = Command.make("conformance", {
         say("ending what was made")
         return Effect.andThen(Effect.ignore(Effect.tryPromise(() => session.end())), Effect.sync(() => say("")))
       }
-    )
+    ).pipe(Effect.onInterrupt(() => interrupted))
     const seconds = ((yield* Clock.currentTimeMillis) - started) / 1000
     const counted = totals(verdicts)
     yield* Console.log(

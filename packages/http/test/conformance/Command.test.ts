@@ -1,13 +1,14 @@
 /** `slipway conformance` as a person runs it, and what it does about a server that is busy. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { spawn } from "node:child_process"
 import { createServer, type RequestListener } from "node:http"
 import { Client } from "@slipway/http/conformance/Client"
 import { Miss } from "@slipway/http/conformance/Expect"
 import type { Rule } from "@slipway/http/conformance/Rule"
 import { judge } from "@slipway/http/conformance/Suite"
 import { Session, World } from "@slipway/http/conformance/World"
-import { folder, run } from "../cli/SlipwayProcess.ts"
+import { command, type Ended, folder, run } from "../cli/SlipwayProcess.ts"
 
 const LONG = 60_000
 const KEY = "sbx_live_secret"
@@ -28,8 +29,8 @@ const listening = (listener: RequestListener) =>
     ({ stop }) => Effect.sync(stop)
   )
 
-const says = (body: unknown): RequestListener => (_request, response) => {
-  response.writeHead(200, { "content-type": "application/json" })
+const says = (body: unknown, status = 200): RequestListener => (_request, response) => {
+  response.writeHead(status, { "content-type": "application/json" })
   response.end(JSON.stringify(body))
 }
 
@@ -74,6 +75,37 @@ describe("slipway conformance", () => {
         assert.deepStrictEqual([ended.code, ended.stdout], [1, ""])
         assert.match(ended.stderr, said)
       }
+    }).pipe(Effect.scoped), LONG)
+})
+
+describe("slipway conformance, interrupted", () => {
+  it.live("ends what it made, says so in one line, and exits 130", () =>
+    Effect.gen(function*() {
+      const asked: Array<string> = []
+      let interrupt = () => {}
+      const { url } = yield* listening((request, response) => {
+        asked.push(`${request.method} ${request.url}`)
+        if (request.url?.endsWith("?limit=5") === true) return interrupt()
+        says({ id: "c_aaaaaaaaaaaa", createdAt: "2026-11-21T02:41:00.123Z" }, request.method === "POST" ? 201 : 200)(
+          request,
+          response
+        )
+      })
+      const ended = yield* Effect.callback<Omit<Ended, "stdout">>((resume) => {
+        const child = spawn(process.execPath, [command, "conformance", url, "--only", "wire.timestamps"], {
+          env: { PATH: process.env["PATH"], SLIPWAY_KEY: KEY }
+        })
+        let stderr = ""
+        child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()))
+        child.once("close", (code) => resume(Effect.succeed({ code, stderr })))
+        interrupt = () => child.kill("SIGINT")
+        return Effect.sync(() => child.kill("SIGKILL"))
+      })
+      assert.deepStrictEqual(ended, {
+        code: 130,
+        stderr: "slipway: interrupted, so there is no score card.\n"
+      })
+      assert.include(asked, "POST /api/public/v1/sandboxes/c_aaaaaaaaaaaa/terminate")
     }).pipe(Effect.scoped), LONG)
 })
 
