@@ -8,17 +8,36 @@ const HELP = `npm run bench -- <what> [--quick]
   --quick   fewer and shorter rounds: for a look, not for a verdict
   --only    some of get, malformed, unknown, list, create, streams; separated by commas
   --profile folder for a CPU profile of our server
+  --help    this text
 `
 
-const { positionals, values: { only = "", profile = null, quick } } = parseArgs({
-  allowPositionals: true,
-  options: { quick: { type: "boolean", default: false }, only: { type: "string" }, profile: { type: "string" } }
-})
+const parse = () => {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        quick: { type: "boolean", default: false },
+        only: { type: "string" },
+        profile: { type: "string" },
+        help: { type: "boolean", short: "h", default: false }
+      }
+    })
+  } catch (error) {
+    // Node goes on to explain how positional arguments that begin with a dash are written.
+    const [fault = ""] = (error instanceof Error ? error.message : String(error)).split(/\. |\n/u)
+    process.stderr.write(`bench: ${fault.replace(/\.$/u, "")}. See npm run bench -- --help.\n`)
+    return null
+  }
+}
 
-if (positionals.join(" ") === "api") {
+const given = parse()
+const what = given?.positionals.join(" ") ?? ""
+if (given === null) process.exitCode = 1
+else if (what === "api" && !given.values.help) {
+  const { only = "", profile = null, quick } = given.values
   const { run } = await import("./api/Api.ts")
   await run({ quick, only: only.split(",").filter((name) => name !== ""), profile })
 } else {
   process.stdout.write(HELP)
-  process.exitCode = positionals.length === 0 ? 0 : 1
+  process.exitCode = what === "" || given.values.help ? 0 : 1
 }
