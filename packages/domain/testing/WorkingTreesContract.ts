@@ -350,16 +350,27 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.deepStrictEqual([tree.entries[0]?.name, tree.entries[1]?.name, tree.entries.at(-1)?.name], ["z", name(0), name(4_998)])
       }), 30_000)
 
-    it.effect("a repository in the tree is a submodule, whether it has commits or not", () =>
+    it.effect("a repository in the tree is a submodule, whether it has commits or not, unless its place was ours", () =>
       Effect.gen(function*() {
-        const { at, list, publish, source } = yield* prepared({ v: "0" })
+        const { at, list, publish, source } = yield* prepared({ v: "0", "ours/file": "1", "was": "1" })
+        yield* agent.initRepository(at("ours"))
+        yield* agent.write(at("ours/new"), "1")
+        yield* agent.remove(at("was"))
+        yield* agent.initRepository(at("was"))
         yield* agent.write(at("nested/file"), "x")
         yield* agent.initRepository(at("nested"))
         yield* agent.initRepository(at("bare-start"))
         yield* agent.write(at("v"), "1")
         assert.strictEqual(fileOf(yield* list(), "nested").kind, "submodule")
         assert.deepStrictEqual((yield* list("nested")).map(({ kind, name }) => [name, kind]), [["file", "file"]])
-        assert.deepStrictEqual(yield* source.files(yield* publish()), { v: "1" })
+        assert.deepStrictEqual((yield* list()).map(({ kind, name, status }) => [name, kind, status]), [
+          ["ours", "directory", null],
+          ["was", "directory", null],
+          ["bare-start", "submodule", "untracked"],
+          ["nested", "submodule", "untracked"],
+          ["v", "file", "modified"]
+        ])
+        assert.deepStrictEqual(yield* source.files(yield* publish()), { "ours/file": "1", "ours/new": "1", v: "1" })
       }))
 
     it.effect("refuses to list what is no directory of the tree", () =>
@@ -545,18 +556,18 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const { at, list, publish, source } = yield* prepared({
           ".gitignore": [
             "# names", "*.log", "!kept.log", "/top", "mid/dle", "folder/", "a/**/z", "**/deep", "all/**", "!all/kept", "x?z", "[ab]c", "[!q]r", "\\#hash", "\\!bang",
-            "trailing  ", "closed/", "!closed/kept", "esc\\*"
+            "trailing  ", "closed/", "!closed/kept", "esc\\*", "1?", "2[b-a4-6]", "3[", "-", "lone\\"
           ].join("\n"),
           "sub/.gitignore": "local\n!again.log\n/here\r\n",
           "tracked.log": "1\n"
         })
         const kept = [
           "kept.log", "sub/kept.log", "sub/again.log", "sub/top", "sub/mid/dle", "sub/more/here", "folder", "other/x/folder", "b/a/z", "xz", "x/z",
-          "qr", "cc", "all-not", "escape", "# names", "local", "deepest"
+          "qr", "cc", "all-not", "escape", "# names", "local", "deepest", "1é", "2a", "3[", "lone\\"
         ]
         const left = [
           "debug.log", "sub/debug.log", "again.log", "top", "mid/dle", "a/z", "a/b/c/z", "deep", "sub/deep/x", "all/x/y", "all/kept/x", "xyz", "ac", "sub/bc",
-          "zr", "#hash", "!bang", "closed/kept", "sub/local", "sub/more/local", "sub/here", "esc*", "nested/folder/x", "trailing/x"
+          "zr", "#hash", "!bang", "closed/kept", "sub/local", "sub/more/local", "sub/here", "esc*", "nested/folder/x", "trailing/x", "12", "2b", "25", "-"
         ]
         for (const path of [...kept, ...left]) yield* agent.write(at(path), "")
         yield* agent.write(at("tracked.log"), "2\n")

@@ -9,36 +9,38 @@ interface Rule {
   readonly directoriesOnly: boolean
 }
 
-const literal = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/gu, String.raw`\$&`)
+const utf8 = new TextEncoder()
 
-const TOKENS = /\/\*\*(?=\/)|^\*\*\/|\/\*\*$|\*+|\?|\[[!^]?\]?(?:\\.|[^\]\\])*\]|\\?./gsu
+/** One character for each byte: to git a `?` is a byte. */
+const bytesOf = (text: string): string => Array.from(utf8.encode(text), (byte) => String.fromCharCode(byte)).join("")
 
-const translated = (token: string): string => {
-  switch (token) {
-    case "**/":
-      return "(?:.*/)?"
-    case "?":
-      return "[^/]"
-  }
-  if (token.startsWith("*")) return "[^/]*"
-  if (token.length > 1 && token.startsWith("[")) {
-    const isNegated = /^\[[!^]/u.test(token)
-    const members = token.slice(isNegated ? 2 : 1, -1).replace(/\\(.)/gsu, "$1").replace(/[\\\][^]/gu, String.raw`\$&`)
-    return `(?!/)[${isNegated ? "^" : ""}${members}]`
-  }
-  return literal(token.length > 1 && token.startsWith("\\") ? token.slice(1) : token)
+const literal = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/gu, String.raw`\$&`)
+
+const code = (character: string): string => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`
+
+/** `[abc]`, `[a-c]`, `[!abc]`. Of a range in the wrong order its start is left. */
+const oneOf = (token: string): string => {
+  const isNegated = /^\[[!^]/u.test(token)
+  const members = token.slice(isNegated ? 2 : 1, -1).replace(/\\?(.)(?:-\\?(.))?/gsu, (_, from: string, to?: string) =>
+    to === undefined || to < from ? code(from) : `${code(from)}-${code(to)}`)
+  return `(?!/)[${isNegated ? "^" : ""}${members}]`
 }
 
+const TOKENS = /\/\*{2,}(?=\/|$)|^\*{2,}(?:\/|$)|\*+|\?|\[[!^]?\]?(?:\\.|[^\]\\])*\]|\\?./gsu
+
 const compiled = (glob: string, isAnchored: boolean): RegExp => {
-  const body = glob.replace(TOKENS, (token, offset: number) =>
-    // "/**" is followed by a slash, which stays, or by nothing.
-    token !== "/**" ? translated(token) : offset + token.length === glob.length ? "/.+" : "(?:/.*)?")
-  try {
-    return new RegExp(`^${isAnchored ? "" : "(?:.*/)?"}${body}$`, "su")
-  } catch {
-    // A range in the wrong order matches nothing.
-    return /(?!)/u
-  }
+  const body = glob.replace(TOKENS, (token, offset: number) => {
+    // The slash that follows stays.
+    if (token.startsWith("/**")) return offset + token.length === glob.length ? "/.+" : "(?:/.*)?"
+    if (token.endsWith("*/")) return "(?:.*/)?"
+    if (token.startsWith("*")) return token === glob ? ".*" : "[^/]*"
+    if (token === "?") return "[^/]"
+    // Not closed: matches nothing.
+    if (token === "[") return "(?!)"
+    if (token.startsWith("[")) return oneOf(token)
+    return literal(token.length > 1 ? token.slice(1) : token)
+  })
+  return new RegExp(`^${isAnchored ? "" : "(?:.*/)?"}${body}$`, "su")
 }
 
 const parse = (line: string): Rule | undefined => {
@@ -48,9 +50,10 @@ const parse = (line: string): Rule | undefined => {
   const pattern = isNegated ? trimmed.slice(1) : trimmed
   const directoriesOnly = pattern.endsWith("/")
   const glob = directoriesOnly ? pattern.slice(0, -1) : pattern
-  if (glob === "") return undefined
-  const expression = compiled(glob.replace(/^\//u, ""), glob.includes("/"))
-  return { matches: (path) => expression.test(path), isNegated, directoriesOnly }
+  // What ends with an escape of nothing matches nothing.
+  if (glob === "" || /(?<!\\)(?:\\\\)*\\$/u.test(glob)) return undefined
+  const expression = compiled(bytesOf(glob.replace(/^\//u, "")), glob.includes("/"))
+  return { matches: (path) => expression.test(bytesOf(path)), isNegated, directoriesOnly }
 }
 
 /** `read` gives the content of a file of the tree. What lies in an ignored directory is ignored with it. */

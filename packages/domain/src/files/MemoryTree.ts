@@ -56,7 +56,7 @@ const nestedIn = (base: Content, now: Content, isIgnored: IgnoreRules.IsIgnored)
   const roots = new Set<string>()
   for (const path of now.files.keys()) {
     const root = [...ancestors(path), path].find((above) => above.endsWith("/.git"))?.slice(0, -"/.git".length)
-    if (root !== undefined && !isIgnored(root, true) && !isDirectory(base, root)) roots.add(root)
+    if (root !== undefined && !isIgnored(root, true) && !base.files.has(root) && !isDirectory(base, root)) roots.add(root)
   }
   return [...roots].filter((root) => !ancestors(root).some((above) => roots.has(above)))
 }
