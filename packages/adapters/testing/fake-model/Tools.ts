@@ -1,0 +1,92 @@
+/** What the steps of a script are called by the agent that asks: every agent names its tools differently. */
+import type { Call, OfferedTool } from "./Call.ts"
+
+export interface Workspace {
+  /** Absolute: where the agent runs. */
+  readonly path: string
+  /** First one first; folders are relative to `path`. */
+  readonly repositories: ReadonlyArray<{ readonly name: string; readonly folder: string }>
+}
+
+/** A call as the protocols carry it: JSON for a function, free text for a custom tool. */
+export type ToolUse = { readonly tool: OfferedTool } & (
+  | { readonly arguments: object }
+  | { readonly input: string }
+)
+
+/** A wish that the agent's tools carry out in their own ways. Paths are relative to the repository. */
+export type Wish =
+  | { readonly kind: "write"; readonly repo: string | null; readonly path: string; readonly content: string }
+  | { readonly kind: "delete"; readonly repo: string | null; readonly path: string }
+  | { readonly kind: "shell"; readonly text: string }
+
+const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
+
+/** Codex asks for what its own sandbox forbids only when told that it needs it, and refuses that in auto mode. */
+const escalation = (tool: OfferedTool, escalates: boolean) =>
+  escalates && tool.parameters.includes("sandbox_permissions")
+    ? { sandbox_permissions: "require_escalated", justification: "needs write access" }
+    : {}
+
+const shell = (call: Call, command: string, folder: string, escalates: boolean): ToolUse | null => {
+  const find = (...names: ReadonlyArray<string>) => call.tools.find(({ name }) => names.includes(name))
+  const here = `cd ${quoted(folder)}; ${command}`
+  const bash = find("Bash", "bash", "run_terminal_command", "run_terminal_cmd")
+  if (bash !== undefined) {
+    const explained = Object.fromEntries(
+      ["description", "explanation"].filter((name) => bash.parameters.includes(name)).map((name) => [name, "Runs it"])
+    )
+    return { tool: bash, arguments: { command: here, ...explained, ...(bash.parameters.includes("is_background") ? { is_background: false } : {}) } }
+  }
+  const exec = find("exec_command", "shell_command")
+  if (exec !== undefined) {
+    const name = exec.name === "exec_command" ? "cmd" : "command"
+    return { tool: exec, arguments: { [name]: command, workdir: folder, ...escalation(exec, escalates) } }
+  }
+  const program = find("exec")
+  if (program?.kind === "custom") {
+    const options = { cmd: command, workdir: folder, ...(escalates ? { sandbox_permissions: "require_escalated", justification: "needs write access" } : {}) }
+    return { tool: program, input: `text(JSON.stringify(await tools.exec_command(${JSON.stringify(options)})));` }
+  }
+  return null
+}
+
+const patch = (path: string, content: string) =>
+  `*** Begin Patch\n*** Add File: ${path}\n${content
+    .split("\n")
+    .map((line) => `+${line}\n`)
+    .join("")}*** End Patch\n`
+
+const write = (call: Call, folder: string, path: string, content: string): ToolUse | null => {
+  const find = (name: string) => call.tools.find((tool) => tool.name === name)
+  const file = `${folder}/${path}`
+  const editor = find("Write") ?? find("write")
+  if (editor !== undefined) {
+    const named = editor.parameters.filter((name) => ["filePath", "file_path", "path"].includes(name))
+    const body = editor.parameters.includes("contents") ? "contents" : "content"
+    return { tool: editor, arguments: { ...Object.fromEntries(named.map((name) => [name, file])), [body]: `${content}\n` } }
+  }
+  const patcher = find("apply_patch")
+  if (patcher?.kind === "custom") return { tool: patcher, input: patch(file, content) }
+  if (patcher !== undefined) return { tool: patcher, arguments: { input: patch(file, content) } }
+  const program = find("exec")
+  if (program?.kind === "custom") return { tool: program, input: `text(JSON.stringify(await tools.apply_patch(${JSON.stringify(patch(file, content))})));` }
+  const replacer = find("search_replace")
+  if (replacer !== undefined) return { tool: replacer, arguments: { file_path: file, old_string: "", new_string: `${content}\n` } }
+  return null
+}
+
+/** `null`: the agent offers nothing that could do it. */
+export const use = (call: Call, wish: Wish, { path, repositories }: Workspace, escalates: boolean): ToolUse | null => {
+  const named = "repo" in wish ? wish.repo : null
+  const repository = repositories.find(({ name }) => named === null || name.toLowerCase() === named.toLowerCase())
+  const folder = repository === undefined ? path : `${path}/${repository.folder}`
+  switch (wish.kind) {
+    case "write":
+      return write(call, folder, wish.path, wish.content)
+    case "delete":
+      return shell(call, `rm ${quoted(wish.path)}`, folder, escalates)
+    case "shell":
+      return shell(call, wish.text, folder, escalates)
+  }
+}
