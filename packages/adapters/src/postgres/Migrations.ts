@@ -5,6 +5,7 @@ import sandboxes from "./migrations/0001_sandboxes.ts"
 import localSource from "./migrations/0002_local_source.ts"
 import partnerFeed from "./migrations/0003_partner_feed.ts"
 import retention from "./migrations/0004_retention.ts"
+import spending from "./migrations/0005_spending.ts"
 
 const run = Migrator.make({})
 
@@ -15,7 +16,8 @@ export const layer = Layer.effectDiscard(
       "0001_sandboxes": sandboxes,
       "0002_local_source": localSource,
       "0003_partner_feed": partnerFeed,
-      "0004_retention": retention
+      "0004_retention": retention,
+      "0005_spending": spending
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

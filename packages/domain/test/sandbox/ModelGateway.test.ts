@@ -1,0 +1,40 @@
+import { Effect, Layer } from "effect"
+import { Ids } from "@slipway/domain/Ids"
+import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import { MemoryModel, ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Spending } from "@slipway/domain/sandbox/Spending"
+import { GatewayFixture, PRICES, suite } from "@slipway/domain/testing/ModelGatewayContract"
+
+const upstream: Upstream = {
+  protocol: "openai-chat",
+  baseUrl: "https://models.invalid/v1",
+  model: "memory-1",
+  keyVariable: null,
+  prices: PRICES,
+  contextTokens: 1000,
+  outputTokens: 100
+}
+
+const Fixture = Layer.effect(
+  GatewayFixture,
+  Effect.gen(function*() {
+    const ids = yield* Ids
+    const model = yield* MemoryModel
+    return GatewayFixture.of({
+      sandbox: Effect.all({
+        sandboxId: Effect.map(ids.random(ID_ALPHABET, 12), (random) => SandboxId.make(`c_${random}`)),
+        grantId: ids.uuid7
+      }),
+      upstream,
+      ask: (...request) => Effect.orDie(model.ask(...request)),
+      asked: Effect.sleep("10 millis")
+    })
+  })
+)
+
+suite("memory", Fixture.pipe(
+  Layer.provideMerge(ModelGateway.layerMemory),
+  Layer.provideMerge(Spending.layerMemory),
+  Layer.provideMerge(Ids.layerMemory)
+))

@@ -1,0 +1,210 @@
+/**
+ * What every `Spending` must do. An adapter proves itself by running this suite against its layer, once without budgets
+ * and once with `LIMITS`; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
+ */
+import { assert, it } from "@effect/vitest"
+import { Context, Effect, type Layer } from "effect"
+import { Ids } from "../src/Ids.ts"
+import { BudgetExceeded, type Limits } from "../src/sandbox/Budget.ts"
+import type { SandboxId } from "../src/sandbox/SandboxId.ts"
+import { type ModelCall, Spending } from "../src/sandbox/Spending.ts"
+
+/** What only the technology under test can do. */
+export class SpendingFixture extends Context.Service<SpendingFixture, {
+  /** Id of a new grant. */
+  readonly grant: Effect.Effect<string>
+  /** Id of a new sandbox of the grant. */
+  sandbox(grantId: string): Effect.Effect<SandboxId>
+}>()("@slipway/domain/testing/SpendingFixture") {}
+
+/** What `Budgets` must be in the layer that {@link limited} is given. */
+export const LIMITS: Limits = { sandbox: 1000, grant: 1500 }
+
+const account = Effect.gen(function*() {
+  const fixture = yield* SpendingFixture
+  const grantId = yield* fixture.grant
+  return { grantId, sandboxId: yield* fixture.sandbox(grantId) }
+})
+const callOf = (where: Omit<ModelCall, "id">) => Effect.map(Ids.use((ids) => ids.uuid7), (id): ModelCall => ({ id, ...where }))
+const refused = <A, R>(self: Effect.Effect<A, unknown, R>) =>
+  Effect.map(Effect.flip(self), (error) => {
+    assert(error instanceof BudgetExceeded)
+    return [error.of, error.held]
+  })
+
+export const suite = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
+  it.layer(layer)(`Spending (${name})`, (it) => {
+    it.effect("adds up what is charged, by sandbox and by grant", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const one = yield* account
+        const other = { ...one, sandboxId: yield* (yield* SpendingFixture).sandbox(one.grantId) }
+        for (const [where, microUsd] of [[one, 5], [other, 7], [one, 11]] as const) {
+          const call = yield* callOf(where)
+          yield* spending.reserve(call, 100)
+          yield* spending.charge(call, microUsd)
+        }
+        assert.deepStrictEqual(yield* spending.release(one.sandboxId), { llmRequestCount: 2, costMicroUsd: 16, creditsChargedMicros: 0 })
+        assert.deepStrictEqual(yield* spending.release(other.sandboxId), { llmRequestCount: 1, costMicroUsd: 7, creditsChargedMicros: 0 })
+        assert.deepStrictEqual(yield* spending.of(one.grantId), { spent: 23, reserved: 0, budget: null, own: false })
+      }))
+
+    it.effect("knows nothing of a sandbox and a grant without requests", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        assert.deepStrictEqual(yield* spending.release(where.sandboxId), { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 })
+        assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 0, reserved: 0, budget: null, own: false })
+        assert.isNull(yield* spending.refusal(where))
+      }))
+
+    it.effect("charges a call once and reserves for it once, however often it is told", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        const call = yield* callOf(where)
+        yield* spending.reserve(call, 100)
+        yield* spending.reserve(call, 100)
+        assert.strictEqual((yield* spending.of(where.grantId)).reserved, 100)
+        yield* spending.charge(call, 5)
+        yield* spending.charge(call, 5)
+        yield* spending.reserve(call, 100)
+        assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 5, reserved: 0, budget: null, own: false })
+        assert.strictEqual((yield* spending.release(where.sandboxId)).llmRequestCount, 1)
+      }))
+
+    it.effect("gives back what is reserved for a sandbox, and charges a call that ends later all the same", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        const lost = yield* callOf(where)
+        const late = yield* callOf(where)
+        const other = { ...where, sandboxId: yield* (yield* SpendingFixture).sandbox(where.grantId) }
+        const foreign = yield* callOf(other)
+        yield* Effect.forEach([lost, late, foreign], (call) => spending.reserve(call, 100))
+        yield* spending.release(where.sandboxId)
+        yield* spending.release(where.sandboxId)
+        assert.strictEqual((yield* spending.of(where.grantId)).reserved, 100)
+        yield* spending.charge(late, 3)
+        yield* spending.charge(late, 3)
+        yield* spending.charge(foreign, 4)
+        assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 7, reserved: 0, budget: null, own: false })
+        assert.strictEqual((yield* spending.release(where.sandboxId)).costMicroUsd, 3)
+      }))
+
+    it.effect("charges a call that nothing was reserved for", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        yield* spending.charge(yield* callOf(where), 9)
+        assert.strictEqual((yield* spending.of(where.grantId)).spent, 9)
+      }))
+
+    it.effect("saturates", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        for (const _ of [1, 2]) yield* spending.charge(yield* callOf(where), Number.MAX_SAFE_INTEGER)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).costMicroUsd, Number.MAX_SAFE_INTEGER)
+        assert.strictEqual((yield* spending.of(where.grantId)).spent, Number.MAX_SAFE_INTEGER)
+      }))
+
+    it.effect("a grant's own budget holds for it alone, and can be lifted and given back", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        const other = yield* account
+        assert.deepStrictEqual(yield* spending.setBudget(where.grantId, 10), { spent: 0, reserved: 0, budget: 10, own: true })
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 11)), ["grant", false])
+        assert.deepStrictEqual((yield* spending.refusal(where))?.of, "grant")
+        yield* spending.reserve(yield* callOf(other), 11)
+        assert.deepStrictEqual(yield* spending.setBudget(where.grantId, null), { spent: 0, reserved: 0, budget: null, own: true })
+        yield* spending.reserve(yield* callOf(where), 11)
+        assert.isNull(yield* spending.refusal(where))
+        assert.deepStrictEqual(yield* spending.setBudget(where.grantId, "default"), { spent: 0, reserved: 11, budget: null, own: false })
+      }))
+
+    it.effect("a budget of nothing allows nothing that costs something", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        yield* spending.setBudget(where.grantId, 0)
+        yield* spending.reserve(yield* callOf(where), 0)
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 1)), ["grant", false])
+        assert.isNotNull(yield* spending.refusal({ ...where, sandboxId: null }))
+      }))
+  })
+
+/** The budgets, for a ledger that was built with {@link LIMITS}. */
+export const limited = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
+  it.layer(layer)(`Spending within budgets (${name})`, (it) => {
+    it.effect("reserves up to the budget of the sandbox and not a millionth more", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 1001)), ["sandbox", false])
+        const call = yield* callOf(where)
+        yield* spending.reserve(call, 1000)
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 1)), ["sandbox", true])
+        yield* spending.charge(call, 400)
+        yield* spending.reserve(yield* callOf(where), 600)
+        assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 400, reserved: 600, budget: 1500, own: false })
+      }))
+
+    it.effect("the grant's budget is that of all its sandboxes; a refusal reserves nothing anywhere", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const one = yield* account
+        const two = { ...one, sandboxId: yield* (yield* SpendingFixture).sandbox(one.grantId) }
+        yield* spending.charge(yield* callOf(one), 900)
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(two), 601)), ["grant", false])
+        yield* spending.reserve(yield* callOf(two), 600)
+        assert.deepStrictEqual(yield* spending.of(one.grantId), { spent: 900, reserved: 600, budget: 1500, own: false })
+      }))
+
+    it.effect("new work is refused when the budget is spent, or when what is left was too little for a request", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        yield* spending.charge(yield* callOf(where), 999)
+        assert.isNull(yield* spending.refusal(where))
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 2)), ["sandbox", false])
+        assert.strictEqual((yield* spending.refusal(where))?.of, "sandbox")
+        assert.isNull(yield* spending.refusal({ ...where, sandboxId: null }))
+        yield* spending.reserve(yield* callOf(where), 1)
+        assert.isNull(yield* spending.refusal(where))
+
+        const spent = yield* account
+        yield* spending.charge(yield* callOf(spent), 1500)
+        assert.strictEqual((yield* spending.refusal({ ...spent, sandboxId: null }))?.of, "grant")
+      }))
+
+    it.effect("new work is not refused because others are at work", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        yield* spending.reserve(yield* callOf(where), 1000)
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 500)), ["sandbox", true])
+        assert.isNull(yield* spending.refusal(where))
+      }))
+
+    it.effect("spent and reserved never exceed the budget, however many reserve at once", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const one = yield* account
+        const two = { ...one, sandboxId: yield* (yield* SpendingFixture).sandbox(one.grantId) }
+        const outcomes = yield* Effect.forEach(Array.from({ length: 50 }, (_, i) => i), (i) =>
+          Effect.gen(function*() {
+            const call = yield* callOf(i % 2 === 0 ? one : two)
+            const granted = yield* Effect.match(spending.reserve(call, 100), { onSuccess: () => true, onFailure: () => false })
+            const { reserved, spent } = yield* spending.of(one.grantId)
+            assert.isAtMost(spent + reserved, 1500)
+            if (granted && i % 3 === 0) yield* spending.charge(call, 90)
+            return granted
+          }), { concurrency: "unbounded" })
+        const { reserved, spent } = yield* spending.of(one.grantId)
+        assert.isAtMost(spent + reserved, 1500)
+        assert.isAtLeast(outcomes.filter((granted) => granted).length, 15)
+        assert.isAtLeast(spent + reserved, 1400)
+      }))
+  })
