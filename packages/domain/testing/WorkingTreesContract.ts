@@ -210,6 +210,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const repos = ["acme/app", "other/App", "acme/acme"].map((repo) => RepoName.make(repo))
         const folders = repos.map((repo) => trees.folder(repo, repos).toLowerCase())
         assert.strictEqual(new Set(folders).size, 3)
+        assert.strictEqual(trees.folder(app, [RepoName.make("Acme/App"), RepoName.make("acme/web")]), "app")
         const sandboxId = freshId()
         for (const repo of repos) {
           const source = yield* fixture.source({ [`of-${repo.replace("/", "-")}`]: "" })
@@ -248,7 +249,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* agent.write(at("changed"), `${lines(3)}more\n`)
         yield* agent.remove(at("gone"))
         yield* agent.rename(at("old"), at("new"))
-        yield* agent.write(at("fresh"), "quite\nanother\ntext\n")
+        yield* agent.write(at("fresh"), "quite\nanother\ntèxt\n")
         yield* agent.write(at("ignored"), "x\n")
         yield* agent.write(at("image"), new Uint8Array([0, 2, 3]))
         const entries = (yield* list()).map(({ additions, deletions, kind, name, previousPath, size, status }) =>
@@ -256,7 +257,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.deepStrictEqual(entries, [
           [".gitignore", "file", null, 0, 0, 8, null],
           ["changed", "file", "modified", 1, 0, 26, null],
-          ["fresh", "file", "untracked", 3, 0, 19, null],
+          ["fresh", "file", "untracked", 3, 0, 20, null],
           ["gone", "file", "deleted", 0, 2, null, null],
           ["ignored", "file", null, 0, 0, 2, null],
           ["image", "file", "modified", 0, 0, 3, null],
@@ -265,6 +266,16 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         ])
         assert.isNull(fileOf(yield* list(), "gone").mtimeMs)
         assert.isTrue(Number.isInteger(fileOf(yield* list(), "same").mtimeMs))
+      }))
+
+    it.effect("takes the deleted file of the same name for the one that was renamed", () =>
+      Effect.gen(function*() {
+        const { at, list } = yield* prepared({ "a/other": lines(20), "b/name": lines(20), "z/other": lines(20) })
+        yield* agent.remove(at("a/other"))
+        yield* agent.rename(at("b/name"), at("name"))
+        yield* agent.remove(at("z/other"))
+        assert.deepInclude(fileOf(yield* list(), "name"), { status: "renamed", previousPath: "b/name" })
+        assert.strictEqual(fileOf(yield* list("a"), "other").status, "deleted")
       }))
 
     it.effect("notices a change that keeps the size, made in the very second of the checkout", () =>
@@ -319,7 +330,9 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 
     it.effect("never lists .git, and lists other protected names without their size", () =>
       Effect.gen(function*() {
-        const { at, key, list, trees } = yield* prepared({ "b": "1", "a/x": "1", "Z": "1", "é": "1", "~": "1" })
+        const { at, key, list, trees } = yield* prepared({ "bb": "1", "b": "1", "a/x": "1", "Z": "1", "é": "1", "~": "1", ".env.local": "S=1\n" })
+        yield* agent.remove(at(".env.local"))
+        yield* agent.write(at(".GIT/description"), "mine\n")
         yield* agent.write(at(".env"), "SECRET=1\n")
         yield* agent.write(at(".claude/settings.json"), "{}")
         yield* agent.write(at(".git/description"), "mine\n")
@@ -327,8 +340,10 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           [".claude", "directory", null],
           ["a", "directory", null],
           [".env", "file", null],
+          [".env.local", "file", null],
           ["Z", "file", 1],
           ["b", "file", 1],
+          ["bb", "file", 1],
           ["~", "file", 1],
           ["é", "file", 1]
         ])
@@ -336,6 +351,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           [], "", "all"
         ])
         assert.strictEqual(fileOf(yield* list(), ".env").additions, 0)
+        assert.deepInclude(fileOf(yield* list(), ".env.local"), { status: "deleted", deletions: 0 })
       }))
 
     it.effect("shows at most 5,000 entries, directories first, and says so", () =>
@@ -352,25 +368,31 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 
     it.effect("a repository in the tree is a submodule, whether it has commits or not, unless its place was ours", () =>
       Effect.gen(function*() {
-        const { at, list, publish, source } = yield* prepared({ v: "0", "ours/file": "1", "was": "1" })
+        const { at, list, publish, source } = yield* prepared({ v: "0", "ours/file": "1", "was": "1", ".gitignore": "ignored\n" })
         yield* agent.initRepository(at("ours"))
         yield* agent.write(at("ours/new"), "1")
         yield* agent.remove(at("was"))
         yield* agent.initRepository(at("was"))
         yield* agent.write(at("nested/file"), "x")
         yield* agent.initRepository(at("nested"))
+        yield* agent.initRepository(at("nested/inner"))
+        yield* agent.initRepository(at("deps/library"))
+        yield* agent.initRepository(at("ignored"))
         yield* agent.initRepository(at("bare-start"))
         yield* agent.write(at("v"), "1")
         assert.strictEqual(fileOf(yield* list(), "nested").kind, "submodule")
-        assert.deepStrictEqual((yield* list("nested")).map(({ kind, name }) => [name, kind]), [["file", "file"]])
+        assert.deepStrictEqual((yield* list("nested")).map(({ kind, name }) => [name, kind]), [["inner", "directory"], ["file", "file"]])
         assert.deepStrictEqual((yield* list()).map(({ kind, name, status }) => [name, kind, status]), [
+          ["deps", "directory", "untracked"],
+          ["ignored", "directory", null],
           ["ours", "directory", null],
           ["was", "directory", null],
+          [".gitignore", "file", null],
           ["bare-start", "submodule", "untracked"],
           ["nested", "submodule", "untracked"],
           ["v", "file", "modified"]
         ])
-        assert.deepStrictEqual(yield* source.files(yield* publish()), { "ours/file": "1", "ours/new": "1", v: "1" })
+        assert.deepStrictEqual(yield* source.files(yield* publish()), { ".gitignore": "ignored\n", "ours/file": "1", "ours/new": "1", v: "1" })
       }))
 
     it.effect("refuses to list what is no directory of the tree", () =>
@@ -412,6 +434,17 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           yield* agent.truncate(at("v"))
           assert.strictEqual(yield* refusal(Stream.runDrain(bytes)), "FileNotFound")
         }))
+      }))
+
+    it.effect("reads to its end what was deleted since it was opened", () =>
+      Effect.gen(function*() {
+        const { at, key, trees } = yield* prepared({ v: "0123456789" })
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { bytes } = yield* trees.open(key, "v", 100)
+          yield* agent.remove(at("v"))
+          assert.strictEqual(yield* Stream.mkString(Stream.decodeText(bytes)), "0123456789")
+        }))
+        assert.strictEqual(yield* refusal(trees.open(key, "v", 100)), "FileNotFound")
       }))
 
     it.effect("opens nothing but unprotected files that are small enough", () =>
@@ -521,8 +554,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
       Effect.gen(function*() {
         const { at, list, publish, source, trees } = yield* prepared({ tool: "#!\n", v: "0\n" })
         yield* agent.makeExecutable(at("tool"))
-        const tool = fileOf(yield* list(), "tool")
-        assert.deepInclude(tool, { status: "modified", additions: 0, deletions: 0 })
+        assert.deepInclude(fileOf(yield* list(), "tool"), { status: "modified", additions: 0, deletions: 0 })
         const baseSha = yield* publish()
 
         const key: TreeKey = { sandboxId: freshId(), repo: app }
@@ -533,6 +565,13 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.isNull(yield* source.tip("slipway/y"))
         yield* trees.push(key, { sha, headRef: "slipway/y", remote: source.remote })
         assert.deepStrictEqual(yield* source.files(sha), { tool: "*#!\n", v: "1\n" })
+
+        const tool = `${trees.workspace(key.sandboxId)}/${trees.folder(app, [app])}/tool`
+        yield* agent.remove(tool)
+        yield* agent.write(tool, "#!\n")
+        const plain = yield* trees.snapshot(key, { message: "x", author })
+        yield* trees.push(key, { sha: plain.sha, headRef: "slipway/y", remote: source.remote })
+        assert.deepStrictEqual(yield* source.files(plain.sha), { tool: "#!\n", v: "1\n" })
         yield* trees.remove(key.sandboxId)
       }))
 
@@ -543,6 +582,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* agent.write(at("w"), "1")
         const theirs = yield* publish()
         yield* trees.remove(key.sandboxId)
+        yield* agent.write(at("late"), "written by what was left of an agent")
         assert.deepStrictEqual(yield* trees.prepare(key, options(source)), base)
         assert.deepStrictEqual((yield* trees.list(key, "")).entries.map(({ name, status }) => [name, status]), [["v", null]])
         assert.deepStrictEqual((yield* trees.compare(key, "v", 10)).head, { text: "0", size: 1, binary: false })
@@ -582,15 +622,16 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
     it.effect("equal trees with equal options give the same commit, whatever happened in between", () =>
       Effect.gen(function*() {
         const { at, key, trees } = yield* prepared({ v: "0" })
-        const snapshot = (message: string) => Effect.map(trees.snapshot(key, { message, author }), ({ sha }) => sha)
+        const snapshot = (message: string, by = author) => Effect.map(trees.snapshot(key, { message, author: by }), ({ sha }) => sha)
         yield* agent.write(at("v"), "1")
         const first = yield* snapshot("a")
         yield* agent.write(at("v"), "2")
         const second = yield* snapshot("a")
         yield* agent.write(at("v"), "1")
         assert.strictEqual(yield* snapshot("a"), first)
-        assert.notStrictEqual(second, first)
-        assert.notStrictEqual(yield* snapshot("b"), first)
+        const others = [yield* snapshot("b"), yield* snapshot("a", { ...author, name: "Else" }), yield* snapshot("a", { ...author, email: "else@example.com" })]
+        yield* agent.makeExecutable(at("v"))
+        assert.strictEqual(new Set([first, second, ...others, yield* snapshot("a")]).size, 6)
       }))
 
     it.effect("replaces what it pushed before, and pushing the same again succeeds", () =>

@@ -193,15 +193,13 @@ export const list = (
       return [{ ...plain, kind: isRepository ? "submodule" : "directory", status }]
     }
     if (content !== undefined) {
-      // A file in the place of a directory; what was deleted is below.
-      const own = change?.status === "deleted" ? undefined : change
       return [{
         ...plain,
-        status: own?.status ?? null,
-        ...isShown && own !== undefined ? { additions: own.additions, deletions: own.deletions } : {},
+        status: change?.status ?? null,
+        ...isShown && change !== undefined ? { additions: change.additions, deletions: change.deletions } : {},
         size: isShown ? sizeOf(content) : null,
         mtimeMs: writtenAtMillis(path),
-        previousPath: own?.previousPath ?? null
+        previousPath: change?.previousPath ?? null
       }]
     }
     if (change !== undefined) return [{ ...plain, status: "deleted", deletions: isShown ? change.deletions : 0 }]

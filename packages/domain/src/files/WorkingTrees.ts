@@ -83,7 +83,7 @@ export type FileVersion = { readonly text: string | null; readonly size: number;
 export class WorkingTrees extends Context.Service<WorkingTrees, {
   /** The host folder that holds all trees of a sandbox: what a box shows as its workspace. */
   workspace(sandboxId: SandboxId): string
-  /** Name of a repository's folder below the workspace. Folders of one sandbox never collide, whatever the names. */
+  /** A repository's folder below the workspace: its name, unless two of the sandbox share it. Folders never collide. */
   folder(repo: RepoName, repos: ReadonlyArray<RepoName>): string
   /** Makes the tree at `ref` (absent: `defaultBranch`), or returns the one that is there. Safe to repeat after a crash at any point. */
   prepare(key: TreeKey, source: {
@@ -252,8 +252,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
           if (!isCommitId(sha) || !isRefName(headRef)) return yield* refuse("The branch or the commit has no valid name.")
           const repository = repositories.at(remote.url)
           if (repository === undefined) return yield* refuse("The repository was not found.")
-          const commit = tree.snapshots.get(sha) ?? repository.commits.get(sha)
-          if (commit === undefined) return yield* refuse("The commit does not exist in the tree.")
+          const commit = tree.snapshots.get(sha)
+          if (commit === undefined) return yield* refuse("The commit is none of this tree.")
           const current = repository.branches.get(headRef)
           if (current !== sha) {
             const ours = tree.pushed.get(headRef) ?? new Set()

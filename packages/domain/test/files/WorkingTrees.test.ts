@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import { MemoryDisk } from "@slipway/domain/files/MemoryDisk"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
@@ -125,6 +126,20 @@ it.effect("worlds have nothing in common, and equal ones give equal commits", ()
     }).pipe(Effect.scoped, Effect.provide(Memory, { local: true }))
     assert.deepStrictEqual(yield* live, yield* live)
   }))
+
+it.effect("a file was changed when it was written, and nothing of it is left when its tree is deleted", () =>
+  Effect.gen(function*() {
+    const { add } = yield* MemoryRepositories
+    add(shop, { v: "0\n", w: "0\n" })
+    add(other, { v: "0\n" })
+    const trees = yield* WorkingTrees
+    const key: TreeKey = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: shop }
+    yield* TestClock.setTime(1_000)
+    yield* work(key.sandboxId, "[[slow 1 500]] [[write path=v content=1]]").pipe(Effect.forkChild, Effect.andThen(TestClock.adjust("1 second")))
+    assert.deepStrictEqual((yield* trees.list(key, "")).entries.map(({ mtimeMs, name }) => [name, mtimeMs]), [["v", 1_500], ["w", 1_000]])
+    yield* trees.remove(key.sandboxId)
+    assert.strictEqual((yield* MemoryDisk).files.size, 0)
+  }).pipe(Effect.scoped, Effect.provide(Memory)))
 
 it.effect("a file hides what an agent wrote below it, until it is deleted", () =>
   Effect.gen(function*() {
