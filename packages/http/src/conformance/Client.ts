@@ -165,8 +165,11 @@ export interface ClientOptions {
   readonly key: string
   /** Told before a wait for the server's rate limit. */
   readonly onWait: (seconds: number) => void
-  /** Told of every reply. */
-  readonly onReply?: (ask: Ask & { readonly path: string; readonly key: string | null }, reply: Reply) => void
+  /** Sends each try of a request, or refuses to. */
+  readonly around?: (
+    ask: Ask & { readonly path: string; readonly key: string | null },
+    send: () => Promise<Reply>
+  ) => Promise<Reply>
   /** Told of every 429. */
   readonly onRefusal?: (reply: Reply) => void
 }
@@ -194,11 +197,9 @@ export class Client {
   async ask(path: string, ask: Ask = {}): Promise<Reply> {
     const key = ask.key === undefined ? this.options.key : ask.key
     for (let waited = 0;;) {
-      const reply = await this.#once(path, ask, key)
-      if (reply.status !== 429) {
-        this.options.onReply?.({ ...ask, path, key }, reply)
-        return reply
-      }
+      const send = () => this.#once(path, ask, key)
+      const reply = await (this.options.around?.({ ...ask, path, key }, send) ?? send())
+      if (reply.status !== 429) return reply
       this.options.onRefusal?.(reply)
       const seconds = delayOf(reply.header("retry-after"))
       waited += seconds

@@ -170,6 +170,8 @@ export class Session {
   readonly #fixtures = new Map<string, Promise<unknown>>()
   readonly #boxes: Array<Box> = []
   readonly #made = new Map<string, string>()
+  readonly #creations = new Set<Promise<Reply>>()
+  #over = false
 
   constructor(options: Options) {
     this.options = options
@@ -187,17 +189,31 @@ export class Session {
         onWait(seconds)
       },
       onRefusal: (reply) => refusals.push(reply),
-      onReply: ({ key, method, path }, reply) => {
-        if (path !== SANDBOXES || (reply.status !== 201 && reply.status !== 200) || method === "GET" || key === null) {
-          return
+      around: async ({ body, key, method, path }, send) => {
+        if (path !== SANDBOXES || (method ?? (body === undefined ? "GET" : "POST")) === "GET" || key === null) {
+          return send()
         }
+        if (this.#over) throw new Skip("the run is over")
+        const creation = send()
+        this.#creations.add(creation)
         try {
-          this.#made.set(reply.json.at("id").string, key)
-        } catch {
-          // Not what a creation answers: some rule will tell.
+          const reply = await creation
+          this.#note(reply, key)
+          return reply
+        } finally {
+          this.#creations.delete(creation)
         }
       }
     })
+  }
+
+  #note(reply: Reply, key: string): void {
+    if (reply.status !== 201 && reply.status !== 200) return
+    try {
+      this.#made.set(reply.json.at("id").string, key)
+    } catch {
+      // Not what a creation answers: some rule will tell.
+    }
   }
 
   fixture<A>(name: string, make: () => Promise<A>): Promise<A> {
@@ -230,8 +246,10 @@ export class Session {
     await this.#terminate([...this.#made].filter(([id]) => !kept.has(id)))
   }
 
-  /** Terminates everything that was made. */
+  /** Terminates everything that was made. A rule may still be going on: it makes nothing more. */
   async end(): Promise<void> {
+    this.#over = true
+    await Promise.allSettled(this.#creations)
     await Promise.all(this.#boxes.map((box) => box.close()))
     await this.#terminate([...this.#made])
     this.setup.close()
@@ -239,8 +257,8 @@ export class Session {
 
   async #terminate(made: ReadonlyArray<readonly [id: string, key: string]>): Promise<void> {
     await Promise.all(made.map(async ([id, key]) => {
-      this.#made.delete(id)
       await this.setup.ask(`${SANDBOXES}/${id}/terminate`, { method: "POST", key })
+      this.#made.delete(id)
     }))
   }
 }

@@ -7,11 +7,21 @@ import { Client } from "@slipway/http/conformance/Client"
 import { Miss } from "@slipway/http/conformance/Expect"
 import type { Rule } from "@slipway/http/conformance/Rule"
 import { judge } from "@slipway/http/conformance/Suite"
-import { Session, World } from "@slipway/http/conformance/World"
+import { SANDBOXES, Session, World } from "@slipway/http/conformance/World"
 import { command, type Ended, folder, run } from "../cli/SlipwayProcess.ts"
 
 const LONG = 60_000
 const KEY = "sbx_live_secret"
+const NOTHING_GIVEN = {
+  url: "http://127.0.0.1:1",
+  key: KEY,
+  otherKey: null,
+  noScopeKey: null,
+  repos: [],
+  slow: false,
+  heartbeatMillis: 0,
+  onWait: () => {}
+}
 
 const listening = (listener: RequestListener) =>
   Effect.acquireRelease(
@@ -109,6 +119,40 @@ describe("slipway conformance, interrupted", () => {
     }).pipe(Effect.scoped), LONG)
 })
 
+describe("a session that ends while a rule goes on", () => {
+  it.live("terminates the sandbox that is being made, and makes no other", () =>
+    Effect.gen(function*() {
+      const asked: Array<string> = []
+      let ended: Promise<void> | undefined
+      const { url } = yield* listening((request, response) => {
+        asked.push(`${request.method} ${request.url}`)
+        ended ??= session.end()
+        says({ id: "c_aaaaaaaaaaaa" }, 201)(request, response)
+      })
+      const session = new Session({ ...NOTHING_GIVEN, url })
+      yield* Effect.promise(() => session.setup.ask(SANDBOXES, { body: {} }))
+      yield* Effect.promise(async () => ended)
+      yield* Effect.flip(Effect.tryPromise(() => session.setup.ask(SANDBOXES, { body: {} })))
+      assert.deepStrictEqual(asked, [`POST ${SANDBOXES}`, `POST ${SANDBOXES}/c_aaaaaaaaaaaa/terminate`])
+    }).pipe(Effect.scoped))
+
+  it.live("does not rely on a termination that has no answer yet", () =>
+    Effect.gen(function*() {
+      const held: Array<() => void> = []
+      const { url } = yield* listening((request, response) => {
+        if (request.url === SANDBOXES) return says({ id: "c_aaaaaaaaaaaa" }, 201)(request, response)
+        held.push(() => says({})(request, response))
+        if (held.length === 2) for (const answer of held) answer()
+      })
+      const session = new Session({ ...NOTHING_GIVEN, url })
+      yield* Effect.promise(() => session.setup.ask(SANDBOXES, { body: {} }))
+      const tidying = session.tidy().catch(() => {})
+      yield* Effect.promise(() => session.end())
+      yield* Effect.promise(() => tidying)
+      assert.strictEqual(held.length, 2)
+    }).pipe(Effect.scoped))
+})
+
 describe("a busy server", () => {
   it.live("is asked again when it said so", () =>
     Effect.gen(function*() {
@@ -135,17 +179,7 @@ describe("a busy server", () => {
 
   it.live("is given another chance at a rule that it made wait", () =>
     Effect.gen(function*() {
-      const options = {
-        url: "http://127.0.0.1:1",
-        key: KEY,
-        otherKey: null,
-        noScopeKey: null,
-        repos: [],
-        slow: false,
-        heartbeatMillis: 0,
-        onWait: () => {}
-      }
-      const session = new Session(options)
+      const session = new Session(NOTHING_GIVEN)
       let checked = 0
       const rule = (waits: boolean): Rule => ({
         id: "rates.x",
