@@ -8,9 +8,9 @@ import type { Approval } from "@slipway/domain/sandbox/Approval"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { type Context, decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import { type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { type Claimed, type Lease, SandboxStore, type StaleLease, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { type Claimed, type Lease, type LogEntry, SandboxStore, type StaleLease, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { Timing } from "./Timing.ts"
 
 export interface View {
@@ -59,6 +59,23 @@ const eventsOf = (sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, cont
   return events
 }
 
+/** A write that was not answered. */
+interface Tried {
+  readonly events: ReadonlyArray<SandboxEvent>
+  readonly now: DateTime.Utc
+}
+
+/** Events that others can have written since the newest known one. */
+const LOOK_BACK = 1000
+
+/** Whether only the answer was lost. A transaction writes its events in a row. */
+const isWritten = (id: SandboxId, { events, now }: Tried, log: ReadonlyArray<LogEntry>): boolean =>
+  events.length > 0 && log.some((_, start) =>
+    events.every((event, i) => {
+      const entry = log[start + i]
+      return entry?.wire === toWire(id, { seq: entry?.seq ?? 0, at: now, event })
+    }))
+
 export const make = Effect.fnUntraced(function*(claimed: Claimed) {
   const store = yield* SandboxStore
   const hints = yield* Hints
@@ -83,12 +100,20 @@ export const make = Effect.fnUntraced(function*(claimed: Claimed) {
     observe,
     write: Effect.fn("HeldSandbox.write")(
       function*(commands: ReadonlyArray<SystemCommand>) {
-        const now = yield* DateTime.now
-        const sandbox = yield* store.change(id, lease, (sandbox) => Result.succeed(eventsOf(sandbox, commands, { limits, now })), now)
+        const { sandbox: { lastSeq } } = yield* SubscriptionRef.get(views)
+        let tried = null as Tried | null
+        const sandbox = yield* untilAvailable(Effect.gen(function*() {
+          if (tried !== null && isWritten(id, tried, yield* store.log(id, lastSeq, LOOK_BACK))) return yield* store.find({ grantId, id })
+          const now = yield* DateTime.now
+          return yield* store.change(id, lease, (sandbox) => {
+            const events = eventsOf(sandbox, commands, { limits, now })
+            tried = { events, now }
+            return Result.succeed(events)
+          }, now)
+        }))
         yield* observe(sandbox)
         return sandbox
       },
-      untilAvailable,
       // Rows outlive their leases.
       Effect.catchTag("SandboxNotFound", Effect.die)
     ),

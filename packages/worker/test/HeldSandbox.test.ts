@@ -2,9 +2,9 @@ import { assert } from "@effect/vitest"
 import { DateTime, Effect, Fiber } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxStore, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import * as HeldSandbox from "@slipway/worker/HeldSandbox"
-import { create, eventsOf, find, scenario, settle, stealLease } from "./Doubles.ts"
+import { create, eventsOf, find, pass, scenario, settle, stealLease } from "./Doubles.ts"
 
 const hold = Effect.gen(function*() {
   yield* create()
@@ -54,4 +54,26 @@ scenario("a write under a lost lease fails and changes nothing", () =>
     const error = yield* Effect.flip(held.write([{ _tag: "StartBoot" }]))
     assert.strictEqual(error._tag, "StaleLease")
     assert.strictEqual((yield* find(held.id)).status, "queued")
+  }))
+
+scenario("what was written without an answer is not told twice", () =>
+  Effect.gen(function*() {
+    const store = yield* SandboxStore
+    let cut = true
+    const cutOnce = SandboxStore.of({
+      ...store,
+      change: (id, by, decide, now) =>
+        Effect.tap(store.change(id, by, decide, now), () => {
+          if (!cut) return Effect.void
+          cut = false
+          return Effect.fail(new StoreUnavailable({ cause: "cut" }))
+        })
+    })
+    const held = yield* Effect.provideService(hold, SandboxStore, cutOnce)
+    const writing = yield* Effect.forkChild(held.write([{ _tag: "StartBoot" }, { _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }]))
+    yield* pass("1 second")
+    assert.strictEqual((yield* Fiber.join(writing)).status, "creating")
+    assert.strictEqual((yield* eventsOf(held.id, "sandbox.boot")).length, 1)
+    yield* held.write([{ _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }])
+    assert.strictEqual((yield* eventsOf(held.id, "sandbox.boot")).length, 2)
   }))
