@@ -4,7 +4,7 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { isUnderWay } from "@slipway/domain/source/Publishing"
+import { abandonPublications } from "@slipway/domain/sandbox/Transition"
 import type { HeldSandbox } from "./HeldSandbox.ts"
 
 /** Kills what runs and deletes what is stored. Safe to repeat. */
@@ -17,19 +17,15 @@ export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: Sandb
 
 const backoff = Schedule.min([Schedule.exponential("500 millis"), Schedule.spaced("30 seconds")])
 
-/** A publication that nobody will carry out any more must not look as if somebody would. */
-const abandonPublications = Effect.fnUntraced(function*(held: HeldSandbox) {
+const giveUpPublications = Effect.fnUntraced(function*(held: HeldSandbox) {
   const { sandbox } = yield* held.view
-  const abandoned = sandbox.publications.filter(isUnderWay).map(({ repo }): SystemCommand => ({
-    _tag: "ReportPublication",
-    data: { repo, action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
-  }))
+  const abandoned = abandonPublications(sandbox).map(({ data }): SystemCommand => ({ _tag: "ReportPublication", data }))
   if (abandoned.length > 0) yield* held.write(abandoned)
 })
 
 /** Carries a terminating sandbox to its end. A host that refuses is asked until a time limit calls it failed. */
 export const release = Effect.fn("ReleaseSandbox.release")(function*(held: HeldSandbox) {
-  yield* abandonPublications(held)
+  yield* giveUpPublications(held)
   const gone = giveBack(held.id).pipe(
     Effect.tapError((error) => Effect.logWarning("could not release the sandbox", error)),
     Effect.retry(backoff),
@@ -43,7 +39,7 @@ export const release = Effect.fn("ReleaseSandbox.release")(function*(held: HeldS
 
 /** Gives back what a succeeded or failed sandbox held. What a host refuses is left to the reaper. */
 export const cleanUp = Effect.fn("ReleaseSandbox.cleanUp")(function*(held: HeldSandbox) {
-  yield* abandonPublications(held)
+  yield* giveUpPublications(held)
   yield* giveBack(held.id).pipe(
     Effect.retry({ times: 3, schedule: backoff }),
     Effect.catchTag("HostError", (error) => Effect.logError("something of a finished sandbox is left", error))

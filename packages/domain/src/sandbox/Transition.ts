@@ -4,7 +4,7 @@
  */
 import { Result, Schema } from "effect"
 import type { Sandbox } from "./Sandbox.ts"
-import type { ApprovalResolver, Initiator, SandboxEvent, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
+import type { ApprovalResolver, Initiator, SandboxEvent, SandboxEventOf, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
 import { isActive, type Turn, type TurnOutcome, type TurnState } from "./Turn.ts"
 
 interface Cause {
@@ -96,6 +96,15 @@ export const endTurn = (
   const outcome = sandbox.turn.state === "pending" ? "cancelled" : state === "cancelled" ? "interrupted" : state
   return [...denyApprovals(sandbox, by), { type: "turn.completed", turn_id: id, data: { state: outcome, ...more } }]
 }
+
+/** A publication that nobody will carry out any more must not look as if somebody would. */
+export const abandonPublications = (sandbox: Sandbox): Array<SandboxEventOf<"pull_request.updated">> =>
+  sandbox.publications
+    .filter(({ actionState }) => actionState === "publishing" || actionState === "updating")
+    .map(({ repo }) => ({
+      type: "pull_request.updated",
+      data: { repo, action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
+    }))
 
 /** The change of status and what must end before it. */
 export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<Array<SandboxEvent>, IllegalTransition> => {

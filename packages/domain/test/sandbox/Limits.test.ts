@@ -47,6 +47,18 @@ describe("a limit", () => {
     })
   }
 
+  it("gives up a publication that nobody will carry out any more", () => {
+    const history = reach("idle")
+    history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
+    assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("30 minutes")), [
+      status("succeeded", "running", "idle_timeout"),
+      {
+        type: "pull_request.updated",
+        data: { repo: "acme/shop", action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
+      }
+    ])
+  })
+
   it.each<Scene>(["succeeded", "failed", "terminated"])("nothing expires of a sandbox that is %s", (scene) => {
     const history = reach(scene)
     assert.isNull(nextDeadline(history.sandbox, limits))
