@@ -2,7 +2,7 @@
  * Port: where sandboxes, their log, their commands and their leases live. Every write is one transaction under the
  * lock of its sandbox. Checked by `testing/SandboxStoreContract`.
  */
-import { Context, DateTime, Effect, Layer, type Result, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, type Result, Scheduler, Schema } from "effect"
 import { Hints, type Topic, WORK } from "../Hints.ts"
 import type { Uuid } from "../Ids.ts"
 import type { RepoName } from "../source/RepoRef.ts"
@@ -235,7 +235,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           if (keyed !== null) keys.set(scope, { fingerprint: keyed.fingerprint, id: creation.id, boundAt: time })
           yield* record(row, created, creation.createdAt)
           return { sandbox: row.sandbox, replayed: false }
-        }),
+        }, asTransaction),
 
         find: ({ grantId, id }) => Effect.map(rowOf(id, grantId), (row) => row.sandbox),
 
@@ -263,7 +263,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           const bound = keyed === undefined ? undefined : row.keys.get(keyed.key)
           if (keyed !== undefined && bound !== undefined && !isExpired(bound, time)) {
             yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
-            return { commandId: bound.commandId, revision: bound.revision, outcome: "duplicate" }
+            return { commandId: bound.commandId, revision: bound.revision, outcome: "duplicate" as const }
           }
           const commandId = command.identity(row.sandbox)
           const receipt = row.receipts.get(commandId) ?? null
@@ -276,13 +276,13 @@ export class SandboxStore extends Context.Service<SandboxStore, {
             row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint, boundAt: time })
           }
           return result
-        }),
+        }, asTransaction),
 
         change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now) {
           const row = yield* writable(id, by)
           yield* record(row, yield* Effect.fromResult(decide(row.sandbox)), now)
           return row.sandbox
-        }),
+        }, asTransaction),
 
         approvals: (id, approvalIds) =>
           Effect.sync(() =>
@@ -381,6 +381,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
     })
   )
 }
+
+/** Nothing else runs between what is read and what is written, however busy this fiber was before. */
+const asTransaction = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)
 
 /** What to hint after these events were committed: only a change of status can leave a sandbox without a worker. */
 export const topicsOf = (id: SandboxId, events: ReadonlyArray<SandboxEvent>): ReadonlyArray<Topic> =>

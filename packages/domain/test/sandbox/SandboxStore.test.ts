@@ -1,10 +1,13 @@
-import { Duration, Effect, Layer } from "effect"
+import { assert, it } from "@effect/vitest"
+import { DateTime, Duration, Effect, Layer, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { terminate } from "@slipway/domain/sandbox/Command"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { creation } from "@slipway/domain/testing/Histories"
 import { limited, MAX_ACTIVE, StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
 
 const KEPT = Duration.days(RETENTION_DAYS)
@@ -23,3 +26,18 @@ const layer = Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(Layer.provi
 
 suite("memory", layer)
 limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
+
+it.effect("memory: no other fiber runs between what a transaction reads and what it writes", () =>
+  Effect.gen(function*() {
+    const store = yield* SandboxStore
+    const ids = yield* Ids
+    yield* store.create(creation, null)
+    const now = yield* DateTime.now
+    const twice = Array.from({ length: 2 }, () => store.command({ grantId: creation.grantId, id: creation.id }, terminate(ids), now))
+    const answers = yield* Effect.all(twice, { concurrency: 2 })
+    assert.deepStrictEqual(answers.map(({ outcome }) => outcome).toSorted(), ["applied", "duplicate"])
+  }).pipe(
+    // Each fiber makes room for the others as often as it can.
+    Effect.provideService(Scheduler.MaxOpsBeforeYield, 3),
+    Effect.provide(layer)
+  ))
