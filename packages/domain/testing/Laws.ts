@@ -19,6 +19,7 @@ import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { TurnOutcome } from "../src/sandbox/Turn.ts"
 import { StorableText } from "../src/Text.ts"
 import { creation, type History, isAsked, limits, request } from "./Histories.ts"
+import { approvalsResolveOnce, endsForGood, type Log, statusesAreReachable, turnsAreReachable } from "./LogLaws.ts"
 import { PartnerFixture } from "./PartnerStoreContract.ts"
 import { StoreFixture } from "./SandboxStoreContract.ts"
 
@@ -36,82 +37,11 @@ export interface StoreLaw<A, R> {
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// Reachable states
-
-/** `from>to reason/initiator` of every change of decisions 2.1 that names its cause. */
-const changes = new Set([
-  "queued>creating null/system", "queued>failed queue_timeout/policy", "creating>running null/system",
-  "creating>failed boot_timeout/policy", "creating>failed boot_failed/provider", "creating>failed clone_failed/provider",
-  "creating>failed repo_not_accessible/provider", "running>succeeded idle_timeout/policy", "running>failed last_turn_failed/policy",
-  "running>failed agent_lost/provider", "running>failed host_lost/provider", "terminating>failed release_failed/provider",
-  ...["queued", "creating", "running", "succeeded", "failed"].map((from) => `${from}>terminating terminated/user`),
-  ...["queued", "creating", "running"].flatMap((from) => [
-    `${from}>terminating max_lifetime/policy`, `${from}>terminating grant_revoked/policy`
-  ]),
-  "terminating>terminated terminated/user", "terminating>terminated max_lifetime/policy", "terminating>terminated grant_revoked/policy"
-])
-
-/** Decisions 2.2. */
-const steps = new Set([
-  "pending>running", "pending>cancelled", "running>running", "running>awaiting_approval", "awaiting_approval>running",
-  ...["running", "awaiting_approval"].flatMap((from) => ["succeeded", "failed", "interrupted"].map((to) => `${from}>${to}`))
-])
-
-type Log = ReadonlyArray<SandboxEvent>
+// Histories
 
 const eventsOf = (history: History): Log => history.log.map(({ event }) => event)
 const of = <T extends SandboxEvent["type"]>(type: T) => (event: SandboxEvent): event is Extract<SandboxEvent, { type: T }> =>
   event.type === type
-
-const statusesAreReachable = (log: Log, sandbox: Sandbox) => {
-  let status: string | null = null
-  for (const { data } of log.filter(of("sandbox.status"))) {
-    assert.strictEqual(data.previous, status)
-    if (status !== null) assert.include(changes, `${status}>${data.status} ${data.reason}/${data.initiator}`)
-    status = data.status
-  }
-  assert.strictEqual(sandbox.status, status)
-}
-
-const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) => string) => {
-  let turn: { readonly id: string | undefined; readonly state: string } | null = null
-  let n = 0
-  for (const event of log) {
-    if (event.type !== "turn.updated" && event.type !== "turn.started" && event.type !== "turn.completed") continue
-    if (event.type === "turn.updated" && event.data.state === "pending") {
-      assert.isTrue(turn === null || !["pending", "running", "awaiting_approval"].includes(turn.state))
-      n += 1
-      assert.strictEqual(event.turn_id, idOf(n))
-      turn = { id: event.turn_id, state: "pending" }
-      continue
-    }
-    const state: string = event.type === "turn.started" ? "running" : event.data.state
-    assert.strictEqual(event.turn_id, turn?.id)
-    assert.include(steps, `${turn?.state}>${state}`)
-    if (event.type === "turn.updated") assert.strictEqual(event.data.previous, turn?.state)
-    turn = { id: event.turn_id, state }
-  }
-  assert.strictEqual(sandbox.turn?.state, turn?.state)
-}
-
-/** Nothing but publications is told of a sandbox once it is terminated: its pull request may go on living. */
-const endsForGood = (log: Log) => {
-  const end = log.findIndex((event) => event.type === "sandbox.status" && event.data.status === "terminated")
-  const after = end < 0 ? [] : log.slice(end + 1).filter(({ type }) => type !== "pull_request.updated" && type !== "usage.updated")
-  assert.deepStrictEqual(after, [])
-}
-
-const approvalsResolveOnce = (log: Log, sandbox: Sandbox) => {
-  const pending = new Set<string>()
-  for (const event of log) {
-    if (event.type === "approval.requested") pending.add(event.data.approval_id)
-    if (event.type === "approval.resolved") assert.isTrue(pending.delete(event.data.approval_id))
-  }
-  assert.deepStrictEqual(Array.from(pending), sandbox.approvals.map(({ approval_id }) => approval_id))
-}
-
-// ---------------------------------------------------------------------------------------------------------------
-// Histories
 
 const answered = ({ moments }: History) => moments.flatMap((moment) => moment.result === null ? [] : [{ ...moment, result: moment.result }])
 

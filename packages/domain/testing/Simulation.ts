@@ -1,0 +1,319 @@
+/**
+ * A seeded simulation of the whole service in one process: domain, stores, workers, machines, agents, source host and the
+ * people who use them, under one scheduler and one clock, with calls that fail, come late or twice, and processes that are
+ * killed at every step. After each step the rules must hold, and once nothing goes wrong any more everything must settle.
+ * The same seed is the same run.
+ */
+import { type Cause, Context, Deferred, Duration, Effect, Exit, Layer, Logger, References, Scope } from "effect"
+import { MemoryDisk } from "../src/files/MemoryDisk.ts"
+import { WorkingTrees } from "../src/files/WorkingTrees.ts"
+import { Hints } from "../src/Hints.ts"
+import { Ids } from "../src/Ids.ts"
+import { Partners } from "../src/partner/Partners.ts"
+import { PartnerStore } from "../src/partner/PartnerStore.ts"
+import { AgentRuntime } from "../src/sandbox/AgentRuntime.ts"
+import { type Limits, Policy } from "../src/sandbox/Policy.ts"
+import { SandboxEvents } from "../src/sandbox/SandboxEvents.ts"
+import { SandboxHost } from "../src/sandbox/SandboxHost.ts"
+import type { SandboxId } from "../src/sandbox/SandboxId.ts"
+import { Sandboxes } from "../src/sandbox/Sandboxes.ts"
+import { SandboxStore, type Worker } from "../src/sandbox/SandboxStore.ts"
+import { MemoryRepositories } from "../src/source/MemoryRepositories.ts"
+import { Publishing } from "../src/source/Publishing.ts"
+import { SourceHost } from "../src/source/SourceHost.ts"
+import { Chance } from "./simulation/Chance.ts"
+import { Faults } from "./simulation/Faults.ts"
+import { partner, person, REPOSITORIES, type Scene } from "./simulation/People.ts"
+import { agentsOf, hintsOf, hostOf, partnersOf, sourceOf, type Started, storeOf, treesOf } from "./simulation/Ports.ts"
+import { type Process, Timeline } from "./simulation/Timeline.ts"
+import { type Broken, Trace } from "./simulation/Trace.ts"
+import { Witness } from "./simulation/Witness.ts"
+
+/** What a worker is given. */
+export type WorkerPorts = AgentRuntime | Hints | Ids | Publishing | SandboxHost | SandboxStore | SourceHost | WorkingTrees
+
+export interface Options {
+  readonly seed: number
+  /** Starts a worker, which runs until the scope closes. */
+  readonly worker: (options: Worker & { readonly slots: number }) => Effect.Effect<void, never, WorkerPorts | Scope.Scope>
+  /** Stores and systems of your own in place of the memory layers. None may need real time or a promise. */
+  readonly layers?: Partial<Layers>
+  /** Keeps every line of the trace, not the last ones alone. */
+  readonly trace?: boolean
+}
+
+export interface Layers {
+  readonly hints: Layer.Layer<Hints>
+  readonly store: Layer.Layer<SandboxStore, never, Hints>
+  readonly partners: Layer.Layer<PartnerStore, never, Ids>
+  readonly source: Layer.Layer<SourceHost, never, MemoryRepositories>
+  readonly host: Layer.Layer<SandboxHost>
+  readonly agents: Layer.Layer<AgentRuntime, never, MemoryDisk>
+  readonly trees: Layer.Layer<WorkingTrees, never, MemoryDisk | MemoryRepositories>
+}
+
+const memory: Layers = {
+  hints: Hints.layerMemory,
+  store: SandboxStore.layerMemory,
+  partners: PartnerStore.layerMemory,
+  source: SourceHost.layerMemory,
+  host: SandboxHost.layerMemory,
+  agents: AgentRuntime.layerMemory,
+  trees: WorkingTrees.layerMemory
+}
+
+export interface Result {
+  readonly seed: number
+  /** The first rule that did not hold; `null`: all did. */
+  readonly broken: Broken | null
+  readonly steps: number
+  /** Simulated milliseconds. */
+  readonly millis: number
+  /** How often what happened: faults by kind, what became of sandboxes, turns and commands. */
+  readonly counts: ReadonlyMap<string, number>
+  /** The last lines, or all of them. */
+  readonly trace: ReadonlyArray<string>
+  /** Equal for equal runs. */
+  readonly digest: string
+}
+
+/** Short, so that all of them come due within minutes; a lease's 30 s are what they are measured by. */
+const limitsOf = (chance: Chance): Limits => ({
+  queue: Duration.seconds(chance.pick([60, 10])),
+  boot: Duration.seconds(chance.pick([50, 10])),
+  idle: Duration.seconds(chance.pick([25, 8])),
+  lost: Duration.seconds(20),
+  lifetime: Duration.seconds(chance.pick([150, 40])),
+  release: Duration.seconds(chance.pick([60, 5])),
+  turn: Duration.seconds(chance.pick([30, 6])),
+  approval: Duration.seconds(chance.pick([8, 3])),
+  retention: Duration.days(30)
+})
+
+/** How long things go wrong. */
+const TROUBLE_MILLIS = 70_000
+/** By then everything has settled: a lifetime, a lease and what their end takes. */
+const SETTLED_MILLIS = 300_000
+/** No fiber of a simulation needs so many steps within one of its seconds. */
+const MAX_STEPS = 2_000_000
+
+/** Runs one seed to its end, or to the first rule that breaks. */
+export const simulate = (options: Options): Result => {
+  const chance = new Chance(options.seed)
+  const timeline = new Timeline(chance.fork())
+  const trace = new Trace(options.trace === true, timeline)
+  const start = timeline.now
+  const layers = { ...memory, ...options.layers }
+  const limits = limitsOf(chance)
+  const started = new Map<Process, Started>()
+  /** Those that are needed to tell how everything goes. */
+  const immortal = new Set<Process>()
+  const kill = (process: Process) => {
+    if (!process.alive) return
+    process.alive = false
+    trace.add(`${process.name} is killed`)
+    for (const { agent, end } of started.get(process) ?? []) {
+      agent.running = false
+      timeline.run(Context.empty(), end)
+    }
+  }
+  const faults = new Faults({ chance: chance.fork(), trace, timeline, kill, until: start + TROUBLE_MILLIS, mayDie: (process) => !immortal.has(process) })
+
+  const scope = Scope.makeUnsafe()
+  const build = <A, E, R>(layer: Layer.Layer<A, E, R>, context: Context.Context<R>) =>
+    timeline.run(context, Effect.provideService(Layer.buildWithScope(layer, scope), Policy, limits))
+
+  const world = timeline.process("world")
+  immortal.add(world)
+  const hints = Context.get(build(layers.hints, Context.empty()), Hints)
+  const ids = build(Ids.layerSeeded(options.seed), Context.empty())
+  const repositories = build(MemoryRepositories.layer, Context.empty())
+  for (const name of REPOSITORIES) Context.get(repositories, MemoryRepositories).add(name, { "README.md": `# ${name}\n`, "src/main.txt": "one\ntwo\n" })
+  const shared = build(
+    Layer.mergeAll(layers.store, layers.partners, layers.source),
+    Context.mergeAll(ids, repositories, Context.make(Hints, hintsOf(world, faults, timeline, hints)))
+  )
+  const witness = new Witness({ store: Context.get(shared, SandboxStore), ids: Context.get(ids, Ids), limits, timeline, trace })
+  const store = witness.store
+
+  const machines = Array.from({ length: chance.between(1, 2) }, (_, i) => ({
+    name: `machine-${i + 1}`,
+    systems: build(
+      Layer.mergeAll(layers.host, layers.agents, layers.trees).pipe(Layer.provideMerge(MemoryDisk.layer)),
+      repositories
+    )
+  }))
+  type Machine = typeof machines[number]
+
+  /** The ports of one process on one machine. */
+  const portsOf = (process: Process, { name, systems }: Machine) => {
+    const own: Started = new Set()
+    started.set(process, own)
+    return Context.mergeAll(
+      ids,
+      Context.make(Hints, hintsOf(process, faults, timeline, hints)),
+      Context.make(SandboxStore, storeOf(process, faults, store)),
+      Context.make(PartnerStore, partnersOf(process, faults, Context.get(shared, PartnerStore))),
+      Context.make(SourceHost, sourceOf(process, faults, witness, Context.get(shared, SourceHost))),
+      Context.make(SandboxHost, hostOf(process, faults, witness, name, own, Context.get(systems, SandboxHost))),
+      Context.make(AgentRuntime, agentsOf(process, faults, witness, Context.get(systems, AgentRuntime))),
+      Context.make(WorkingTrees, treesOf(process, faults, Context.get(systems, WorkingTrees)))
+    )
+  }
+
+  const alarms = Logger.make<unknown, void>(({ cause, logLevel, message }) => {
+    trace.add(`    ${logLevel} ${String(message)}`)
+    const defect = cause.reasons.find((reason) => reason._tag === "Die")
+    if (defect !== undefined) trace.breaks("nothing dies of a defect", String(defect.defect))
+  })
+  const spawn = <A, E, R>(process: Process, context: Context.Context<R>, effect: Effect.Effect<A, E, R>, onExit: (exit: Exit.Exit<A, E>) => void) => {
+    const fiber = timeline.spawn(process, context, effect.pipe(
+      Effect.provideService(Policy, limits),
+      Effect.provideService(Logger.CurrentLoggers, new Set([alarms])),
+      Effect.provideService(References.TracerEnabled, false)
+    ))
+    fiber.addObserver(onExit)
+  }
+  const mustNotFail = (exit: Exit.Exit<unknown, unknown>) => {
+    if (Exit.isFailure(exit)) trace.breaks("nothing dies of a defect", describe(exit.cause))
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------
+  // Workers
+
+  interface Slot {
+    readonly machine: Machine
+    incarnation: number
+    process: Process | null
+    stop: Deferred.Deferred<void> | null
+    /** It is not started again before; epoch milliseconds. */
+    downUntil: number
+  }
+  const slots: ReadonlyArray<Slot> = Array.from({ length: chance.between(Math.max(1, machines.length), 3) }, (_, i) => ({
+    machine: machines[i % machines.length]!, incarnation: 0, process: null, stop: null, downUntil: 0
+  }))
+  const isRunning = (slot: Slot) => slot.process?.alive === true
+
+  const launch = (slot: Slot) => {
+    const { machine } = slot
+    const process = timeline.process(`worker-${slots.indexOf(slot) + 1}.${++slot.incarnation}`)
+    const stop = Deferred.makeUnsafe<void>()
+    const alone = slots.every((other) => other === slot || other.machine !== machine || !isRunning(other))
+    slot.process = process
+    slot.stop = stop
+    trace.add(`${process.name} starts on ${machine.name}`)
+    // Told before another one starts there.
+    if (alone && chance.is(0.5)) timeline.run(Context.empty(), Effect.orDie(store.endLeases(machine.name)))
+    const running = Effect.gen(function*() {
+      yield* options.worker({ worker: process.name, machine: machine.name, slots: chance.between(1, 4) })
+      yield* Deferred.await(stop)
+    }).pipe(Effect.scoped, Effect.provide(Publishing.layer))
+    spawn(process, portsOf(process, machine), running, (exit) => {
+      if (Exit.isFailure(exit) && !describe(exit.cause).includes("StoreUnavailable")) mustNotFail(exit)
+      for (const { agent } of started.get(process) ?? []) {
+        if (agent.running) trace.breaks("a worker that stopped leaves no agent", process.name)
+      }
+      kill(process)
+    })
+  }
+
+  // ---------------------------------------------------------------------------------------------------------------
+  // People and trouble
+
+  const active = () => faults.on
+  const server = timeline.process("server")
+  immortal.add(server)
+  const scene: Scene = { chance: chance.fork(), witness, trace, active }
+  const people = Effect.all([...Array.from({ length: chance.between(1, 4) }, (_, n) => person(scene, n + 1)), partner(scene)], {
+    concurrency: "unbounded", discard: true
+  })
+  const service = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Partners.layer)
+  spawn(server, portsOf(server, machines[0]!), Effect.provide(people, service), mustNotFail)
+
+  const trouble = Effect.gen(function*() {
+    const own = chance.fork()
+    while (faults.on) {
+      yield* Effect.sleep(own.between(200, 6_000))
+      if (!faults.on) return
+      const slot = slots[own.between(0, slots.length - 1)]!
+      const { process, stop } = slot
+      if (process === null || !process.alive) {
+        if (own.is(0.6) && timeline.now >= slot.downUntil) launch(slot)
+        continue
+      }
+      const [one] = started.get(process) ?? []
+      if (own.is(0.2)) slot.downUntil = timeline.now + own.between(10_000, 60_000)
+      switch (own.weighted([[5, "agentDied"], [1, "workerKilled"], [1, "workerStopped"]] as const)) {
+        case "agentDied":
+          if (one !== undefined && faults.happens("agentDied", process.name)) {
+            one.agent.running = false
+            yield* one.end
+          }
+          break
+        case "workerKilled":
+          if (faults.happens("workerKilled", process.name)) kill(process)
+          break
+        case "workerStopped":
+          if (faults.happens("workerStopped", process.name) && stop !== null) yield* Deferred.succeed(stop, undefined)
+      }
+    }
+  })
+  spawn(world, Context.empty(), trouble, mustNotFail)
+  for (const slot of slots) launch(slot)
+
+  // ---------------------------------------------------------------------------------------------------------------
+  // The run
+
+  const runUntil = (until: number): boolean => {
+    while (trace.broken === null && timeline.steps < MAX_STEPS && timeline.step(until)) continue
+    if (timeline.steps >= MAX_STEPS) trace.breaks("everything settles", `after ${MAX_STEPS} steps it is still busy`)
+    return trace.broken === null
+  }
+
+  const orphan = (): string | null => {
+    for (const { name, systems } of machines) {
+      const [boxes, trees] = timeline.run(systems, Effect.all([
+        Effect.orDie(SandboxHost.use((host) => host.list)),
+        WorkingTrees.use((trees) => trees.sandboxes)
+      ]))
+      if (boxes.length > 0) return `${name} still has a box of ${boxes.join()}`
+      if (trees.length > 0) return `${name} still has trees of ${trees.join()}`
+    }
+    return null
+  }
+
+  const calm = () => {
+    faults.on = false
+    trace.add("from here on nothing goes wrong")
+    const calmAt = timeline.now
+    const history: Array<ReadonlyMap<SandboxId, number>> = []
+    for (;;) {
+      for (const slot of slots) {
+        if (slot.process?.paused === true) timeline.resume(slot.process)
+        if (!isRunning(slot)) launch(slot)
+      }
+      if (!runUntil(timeline.now + 1000)) return
+      const latest = history.at(-6)
+      if (latest !== undefined) witness.keepsUp(latest)
+      history.push(new Map(Array.from(witness.sandboxes, ([id, { state }]) => [id, state.lastSeq])))
+      const left = witness.unsettled() ?? orphan()
+      if (left === null && history.length > 6) break
+      if (timeline.now - calmAt > SETTLED_MILLIS) return trace.breaks("everything settles", left ?? "")
+    }
+    if (runUntil(timeline.now + 5_000)) witness.end()
+  }
+
+  if (runUntil(timeline.now + TROUBLE_MILLIS)) calm()
+  return {
+    seed: options.seed,
+    broken: trace.broken,
+    steps: timeline.steps,
+    millis: timeline.now - start,
+    counts: trace.counts,
+    trace: trace.lines,
+    digest: trace.digest
+  }
+}
+
+const describe = (cause: Cause.Cause<unknown>): string =>
+  cause.reasons.map((reason) => String(reason._tag === "Die" ? reason.defect : reason._tag === "Fail" ? JSON.stringify(reason.error) : reason._tag)).join("; ")

@@ -1,0 +1,167 @@
+/** What goes wrong at a port: calls that come late, are refused, are carried out without an answer, or twice; processes that stall or are killed in between. */
+import { Context, Effect } from "effect"
+import type { Chance } from "./Chance.ts"
+import type { Process, Timeline } from "./Timeline.ts"
+import type { Trace } from "./Trace.ts"
+
+export const FaultKind = [
+  /** It is carried out later; the caller waits. */
+  "delayed",
+  /** It is on its way and is carried out later, whatever becomes of its caller. */
+  "underWay",
+  /** Nothing was done, and the caller is told. */
+  "refused",
+  /** It was done, and the caller is told that it was not. */
+  "answerLost",
+  "repeated",
+  /** The process is gone before the call, or before its answer. */
+  "killedBefore",
+  "killedAfter",
+  /** The process stands still. */
+  "stalled",
+  "hintLost",
+  "hintRepeated",
+  /** An agent does not do as it was asked. */
+  "interruptIgnored",
+  /** By themselves, between calls. */
+  "agentDied",
+  "workerKilled",
+  "workerStopped"
+] as const
+export type FaultKind = typeof FaultKind[number]
+
+/** How often a port refuses that hardly works. */
+const SICKNESS = 0.6
+
+/** What may go wrong with a call. */
+export interface Possible<E> {
+  /** How the port says that the same call may succeed later. */
+  readonly error?: () => E
+  /** The port says that the call is safe to repeat. */
+  readonly repeatable?: boolean
+  /** Calls that only look are not told unless something goes wrong. */
+  readonly quiet?: boolean
+}
+
+export class Faults {
+  /** Off: everything is carried out at once, and answered. */
+  on = true
+  readonly #chance: Chance
+  readonly #trace: Trace
+  readonly #timeline: Timeline
+  readonly #network: Process
+  readonly #likely: ReadonlyMap<FaultKind, number>
+  readonly #kill: (process: Process) => void
+  readonly #mayDie: (process: Process) => boolean
+  readonly #until: number
+  /** A port that hardly works. */
+  readonly #sick: string | null
+
+  constructor(options: {
+    readonly chance: Chance
+    readonly trace: Trace
+    readonly timeline: Timeline
+    readonly kill: (process: Process) => void
+    readonly mayDie: (process: Process) => boolean
+    /** When everything begins to go well; epoch milliseconds. */
+    readonly until: number
+  }) {
+    const { chance, kill, mayDie, timeline, trace, until } = options
+    this.#chance = chance
+    this.#trace = trace
+    this.#timeline = timeline
+    this.#kill = kill
+    this.#mayDie = mayDie
+    this.#until = until
+    this.#network = timeline.process("network")
+    this.#sick = chance.is(0.15) ? chance.pick(["store.", "host.", "trees.", "source.", "agent."]) : null
+    // Each seed knows some kinds only, so that one does not hide what another shows.
+    const much = chance.pick([0.3, 1, 1, 2])
+    const usual: Record<FaultKind, number> = {
+      delayed: 0.04, underWay: 0.02, refused: 0.03, answerLost: 0.03, repeated: 0.03, killedBefore: 0.002, killedAfter: 0.003,
+      stalled: 0.001, hintLost: 0.3, hintRepeated: 0.1, interruptIgnored: 0.3, agentDied: 1, workerKilled: 1, workerStopped: 1
+    }
+    this.#likely = new Map(FaultKind.map((kind) => [kind, chance.is(0.6) ? Math.min(1, usual[kind] * much) : 0]))
+  }
+
+  /** Whether this goes wrong now; counted when it does. */
+  happens(kind: FaultKind, who: string): boolean {
+    const likely = kind === "refused" && this.#isSick(who) ? SICKNESS : this.#likely.get(kind) ?? 0
+    if (!this.on || !this.#chance.is(likely)) return false
+    this.#trace.count(kind)
+    this.#trace.add(`${who}  [${kind}]`)
+    return true
+  }
+
+  /** Mostly short, sometimes longer than a lease. */
+  millis(): number {
+    const drawn = this.#chance.is(0.7)
+      ? this.#chance.between(1, 50)
+      : this.#chance.is(0.8)
+      ? this.#chance.between(50, 5_000)
+      : this.#chance.between(5_000, 45_000)
+    return Math.max(1, Math.min(drawn, this.#until - this.#timeline.now))
+  }
+
+  /** A call of the process to a port. A killed process makes none. */
+  call<A, E>(process: Process, name: string, self: Effect.Effect<A, E>, possible: Possible<E> = {}): Effect.Effect<A, E> {
+    return Effect.suspend(() => {
+      if (!process.alive) return Effect.never
+      const who = `${process.name} ${name}`
+      const kind = this.on && possible.error !== undefined && this.#isSick(who) && this.#chance.is(SICKNESS) ? "refused" : this.#draw(process, possible)
+      if (kind !== null) this.#trace.count(kind)
+      if (kind !== null || possible.quiet !== true) this.#trace.add(kind === null ? who : `${who}  [${kind}]`)
+      const { error } = possible
+      switch (kind) {
+        case "delayed":
+          return Effect.delay(self, this.millis())
+        case "underWay":
+          return this.#detached(process, Effect.delay(self, this.millis()))
+        case "refused":
+          return error === undefined ? self : Effect.suspend(() => Effect.fail(error()))
+        case "answerLost":
+          return error === undefined ? self : Effect.flatMap(self, () => Effect.fail(error()))
+        case "repeated":
+          return Effect.andThen(self, self)
+        case "killedBefore":
+          this.#kill(process)
+          return Effect.never
+        case "killedAfter":
+          return Effect.andThen(Effect.exit(self), Effect.suspend(() => {
+            this.#kill(process)
+            return Effect.never
+          }))
+        case "stalled":
+          this.#timeline.pause(process, this.millis())
+          return Effect.andThen(Effect.yieldNow, self)
+        default:
+          return self
+      }
+    })
+  }
+
+  #isSick(who: string): boolean {
+    return this.#sick !== null && who.includes(` ${this.#sick}`)
+  }
+
+  #draw<E>(process: Process, { error, repeatable }: Possible<E>): FaultKind | null {
+    if (!this.on) return null
+    let at = this.#chance.next()
+    for (const kind of FaultKind.slice(0, 8)) {
+      if ((at -= this.#likely.get(kind) ?? 0) >= 0) continue
+      const isPossible = kind === "refused" || kind === "answerLost" ? error !== undefined
+        : kind === "repeated" ? repeatable === true
+        : kind === "killedBefore" || kind === "killedAfter" || kind === "stalled" ? this.#mayDie(process)
+        : true
+      return isPossible ? kind : null
+    }
+    return null
+  }
+
+  #detached<A, E>(process: Process, self: Effect.Effect<A, E>): Effect.Effect<A, E> {
+    return Effect.callback<A, E>((resume) => {
+      const fiber = this.#timeline.spawn(this.#network, Context.empty(), self)
+      fiber.addObserver((exit) => this.#timeline.ready(process, () => resume(exit)))
+    })
+  }
+}

@@ -1,0 +1,196 @@
+/** The ports as one process has them: each call passes a fault and is seen by the witness. */
+import { Context, Effect } from "effect"
+import { CloneFailed, PushFailed, WorkingTrees } from "../../src/files/WorkingTrees.ts"
+import { Hints } from "../../src/Hints.ts"
+import { PartnerStore } from "../../src/partner/PartnerStore.ts"
+import { AgentError, AgentRuntime, type AgentSession } from "../../src/sandbox/AgentRuntime.ts"
+import { type Box, HostError, SandboxHost } from "../../src/sandbox/SandboxHost.ts"
+import { SandboxStore, StoreUnavailable } from "../../src/sandbox/SandboxStore.ts"
+import { SourceHost, SourceHostError } from "../../src/source/SourceHost.ts"
+import type { Faults, Possible } from "./Faults.ts"
+import type { Process, Timeline } from "./Timeline.ts"
+import type { RunningAgent, Witness } from "./Witness.ts"
+
+/** How late a lost hint may be. */
+const TICK_MILLIS = 1000
+
+const unavailable = () => new StoreUnavailable({ cause: "cut" })
+const hostError = (operation: HostError["operation"]) => () => new HostError({ operation, detail: "it is busy", retryable: true })
+const sourceError = (operation: string) => () => new SourceHostError({ operation, detail: "it is busy", retryable: true })
+
+export const storeOf = (process: Process, faults: Faults, store: SandboxStore["Service"]): SandboxStore["Service"] => {
+  const call = <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
+    faults.call<A, E | StoreUnavailable>(process, `store.${name}`, self, { error: unavailable, ...more })
+  const look = { quiet: true }
+  return SandboxStore.of({
+    create: (creation, keyed) => call(`create ${creation.id} ${keyed?.key ?? "without a key"}`, store.create(creation, keyed), { repeatable: keyed !== null }),
+    find: (key) => call(`find ${key.id}`, store.find(key), look),
+    list: (grantId, query) => call("list", store.list(grantId, query), look),
+    log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
+    messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
+    command: (key, command, now, keyed) => call(`command ${key.id}`, store.command(key, command, now, keyed)),
+    change: (id, by, decide, now) =>
+      call(`change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`, store.change(id, by, decide, now)),
+    approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
+    claim: (by, limit) => call(`claim ${limit}`, store.claim(by, limit), look),
+    renew: (leases) => call(`renew ${leases.length}`, store.renew(leases), { ...look, repeatable: true }),
+    endLeases: (machine) => call(`endLeases ${machine}`, store.endLeases(machine), { repeatable: true }),
+    release: (lease) => call(`release ${lease.sandboxId} ${lease.fence}`, store.release(lease), { repeatable: true }),
+    saveAgentSession: (lease, session) => call(`saveAgentSession ${lease.sandboxId}`, store.saveAgentSession(lease, session), { repeatable: true }),
+    due: (now, limit) => call("due", store.due(now, limit), look),
+    ofRevokedGrants: (limit) => call("ofRevokedGrants", store.ofRevokedGrants(limit), look),
+    purged: (id) => call(`purged ${id}`, store.purged(id), look),
+    purgeEvents: (endedBefore, limit) => call("purgeEvents", store.purgeEvents(endedBefore, limit), look),
+    purgeKeys: (limit) => call("purgeKeys", store.purgeKeys(limit), look),
+    over: (ids) => call(`over ${ids.length}`, store.over(ids), look)
+  })
+}
+
+/** A hint that is lost is made up for within a second, as the port says. One that is not may come again, at any time. */
+export const hintsOf = (process: Process, faults: Faults, timeline: Timeline, hints: Hints["Service"]): Hints["Service"] =>
+  Hints.of({
+    publish: (topics) =>
+      Effect.suspend(() => {
+        const later = (millis: number) =>
+          Effect.sync(() => timeline.at(process, timeline.now + millis, () => timeline.run(Context.empty(), hints.publish(topics))))
+        if (faults.happens("hintLost", process.name)) return later(TICK_MILLIS)
+        return faults.happens("hintRepeated", process.name) ? Effect.andThen(hints.publish(topics), later(faults.millis())) : hints.publish(topics)
+      }),
+    watch: hints.watch
+  })
+
+export const sourceOf = (process: Process, faults: Faults, witness: Witness, source: SourceHost["Service"]): SourceHost["Service"] => {
+  const call = <A, E>(name: string, self: Effect.Effect<A, E | SourceHostError>, repeatable = true) =>
+    faults.call<A, E | SourceHostError>(process, `source.${name}`, self, { error: sourceError(name), repeatable })
+  return SourceHost.of({
+    name: source.name,
+    repository: (repo) => call("repository", source.repository(repo)),
+    remote: (repo, access) => call("remote", source.remote(repo, access)),
+    findOpenPullRequest: (repo, head) =>
+      call("findOpenPullRequest", Effect.suspend(() => {
+        witness.lookedFor(process, repo, head)
+        return source.findOpenPullRequest(repo, head)
+      })),
+    openDraftPullRequest: (repo, draft) =>
+      call(`openDraftPullRequest ${draft.headRef}`, Effect.suspend(() => {
+        witness.opensPullRequest(process, repo, draft.headRef)
+        return Effect.tap(source.openDraftPullRequest(repo, draft), () => Effect.sync(() => witness.openedPullRequest(repo, draft.headRef)))
+      }), false),
+    pullRequestPushed: (repo, number, push) => call("pullRequestPushed", source.pullRequestPushed(repo, number, push)),
+    pullRequestDetails: (repo, number) => call("pullRequestDetails", source.pullRequestDetails(repo, number))
+  })
+}
+
+export const treesOf = (process: Process, faults: Faults, trees: WorkingTrees["Service"]): WorkingTrees["Service"] => {
+  const call = <A, E>(name: string, self: Effect.Effect<A, E>, more: Possible<E> = {}) => faults.call(process, `trees.${name}`, self, more)
+  return WorkingTrees.of({
+    ...trees,
+    prepare: (key, source) =>
+      call(`prepare ${key.sandboxId} ${key.repo}`, trees.prepare(key, source), {
+        error: () => new CloneFailed({ repo: key.repo, detail: "the line was cut", retryable: true }),
+        repeatable: true
+      }),
+    snapshot: (key, commit) => call(`snapshot ${key.sandboxId} ${key.repo}`, trees.snapshot(key, commit), { repeatable: true }),
+    push: (key, options) =>
+      call(`push ${key.sandboxId} ${key.repo}`, trees.push(key, options), {
+        error: () => new PushFailed({ repo: key.repo, detail: "the line was cut", retryable: true }),
+        repeatable: true
+      }),
+    has: (id) => call(`has ${id}`, trees.has(id), { quiet: true }),
+    remove: (id) => call(`remove ${id}`, trees.remove(id), { repeatable: true }),
+    sandboxes: call("sandboxes", trees.sandboxes, { quiet: true })
+  })
+}
+
+/** What runs in boxes and ends with the process that started it. */
+export type Started = Set<{ readonly agent: RunningAgent; readonly end: Effect.Effect<void> }>
+
+export const hostOf = (
+  process: Process,
+  faults: Faults,
+  witness: Witness,
+  machine: string,
+  started: Started,
+  host: SandboxHost["Service"]
+): SandboxHost["Service"] => {
+  const spawning = (box: Box): Box => ({
+    ...box,
+    spawn: Effect.fnUntraced(function*(command) {
+      if (!process.alive) return yield* Effect.never
+      if (faults.happens("refused", `${process.name} box.spawn ${box.sandboxId}`)) return yield* hostError("spawn")()
+      const spawned = yield* box.spawn(command)
+      const agent = witness.agentStarted(box.sandboxId, process, machine)
+      const one = { agent, end: spawned.endInput }
+      const ended = Effect.sync(() => {
+        agent.running = false
+        started.delete(one)
+      })
+      started.add(one)
+      yield* Effect.addFinalizer(() => ended)
+      return { ...spawned, endInput: Effect.andThen(spawned.endInput, ended) }
+    })
+  })
+  return SandboxHost.of({
+    isolation: host.isolation,
+    provision: (options) =>
+      Effect.map(
+        faults.call(process, `host.provision ${options.sandboxId}`, host.provision(options), { error: hostError("provision"), repeatable: true }),
+        spawning
+      ),
+    stop: (id) =>
+      faults.call(process, `host.stop ${id}`, Effect.tap(host.stop(id), () => Effect.sync(() => {
+        for (const agent of witness.seen(id)?.agents ?? []) if (agent.machine === machine) agent.running = false
+      })), { error: hostError("stop"), repeatable: true }),
+    list: faults.call(process, "host.list", host.list, { error: hostError("list"), quiet: true })
+  })
+}
+
+export const agentsOf = (process: Process, faults: Faults, witness: Witness, runtime: AgentRuntime["Service"]): AgentRuntime["Service"] =>
+  AgentRuntime.of({
+    open: Effect.fnUntraced(function*(options) {
+      if (!process.alive) return yield* Effect.never
+      const { sandboxId: id } = options.box
+      const failure = (operation: "open" | "prompt") =>
+        new AgentError({ runtime: options.profile, operation, detail: "it did not answer", retryable: true })
+      if (faults.happens("refused", `${process.name} agent.open ${id}`)) return yield* failure("open")
+      if (faults.happens("delayed", `${process.name} agent.open ${id}`)) yield* Effect.sleep(faults.millis())
+      const session = yield* runtime.open(options)
+      if (faults.happens("answerLost", `${process.name} agent.open ${id}`)) return yield* failure("open")
+      const watched: AgentSession = {
+        ...session,
+        prompt: ({ onEvent, text, turnId }) =>
+          Effect.suspend(() => {
+            if (!process.alive) return Effect.never
+            witness.prompted(id, turnId)
+            if (faults.happens("refused", `${process.name} agent.prompt ${id}`)) return Effect.fail(failure("prompt"))
+            return session.prompt({
+              turnId,
+              text,
+              onEvent: (event) =>
+                Effect.suspend(() => {
+                  if (!process.alive) return Effect.never
+                  if (event._tag === "ToolUpdated" && event.status === "running" && options.toolApprovalMode === "prompt") {
+                    witness.approved(id, event.callId, true)
+                  }
+                  return onEvent(event)
+                })
+            })
+          }),
+        decide: (approvalId, decision) =>
+          Effect.suspend(() => {
+            witness.approved(id, approvalId, decision === "approve")
+            return faults.call(process, `agent.decide ${id} ${approvalId} ${decision}`, session.decide(approvalId, decision), { repeatable: true })
+          }),
+        interrupt: Effect.suspend(() =>
+          faults.happens("interruptIgnored", `${process.name} agent.interrupt ${id}`) ? Effect.never : session.interrupt)
+      }
+      return watched
+    })
+  })
+
+export const partnersOf = (process: Process, faults: Faults, store: PartnerStore["Service"]): PartnerStore["Service"] =>
+  PartnerStore.of({
+    feed: (grantId, after, limit) => faults.call(process, "partners.feed", store.feed(grantId, after, limit), { error: unavailable, quiet: true }),
+    record: <A, E>(decide: Parameters<typeof store.record<A, E>>[0], at: Parameters<typeof store.record<A, E>>[1]) =>
+      faults.call<A, E | StoreUnavailable>(process, "partners.record", store.record(decide, at), { error: unavailable, repeatable: true })
+  })

@@ -1,0 +1,60 @@
+/** What happened in one simulation: its lines, their digest, how often what happened, and what was found to be wrong. */
+
+/** A rule that did not hold. */
+export interface Broken {
+  readonly rule: string
+  readonly detail: string
+  readonly step: number
+}
+
+const KEPT = 30
+
+export class Trace {
+  readonly counts = new Map<string, number>()
+  broken: Broken | null = null
+  readonly #whole: boolean
+  readonly #at: { readonly now: number; readonly steps: number }
+  #lines: Array<string> = []
+  #start: number
+  #high = 0x811c9dc5
+  #low = 0x41c6ce57
+
+  /** `whole`: keeps every line, not the last ones alone. */
+  constructor(whole: boolean, at: { readonly now: number; readonly steps: number }) {
+    this.#whole = whole
+    this.#at = at
+    this.#start = at.now
+  }
+
+  add(line: string): void {
+    const { now, steps } = this.#at
+    const told = `${String(steps).padStart(6)} ${((now - this.#start) / 1000).toFixed(3).padStart(8)}s ${line}`
+    // cyrb53 in steps: two sums that differ, so that runs that differ hardly ever have one digest.
+    for (let i = 0; i < told.length; i++) {
+      const code = told.charCodeAt(i)
+      this.#high = Math.imul(this.#high ^ code, 2654435761)
+      this.#low = Math.imul(this.#low ^ code, 1597334677)
+    }
+    this.#lines.push(told)
+    if (!this.#whole && this.#lines.length > 4 * KEPT) this.#lines = this.#lines.slice(-KEPT)
+  }
+
+  count(what: string): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1)
+  }
+
+  /** The first rule that breaks is the one that is told. */
+  breaks(rule: string, detail: string): void {
+    this.broken ??= { rule, detail, step: this.#at.steps }
+    this.add(`BROKEN ${rule}: ${detail}`)
+  }
+
+  get lines(): ReadonlyArray<string> {
+    return this.#whole ? this.#lines : this.#lines.slice(-KEPT)
+  }
+
+  /** Equal for equal runs. */
+  get digest(): string {
+    return [this.#high, this.#low].map((word) => (word >>> 0).toString(16).padStart(8, "0")).join("")
+  }
+}
