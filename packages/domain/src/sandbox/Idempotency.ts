@@ -30,12 +30,14 @@ export const RETENTION_DAYS = 30
 
 type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }
 
+/** `Array.isArray`, for readonly ones. */
+const isList = (value: Json): value is ReadonlyArray<Json> => Array.isArray(value)
+
 /** JSON with the keys of every object in code unit order. Array order counts; strings are not normalised. */
 export const canonicalJson = (value: Json): string => {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`
+  if (isList(value)) return `[${value.map(canonicalJson).join(",")}]`
   if (value === null || typeof value !== "object") return JSON.stringify(value)
-  const entries = Object.entries(value).sort(([a], [b]) => a < b ? -1 : a > b ? 1 : 0)
-  return `{${entries.map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`).join(",")}}`
+  return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key]!)}`).join(",")}}`
 }
 
 /** Version 1: the decoded body with the interface's defaults filled in. An omitted model stays omitted. */
