@@ -87,14 +87,13 @@ export const turnPending = (turnId: string, text: string, authorId: string): San
 export const endTurn = (
   sandbox: Sandbox,
   state: TurnOutcome,
-  more: { readonly reason?: string; readonly initiator?: Initiator },
-  by: ApprovalResolver = "turn_end"
+  more: { readonly reason?: string; readonly initiator?: Initiator }
 ): Array<SandboxEvent> => {
   if (!isActive(sandbox.turn)) return []
   const { id } = sandbox.turn
   // An agent never took a pending turn, so however it ends, it was cancelled.
   const outcome = sandbox.turn.state === "pending" ? "cancelled" : state === "cancelled" ? "interrupted" : state
-  return [...denyApprovals(sandbox, by), { type: "turn.completed", turn_id: id, data: { state: outcome, ...more } }]
+  return [...denyApprovals(sandbox, "turn_end"), { type: "turn.completed", turn_id: id, data: { state: outcome, ...more } }]
 }
 
 /** A publication that nobody will carry out any more must not look as if somebody would. */
@@ -120,10 +119,9 @@ export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<
     ]
     // However its release went, a turn that is left ends with what began the end of its sandbox.
     : sandbox.status === "terminating" ?
-    endTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator }, "terminate")
-    : to === "failed" ?
-    endTurn(sandbox, "failed", { reason: cause, initiator })
-    : []
+    endTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator })
+    // Of the other changes only a failure finds a turn to end.
+    : endTurn(sandbox, "failed", { reason: cause, initiator })
   return Result.succeed([...before, statusEvent(sandbox, cause)])
 }
 

@@ -1,0 +1,68 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { abandonPublications, denyApprovals, moveTo, resolveApproval } from "@slipway/domain/sandbox/Transition"
+import { createdAt, type History, limits, reach, type Scene } from "@slipway/domain/testing/Histories"
+
+const turn = reach("working").turn
+const report = (history: History, data: Extract<SystemCommand, { _tag: "ReportPublication" }>["data"]) =>
+  history.system({ _tag: "ReportPublication", data })
+
+describe("a refusal", () => {
+  it("says what was refused, and of a sandbox in which state", () => {
+    const said = (result: Result.Result<unknown, { readonly message: string }>) => Result.isFailure(result) ? result.failure.message : null
+    const ask = (command: SystemCommand, scene: Scene) => said(decide(reach(scene).sandbox, command, { limits, now: createdAt }))
+    assert.strictEqual(said(moveTo(reach("idle").sandbox, "claimed")), "claimed is not possible while running")
+    assert.strictEqual(ask({ _tag: "StartTurn", turnId: turn }, "idle"), "StartTurn is not possible while running/succeeded")
+    assert.strictEqual(ask({ _tag: "ReportBoot", data: { stage: "ready", ms: 1 } }, "queued"), "ReportBoot is not possible while queued/no turn")
+    assert.strictEqual(ask({ _tag: "RequestApproval", turnId: turn, approval: { approval_id: "c", tool: "t" } }, "pending"),
+      "RequestApproval is not possible while running/pending")
+  })
+})
+
+describe("a turn that outlives its sandbox's end", () => {
+  const ends: ReadonlyArray<readonly [string, (history: History) => unknown]> = [
+    ["grant_revoked", (history) => history.system({ _tag: "RevokeGrant" })],
+    ["max_lifetime", (history) => history.wait(limits.lifetime).system({ _tag: "Expire" })]
+  ]
+  for (const [reason, end] of ends) {
+    it(`ends at the release with what began it (${reason})`, () => {
+      for (const [scene, state] of [["working", "interrupted"], ["pending", "cancelled"]] as const) {
+        const history = reach(scene)
+        end(history)
+        assert.deepStrictEqual<object | undefined>(history.system({ _tag: "Release" }).events[0], {
+          type: "turn.completed", turn_id: turn, data: { state, reason, initiator: "policy" }
+        })
+      }
+    })
+  }
+})
+
+describe("an approval", () => {
+  const { sandbox } = reach("asking")
+  const resolved = { type: "approval.resolved", data: { approval_id: "call-1", outcome: "denied", by: "timeout" } } as const
+
+  it("resolved for a turn that does not wait leaves the turn as it is", () => {
+    assert(sandbox.turn !== null)
+    const running = { ...sandbox, turn: { ...sandbox.turn, state: "running" as const } }
+    assert.deepStrictEqual(resolveApproval(running, "call-1", "denied", "timeout"), [{ ...resolved, turn_id: turn }])
+  })
+
+  it("resolved outside a turn names none", () => {
+    assert.deepStrictEqual(resolveApproval({ ...sandbox, turn: null }, "call-1", "denied", "timeout"), [resolved])
+    assert.deepStrictEqual(denyApprovals({ ...sandbox, turn: null }, "timeout"), [resolved])
+  })
+})
+
+describe("a publication that nobody will carry out any more", () => {
+  const failed = (repo: string) => ({
+    type: "pull_request.updated",
+    data: { repo, action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
+  })
+
+  it("fails when it is under way, and stays as it is otherwise", () => {
+    const history = reach("idle")
+    for (const state of ["publishing", "updating", "idle", "failed"] as const) report(history, { repo: `acme/${state}`, action_state: state })
+    assert.deepStrictEqual<ReadonlyArray<object>>(abandonPublications(history.sandbox), [failed("acme/publishing"), failed("acme/updating")])
+  })
+})
