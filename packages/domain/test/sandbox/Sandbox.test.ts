@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, type Duration, Result } from "effect"
-import { isSettled } from "@slipway/domain/sandbox/Sandbox"
+import { DateTime, type Duration, Result, Schema } from "effect"
+import { isSettled, Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/Transition"
 import { type Initiator, SandboxStatus, type StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
-import { createdAt, creation, History, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
+import { createdAt, creation, History, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
 
 /** Decisions 2.1, row by row. */
 const table: ReadonlyArray<readonly [TransitionCause, ReadonlyArray<SandboxStatus>, SandboxStatus, StatusReason | null, Initiator]> = [
@@ -189,6 +189,18 @@ describe("what the service does", () => {
 })
 
 describe("what a sandbox remembers", () => {
+  it("is all stored, whatever it is doing", () => {
+    for (const scene of Scene.literals) {
+      const history = reach(scene)
+      history.system({ _tag: "ReportUsage", usage: { llmRequestCount: 2, costMicroUsd: 10, creditsChargedMicros: 1 } })
+      const error = { code: "unavailable", message: "Later.", retry_after: 3 }
+      history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "failed", number: 7, head_sha: "abc", error } })
+      const stored = JSON.stringify(Schema.encodeSync(Sandbox)(history.sandbox))
+      const { metadata, ...read } = Schema.decodeUnknownSync(Sandbox)(JSON.parse(stored))
+      assert.deepStrictEqual({ ...read, metadata: { ...metadata } }, history.sandbox, scene)
+    }
+  })
+
   it("when it first ran and when it was first over, once each", () => {
     const history = new History()
     const times = () => [history.sandbox.startedAt, history.sandbox.completedAt]

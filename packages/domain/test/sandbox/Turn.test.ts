@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { isActive, TurnState, turnTransitions } from "@slipway/domain/sandbox/Turn"
+import { isActive, TurnOutcome, TurnState, turnTransitions } from "@slipway/domain/sandbox/Turn"
 import { type Asked, createdAt, creation, type History, isAsked, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
 
 const turn = reach("working").turn
@@ -43,6 +43,11 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
 ]
 
 describe("turns", () => {
+  it("have the states and outcomes of decisions 2.2", () => {
+    assert.deepStrictEqual(TurnState.literals, ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"])
+    assert.deepStrictEqual(TurnOutcome.literals, ["succeeded", "failed", "interrupted", "cancelled"])
+  })
+
   it("the steps are those of decisions 2.2, and an ended turn never starts again", () => {
     assert.deepStrictEqual(turnTransitions.pending, ["running", "cancelled"])
     const running = ["awaiting_approval", "failed", "interrupted", "running", "succeeded"]
