@@ -21,6 +21,8 @@ export interface SourceRepository {
   /** An annotated tag. */
   tag(name: string, sha: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
+  /** Makes a branch point to a commit that is there, whatever it pointed to before. */
+  setBranch(branch: string, sha: string): Effect.Effect<void>
   /** The commit a branch points to. */
   tip(branch: string): Effect.Effect<string | null>
   /** What a commit holds, links as `-> target`, executables with a leading `*`. */
@@ -596,7 +598,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const { at, list, publish, source } = yield* prepared({
           ".gitignore": [
             "# names", "*.log", "!kept.log", "/top", "mid/dle", "folder/", "a/**/z", "**/deep", "all/**", "!all/kept", "x?z", "[ab]c", "[!q]r", "\\#hash", "\\!bang",
-            "trailing  ", "closed/", "!closed/kept", "esc\\*", "1?", "2[b-a4-6]", "3[", "-", "lone\\"
+            "trailing  ", "closed/", "!closed/kept", "esc\\*", "1?", "2[b-a4-6]", "3[", "-", "lone\\", "ö*"
           ].join("\n"),
           "sub/.gitignore": "local\n!again.log\n/here\r\n",
           "tracked.log": "1\n"
@@ -607,7 +609,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         ]
         const left = [
           "debug.log", "sub/debug.log", "again.log", "top", "mid/dle", "a/z", "a/b/c/z", "deep", "sub/deep/x", "all/x/y", "all/kept/x", "xyz", "ac", "sub/bc",
-          "zr", "#hash", "!bang", "closed/kept", "sub/local", "sub/more/local", "sub/here", "esc*", "nested/folder/x", "trailing/x", "12", "2b", "25", "-"
+          "zr", "#hash", "!bang", "closed/kept", "closed/in/side", "sub/local", "sub/more/local", "sub/here", "esc*", "nested/folder/x", "trailing/x", "12", "2b", "25", "-", "öffentlich"
         ]
         for (const path of [...kept, ...left]) yield* agent.write(at(path), "")
         yield* agent.write(at("tracked.log"), "2\n")
@@ -677,6 +679,25 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* agent.write(at("v"), "2")
         assert.strictEqual((yield* publish().pipe(Effect.flip))._tag, "PushFailed")
         assert.strictEqual(yield* source.tip("slipway/x"), onTop)
+      }))
+
+    it.effect("replaces any commit that it pushed to the branch, but none that it pushed to another", () =>
+      Effect.gen(function*() {
+        const { at, publish, source } = yield* prepared({ v: "0" })
+        yield* agent.write(at("v"), "1")
+        const first = yield* publish()
+        yield* agent.write(at("v"), "2")
+        yield* publish()
+        yield* source.setBranch("slipway/x", first)
+        yield* agent.write(at("v"), "3")
+        const third = yield* publish()
+        assert.strictEqual(yield* source.tip("slipway/x"), third)
+
+        yield* source.setBranch("theirs", first)
+        assert.strictEqual((yield* publish("theirs").pipe(Effect.flip))._tag, "PushFailed")
+        assert.strictEqual(yield* source.tip("theirs"), first)
+        yield* source.setBranch("theirs", third)
+        assert.strictEqual(yield* publish("theirs"), third)
       }))
 
     it.effect("refuses branch names and commits that are none", () =>

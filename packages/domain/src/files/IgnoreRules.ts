@@ -18,7 +18,7 @@ const literal = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/gu, 
 
 const code = (character: string): string => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`
 
-/** `[abc]`, `[a-c]`, `[!abc]`. Of a range in the wrong order its start is left. */
+/** `[abc]`, `[a-c]`, `[!abc]`. Of a range in the wrong order its start is left; a bracket that is not closed matches nothing. */
 const oneOf = (token: string): string => {
   const isNegated = /^\[[!^]/u.test(token)
   const members = token.slice(isNegated ? 2 : 1, -1).replace(/\\?(.)(?:-\\?(.))?/gsu, (_, from: string, to?: string) =>
@@ -35,8 +35,6 @@ const compiled = (glob: string, isAnchored: boolean): RegExp => {
     if (token.endsWith("*/")) return "(?:.*/)?"
     if (token.startsWith("*")) return token === glob ? ".*" : "[^/]*"
     if (token === "?") return "[^/]"
-    // Not closed: matches nothing.
-    if (token === "[") return "(?!)"
     if (token.startsWith("[")) return oneOf(token)
     return literal(token.length > 1 ? token.slice(1) : token)
   })

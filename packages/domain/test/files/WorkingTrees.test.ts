@@ -34,6 +34,7 @@ trees("memory", Memory, {
       commit: (branch, changes) => Effect.sync(() => repository.commit(branch, texts(changes))),
       tag: (name, sha) => Effect.sync(() => void repository.tags.set(name, sha)),
       deleteBranch: (branch) => Effect.sync(() => void repository.branches.delete(branch)),
+      setBranch: (branch, sha) => Effect.sync(() => void repository.branches.set(branch, sha)),
       tip: (branch) => Effect.sync(() => repository.branches.get(branch) ?? null),
       files: (sha) =>
         Effect.sync(() => {

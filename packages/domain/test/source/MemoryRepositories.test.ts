@@ -58,5 +58,5 @@ it.effect("finds a repository by name or address, in any case of letters, and by
     const repository = add(repo, {})
     assert.strictEqual(find(RepoName.make("acme/shop")), repository)
     assert.strictEqual(at("file:///memory/acme/SHOP"), repository)
-    for (const url of ["file:///elsewhr/acme/shop", "acme/shop", "file:///memory/acme/shops"]) assert.isUndefined(at(url), url)
+    for (const url of ["file:///memoir/acme/shop", "acme/shop", "file:///memory/acme/shops"]) assert.isUndefined(at(url), url)
   }).pipe(Effect.provide(MemoryRepositories.layer)))
