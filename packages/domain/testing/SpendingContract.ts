@@ -100,6 +100,18 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
         assert.strictEqual((yield* spending.of(where.grantId)).spent, 9)
       }))
 
+    it.effect("a request that never went out costs nothing and does not count", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        const call = yield* callOf(where)
+        yield* spending.reserve(call, 100)
+        yield* spending.charge(call, null)
+        yield* spending.charge(yield* callOf(where), null)
+        assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 0, reserved: 0, budget: null, own: false })
+        assert.strictEqual((yield* spending.release(where.sandboxId)).llmRequestCount, 0)
+      }))
+
     it.effect("saturates", () =>
       Effect.gen(function*() {
         const spending = yield* Spending

@@ -103,8 +103,8 @@ export const layer = Layer.effect(
           const { call: known, grant, sandbox } = yield* lock(call)
           if (known?.state === "charged") return
           const reserved = known?.state === "open" ? known.reserved : 0
-          const after = (account: Account) => afterCharging(account, reserved, microUsd)
-          yield* save(call, { grant: after(grant), sandbox: after(sandbox) }, saturatingAdd(sandbox.calls, 1))
+          const after = (account: Account) => afterCharging(account, reserved, microUsd ?? 0)
+          yield* save(call, { grant: after(grant), sandbox: after(sandbox) }, saturatingAdd(sandbox.calls, microUsd === null ? 0 : 1))
           yield* sql`
             INSERT INTO model_calls (id, sandbox_id, reserved, state) VALUES (${call.id}, ${call.sandboxId}, 0, 'charged')
             ON CONFLICT (id) DO UPDATE SET reserved = 0, state = 'charged'`

@@ -43,9 +43,10 @@ export class Spending extends Context.Service<Spending, {
   reserve(call: ModelCall, microUsd: number): Effect.Effect<void, BudgetExceeded | StoreUnavailable>
   /**
    * Charges a call and gives back the rest of its reservation. Safe to repeat: the first charge counts. A reservation
-   * that was released meanwhile is charged all the same, and so is a call that never had one.
+   * that was released meanwhile is charged all the same, and so is a call that never had one. `null`: the request never
+   * went out, and is not counted.
    */
-  charge(call: ModelCall, microUsd: number): Effect.Effect<void, StoreUnavailable>
+  charge(call: ModelCall, microUsd: number | null): Effect.Effect<void, StoreUnavailable>
   /** Gives back what is reserved for the sandbox's calls: nobody works on them any more. Says what the sandbox has used so far. */
   release(sandboxId: SandboxId): Effect.Effect<Usage, StoreUnavailable>
   /** Why there may be no new work in the sandbox, or, with `null`, no new sandbox. `null`: there may. */
@@ -96,7 +97,7 @@ export class Spending extends Context.Service<Spending, {
           Effect.sync(() => {
             const known = calls.get(call.id)
             if (known?.state === "charged") return
-            giveBack(call, known?.state === "open" ? known.reserved : 0, microUsd, 1)
+            giveBack(call, known?.state === "open" ? known.reserved : 0, microUsd ?? 0, microUsd === null ? 0 : 1)
             calls.set(call.id, { call, reserved: 0, state: "charged" })
           }),
         release: (sandboxId) =>

@@ -1,0 +1,296 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Redacted } from "effect"
+import * as FakeModel from "../../testing/fake-model/FakeModel.ts"
+import { costOf, noTokens, type Tokens } from "@slipway/domain/sandbox/Budget"
+import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
+import { Spending } from "@slipway/domain/sandbox/Spending"
+import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
+import { KEY, layer, open, upstreamOf } from "./Gateway.ts"
+import * as Provider from "./Provider.ts"
+
+const PROMPT = "[[usage input=900 cached=300 output=77 reasoning=7]] [[think Hm.]] [[say A few words of an answer.]]"
+
+const requests: Readonly<Record<UpstreamProtocol, { readonly path: string; readonly body: (stream: boolean) => object }>> = {
+  "openai-chat": {
+    path: "/v1/chat/completions",
+    body: (stream) => ({ model: "dear-model", stream, n: 4, messages: [{ role: "user", content: PROMPT }] })
+  },
+  "openai-responses": {
+    path: "/v1/responses",
+    body: (stream) => ({ model: "dear-model", stream, store: true, background: true, input: [{ role: "user", content: [{ type: "input_text", text: PROMPT }] }] })
+  },
+  "anthropic-messages": {
+    path: "/v1/messages",
+    body: (stream) => ({ model: "dear-model", stream, max_tokens: 99_999, messages: [{ role: "user", content: PROMPT }] })
+  }
+}
+
+const tokens: Tokens = { input: 900, cachedInput: 300, cacheWrite: 0, output: 77 }
+const cost = (of: Partial<Tokens>) => costOf(PRICES, { ...noTokens, ...of })
+
+describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (protocol) => {
+  const { body, path } = requests[protocol]
+
+  it.live.each([true, false])("what an answer took is exactly what was served (streaming: %s)", (streaming) =>
+    Effect.gen(function*() {
+      const model = yield* FakeModel.start({ token: KEY })
+      const { access, account, of } = yield* open(upstreamOf(protocol, `${model.url}/v1`))
+      const reply = yield* Provider.ask(access, path, body(streaming))
+      assert.strictEqual(reply.status, 200, reply.text)
+      assert.isFalse(reply.broken)
+      assert.include(reply.text, "words")
+      const [request] = model.requests
+      assert.strictEqual(request?.call.model, "the-model")
+      assert.strictEqual(request?.call.streaming, streaming)
+      assert.deepStrictEqual(yield* account, {
+        usage: { llmRequestCount: 1, costMicroUsd: costOf(PRICES, tokens), creditsChargedMicros: 0 },
+        refusals: 0
+      })
+      yield* Effect.sleep("20 millis")
+      const spending = yield* Spending
+      assert.deepInclude(yield* spending.of(of.grantId), { spent: costOf(PRICES, tokens), reserved: 0 })
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+
+  it.live("the operator's account and the agent's token never meet", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      // An upstream that echoes everything, a byte at a time.
+      provider.answer = ({ headers, response }) => {
+        response.writeHead(200, { "content-type": "text/event-stream", "x-request-id": `id ${KEY}`, "x-echo": KEY, "set-cookie": `k=${KEY}` })
+        for (const byte of Buffer.from(Provider.sse({ echo: headers }))) response.write(Buffer.of(byte))
+        response.end()
+      }
+      const { access } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const token = Redacted.value(access.token)
+      const reply = yield* Provider.ask(access, path, body(true), { "x-api-key": token, cookie: `t=${token}`, "x-forwarded-for": "me" })
+      assert.include(reply.text, "[redacted]")
+      assert.notInclude(reply.text + JSON.stringify([...reply.headers]), KEY)
+      const [asked] = provider.asked
+      assert.notInclude(JSON.stringify(asked?.headers), token)
+      assert.include(JSON.stringify(asked?.headers), KEY)
+      assert.isUndefined(asked?.headers["x-forwarded-for"])
+      assert.strictEqual(asked?.headers["accept-encoding"], "identity")
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+
+  it.live("an error of the provider comes through in its words, without the key", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access, account } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      for (const [status, headers] of [[429, { "retry-after": "7" }], [500, {}], [400, {}]] as const) {
+        provider.answer = ({ response }) => Provider.json(response, status, { error: { message: `no, ${KEY}` } }, headers)
+        const reply = yield* Provider.ask(access, path, body(true))
+        assert.deepStrictEqual([reply.status, JSON.parse(reply.text)], [status, { error: { message: "no, [redacted]" } }])
+        if (status === 429) assert.strictEqual(reply.headers.get("retry-after"), "7")
+      }
+      // Of the account itself an agent learns nothing.
+      for (const status of [401, 403]) {
+        provider.answer = ({ response }) => Provider.json(response, status, { error: { message: "Incorrect API key provided: sk-ca****4286" } })
+        const reply = yield* Provider.ask(access, path, body(true))
+        assert.strictEqual(reply.status, status)
+        assert.strictEqual(JSON.parse(reply.text).error.message, "The model's provider refuses the service's account.")
+      }
+      for (const [status, content] of [[502, "<html>"], [302, ""]] as const) {
+        provider.answer = ({ response }) => Provider.json(response, status, content, { location: `${provider.baseUrl}/elsewhere` })
+        const reply = yield* Provider.ask(access, path, body(true))
+        assert.deepStrictEqual([reply.status, typeof JSON.parse(reply.text).error.message], [502, "string"])
+      }
+      assert.strictEqual(provider.asked.length, 7)
+      assert.deepInclude((yield* account).usage, { llmRequestCount: 7, costMicroUsd: 0 })
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+
+  it.live("refuses in the protocol's own shape: no token, another address, nonsense, too much", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const nobody = { ...access, token: Redacted.make("x".repeat(43)) }
+      const replies = [
+        yield* Provider.ask(nobody, path, body(true)),
+        yield* Provider.ask(access, `${path}/else`, body(true)),
+        yield* Provider.ask(access, "/v1/embeddings", {}),
+        yield* Provider.ask(access, `/v1/..${path}`, body(true), {}, "DELETE"),
+        yield* Provider.ask(access, path, "[1"),
+        yield* Provider.ask(access, path, { messages: "x".repeat(70_000) }),
+        yield* Provider.ask(access, path, body(true), { "content-encoding": "gzip" })
+      ]
+      assert.deepStrictEqual(replies.map(({ status }) => status), [401, 404, 404, 404, 400, 413, 415])
+      for (const { headers, text } of replies) {
+        const error: Record<string, unknown> = JSON.parse(text)
+        assert.deepStrictEqual(Object.keys(error), protocol === "anthropic-messages" ? ["type", "error"] : ["error"])
+        assert.strictEqual(headers.get("x-should-retry"), "false")
+      }
+      assert.strictEqual(provider.asked.length, 0)
+    }).pipe(Effect.scoped, Effect.provide(layer({ maximumBytes: 65_536 }))))
+
+  it.live("a provider that is not there, hangs, breaks off or talks nonsense is an error in plain words", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access, account } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const gone = yield* open(upstreamOf(protocol, "http://127.0.0.1:9/v1"))
+      const absent = yield* Provider.ask(gone.access, path, body(true))
+      assert.deepStrictEqual([absent.status, JSON.parse(absent.text).error.message], [502, "The model's provider cannot be reached."])
+      assert.strictEqual((yield* gone.account).usage.llmRequestCount, 0)
+
+      const told = (answer: (asked: Provider.Asked) => void) => {
+        provider.answer = answer
+        return Effect.map(Provider.ask(access, path, body(true)), ({ broken, status, text }) =>
+          broken ? "cut" : [status, JSON.parse(text).error.message])
+      }
+      assert.deepStrictEqual(yield* told(() => {}), [504, "The model's provider did not answer in time."])
+      assert.deepStrictEqual(yield* told(({ request }) => request.socket.resetAndDestroy()), [502, "The model's provider broke off the connection."])
+      assert.deepStrictEqual(yield* told(({ response }) => {
+        response.writeHead(200, { "content-type": "text/html" })
+        response.end("<html>")
+      }), [502, "The model's provider answered with something that is no answer of a model."])
+      assert.deepStrictEqual(yield* told(({ response }) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        response.write("data: {\"half")
+      }), "cut")
+      assert.deepStrictEqual(yield* told(({ response }) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        response.write("data: {\"half", () => response.destroy())
+      }), "cut")
+      // All of them reached the provider, which may charge for them.
+      assert.strictEqual((yield* account).usage.llmRequestCount, 5)
+      assert.isAbove((yield* account).usage.costMicroUsd, 0)
+    }).pipe(Effect.scoped, Effect.provide(layer({ limits: { firstByteMillis: 300, idleMillis: 300 } }))))
+
+  it.live("garbage in an answer passes as it came, and is charged by its size", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const garbage = `data: {not json "usage"\n\r\n:${"x".repeat(300)}\ndata: [1]\ndata: {"usage":{"prompt_tokens":-1,"input_tokens":"9"}}\n\n`
+      provider.answer = ({ response }) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        response.end(garbage)
+      }
+      const { access, account } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const reply = yield* Provider.ask(access, path, body(true))
+      assert.deepStrictEqual([reply.status, reply.text], [200, garbage])
+      const sent = Buffer.byteLength(JSON.stringify(body(true)))
+      assert.strictEqual((yield* account).usage.costMicroUsd, cost({ input: Math.ceil(sent / 3), output: Math.ceil(garbage.length / 3) }))
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+
+  it.live("cutting the session cuts a stream in its middle, here and at the provider", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      provider.answer = ({ response }) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        response.write(Provider.sse({ type: "ping" }))
+      }
+      const { access, close, of } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const asking = yield* Effect.forkChild(Provider.ask(access, path, body(true)))
+      const asked = yield* provider.next
+      yield* close
+      yield* asked.aborted
+      assert.isTrue((yield* Fiber.join(asking)).broken)
+      assert.strictEqual((yield* Provider.ask(access, path, body(true))).status, 401)
+      const spending = yield* Spending
+      assert.strictEqual((yield* spending.of(of.grantId)).reserved, 0)
+      assert.isAbove((yield* spending.of(of.grantId)).spent, 0)
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+
+  it.live("an agent that goes away lets the provider stop, and is charged for what it got", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      provider.answer = ({ response }) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        response.write(Provider.sse({ type: "message_start", message: { usage: { input_tokens: 50, output_tokens: 1 } } }))
+      }
+      const { access, account } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const asking = yield* Effect.forkChild(Provider.ask(access, path, body(true)))
+      const asked = yield* provider.next
+      yield* Effect.sleep("50 millis")
+      yield* Fiber.interrupt(asking)
+      yield* asked.aborted
+      yield* Effect.sleep("50 millis")
+      const { usage } = yield* account
+      assert.strictEqual(usage.llmRequestCount, 1)
+      if (protocol === "anthropic-messages") assert.isAtLeast(usage.costMicroUsd, cost({ input: 50, output: 1 }))
+      else assert.isAtLeast(usage.costMicroUsd, cost({ input: 20 }))
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+})
+
+describe("what goes out", () => {
+  const outgoing = (protocol: UpstreamProtocol, body: object) =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      yield* Provider.ask(access, requests[protocol].path, body)
+      return provider.asked[0]?.body
+    }).pipe(Effect.scoped, Effect.provide(layer()))
+
+  it.live("asks a chat model for one answer, within the catalogue's limits, with its usage", () =>
+    Effect.gen(function*() {
+      const sent = yield* outgoing("openai-chat", {
+        model: "dear", n: 9, stream: true, max_tokens: 5000, service_tier: "priority", temperature: 1, stream_options: { include_usage: false, x: 1 },
+        tools: [{ type: "function", function: { name: "edit" } }, { type: "web_search" }], messages: []
+      })
+      assert.deepStrictEqual(sent, {
+        model: "the-model", stream: true, max_tokens: 1000, temperature: 1, stream_options: { include_usage: true, x: 1 },
+        tools: [{ type: "function", function: { name: "edit" } }], messages: []
+      })
+    }))
+
+  it.live("leaves nothing of a Responses request with the provider, nor lets it read what others left", () =>
+    Effect.gen(function*() {
+      const sent = yield* outgoing("openai-responses", {
+        model: "dear", store: true, background: true, previous_response_id: "resp_other", input: [], max_output_tokens: 10,
+        tools: [{ type: "mcp", server_url: "https://evil.invalid" }]
+      })
+      assert.deepStrictEqual(sent, { model: "the-model", store: false, input: [], max_output_tokens: 10 })
+    }))
+
+  it.live("lets no Anthropic request use the provider's own tools", () =>
+    Effect.gen(function*() {
+      const sent = yield* outgoing("anthropic-messages", {
+        model: "dear", max_tokens: 20, mcp_servers: [{}], container: "c", messages: [],
+        tools: [{ type: "web_search_20250305", name: "web_search" }, { type: "bash_20250124", name: "bash" }, { name: "edit", input_schema: {} }]
+      })
+      assert.deepStrictEqual(sent, {
+        model: "the-model", max_tokens: 20, messages: [], tools: [{ type: "bash_20250124", name: "bash" }, { name: "edit", input_schema: {} }]
+      })
+    }))
+
+  it.live("counting tokens costs nothing; the models are the one", () =>
+    Effect.gen(function*() {
+      const model = yield* FakeModel.start()
+      const { access, account } = yield* open(upstreamOf("anthropic-messages", `${model.url}/v1`))
+      const counted = yield* Provider.ask(access, "/v1/messages/count_tokens", { model: "dear", messages: [] })
+      assert.deepStrictEqual([counted.status, JSON.parse(counted.text)], [200, { input_tokens: 1000 }])
+      const listed = yield* Provider.ask(access, "/v1/models", null, {}, "GET")
+      assert.deepStrictEqual(JSON.parse(listed.text).data.map(({ id }: { id: string }) => id), ["the-model"])
+      assert.strictEqual((yield* account).usage.llmRequestCount, 0)
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+})
+
+describe("budgets at the gateway", () => {
+  it.live("50 requests at once never spend more than the budget", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      provider.answer = ({ response }) => {
+        setTimeout(() => Provider.json(response, 200, { choices: [], usage: { prompt_tokens: 100, completion_tokens: 100 } }), 5)
+      }
+      const { access, account, of } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      const spending = yield* Spending
+      const each = cost({ input: 100, output: 100 })
+      // An upper bound is some eight times the answer's cost: a thousand tokens of output may come.
+      yield* spending.setBudget(of.grantId, 100_000)
+      let most = 0
+      const watching = yield* Effect.forkChild(Effect.forever(Effect.andThen(
+        Effect.map(spending.of(of.grantId), ({ reserved, spent }) => {
+          most = Math.max(most, reserved + spent)
+        }), Effect.sleep(1))))
+      const replies = yield* Effect.forEach(Array.from({ length: 50 }), () =>
+        Provider.ask(access, "/v1/chat/completions", { max_tokens: 1000, messages: [{ role: "user", content: "x".repeat(500) }] }), { concurrency: "unbounded" })
+      yield* Fiber.interrupt(watching)
+      const served = replies.filter(({ status }) => status === 200).length
+      assert.deepStrictEqual([...new Set(replies.map(({ status }) => status))].sort(), [200, 402])
+      assert.isAtMost(most, 100_000)
+      assert.isAtLeast(served, 5)
+      const { usage } = yield* account
+      assert.strictEqual(usage.costMicroUsd, served * each)
+      const refused = JSON.parse(replies.find(({ status }) => status === 402)?.text ?? "")
+      assert.deepStrictEqual(refused.error, {
+        message: "The spending budget of this API access grant is used up.", type: "insufficient_quota", param: null, code: "budget_exceeded"
+      })
+    }).pipe(Effect.scoped, Effect.provide(layer({ holdMillis: 2000 }))))
+})

@@ -1,0 +1,44 @@
+/** A gateway for tests, with a ledger in memory. */
+import { Effect, Exit, Layer, Redacted, Scope } from "effect"
+import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import { Ids } from "@slipway/domain/Ids"
+import { Budgets, type Limits } from "@slipway/domain/sandbox/Budget"
+import type { Upstream, UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
+import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Spending } from "@slipway/domain/sandbox/Spending"
+import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
+
+export const KEY = "sk-canary-5f0c1e9b7a3d4286"
+
+export const upstreamOf = (protocol: UpstreamProtocol, baseUrl: string, more: Partial<Upstream> = {}): Upstream => ({
+  protocol,
+  baseUrl,
+  model: "the-model",
+  keyVariable: "PROVIDER_KEY",
+  prices: PRICES,
+  contextTokens: 10_000,
+  outputTokens: 1000,
+  ...more
+})
+
+export const layer = (options: Partial<ModelGatewayHttp.Options> = {}, budgets: Limits = { sandbox: null, grant: null }) =>
+  ModelGatewayHttp.layer({ keys: new Map([["PROVIDER_KEY", Redacted.make(KEY)]]), ...options }).pipe(
+    Layer.provideMerge(Spending.layerMemory),
+    Layer.provide(Layer.succeed(Budgets, budgets)),
+    Layer.provideMerge(IdsNode.layer)
+  )
+
+export const newSandbox = Effect.gen(function*() {
+  const ids = yield* Ids
+  return { sandboxId: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`), grantId: yield* ids.uuid7 }
+})
+
+/** A session for a sandbox of its own. */
+export const open = Effect.fnUntraced(function*(upstream: Upstream, where?: Effect.Success<typeof newSandbox>) {
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const of = where ?? (yield* newSandbox)
+  const session = yield* (yield* ModelGateway).open({ ...of, upstream }).pipe(Scope.provide(scope))
+  return { ...session, of, close: Scope.close(scope, Exit.void) }
+})

@@ -1,0 +1,42 @@
+import { Effect, Layer } from "effect"
+import { GatewayFixture, suite } from "@slipway/domain/testing/ModelGatewayContract"
+import { Ids } from "@slipway/domain/Ids"
+import * as Gateway from "./Gateway.ts"
+import * as Provider from "./Provider.ts"
+
+/** Stated answers: the request says what it is to cost. */
+const Fixture = Layer.effect(
+  GatewayFixture,
+  Effect.gen(function*() {
+    const provider = yield* Provider.start
+    const ids = yield* Ids
+    const held = new Map<string, Effect.Effect<void>>()
+    provider.answer = ({ body, response }) => {
+      const { cachedInput, input, name, output } = JSON.parse(body.messages[0].content)
+      Effect.runFork(Effect.map(held.get(name) ?? Effect.void, () =>
+        Provider.json(response, 200, {
+          choices: [],
+          usage: { prompt_tokens: input, completion_tokens: output, prompt_tokens_details: { cached_tokens: cachedInput } }
+        })))
+    }
+    return GatewayFixture.of({
+      sandbox: Effect.provideService(Gateway.newSandbox, Ids, ids),
+      upstream: Gateway.upstreamOf("openai-chat", provider.baseUrl),
+      ask: Effect.fnUntraced(function*(access, tokens, answered = Effect.void) {
+        const name = yield* ids.uuid7
+        held.set(name, answered)
+        const { broken, status } = yield* Provider.ask(access, "/v1/chat/completions", {
+          model: "any",
+          messages: [{ role: "user", content: JSON.stringify({ ...tokens, name }) }]
+        })
+        return broken ? "cut" : status === 401 ? "unauthorized" : status === 402 ? "over_budget" : "served"
+      }),
+      asked: Effect.gen(function*() {
+        let request = yield* provider.next
+        while (request.response.writableFinished) request = yield* provider.next
+      })
+    })
+  })
+)
+
+suite("http", Fixture.pipe(Layer.provideMerge(Gateway.layer())))
