@@ -26,7 +26,7 @@ const oneOf = (token: string): string => {
   return `(?!/)[${isNegated ? "^" : ""}${members}]`
 }
 
-const TOKENS = /\/\*{2,}(?=\/|$)|^\*{2,}(?:\/|$)|\*+|\?|\[[!^]?\]?(?:\\.|[^\]\\])*\]|\\?./gsu
+const TOKENS = /\/\*{2,}(?=\/|$)|^(?:\*{2,}(?:\/|$))+|\*+|\?|\[[!^]?\]?(?:\\.|[^\]\\])*\]|\\?./gsu
 
 const compiled = (glob: string, isAnchored: boolean): RegExp => {
   const body = glob.replace(TOKENS, (token, offset: number) => {

@@ -227,8 +227,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
           const head = tree.published === null ? base : tree.published.files.get(path)
           if (working === undefined && base === undefined && head === undefined) return yield* new FileNotFound()
           const versions = { working: versionOf(working), head: versionOf(head), base: versionOf(base) }
-          if (Object.values(versions).some((version) => version !== null && version.size > maximumBytes)) return yield* new FileTooLarge({ maximumBytes })
-          return versions
+          const isTooLarge = Object.values(versions).some((version) => version !== null && version.size > maximumBytes)
+          return isTooLarge ? yield* new FileTooLarge({ maximumBytes }) : versions
         }),
         snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message }) {
           const tree = yield* find(key)
@@ -249,7 +249,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
           const refuse = (detail: string) => new PushFailed({ repo: key.repo, detail, retryable: false })
           const tree = known(key)
           if (tree === undefined) return yield* refuse("The sandbox has no working tree here.")
-          if (!isCommitId(sha) || !isRefName(headRef)) return yield* refuse("The branch or the commit has no valid name.")
+          if (!isRefName(headRef)) return yield* refuse("The branch has no valid name.")
           const repository = repositories.at(remote.url)
           if (repository === undefined) return yield* refuse("The repository was not found.")
           const commit = tree.snapshots.get(sha)

@@ -39,7 +39,8 @@ trees("memory", Memory, {
       files: (sha) =>
         Effect.sync(() => {
           const executables = repository.executablesOf(sha)
-          return Object.fromEntries(Object.entries(repository.filesOf(sha)).map(([path, content]) => [path, executables.has(path) ? `*${content}` : content]))
+          const marked = (path: string, content: string) => executables.has(path) ? `*${content}` : content
+          return Object.fromEntries(Object.entries(repository.filesOf(sha)).map(([path, content]) => [path, marked(path, content)]))
         })
     }
   }),
