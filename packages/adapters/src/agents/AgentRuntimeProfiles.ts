@@ -1,26 +1,66 @@
 /** `AgentRuntime` over a registry of profiles: the profile names the dialect, the dialect's driver does the rest. */
-import { Effect, Layer } from "effect"
-import { AgentError, AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import { Effect, Layer, type Scope } from "effect"
+import { AgentError, AgentRuntime, type AgentSession, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 import * as AcpSession from "./acp/AcpSession.ts"
+import * as ClaudeSession from "./claude/ClaudeSession.ts"
+import * as CodexSession from "./codex/CodexSession.ts"
+import * as Installed from "./Installed.ts"
 import type { Profile } from "./Profile.ts"
+import { claude } from "./profiles/claude.ts"
+import { codex } from "./profiles/codex.ts"
+import { grok } from "./profiles/grok.ts"
 import { offline } from "./profiles/offline.ts"
+import { opencode } from "./profiles/opencode.ts"
+
+export type Registry = Readonly<Record<string, Profile>>
 
 /** Every runtime Slipway can drive, by the name the model catalogue uses. */
-export const profiles: Readonly<Record<string, Profile>> = { offline }
+export const profiles: Registry = { offline, opencode, codex, claude, grok }
 
-const drivers = { acp: AcpSession.open } satisfies Record<Profile["dialect"], unknown>
+const drive = (
+  profile: Profile,
+  process: BoxProcess,
+  options: AgentSessionOptions
+): Effect.Effect<AgentSession, AgentError, Scope.Scope> => {
+  switch (profile.dialect) {
+    case "acp":
+      return AcpSession.open(process, options, profile.acp)
+    case "codex-app-server":
+      return CodexSession.open(process, options)
+    case "claude-stream-json":
+      return ClaudeSession.open(process, options)
+  }
+}
 
-export const layer = (registry: Readonly<Record<string, Profile>> = profiles): Layer.Layer<AgentRuntime> =>
-  Layer.succeed(AgentRuntime, {
+export const layer = (
+  options: {
+    /** Where the programs are, as of `Installed.folderIn`; `null`: there are none, so only the offline agent runs. */
+    readonly agentsFolder?: string | null
+    readonly registry?: Registry
+  } = {}
+): Layer.Layer<AgentRuntime> => {
+  const { agentsFolder = null, registry = profiles } = options
+  return Layer.succeed(AgentRuntime, {
     open: Effect.fn("AgentRuntime.open")(function*(options: AgentSessionOptions) {
       const fail = (detail: string, retryable: boolean) =>
         new AgentError({ runtime: options.profile, operation: "open", detail, retryable })
 
       const profile = Object.hasOwn(registry, options.profile) ? registry[options.profile] : undefined
       if (profile === undefined) return yield* fail("there is no such agent runtime", false)
+      if (profile.capabilities.modelProtocol !== null && options.access === null) {
+        return yield* fail("it was given no way to reach a model", false)
+      }
+      const { reasoningEffort } = options
+      if (reasoningEffort !== null && !profile.capabilities.reasoningEfforts.includes(reasoningEffort)) {
+        return yield* fail(`it has no reasoning effort ${reasoningEffort}`, false)
+      }
+      const installed = yield* Installed.inspect(options.profile, profile, agentsFolder)
+      if (installed.state === "unusable") return yield* fail(installed.reason, false)
       const process = yield* options.box
-        .spawn(profile.launch(options))
+        .spawn(profile.launch(options, installed.command))
         .pipe(Effect.mapError(({ detail, retryable }) => fail(detail, retryable)))
-      return yield* drivers[profile.dialect](process, options)
+      return yield* drive(profile, process, options)
     })
   })
+}

@@ -1,18 +1,70 @@
-/** How one agent runtime is started and what it can do, as data. A new runtime is a new profile and a registry line. */
+/** How one agent runtime is installed, started and spoken to, as data. A new runtime is a profile and a registry line. */
 import type { AgentRuntimeName, AgentSessionOptions, ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
+import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
 import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
 
-export interface Profile {
+/** Checked against the model catalogue at start-up, so that nothing is silently ignored later. */
+export interface Capabilities {
+  /** Whether `prompt` mode is enforced: the agent asks before every edit, and before every command that can change anything. */
+  readonly toolApprovals: boolean
+  /** Weakest first. A model offers these or fewer. */
+  readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
+  /** What a denial does: `goes on` when the model is told, else the turn ends there. */
+  readonly afterDenial: "goes on" | "ends the turn"
+  /** Whether the requests of a turn are counted while it runs. */
+  readonly countsRequests: boolean
+  /** The model API it speaks; `null`: it needs no model. */
+  readonly modelProtocol: UpstreamProtocol | null
+}
+
+export interface Platform {
+  /** As of Node: `linux`, `darwin`. */
+  readonly os: string
+  /** As of Node: `x64`, `arm64`. */
+  readonly arch: string
+}
+
+/** A program that `slipway agents install` fetches from the npm registry. */
+export interface Program {
+  readonly package: string
+  /** The one version the profile was tried with. */
+  readonly version: string
+  /** Whether its install script must run, to unpack or choose the binary. */
+  readonly installScript: boolean
+  /** Where the binary may lie below `node_modules`, best first. Not the launcher: one process per agent, signals arrive. */
+  binaries(platform: Platform): ReadonlyArray<string>
+  readonly license: string
+  /** What the operator should know before installing it. */
+  readonly notice?: string
+}
+
+/** In which ways an agent that speaks ACP is special. */
+export interface AcpQuirks {
+  /** Login that a session needs first, with what the environment holds. */
+  readonly authMethod?: string
+  /** The effort to choose when none is wanted; absent: the agent's own choice is to choose none. */
+  readonly noEffort?: string
+  /** Goes with a new session. */
+  readonly newSession?: (options: AgentSessionOptions) => object
+  /** The notification that says that the model answered one request. */
+  readonly answered?: { readonly method: string; readonly update: string }
+}
+
+interface Common {
   /** The public name of what this runs. */
   readonly runtime: AgentRuntimeName
-  /** The protocol it speaks on its standard input and output. */
-  readonly dialect: "acp"
-  /** Checked against the model catalogue at start-up, so that nothing is silently ignored later. */
-  readonly capabilities: {
-    /** Whether `prompt` mode is enforced: the agent asks before every edit and command. */
-    readonly toolApprovals: boolean
-    readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
-  }
-  /** Pure. Secrets go into the environment, never into the arguments. */
-  launch(options: AgentSessionOptions): BoxCommand
+  readonly capabilities: Capabilities
+  /** `null`: it is a part of Slipway. */
+  readonly program: Program | null
+  /** Pure. Secrets go into the environment, never into the arguments. `command` is the program's binary. */
+  launch(options: AgentSessionOptions, command: string): BoxCommand
 }
+
+/** `dialect` is the protocol on its standard input and output. */
+export type Profile =
+  & Common
+  & (
+    | { readonly dialect: "acp"; readonly acp: AcpQuirks }
+    | { readonly dialect: "codex-app-server" }
+    | { readonly dialect: "claude-stream-json" }
+  )

@@ -5,7 +5,7 @@
 import type { AgentEvent, ToolKind } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Uuid } from "@slipway/domain/Ids"
 
-type Finish = Extract<AgentEvent, { readonly _tag: "MessageCompleted" }>["finish"]
+export type Finish = Extract<AgentEvent, { readonly _tag: "MessageCompleted" }>["finish"]
 type MessageKind = Extract<AgentEvent, { readonly _tag: "MessageUpdated" }>["kind"]
 export type ToolStatus = Extract<AgentEvent, { readonly _tag: "ToolUpdated" }>["status"]
 type Events = ReadonlyArray<AgentEvent>

@@ -241,7 +241,7 @@ describe("offline agent", () => {
           reasoningEffort: null,
           toolApprovalMode: "auto",
           resume: null
-        })
+        }, globalThis.process.execPath)
       )
       const lines = yield* JsonLines.make(process)
       yield* lines.send({ jsonrpc: "2.0", id: 1, method: "session/new", params: { cwd: box.workspace } })

@@ -68,9 +68,8 @@ const refusal = (text: string): Refusal => {
   return { status: Number(status), message: message === "" ? `fake ${status}` : message }
 }
 
-export const answer = (call: Call, workspace: Tools.Workspace, escalates: boolean, usage: Usage | undefined): Answer | Refusal => {
-  // Titles and summaries, which agents ask for without tools.
-  if (call.tools.length === 0 && call.prompts.length === 0) return TITLE
+export const answer = (call: Call, workspace: Tools.Workspace, usage: Usage | undefined): Answer | Refusal => {
+  if (call.hidden) return TITLE
   const prompt = call.prompts.at(-1) ?? ""
   const round = call.results.length
   const said: Array<string> = []
@@ -79,7 +78,7 @@ export const answer = (call: Call, workspace: Tools.Workspace, escalates: boolea
   let pauseMillis = 0
   let hangs = false
   const work = (wish: Tools.Wish) => {
-    const use = Tools.use(call, wish, workspace, escalates)
+    const use = Tools.use(call, wish, workspace)
     if (use === null) said.push(`There is no tool for ${wish.kind} among ${call.tools.map(({ name }) => name).join(", ")}.`)
     else tools.push(use)
   }

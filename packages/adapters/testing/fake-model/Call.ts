@@ -21,6 +21,10 @@ export interface Call {
   readonly tools: ReadonlyArray<OfferedTool>
   /** Prompts with directives in them, oldest first: the last one is the script. */
   readonly prompts: ReadonlyArray<string>
+  /** On the agent's own account, as for a title: no part of the conversation. */
+  readonly hidden: boolean
+  /** Codex alone: a command that is to write must ask to leave its sandbox, except where it may not ask. */
+  readonly escalates: boolean
   /** Results of tool calls since the last prompt: how far the script has come. */
   readonly results: ReadonlyArray<string>
 }
@@ -106,5 +110,13 @@ const readers: Record<Protocol, (body: Json) => Pick<Call, "effort" | "tools" | 
 
 export const read = (protocol: Protocol, body: unknown): Call => {
   const json = isRecord(body) ? body : {}
-  return { protocol, model: String(json["model"] ?? ""), streaming: json["stream"] === true, ...readers[protocol](json) }
+  const call = readers[protocol](json)
+  return {
+    protocol,
+    model: String(json["model"] ?? ""),
+    streaming: json["stream"] === true,
+    hidden: call.tools.length === 0 ? call.prompts.length === 0 : call.tools.every(({ name }) => name === "session_title"),
+    escalates: !JSON.stringify(json["input"] ?? "").includes("Approval policy is currently never"),
+    ...call
+  }
 }

@@ -16,8 +16,6 @@ export interface Options {
   readonly token?: string
   /** Where relative paths of scripts lead. */
   readonly workspace?: Workspace
-  /** Whether commands ask to leave the agent's own sandbox: for runtimes that would otherwise run them read-only. */
-  readonly escalates?: boolean
   /** Listed at `/v1/models`. */
   readonly models?: ReadonlyArray<string>
   /** Of every answer whose script does not say. */
@@ -96,7 +94,7 @@ const pauseOf = (gone: AbortSignal) => (millis: number) =>
 /** Listens until the scope closes; what is still being answered is cut off then. */
 export const start = (options: Options = {}): Effect.Effect<FakeModel, never, Scope.Scope> =>
   Effect.gen(function*() {
-    const { escalates = false, models = ["fake-model"], token, workspace = NOWHERE } = options
+    const { models = ["fake-model"], token, workspace = NOWHERE } = options
     const requests: Array<{ -readonly [K in keyof ModelRequest]: ModelRequest[K] }> = []
     const others: Array<string> = []
     const refusals: Array<Refusal> = []
@@ -139,7 +137,7 @@ export const start = (options: Options = {}): Effect.Effect<FakeModel, never, Sc
 
       const planned = !allowed(request.headers)
         ? { status: 401, message: "the key is not valid" }
-        : (refusals.shift() ?? answer(call, workspace, escalates, options.usage))
+        : (refusals.shift() ?? answer(call, workspace, options.usage))
       if ("status" in planned) {
         entry.status = planned.status
         return refuseWith(response, planned)

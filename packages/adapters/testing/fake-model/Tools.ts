@@ -22,13 +22,9 @@ export type Wish =
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
-/** Codex asks for what its own sandbox forbids only when told that it needs it, and refuses that in auto mode. */
-const escalation = (tool: OfferedTool, escalates: boolean) =>
-  escalates && tool.parameters.includes("sandbox_permissions")
-    ? { sandbox_permissions: "require_escalated", justification: "needs write access" }
-    : {}
+const escalation = { sandbox_permissions: "require_escalated", justification: "needs write access" }
 
-const shell = (call: Call, command: string, folder: string, escalates: boolean): ToolUse | null => {
+const shell = (call: Call, command: string, folder: string): ToolUse | null => {
   const find = (...names: ReadonlyArray<string>) => call.tools.find(({ name }) => names.includes(name))
   const here = `cd ${quoted(folder)}; ${command}`
   const bash = find("Bash", "bash", "run_terminal_command", "run_terminal_cmd")
@@ -41,11 +37,12 @@ const shell = (call: Call, command: string, folder: string, escalates: boolean):
   const exec = find("exec_command", "shell_command")
   if (exec !== undefined) {
     const name = exec.name === "exec_command" ? "cmd" : "command"
-    return { tool: exec, arguments: { [name]: command, workdir: folder, ...escalation(exec, escalates) } }
+    const asks = call.escalates && exec.parameters.includes("sandbox_permissions")
+    return { tool: exec, arguments: { [name]: command, workdir: folder, ...(asks ? escalation : {}) } }
   }
   const program = find("exec")
   if (program?.kind === "custom") {
-    const options = { cmd: command, workdir: folder, ...(escalates ? { sandbox_permissions: "require_escalated", justification: "needs write access" } : {}) }
+    const options = { cmd: command, workdir: folder, ...(call.escalates ? escalation : {}) }
     return { tool: program, input: `text(JSON.stringify(await tools.exec_command(${JSON.stringify(options)})));` }
   }
   return null
@@ -77,7 +74,7 @@ const write = (call: Call, folder: string, path: string, content: string): ToolU
 }
 
 /** `null`: the agent offers nothing that could do it. */
-export const use = (call: Call, wish: Wish, { path, repositories }: Workspace, escalates: boolean): ToolUse | null => {
+export const use = (call: Call, wish: Wish, { path, repositories }: Workspace): ToolUse | null => {
   const named = "repo" in wish ? wish.repo : null
   const repository = repositories.find(({ name }) => named === null || name.toLowerCase() === named.toLowerCase())
   const folder = repository === undefined ? path : `${path}/${repository.folder}`
@@ -85,8 +82,8 @@ export const use = (call: Call, wish: Wish, { path, repositories }: Workspace, e
     case "write":
       return write(call, folder, wish.path, wish.content)
     case "delete":
-      return shell(call, `rm ${quoted(wish.path)}`, folder, escalates)
+      return shell(call, `rm ${quoted(wish.path)}`, folder)
     case "shell":
-      return shell(call, wish.text, folder, escalates)
+      return shell(call, wish.text, folder)
   }
 }

@@ -39,6 +39,12 @@ const ToolUpdate = Schema.Struct({ sessionUpdate: Schema.Literals(["tool_call", 
 /** `session/update`, as far as it concerns a turn. Other updates do not decode. */
 export const SessionUpdate = Schema.Struct({ sessionId: Schema.String, update: Schema.Union([Chunk, ToolUpdate]) })
 
+/** An update in an agent's own words. */
+export const ExtensionUpdate = Schema.Struct({
+  sessionId: Schema.String,
+  update: Schema.Struct({ sessionUpdate: Schema.String })
+})
+
 export const PermissionRequest = Schema.Struct({
   sessionId: Schema.String,
   toolCall: ToolCall,
@@ -51,6 +57,14 @@ export const toolKinds: Readonly<Record<string, ToolKind>> = {
   move: "edit",
   execute: "command",
   fetch: "network"
+}
+
+const verbs: Readonly<Record<string, string>> = { edit: "Edit", delete: "Delete", move: "Move", read: "Read" }
+
+/** What a person reads. Some agents say the tool's name or the bare path where others make a phrase of both. */
+export const titleOf = (title: string, kind: string | null | undefined, path: string | undefined): string => {
+  const verb = verbs[kind ?? ""]
+  return verb !== undefined && path !== undefined && (title === path || /^[\w-]+$/u.test(title)) ? `${verb} ${path}` : title
 }
 
 export const toolStatuses: Readonly<Record<string, ToolStatus>> = {

@@ -11,9 +11,17 @@ const PROGRAM = fileURLToPath(
 export const offline: Profile = {
   runtime: "opencode",
   dialect: "acp",
-  capabilities: { toolApprovals: true, reasoningEfforts: ReasoningEffort.literals },
-  launch: ({ repositories, toolApprovalMode }) => ({
-    command: process.execPath,
+  acp: {},
+  capabilities: {
+    toolApprovals: true,
+    reasoningEfforts: ReasoningEffort.literals,
+    afterDenial: "goes on",
+    countsRequests: false,
+    modelProtocol: null
+  },
+  program: null,
+  launch: ({ repositories, toolApprovalMode }, command) => ({
+    command,
     args: [PROGRAM],
     env: { SLIPWAY_OFFLINE: JSON.stringify({ repositories, asks: toolApprovalMode === "prompt" }) }
   })

@@ -1,9 +1,9 @@
-/** JSON-RPC 2.0 over JSON lines, one request of ours at a time: while it waits, what the agent sends is handled. */
-import { Effect, Option, Schema } from "effect"
+/** JSON-RPC 2.0 over JSON lines. A frame is handled, whatever that takes, before the next is read. */
+import { Effect, Option, Result, Schema } from "effect"
 import type { JsonLines, OutputEnded } from "./JsonLines.ts"
 
 const Id = Schema.Union([Schema.String, Schema.Finite])
-/** Names a request of the agent. */
+/** Names a request, of ours or of the agent. */
 export type RequestId = typeof Id.Type
 
 const Failure = Schema.Struct({ code: Schema.Finite, message: Schema.String, data: Schema.optionalKey(Schema.Unknown) })
@@ -14,26 +14,39 @@ const Reply = Schema.Struct({ id: Id, result: Schema.Unknown })
 const Frame = Schema.Union([Request, Notification, Refusal, Reply])
 const decode = Schema.decodeUnknownOption(Frame)
 
-/** The agent answered a call with an error of its own. */
+/** The agent answered a request with an error of its own. */
 export class RpcRefusal extends Schema.TaggedError<RpcRefusal>()("RpcRefusal", {
   method: Schema.String,
   ...Failure.fields
 }) {}
 
+const MAX_REASON_CHARACTERS = 300
+
+const decodeMessage = Schema.decodeUnknownOption(Schema.Struct({ message: Schema.String }))
+
+/** Text of an agent as a reason that can be stored and shown. */
+export const reason = (text: string): string =>
+  text.toWellFormed().replaceAll("\0", "").trim().slice(0, MAX_REASON_CHARACTERS).toWellFormed()
+
+/** What the refusal says. Agents put the useful sentence into `data` or into its `message`. */
+export const describe = ({ data, message }: RpcRefusal): string =>
+  reason(typeof data === "string" ? data : Option.getOrElse(decodeMessage(data), () => ({ message })).message)
+
 export interface Handlers {
-  /** Runs before the next frame is looked at. */
   notified(method: string, params: unknown): Effect.Effect<void>
   /** Must see to it that {@link JsonRpc.reply} or {@link JsonRpc.refuse} is called with `id`, now or later. */
   requested(id: RequestId, method: string, params: unknown): Effect.Effect<void>
+  /** The answer to a {@link JsonRpc.request}: once for each, and for no other id. */
+  answered(id: RequestId, answer: Result.Result<unknown, RpcRefusal>): Effect.Effect<void>
 }
 
 export interface JsonRpc {
-  /** Sends a request. Its {@link outcome} must be read before the next one. */
-  begin(method: string, params: object): Effect.Effect<void>
-  /** Handles frames until the answer to the request is there. After an interruption, {@link settle} reads on. */
-  outcome(handlers: Handlers): Effect.Effect<unknown, RpcRefusal | OutputEnded>
-  /** Handles frames until no request waits for its answer. */
-  settle(handlers: Handlers): Effect.Effect<void, OutputEnded>
+  /** Sends a request. Its answer comes with a later {@link next}. */
+  request(method: string, params: object): Effect.Effect<RequestId>
+  /** Reads one frame and handles it. One that is no message of the protocol is dropped. */
+  next(handlers: Handlers): Effect.Effect<void, OutputEnded>
+  /** Sends a request and handles frames until its answer is there. */
+  call(method: string, params: object, handlers: Handlers): Effect.Effect<unknown, RpcRefusal | OutputEnded>
   notify(method: string, params: object): Effect.Effect<void>
   reply(id: RequestId, result: object): Effect.Effect<void>
   refuse(id: RequestId, code: number, message: string): Effect.Effect<void>
@@ -41,47 +54,54 @@ export interface JsonRpc {
 
 export const METHOD_NOT_FOUND = -32601
 
-export const make = (lines: JsonLines): JsonRpc => {
+/** `envelope` is added to every frame: some agents leave out the protocol's own. */
+export const make = (lines: JsonLines, envelope: object = { jsonrpc: "2.0" }): JsonRpc => {
   let sequence = 0
-  /** The request that has no answer yet. */
-  let waiting: { readonly id: number; readonly method: string } | null = null
+  /** Methods of the requests that have no answer yet. */
+  const waiting = new Map<RequestId, string>()
 
-  const send = (frame: object) => lines.send({ jsonrpc: "2.0", ...frame })
+  const send = (frame: object) => lines.send({ ...envelope, ...frame })
 
-  const handle = (frame: typeof Frame.Type, handlers: Handlers): Effect.Effect<void> => {
-    if (!("method" in frame)) return Effect.void
-    return "id" in frame
-      ? handlers.requested(frame.id, frame.method, frame.params)
-      : handlers.notified(frame.method, frame.params)
-  }
+  const request = (method: string, params: object) =>
+    Effect.suspend(() => {
+      const id = ++sequence
+      waiting.set(id, method)
+      // Not waited for: an agent that is busy writing reads only after we have read.
+      return Effect.as(Effect.forkChild(send({ id, method, params }), { startImmediately: true }), id)
+    })
 
-  const outcome = Effect.fnUntraced(function*(handlers: Handlers) {
-    while (true) {
-      const decoded = decode(yield* lines.receive)
-      if (Option.isNone(decoded)) continue
-      const frame = decoded.value
-      if ("method" in frame || frame.id !== waiting?.id) {
-        yield* handle(frame, handlers)
-        continue
-      }
-      const { method } = waiting
-      waiting = null
-      return "error" in frame ? yield* new RpcRefusal({ method, ...frame.error }) : frame.result
+  const next = Effect.fnUntraced(function*(handlers: Handlers) {
+    const decoded = decode(yield* lines.receive)
+    if (Option.isNone(decoded)) return
+    const frame = decoded.value
+    if ("method" in frame) {
+      return yield* "id" in frame
+        ? handlers.requested(frame.id, frame.method, frame.params)
+        : handlers.notified(frame.method, frame.params)
     }
+    const method = waiting.get(frame.id)
+    if (method === undefined) return
+    waiting.delete(frame.id)
+    yield* handlers.answered(
+      frame.id,
+      "error" in frame ? Result.fail(new RpcRefusal({ method, ...frame.error })) : Result.succeed(frame.result)
+    )
   })
 
   return {
-    begin: (method, params) =>
-      Effect.suspend(() => {
-        waiting = { id: ++sequence, method }
-        // Not waited for: an agent that is busy writing reads only after we have read.
-        return Effect.asVoid(Effect.forkChild(send({ ...waiting, params }), { startImmediately: true }))
-      }),
-    outcome,
-    settle: (handlers) =>
-      Effect.suspend(() => (waiting === null ? Effect.void : Effect.asVoid(outcome(handlers)))).pipe(
-        Effect.catchTag("RpcRefusal", () => Effect.void)
-      ),
+    request,
+    next,
+    call: Effect.fnUntraced(function*(method: string, params: object, handlers: Handlers) {
+      const wanted = yield* request(method, params)
+      let outcome: Result.Result<unknown, RpcRefusal> | undefined
+      const listening: Handlers = {
+        ...handlers,
+        answered: (id, answer) =>
+          id === wanted ? Effect.sync(() => (outcome = answer)) : handlers.answered(id, answer)
+      }
+      while (outcome === undefined) yield* next(listening)
+      return yield* Effect.fromResult(outcome)
+    }),
     notify: (method, params) => send({ method, params }),
     reply: (id, result) => send({ id, result }),
     refuse: (id, code, message) => send({ id, error: { code, message } })

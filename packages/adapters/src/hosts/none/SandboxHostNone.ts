@@ -9,6 +9,7 @@ import { mkdir, readdir, realpath, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as HomeFiles from "./HomeFiles.ts"
 import * as NodeBoxProcess from "./NodeBoxProcess.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 
@@ -64,7 +65,18 @@ export const layer = (options: {
           for (const path of [folder, home, tmp]) await mkdir(path, { recursive: true, mode: 0o700 })
         })
 
-        const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env }) {
+        const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env, homeFiles = {} }) {
+          yield* Effect.tryPromise({
+            try: () => HomeFiles.write(home, homeFiles),
+            catch: (error) =>
+              error instanceof HomeFiles.RefusedPath
+                ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
+                : new HostError({
+                    operation: "spawn",
+                    detail: `The home cannot be written to (${error instanceof Error && "code" in error ? error.code : error}).`,
+                    retryable: true
+                  })
+          })
           const mark = `${folder}:${randomUUID()}`
           const { process } = yield* Effect.acquireRelease(
             NodeBoxProcess.start(command, args, {

@@ -1,0 +1,243 @@
+/**
+ * What every driver does the same way, whatever the protocol: prompts run one at a time, each frame is handled before
+ * the next is read, approvals wait for their decision, an interrupt closes everything before the agent hears of it.
+ */
+import { Duration, Effect, Option, type Scope, Semaphore } from "effect"
+import {
+  AgentError,
+  type AgentEvent,
+  type AgentSession,
+  type AgentSessionOptions,
+  type TurnEnd
+} from "@slipway/domain/sandbox/AgentRuntime"
+import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import type { OutputEnded } from "./stdio/JsonLines.ts"
+import * as TurnEvents from "./TurnEvents.ts"
+
+/** A cold start of the slowest agent takes 3.5 s, twice that in a cold home (agents.md, section 12). */
+const START_WITHIN = Duration.minutes(1)
+/** Times of the polite part of the end (agents.md, section 11); what is left after them is the box's to kill. */
+const INTERRUPT_WITHIN = Duration.seconds(1)
+const EXIT_WITHIN = Duration.seconds(2)
+
+export type Decision = "approve" | "deny" | "cancel"
+
+/** How the agent says that a turn ended. */
+export interface Ended {
+  /** Of the last message. */
+  readonly finish: TurnEvents.Finish
+  /** Why the turn failed, a sentence; absent: it succeeded. */
+  readonly failure?: string
+  /** The agent broke the protocol: it is of no further use, and a new one will do the same. */
+  readonly broken?: string
+}
+
+/** The protocol's part, for a session that is open. `Approval` is what the protocol needs to answer one. */
+export interface Protocol<Approval> {
+  readonly sessionId: Effect.Effect<string | null>
+  /** Sends a prompt. What comes of it arrives through `next`, the end as {@link Conversation.ended}. */
+  send(text: string): Effect.Effect<void>
+  /** Reads one frame and handles it. */
+  readonly next: Effect.Effect<void, OutputEnded>
+  /** Asks the agent to end the turn it was sent. */
+  readonly cancel: Effect.Effect<void>
+  /** `cancel`: nobody decided, the turn ends. */
+  answer(approval: Approval, decision: Decision): Effect.Effect<void>
+}
+
+/** A prompt the agent has been sent and has not ended. */
+export interface LiveTurn {
+  readonly events: TurnEvents.TurnEvents
+  readonly interrupted: boolean
+  /** Something was denied in it. */
+  readonly denied: boolean
+  readonly emit: (events: ReadonlyArray<AgentEvent>) => Effect.Effect<void>
+}
+
+interface Turn<Approval> extends LiveTurn {
+  readonly approvals: Map<string, { readonly nativeCallId: string; readonly approval: Approval }>
+  /** False before the prompt is on its way: what arrives until then is not about it, and a cancel would be ignored. */
+  sent: boolean
+  interrupted: boolean
+  denied: boolean
+  ended: Ended | null
+}
+
+export interface Conversation<Approval> {
+  fail(operation: AgentError["operation"], detail: string, retryable: boolean): AgentError
+  /** For a protocol step that found the output at its end. */
+  gone(operation: AgentError["operation"]): (ended: OutputEnded) => Effect.Effect<never, AgentError>
+  /** Begins the session: fails when it takes too long. */
+  starting<A>(start: Effect.Effect<A, AgentError>): Effect.Effect<A, AgentError>
+  /** `null`: what arrives is about no turn that anybody watches. */
+  readonly live: () => LiveTurn | null
+  /** The agent waits for a decision about the call it names `nativeCallId`. */
+  ask(nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval): Effect.Effect<void>
+  /** The agent ended the turn it was sent last. */
+  ended(ended: Ended): void
+  /** Whether a turn that was sent has not ended, watched or not. */
+  readonly owes: () => boolean
+  /** The session over `protocol`. It says good-bye to the agent when the scope closes. */
+  session(protocol: Protocol<Approval>): Effect.Effect<AgentSession, never, Scope.Scope>
+}
+
+const describeExit = ({ code, signal }: Effect.Success<BoxProcess["exited"]>) =>
+  signal === null ? `the agent exited with code ${code}` : `the agent was ended by ${signal}`
+
+export const make = <Approval>(process: BoxProcess, options: AgentSessionOptions): Conversation<Approval> => {
+  /** Held by whoever reads from the agent. */
+  const reading = Semaphore.makeUnsafe(1)
+  let turn: Turn<Approval> | null = null
+  let protocol: Protocol<Approval> | null = null
+  /** The agent was sent a prompt and has not said that it is through with it. */
+  let owed = false
+
+  const live = () => (turn !== null && turn.sent ? turn : null)
+
+  const fail = (operation: AgentError["operation"], detail: string, retryable: boolean) =>
+    new AgentError({ runtime: options.profile, operation, detail, retryable })
+
+  const gone = (operation: AgentError["operation"]) =>
+    Effect.fnUntraced(function*({ reason }: OutputEnded) {
+      if (reason === "line too long") return yield* fail(operation, "the agent sent a message without end", false)
+      // The output usually ends just before the process does.
+      const exit = yield* Effect.timeoutOption(process.exited, EXIT_WITHIN)
+      yield* Effect.logWarning("agent ended", {
+        profile: options.profile,
+        sandboxId: options.box.sandboxId,
+        stderr: yield* process.stderrTail
+      })
+      return yield* fail(
+        operation,
+        Option.match(exit, { onNone: () => "the agent closed its output", onSome: describeExit }),
+        true
+      )
+    })
+
+  const session = Effect.fnUntraced(function*(given: Protocol<Approval>) {
+    protocol = given
+    const settle = Effect.whileLoop({ while: () => owed, body: () => given.next, step: () => {} })
+
+    const interrupt = Effect.suspend(() => {
+      if (turn === null || turn.interrupted) return Effect.void
+      turn.interrupted = true
+      turn.events.interrupt()
+      const open = [...turn.approvals.values()]
+      turn.approvals.clear()
+      // Before the cancel, so that no approval stays open and no aborted call is shown as completed.
+      return Effect.andThen(
+        Effect.forEach(open, ({ approval }) => given.answer(approval, "cancel"), { discard: true }),
+        turn.sent ? given.cancel : Effect.void
+      )
+    })
+
+    const prompt = Effect.fn("AgentSession.prompt")(
+      function*({ onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]) {
+        const current: Turn<Approval> = (turn = {
+          events: TurnEvents.make(turnId),
+          emit: (events) => Effect.forEach(events, onEvent, { discard: true }),
+          approvals: new Map(),
+          sent: false,
+          interrupted: false,
+          denied: false,
+          ended: null
+        })
+        // What an abandoned prompt left unread belongs to no turn.
+        yield* settle.pipe(Effect.catch(gone("prompt")))
+        if (current.interrupted) return { state: "interrupted" } satisfies TurnEnd
+        owed = true
+        yield* given.send(text)
+        current.sent = true
+        if (current.interrupted) yield* given.cancel
+
+        return yield* Effect.whileLoop({ while: () => current.ended === null, body: () => given.next, step: () => {} }).pipe(
+          Effect.catch(gone("prompt")),
+          Effect.andThen(Effect.suspend(() =>
+            current.ended?.broken === undefined ? Effect.void : Effect.fail(fail("prompt", current.ended.broken, false)))),
+          Effect.matchEffect({
+            onSuccess: Effect.fnUntraced(function*() {
+              const { failure, finish } = current.ended ?? { finish: "end_turn" as const }
+              yield* current.emit(current.events.end(current.interrupted ? "cancelled" : finish))
+              const end: TurnEnd = current.interrupted
+                ? { state: "interrupted" }
+                : failure === undefined
+                  ? { state: "succeeded" }
+                  : { state: "failed", reason: failure }
+              return end
+            }),
+            onFailure: (error) =>
+              Effect.andThen(current.emit(current.events.end(current.interrupted ? "cancelled" : "error")), Effect.fail(error))
+          }),
+          // Nobody will hear of this turn any more: not worth going on with.
+          Effect.onError(() => (current.interrupted ? Effect.void : given.cancel))
+        )
+      },
+      Effect.ensuring(
+        Effect.sync(() => {
+          turn = null
+        })
+      ),
+      reading.withPermit
+    )
+
+    const decide = (approvalId: string, decision: "approve" | "deny") =>
+      Effect.suspend(() => {
+        const open = turn?.approvals.get(approvalId)
+        if (turn === null || open === undefined) return Effect.void
+        turn.approvals.delete(approvalId)
+        if (decision === "deny") {
+          turn.denied = true
+          turn.events.deny(open.nativeCallId)
+        }
+        return given.answer(open.approval, decision)
+      })
+
+    yield* Effect.addFinalizer(() =>
+      Effect.gen(function*() {
+        yield* interrupt.pipe(
+          Effect.andThen(reading.withPermit(settle)),
+          Effect.ignore,
+          Effect.interruptible,
+          Effect.timeoutOption(INTERRUPT_WITHIN)
+        )
+        yield* process.endInput
+        yield* Effect.timeoutOption(Effect.interruptible(process.exited), EXIT_WITHIN)
+      })
+    )
+
+    return {
+      sessionId: given.sessionId,
+      prompt,
+      decide,
+      interrupt,
+      exited: Effect.map(process.exited, describeExit)
+    } satisfies AgentSession
+  })
+
+  return {
+    fail,
+    gone,
+    starting: (start) =>
+      Effect.timeoutOrElse(start, {
+        duration: START_WITHIN,
+        orElse: () => Effect.fail(fail("open", "the agent did not get ready in time", true))
+      }),
+    live,
+    ask: (nativeCallId, report, approval) =>
+      Effect.suspend(() => {
+        if (protocol === null) return Effect.void
+        if (turn === null || !turn.sent || turn.interrupted) return protocol.answer(approval, "cancel")
+        // Some runtimes ask although they were told not to.
+        if (options.toolApprovalMode === "auto") return protocol.answer(approval, "approve")
+        const { approvalId, events } = turn.events.ask(nativeCallId, report)
+        turn.approvals.set(approvalId, { nativeCallId, approval })
+        return turn.emit(events)
+      }),
+    ended: (ended) => {
+      owed = false
+      if (turn !== null && turn.sent) turn.ended = ended
+    },
+    owes: () => owed,
+    session
+  }
+}

@@ -1,0 +1,75 @@
+/** Which agents are there to be started, and for each that is not: why, and the command that helps. */
+import { access, constants, readFile } from "node:fs/promises"
+import path from "node:path"
+import { Effect, Schema } from "effect"
+import type { Platform, Profile, Program } from "./Profile.ts"
+
+export type Installed =
+  | {
+      readonly state: "ready"
+      /** Of the program; `null`: it is a part of Slipway. */
+      readonly version: string | null
+      /** Absolute path of what is started. */
+      readonly command: string
+    }
+  | {
+      readonly state: "unusable"
+      /** What is there, if anything. */
+      readonly version: string | null
+      /** A sentence with the command that helps. */
+      readonly reason: string
+    }
+
+/** Where `slipway agents install` puts programs, below the data folder. */
+export const folderIn = (dataDir: string): string => path.join(dataDir, "agents")
+
+const thisPlatform: Platform = { os: process.platform, arch: process.arch }
+
+const Manifest = Schema.fromJsonString(Schema.Struct({ version: Schema.String }))
+const decodeManifest = Schema.decodeUnknownEffect(Manifest)
+
+/** Version of a package below `folder`; `null`: it is not there, or not whole. */
+export const packageVersion = (folder: string, name: string): Effect.Effect<string | null> =>
+  Effect.tryPromise(() => readFile(path.join(folder, "node_modules", name, "package.json"), "utf8")).pipe(
+    Effect.flatMap(decodeManifest),
+    Effect.match({ onSuccess: ({ version }) => version, onFailure: () => null })
+  )
+
+const isExecutable = (file: string) =>
+  Effect.match(Effect.tryPromise(() => access(file, constants.X_OK)), { onSuccess: () => true, onFailure: () => false })
+
+/** The first binary that is there. */
+export const binaryOf = Effect.fnUntraced(function*(folder: string, program: Program, platform: Platform = thisPlatform) {
+  for (const candidate of program.binaries(platform)) {
+    const file = path.join(folder, "node_modules", candidate)
+    if (yield* isExecutable(file)) return file
+  }
+  return null
+})
+
+const helps = (name: string) => `Run: slipway agents install ${name}`
+
+/**
+ * Looks at the disk only, starts nothing: some 1 ms. `folder` as of {@link folderIn}; `null`: this process has none.
+ */
+export const inspect = Effect.fn("Installed.inspect")(function*(
+  name: string,
+  { program }: Profile,
+  folder: string | null,
+  platform: Platform = thisPlatform
+): Effect.fn.Return<Installed> {
+  if (program === null) return { state: "ready", version: null, command: process.execPath }
+  const unusable = (version: string | null, reason: string): Installed => ({ state: "unusable", version, reason })
+  if (program.binaries(platform).length === 0) {
+    return unusable(null, `${name} has no build for ${platform.os} on ${platform.arch}.`)
+  }
+  const version = folder === null ? null : yield* packageVersion(folder, program.package)
+  if (folder === null || version === null) return unusable(null, `${name} is not installed. ${helps(name)}`)
+  if (version !== program.version) {
+    return unusable(version, `${name} ${version} is installed, but Slipway was tried with ${program.version}. ${helps(name)}`)
+  }
+  const command = yield* binaryOf(folder, program, platform)
+  if (command === null) return unusable(version, `${name} is installed without its program. ${helps(name)}`)
+  return { state: "ready", version, command }
+})
+

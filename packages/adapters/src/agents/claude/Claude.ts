@@ -1,0 +1,106 @@
+/**
+ * The part of claude's stream-json protocol that Slipway reads. Looser wherever a stricter reading would break on
+ * something new: fields that are not there are `undefined`, unknown messages do not decode. Names are the protocol's.
+ */
+import { Schema } from "effect"
+import type { ToolKind } from "@slipway/domain/sandbox/AgentRuntime"
+
+const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+
+const Input = Schema.Record(Schema.String, Schema.Unknown)
+export type Input = typeof Input.Type
+
+const Control = Schema.Struct({
+  type: Schema.Literal("control_request"),
+  request_id: Schema.String,
+  request: Schema.Struct({
+    subtype: Schema.String,
+    tool_name: Schema.optionalKey(Schema.String),
+    tool_use_id: nullish(Schema.String),
+    input: Schema.optionalKey(Input)
+  })
+})
+
+const ControlResponse = Schema.Struct({
+  type: Schema.Literal("control_response"),
+  response: Schema.Struct({ request_id: Schema.String, subtype: Schema.String, error: Schema.optionalKey(Schema.String) })
+})
+
+/** The beginning of a turn names the session. */
+const System = Schema.Struct({ type: Schema.Literal("system"), subtype: Schema.String, session_id: Schema.optionalKey(Schema.String) })
+
+const StreamEvent = Schema.Struct({
+  type: Schema.Literal("stream_event"),
+  parent_tool_use_id: nullish(Schema.String),
+  event: Schema.Union([
+    Schema.Struct({ type: Schema.Literal("message_start"), message: Schema.Struct({ id: Schema.String }) }),
+    Schema.Struct({
+      type: Schema.Literal("content_block_delta"),
+      index: Schema.Finite,
+      delta: Schema.Union([
+        Schema.Struct({ type: Schema.Literal("text_delta"), text: Schema.String }),
+        Schema.Struct({ type: Schema.Literal("thinking_delta"), thinking: Schema.String })
+      ])
+    })
+  ])
+})
+
+const ToolUse = Schema.Struct({ type: Schema.Literal("tool_use"), id: Schema.String, name: Schema.String, input: Input })
+const ToolResult = Schema.Struct({ type: Schema.Literal("tool_result"), tool_use_id: Schema.String, is_error: nullish(Schema.Boolean) })
+const Other = Schema.Struct({ type: Schema.String })
+
+/** A whole message of the model. Its text was streamed before. */
+const Assistant = Schema.Struct({
+  type: Schema.Literal("assistant"),
+  parent_tool_use_id: nullish(Schema.String),
+  message: Schema.Struct({ content: Schema.Array(Schema.Union([ToolUse, Other])) })
+})
+
+/** What the model is told: results of its tools. */
+const User = Schema.Struct({
+  type: Schema.Literal("user"),
+  parent_tool_use_id: nullish(Schema.String),
+  message: Schema.Struct({ content: Schema.Array(Schema.Union([ToolResult, Other])) })
+})
+
+/** The end of a turn. */
+const TurnResult = Schema.Struct({
+  type: Schema.Literal("result"),
+  subtype: Schema.String,
+  is_error: Schema.optionalKey(Schema.Boolean),
+  result: nullish(Schema.String),
+  errors: nullish(Schema.Array(Schema.String)),
+  stop_reason: nullish(Schema.String),
+  /** Of the whole session, earlier processes included. */
+  total_cost_usd: nullish(Schema.Finite)
+})
+export type TurnResult = typeof TurnResult.Type
+
+export const Message = Schema.Union([Control, ControlResponse, StreamEvent, Assistant, User, TurnResult, System])
+export type Message = typeof Message.Type
+export type ControlRequest = typeof Control.Type
+
+const tools: Readonly<Record<string, { readonly kind: ToolKind; readonly verb?: string; readonly about: string }>> = {
+  Bash: { kind: "command", about: "command" },
+  Write: { kind: "edit", verb: "Write", about: "file_path" },
+  Edit: { kind: "edit", verb: "Edit", about: "file_path" },
+  MultiEdit: { kind: "edit", verb: "Edit", about: "file_path" },
+  NotebookEdit: { kind: "edit", verb: "Edit", about: "notebook_path" },
+  Read: { kind: "other", verb: "Read", about: "file_path" },
+  Glob: { kind: "other", verb: "Find", about: "pattern" },
+  Grep: { kind: "other", verb: "Search", about: "pattern" },
+  WebFetch: { kind: "network", verb: "Fetch", about: "url" },
+  WebSearch: { kind: "network", verb: "Search the web:", about: "query" }
+}
+
+/** What a person reads of a tool call, which kind it is, and the file it edits. */
+export const describe = (name: string, input: Input) => {
+  const tool = Object.hasOwn(tools, name) ? tools[name] : undefined
+  const subject = tool === undefined ? undefined : input[tool.about]
+  const about = typeof subject === "string" ? subject : undefined
+  return {
+    title: about === undefined ? name : [tool?.verb, about].filter((word) => word !== undefined).join(" "),
+    kind: tool?.kind ?? "other",
+    paths: tool?.kind === "edit" && about !== undefined ? [about] : undefined
+  } as const
+}

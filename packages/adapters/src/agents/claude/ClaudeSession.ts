@@ -1,0 +1,163 @@
+/** An agent that speaks claude's stream-json protocol: messages, and control requests in both directions beside them. */
+import { Effect, Option, Schema, type Scope } from "effect"
+import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import * as Conversation from "../Conversation.ts"
+import * as JsonLines from "../stdio/JsonLines.ts"
+import { reason } from "../stdio/JsonRpc.ts"
+import type { Finish, ToolReport } from "../TurnEvents.ts"
+import * as WorkspacePaths from "../WorkspacePaths.ts"
+import * as Claude from "./Claude.ts"
+
+const decode = Schema.decodeUnknownOption(Claude.Message)
+
+interface Approval {
+  readonly request: string
+  readonly input: Claude.Input
+}
+
+const finishes: Readonly<Record<string, Finish>> = { end_turn: "end_turn", max_tokens: "max_tokens", refusal: "refusal" }
+
+const MICROS = 1_000_000
+
+const conclude = ({ errors, is_error, result, stop_reason, subtype }: Claude.TurnResult): Conversation.Ended => {
+  if (is_error !== true && subtype === "success") return { finish: finishes[stop_reason ?? "end_turn"] ?? "end_turn" }
+  const said = reason(result ?? errors?.[0] ?? "")
+  return { finish: "error", failure: said === "" ? "The agent ended the turn for an unknown reason." : said }
+}
+
+/** Begins a session over the standard input and output of `process`, which must end with the same scope. */
+export const open = Effect.fn("ClaudeSession.open")(function*(
+  process: BoxProcess,
+  options: AgentSessionOptions
+): Effect.fn.Return<AgentSession, AgentError, Scope.Scope> {
+  const lines = yield* JsonLines.make(process)
+  const conversation = Conversation.make<Approval>(process, options)
+  const paths = WorkspacePaths.of(options.box.workspace)
+  const asks = options.toolApprovalMode === "prompt"
+
+  let sequence = 0
+  /** Answers that came to control requests of ours, by request; `null`: it was granted. */
+  const answers = new Map<string, string | null>()
+  /** Named at the beginning of the first turn only. */
+  let sessionId = options.resume
+  let messageId = ""
+  let requests = 0
+  /** Cost of the session at the end of the turn before, in dollars; `null`: of a process that is gone, so not known. */
+  let costBefore = options.resume === null ? 0 : null
+
+  const request = (subtype: string) =>
+    Effect.suspend(() => {
+      const request_id = `slipway-${++sequence}`
+      return Effect.as(
+        Effect.forkChild(lines.send({ type: "control_request", request_id, request: { subtype } }), { startImmediately: true }),
+        request_id
+      )
+    })
+  const respond = (request_id: string, response: object) =>
+    lines.send({ type: "control_response", response: { request_id, ...response } })
+
+  const report = (name: string, input: Claude.Input, status?: ToolReport["status"]): ToolReport => {
+    const { kind, paths: touched, title } = Claude.describe(name, input)
+    return { title: paths.shorten(title), kind, paths: touched === undefined ? undefined : paths.inside(touched), status }
+  }
+
+  const control = ({ request, request_id }: Claude.ControlRequest) => {
+    const { input = {}, subtype, tool_name = "tool", tool_use_id } = request
+    // Hooks and tools of ours are not offered.
+    if (subtype !== "can_use_tool") return respond(request_id, { subtype: "error", error: `unsupported: ${subtype}` })
+    return conversation.ask(tool_use_id ?? request_id, report(tool_name, input), { request: request_id, input })
+  }
+
+  const interrupt = Effect.asVoid(request("interrupt"))
+
+  const handle = (message: Claude.Message): Effect.Effect<void> => {
+    const turn = conversation.live()
+    switch (message.type) {
+      case "control_request":
+        return control(message)
+      case "control_response": {
+        const { error = "refused", request_id, subtype } = message.response
+        answers.set(request_id, subtype === "success" ? null : error)
+        return Effect.void
+      }
+      case "system":
+        if (message.subtype !== "init") return Effect.void
+        sessionId = message.session_id ?? sessionId
+        // An interrupt that came before the turn began was for nothing.
+        return turn?.interrupted === true ? interrupt : Effect.void
+      case "result": {
+        const cost = message.total_cost_usd ?? null
+        const spent = cost === null || costBefore === null ? 0 : Math.max(0, Math.round((cost - costBefore) * MICROS))
+        costBefore = cost ?? costBefore
+        conversation.ended(conclude(message))
+        return turn === null || requests === 0
+          ? Effect.void
+          : turn.emit([{ _tag: "UsageReported", llmRequestCount: requests, costMicroUsd: spent }])
+      }
+      default:
+        // What sub-agents do is behind the call that started them.
+        return turn === null || typeof message.parent_tool_use_id === "string" ? Effect.void : turn.emit(eventsOf(turn, message))
+    }
+  }
+
+  type News = Extract<Claude.Message, { readonly type: "stream_event" | "assistant" | "user" }>
+  const eventsOf = ({ events }: Conversation.LiveTurn, news: News) => {
+    switch (news.type) {
+      case "stream_event": {
+        const { event } = news
+        if (event.type === "message_start") {
+          messageId = event.message.id
+          return [{ _tag: "UsageReported" as const, llmRequestCount: ++requests, costMicroUsd: 0 }]
+        }
+        const id = `${messageId}:${event.index}`
+        return event.delta.type === "text_delta"
+          ? events.chunk("text", id, event.delta.text)
+          : events.chunk("reasoning", id, event.delta.thinking)
+      }
+      case "assistant":
+        // What may have to be asked about has not begun.
+        return news.message.content.flatMap((block) =>
+          "name" in block ? events.tool(block.id, report(block.name, block.input, asks ? "pending" : "running")) : []
+        )
+      case "user":
+        return news.message.content.flatMap((block) =>
+          "tool_use_id" in block ? events.tool(block.tool_use_id, { status: block.is_error === true ? "error" : "completed" }) : []
+        )
+    }
+  }
+
+  const next = Effect.flatMap(lines.receive, (value) => Option.match(decode(value), { onNone: () => Effect.void, onSome: handle }))
+
+  const start = Effect.gen(function*() {
+    const id = yield* request("initialize")
+    while (!answers.has(id)) yield* next.pipe(Effect.catch(conversation.gone("open")))
+    const refusal = answers.get(id) ?? null
+    if (refusal !== null) return yield* conversation.fail("open", `initialize was refused: ${reason(refusal)}`, false)
+  })
+  yield* conversation.starting(start)
+
+  return yield* conversation.session({
+    sessionId: Effect.sync(() => sessionId),
+    send: (text) =>
+      Effect.suspend(() => {
+        requests = 0
+        const message = { role: "user", content: [{ type: "text", text }] }
+        const frame = { type: "user", session_id: "", parent_tool_use_id: null, message }
+        // Not waited for: an agent that is busy writing reads only after we have read.
+        return Effect.asVoid(Effect.forkChild(lines.send(frame), { startImmediately: true }))
+      }),
+    next,
+    cancel: interrupt,
+    answer: ({ input, request }, decision) =>
+      respond(request, {
+        subtype: "success",
+        response:
+          decision === "approve"
+            ? { behavior: "allow", updatedInput: input }
+            : decision === "deny"
+              ? { behavior: "deny", message: "Denied by the user." }
+              : { behavior: "deny", message: "Interrupted.", interrupt: true }
+      })
+  })
+})

@@ -1,0 +1,202 @@
+/** An agent that speaks codex's app-server protocol: JSON-RPC without its version, threads, turns and items. */
+import { Effect, Option, Result, Schema, type Scope } from "effect"
+import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import * as Conversation from "../Conversation.ts"
+import * as JsonLines from "../stdio/JsonLines.ts"
+import * as JsonRpc from "../stdio/JsonRpc.ts"
+import type { ToolReport } from "../TurnEvents.ts"
+import * as WorkspacePaths from "../WorkspacePaths.ts"
+import * as Codex from "./Codex.ts"
+
+const initialize = {
+  clientInfo: { name: "slipway", title: "Slipway", version: "0.0.0" },
+  capabilities: { experimentalApi: true }
+}
+
+/** Decisions of the protocol. The others go on deciding later calls, which is the person's to do. */
+const decisions: Record<Conversation.Decision, string> = { approve: "accept", deny: "decline", cancel: "cancel" }
+
+const decodeOfThread = Schema.decodeUnknownOption(Codex.OfThread)
+const decodeDelta = Schema.decodeUnknownOption(Codex.Delta)
+const decodeItemNews = Schema.decodeUnknownOption(Codex.ItemNews)
+const decodeTurnStarted = Schema.decodeUnknownOption(Codex.TurnStarted)
+const decodeTurnCompleted = Schema.decodeUnknownOption(Codex.TurnCompleted)
+const decodeApproval = Schema.decodeUnknownOption(Codex.ApprovalRequest)
+const decodeResolved = Schema.decodeUnknownOption(Codex.RequestResolved)
+
+interface Approval {
+  readonly request: JsonRpc.RequestId
+}
+
+const conclude = ({ error, status }: (typeof Codex.TurnCompleted.Type)["turn"]): Conversation.Ended => {
+  if (status === "completed") return { finish: "end_turn" }
+  if (status === "interrupted") return { finish: "cancelled", failure: "The agent cancelled the turn by itself." }
+  return { finish: "error", failure: JsonRpc.reason(error?.message ?? "The agent ended the turn for an unknown reason.") }
+}
+
+/** Begins a session over the standard input and output of `process`, which must end with the same scope. */
+export const open = Effect.fn("CodexSession.open")(function*(
+  process: BoxProcess,
+  options: AgentSessionOptions
+): Effect.fn.Return<AgentSession, AgentError, Scope.Scope> {
+  const rpc = JsonRpc.make(yield* JsonLines.make(process), {})
+  const conversation = Conversation.make<Approval>(process, options)
+  const paths = WorkspacePaths.of(options.box.workspace)
+  const { fail } = conversation
+  const asks = options.toolApprovalMode === "prompt"
+
+  let threadId: string | null = null
+  /** A thread is on disk, and can be resumed, from its first turn on. */
+  let kept = options.resume !== null
+  let startId: JsonRpc.RequestId | null = null
+  let turnId: string | null = null
+  let interruptId: JsonRpc.RequestId | null = null
+  /** An interrupt could not be sent yet, or came too early for the agent. */
+  let interrupting = false
+  let requests = 0
+  /** Calls that wait for an answer to a request of the agent. */
+  const asked = new Map<JsonRpc.RequestId, string>()
+
+  const interrupt = Effect.suspend(() => {
+    interrupting = turnId === null
+    if (turnId === null) return Effect.void
+    return Effect.map(rpc.request("turn/interrupt", { threadId, turnId }), (id) => {
+      interruptId = id
+    })
+  })
+
+  const report = (item: Codex.Item, status: ToolReport["status"]): ToolReport => ({
+    title: paths.shorten(Codex.titleOf(item)),
+    kind: Codex.toolKinds[item.type],
+    paths: item.changes == null ? undefined : paths.inside(item.changes.map(({ path }) => path)),
+    status
+  })
+
+  const requested = ({ networkApprovalContext, ...about }: Codex.ApprovalRequest): ToolReport => ({
+    title: Codex.commandOf(about),
+    kind: networkApprovalContext == null ? undefined : "network"
+  })
+
+  const handlers: JsonRpc.Handlers = {
+    notified: (method, params) => {
+      // Other threads are sub-agents.
+      if (Option.getOrNull(decodeOfThread(params))?.threadId !== threadId) return Effect.void
+      if (method === "turn/started" && interrupting) return interrupt
+      if (method === "turn/completed") {
+        const completed = Option.getOrNull(decodeTurnCompleted(params))
+        if (completed !== null && completed.turn.id === turnId) conversation.ended(conclude(completed.turn))
+        return Effect.void
+      }
+      const turn = conversation.live()
+      if (turn === null) return Effect.void
+      switch (method) {
+        case "item/agentMessage/delta":
+        case "item/reasoning/summaryTextDelta":
+        case "item/reasoning/textDelta": {
+          const piece = Option.getOrNull(decodeDelta(params))
+          const kind = method === "item/agentMessage/delta" ? "text" : "reasoning"
+          return piece === null ? Effect.void : turn.emit(turn.events.chunk(kind, piece.itemId, piece.delta))
+        }
+        case "item/started":
+        case "item/completed": {
+          const item = Option.getOrNull(decodeItemNews(params))?.item
+          if (item === undefined || !Object.hasOwn(Codex.toolKinds, item.type)) return Effect.void
+          // What may have to be asked about has not begun.
+          const begun = method === "item/started" ? (asks ? "pending" : "running") : "completed"
+          const status = method === "item/started" ? begun : (Codex.toolEnds[item.status ?? "completed"] ?? "error")
+          return turn.emit(turn.events.tool(item.id, report(item, status)))
+        }
+        case "serverRequest/resolved": {
+          const id = Option.getOrNull(decodeResolved(params))?.requestId
+          const itemId = id === undefined ? undefined : asked.get(id)
+          if (id === undefined || itemId === undefined) return Effect.void
+          asked.delete(id)
+          return turn.emit(turn.events.tool(itemId, { status: "running" }))
+        }
+        case "thread/tokenUsage/updated":
+          return turn.emit([{ _tag: "UsageReported", llmRequestCount: ++requests, costMicroUsd: 0 }])
+        default:
+          return Effect.void
+      }
+    },
+    requested: (request, method, params) => {
+      const about =
+        method === "item/commandExecution/requestApproval" || method === "item/fileChange/requestApproval"
+          ? Option.getOrNull(decodeApproval(params))
+          : null
+      // Questions to the person, logins and tools of ours are not offered.
+      if (about === null) return rpc.refuse(request, JsonRpc.METHOD_NOT_FOUND, `method not found: ${method}`)
+      // A sub-agent's request belongs to no call anybody has seen.
+      if (about.threadId !== threadId) return rpc.reply(request, { decision: decisions.cancel })
+      asked.set(request, about.itemId)
+      return conversation.ask(about.itemId, requested(about), { request })
+    },
+    answered: (id, answer) => {
+      if (id === startId) {
+        if (Result.isFailure(answer)) {
+          return Effect.sync(() => conversation.ended({ finish: "error", failure: JsonRpc.describe(answer.failure) }))
+        }
+        turnId = Option.getOrNull(decodeTurnStarted(answer.success))?.turn.id ?? null
+        kept = true
+        return interrupting ? interrupt : Effect.void
+      }
+      // Too early: the turn has an id and is not begun.
+      if (id === interruptId && Result.isFailure(answer) && conversation.owes()) interrupting = true
+      return Effect.void
+    }
+  }
+
+  const call = (method: string, params: object) =>
+    rpc.call(method, params, handlers).pipe(
+      Effect.catchTags({
+        OutputEnded: conversation.gone("open"),
+        RpcRefusal: (refusal) => Effect.fail(fail("open", `${method} was refused: ${JsonRpc.describe(refusal)}`, false))
+      })
+    )
+
+  const start = Effect.gen(function*() {
+    yield* call("initialize", initialize)
+    yield* rpc.notify("initialized", {})
+    const settings = {
+      cwd: options.box.workspace,
+      model: options.access?.model,
+      approvalPolicy: asks ? "on-request" : "never",
+      sandbox: asks ? "read-only" : "danger-full-access",
+      ...(options.instructions === null ? {} : { developerInstructions: options.instructions })
+    }
+    const opened =
+      options.resume === null
+        ? yield* call("thread/start", settings)
+        : yield* call("thread/resume", { threadId: options.resume, excludeTurns: true, ...settings })
+    const { thread } = yield* Effect.mapError(Schema.decodeUnknownEffect(Codex.ThreadOpened)(opened), () =>
+      fail("open", "the agent answered with something that is not its protocol", false)
+    )
+    return thread.id
+  })
+  threadId = yield* conversation.starting(start)
+
+  return yield* conversation.session({
+    sessionId: Effect.sync(() => (kept ? threadId : null)),
+    send: (text) =>
+      Effect.gen(function*() {
+        turnId = null
+        interrupting = false
+        requests = 0
+        asked.clear()
+        startId = yield* rpc.request("turn/start", {
+          threadId,
+          input: [{ type: "text", text, text_elements: [] }],
+          // Models that say nothing of their reasoning unless they are asked.
+          summary: "auto",
+          ...(options.reasoningEffort === null ? {} : { effort: options.reasoningEffort })
+        })
+      }),
+    next: rpc.next(handlers),
+    cancel: interrupt,
+    answer: ({ request }, decision) => {
+      if (decision !== "approve") asked.delete(request)
+      return rpc.reply(request, { decision: decisions[decision] })
+    }
+  })
+})

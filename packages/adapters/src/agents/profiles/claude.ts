@@ -1,0 +1,67 @@
+/** Anthropic's Claude Code, in print mode with streamed JSON on both sides. */
+import { Redacted } from "effect"
+import type { Profile } from "../Profile.ts"
+
+/** Sub-agents and small jobs ask for a model by family: all are the one the sandbox has. */
+const families = ["OPUS", "SONNET", "HAIKU"]
+
+const INSTRUCTIONS = ".slipway/AGENTS.md"
+
+export const claude: Profile = {
+  runtime: "claude",
+  dialect: "claude-stream-json",
+  capabilities: {
+    toolApprovals: true,
+    reasoningEfforts: ["low", "medium", "high", "xhigh", "max", "ultracode"],
+    afterDenial: "goes on",
+    countsRequests: true,
+    modelProtocol: "anthropic-messages"
+  },
+  program: {
+    package: "@anthropic-ai/claude-code",
+    version: "2.1.329",
+    installScript: false,
+    binaries: ({ arch, os }) =>
+      ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch)
+        ? [`@anthropic-ai/claude-code-${os}-${arch}/claude`, `@anthropic-ai/claude-code-${os}-${arch}-musl/claude`]
+        : [],
+    license: "proprietary",
+    notice: "Proprietary: installing it accepts Anthropic's terms, and it must not be passed on, not in an image either."
+  },
+  launch: ({ access, box, instructions, reasoningEffort, resume, toolApprovalMode }, command) => {
+    const model = access?.model ?? ""
+    return {
+      command,
+      args: [
+        ...["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"],
+        ...["--include-partial-messages", "--permission-prompt-tool", "stdio"],
+        // Nothing that the repository says about settings, hooks, plugins and servers counts.
+        ...["--setting-sources", "", "--strict-mcp-config"],
+        ...["--model", model],
+        ...(reasoningEffort === null ? [] : ["--effort", reasoningEffort]),
+        ...(resume === null ? [] : ["--resume", resume]),
+        ...(instructions === null ? [] : ["--append-system-prompt-file", `${box.home}/${INSTRUCTIONS}`]),
+        ...(toolApprovalMode === "auto"
+          ? ["--permission-mode", "bypassPermissions", "--allow-dangerously-skip-permissions"]
+          : [])
+      ],
+      env: {
+        ANTHROPIC_BASE_URL: access?.baseUrl ?? "",
+        ANTHROPIC_API_KEY: access === null ? "" : Redacted.value(access.token),
+        ...Object.fromEntries(families.map((family) => [`ANTHROPIC_DEFAULT_${family}_MODEL`, model])),
+        CLAUDE_CODE_SUBAGENT_MODEL: model,
+        CLAUDE_CONFIG_DIR: `${box.home}/.claude`,
+        // Lets it work without asking as root, which it may be within a box.
+        IS_SANDBOX: "1",
+        CLAUDE_CODE_MAX_RETRIES: "2",
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+        // A turn of its own when a command ends would belong to nobody's prompt.
+        CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: "1",
+        DISABLE_AUTOUPDATER: "1",
+        DISABLE_TELEMETRY: "1",
+        DISABLE_ERROR_REPORTING: "1"
+      },
+      homeFiles: instructions === null ? {} : { [INSTRUCTIONS]: instructions }
+    }
+  }
+}

@@ -1,0 +1,115 @@
+/** OpenAI's codex, as an app server. */
+import { Redacted } from "effect"
+import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Profile } from "../Profile.ts"
+import { string } from "../Toml.ts"
+
+/** Rust target triples of the platforms there are builds for. */
+const triples: Readonly<Record<string, string>> = {
+  "linux-x64": "x86_64-unknown-linux-musl",
+  "linux-arm64": "aarch64-unknown-linux-musl",
+  "darwin-x64": "x86_64-apple-darwin",
+  "darwin-arm64": "aarch64-apple-darwin"
+}
+
+const EFFORTS = ["none", "low", "medium", "high", "xhigh", "max", "ultra"] as const
+
+/** Slugs the pinned version has instructions and tools for (`codex debug models --bundled`); dated names start with one. */
+const KNOWN_MODELS = [
+  "gpt-6-astra", "gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna",
+  "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna", "gpt-5.5", "gpt-daybreak-blue", "gpt-daybreak-red"
+]
+
+/** What codex must know of a model it never heard of: without it, it is given no tool to edit files with. */
+const catalogue = ({ contextTokens, model }: ModelAccess) =>
+  JSON.stringify({
+    models: [
+      {
+        slug: model,
+        display_name: model,
+        description: model,
+        default_reasoning_level: "medium",
+        supported_reasoning_levels: EFFORTS.map((effort) => ({ effort, description: effort })),
+        shell_type: "unified_exec",
+        visibility: "list",
+        supported_in_api: true,
+        priority: 1,
+        availability_nux: null,
+        upgrade: null,
+        support_verbosity: false,
+        default_verbosity: null,
+        apply_patch_tool_type: "freeform",
+        truncation_policy: { mode: "tokens", limit: 10_000 },
+        context_window: contextTokens,
+        max_context_window: contextTokens,
+        effective_context_window_percent: 95,
+        experimental_supported_tools: [],
+        input_modalities: ["text"],
+        supports_reasoning_summaries: true,
+        supports_parallel_tool_calls: false,
+        base_instructions:
+          "You are a coding agent. Work in the repositories of the working directory until what you were asked for is done, then say briefly what you did."
+      }
+    ]
+  })
+
+const config = ({ baseUrl, model }: ModelAccess, catalogueFile: string | null) =>
+  `${catalogueFile === null ? "" : `model_catalog_json = ${string(catalogueFile)}\n`}model = ${string(model)}
+model_provider = "gateway"
+check_for_update_on_startup = false
+web_search = "disabled"
+[analytics]
+enabled = false
+[feedback]
+enabled = false
+[otel]
+exporter = "none"
+metrics_exporter = "none"
+[features]
+apps = false
+plugins = false
+remote_plugin = false
+[model_providers.gateway]
+name = "Gateway"
+base_url = ${string(`${baseUrl}/v1`)}
+wire_api = "responses"
+env_key = "GATEWAY_TOKEN"
+request_max_retries = 0
+stream_max_retries = 0
+supports_websockets = false
+`
+
+export const codex: Profile = {
+  runtime: "codex",
+  dialect: "codex-app-server",
+  capabilities: {
+    toolApprovals: true,
+    reasoningEfforts: EFFORTS,
+    afterDenial: "goes on",
+    countsRequests: true,
+    modelProtocol: "openai-responses"
+  },
+  program: {
+    package: "@openai/codex",
+    version: "0.169.0",
+    installScript: false,
+    binaries: ({ arch, os }) => {
+      const triple = triples[`${os}-${arch}`]
+      return triple === undefined ? [] : [`@openai/codex-${os}-${arch}/vendor/${triple}/bin/codex`]
+    },
+    license: "Apache-2.0"
+  },
+  launch: ({ access, box }, command) => {
+    const home = `${box.home}/.codex`
+    const unknown = access !== null && !KNOWN_MODELS.some((slug) => access.model.startsWith(slug))
+    return {
+      command,
+      args: ["app-server"],
+      env: { CODEX_HOME: home, GATEWAY_TOKEN: access === null ? "" : Redacted.value(access.token) },
+      homeFiles: access === null ? {} : {
+        ".codex/config.toml": config(access, unknown ? `${home}/catalogue.json` : null),
+        ...(unknown ? { ".codex/catalogue.json": catalogue(access) } : {})
+      }
+    }
+  }
+}

@@ -1,0 +1,93 @@
+/** xAI's grok, over ACP with notifications of its own. */
+import { Redacted } from "effect"
+import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Profile } from "../Profile.ts"
+import { string } from "../Toml.ts"
+
+const EFFORTS = ["none", "low", "medium", "high", "xhigh"] as const
+
+const config = ({ baseUrl, contextTokens, model }: ModelAccess) => {
+  const base = string(`${baseUrl}/v1`)
+  const name = string(model)
+  const efforts = EFFORTS.map((effort) => `{ value = "${effort}"${effort === "medium" ? ", default = true" : ""} }`)
+  return `[cli]
+auto_update = false
+[features]
+telemetry = false
+feedback = false
+remote_fetch = false
+managed_config = false
+campaigns = false
+turn_summary = false
+title_refresh = false
+session_recap = false
+image_gen = false
+video_gen = false
+voice_mode = false
+[telemetry]
+trace_upload = false
+mixpanel_enabled = false
+[models]
+default = ${name}
+session_summary = ${name}
+web_search = ${name}
+max_retries = 2
+[endpoints]
+xai_api_base_url = ${base}
+cli_chat_proxy_base_url = ${base}
+models_base_url = ${base}
+[model.${name}]
+model = ${name}
+base_url = ${base}
+name = "Gateway"
+env_key = "GATEWAY_TOKEN"
+context_window = ${contextTokens}
+reasoning_efforts = [${efforts.join(", ")}]
+`
+}
+
+export const grok: Profile = {
+  runtime: "grok",
+  dialect: "acp",
+  acp: {
+    authMethod: "xai.api_key",
+    newSession: ({ instructions }) => (instructions === null ? {} : { _meta: { rules: instructions } }),
+    answered: { method: "_x.ai/session_notification", update: "response_completed" }
+  },
+  capabilities: {
+    toolApprovals: true,
+    reasoningEfforts: EFFORTS,
+    afterDenial: "ends the turn",
+    countsRequests: true,
+    modelProtocol: "openai-chat"
+  },
+  program: {
+    package: "@xai-official/grok",
+    version: "1.0.41",
+    // Unpacks the binary, which the package holds compressed.
+    installScript: true,
+    binaries: ({ arch, os }) =>
+      ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch) ? ["@xai-official/grok/bin/grok-native"] : [],
+    license: "Apache-2.0"
+  },
+  launch: ({ access, box, toolApprovalMode }, command) => {
+    const token = access === null ? "" : Redacted.value(access.token)
+    return {
+      command,
+      args: [
+        ...["--no-auto-update", "agent"],
+        ...(toolApprovalMode === "auto" ? ["--always-approve"] : []),
+        ...["-m", access?.model ?? "", "stdio"]
+      ],
+      env: {
+        GROK_HOME: `${box.home}/.grok`,
+        GATEWAY_TOKEN: token,
+        XAI_API_KEY: token,
+        GROK_XAI_API_BASE_URL: `${access?.baseUrl ?? ""}/v1`,
+        GROK_TELEMETRY_ENABLED: "0",
+        GROK_DISABLE_AUTOUPDATER: "1"
+      },
+      homeFiles: access === null ? {} : { ".grok/config.toml": config(access) }
+    }
+  }
+}

@@ -1,0 +1,82 @@
+/** opencode, over ACP. */
+import { Redacted } from "effect"
+import type { ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Profile } from "../Profile.ts"
+
+/** It offers what our own configuration of the model defines; the catalogue bounds it by what the model takes. */
+const EFFORTS: ReadonlyArray<ReasoningEffort> = ["none", "low", "medium", "high", "xhigh", "max", "ultra"]
+
+const INSTRUCTIONS = ".slipway/AGENTS.md"
+
+/** Reading is free, everything else is asked for. */
+const prompting = { "*": "ask", read: "allow", glob: "allow", grep: "allow", list: "allow", todowrite: "allow" }
+
+const off = [
+  "PROJECT_CONFIG", "MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "CLAUDE_CODE", "SHARE"
+].map((what) => [`OPENCODE_DISABLE_${what}`, "1"])
+
+export const opencode: Profile = {
+  runtime: "opencode",
+  dialect: "acp",
+  acp: { noEffort: "default" },
+  capabilities: {
+    toolApprovals: true,
+    reasoningEfforts: EFFORTS,
+    afterDenial: "ends the turn",
+    // It tells the tokens of the last request only.
+    countsRequests: false,
+    modelProtocol: "openai-chat"
+  },
+  program: {
+    package: "opencode-ai",
+    version: "1.18.33",
+    // Chooses the build for this processor and C library.
+    installScript: true,
+    binaries: ({ arch, os }) =>
+      ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch) ? ["opencode-ai/bin/opencode.exe"] : [],
+    license: "MIT"
+  },
+  launch: ({ access, box, instructions, reasoningEffort, toolApprovalMode }, command) => {
+    const permission = toolApprovalMode === "auto" ? { "*": "allow" } : prompting
+    const model = access?.model ?? ""
+    const config = {
+      autoupdate: false,
+      share: "disabled",
+      snapshot: false,
+      lsp: false,
+      formatter: false,
+      model: `gateway/${model}`,
+      small_model: `gateway/${model}`,
+      enabled_providers: ["gateway"],
+      agent: { title: { disable: true } },
+      ...(instructions === null ? {} : { instructions: [`${box.home}/${INSTRUCTIONS}`] }),
+      provider: {
+        gateway: {
+          npm: "@ai-sdk/openai-compatible",
+          name: "Gateway",
+          options: { baseURL: `${access?.baseUrl ?? ""}/v1`, apiKey: access === null ? "" : Redacted.value(access.token) },
+          models: {
+            [model]: {
+              name: model,
+              reasoning: true,
+              tool_call: true,
+              limit: { context: access?.contextTokens ?? 0, output: access?.outputTokens ?? 0 },
+              variants: reasoningEffort === null ? {} : { [reasoningEffort]: { reasoningEffort } }
+            }
+          }
+        }
+      },
+      permission
+    }
+    return {
+      command,
+      args: ["acp", "--cwd", box.workspace],
+      env: {
+        OPENCODE_CONFIG_CONTENT: JSON.stringify(config),
+        OPENCODE_PERMISSION: JSON.stringify(permission),
+        ...Object.fromEntries(off)
+      },
+      homeFiles: instructions === null ? {} : { [INSTRUCTIONS]: instructions }
+    }
+  }
+}
