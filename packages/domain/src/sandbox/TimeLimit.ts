@@ -40,7 +40,7 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
         expire: (s) => Result.succeed(endTurn(s, "failed", { reason: "turn_timeout", initiator: "policy" }))
       })
     }
-  } else if (sandbox.approvals.length === 0) {
+  } else {
     found.push({
       at: after(idleSince ?? statusAt, limits.idle),
       expire: (s) => moveTo(s, turn?.state === "failed" ? "last_turn_failed" : "idle_timeout")

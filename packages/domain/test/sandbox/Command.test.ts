@@ -1,6 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
-import { CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
+import { Result, Schema } from "effect"
+import {
+  ApprovalNotFound,
+  CommandResult,
+  decideApproval,
+  interrupt as interruption,
+  Prompt,
+  Rejection,
+  SandboxNotRunning,
+  sendMessage,
+  terminate as termination,
+  TurnActive
+} from "@slipway/domain/sandbox/Command"
 import type { StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { turnId, worktreeId } from "@slipway/domain/sandbox/SandboxId"
 import { creation, type History, ids, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
@@ -30,6 +41,17 @@ describe("names", () => {
     assert.strictEqual(named("asking", decide("approve")), `${id}/approval/call-1/approve`)
     assert.strictEqual(named("asking", decide("deny")), `${id}/approval/call-1/deny`)
     assert.strictEqual(named("idle", send), `${id}/message/2`)
+  })
+})
+
+describe("a command", () => {
+  it("names an approval only when it decides one", () => {
+    const named = [termination(ids), interruption(ids), decideApproval(ids, "call-1", "deny"), sendMessage(ids, "P", "user-1")]
+    assert.deepStrictEqual(named.map(({ approvalId }) => approvalId), [null, null, "call-1", null])
+  })
+
+  it("that is refused says so in a sentence", () => {
+    for (const error of [new ApprovalNotFound(), new SandboxNotRunning(), new TurnActive()]) assert.match(error.message, /^[A-Z].*\.$/u)
   })
 })
 
@@ -247,6 +269,14 @@ describe("a message", () => {
     assert.strictEqual(reach(scene).person(send).refused, "SandboxNotRunning")
   })
 
+  it("is the first one where there was no turn yet", () => {
+    const sandbox = { ...reach("idle").sandbox, turn: null }
+    const message = sendMessage(ids, "P", "user-1")
+    assert.strictEqual(message.identity(sandbox), `${id}/message/1`)
+    const verdict = Result.getOrThrow(message.decide({ sandbox, receipt: null, approval: null }))
+    assert.strictEqual(verdict.outcome === "applied" ? verdict.events[0]?.turn_id : null, turn)
+  })
+
   it("may follow a cancelled turn at once", () => {
     const history = reach("pending")
     history.person(interrupt)
@@ -262,6 +292,10 @@ describe("a message", () => {
 describe("the answer", () => {
   const accepts = Schema.is(CommandResult)
   const commandId = "9ca5d5ad-254d-58f1-8385-9aae8e1bda6d"
+  it("rejects for the reasons of decisions 3", () => {
+    assert.deepStrictEqual(Rejection.literals, ["sandbox_terminal", "no_active_turn", "approval_expired", "approval_already_resolved"])
+  })
+
   it("is a UUID, a revision of 0 to 2^53−1 and an outcome", () => {
     for (const outcome of ["applied", "duplicate"]) assert.isTrue(accepts({ commandId, revision: 1, outcome }))
     assert.isTrue(accepts({ commandId, revision: Number.MAX_SAFE_INTEGER, outcome: "rejected", rejection: "sandbox_terminal" }))

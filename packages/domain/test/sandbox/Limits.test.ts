@@ -124,6 +124,13 @@ describe("a limit counts from", () => {
     assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("1 minute")), [status("succeeded", "running", "idle_timeout")])
   })
 
+  it("the start where there was no turn yet", () => {
+    const history = reach("creating").wait("5 minutes")
+    history.system({ _tag: "FinishBoot", turnId: history.turn })
+    const { sandbox } = history
+    assert.deepStrictEqual(nextDeadline({ ...sandbox, turn: null, idleSince: null }, limits), DateTime.add(createdAt, { minutes: 35 }))
+  })
+
   it("its pending approval does not let a sandbox idle", () => {
     const history = reach("working").wait("1 hour")
     history.system(request(turn, "call-1"))
@@ -131,10 +138,33 @@ describe("a limit counts from", () => {
   })
 })
 
+describe("a publication that is under way", () => {
+  const publishing = (scene: Scene) => {
+    const history = reach(scene)
+    history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
+    return history
+  }
+  const told = (history: History) => expire(history).filter(({ type }) => type === "pull_request.updated")
+
+  it("fails with the sandbox that settles", () => {
+    assert.deepStrictEqual<ReadonlyArray<object>>(told(publishing("idle").wait(limits.idle)), [{
+      type: "pull_request.updated",
+      data: { repo: "acme/shop", action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
+    }])
+  })
+
+  it("goes on while the sandbox does", () => {
+    assert.deepStrictEqual(told(publishing("asking").wait(limits.approval)), [])
+    assert.deepStrictEqual(told(publishing("working").wait(limits.turn)), [])
+  })
+})
+
 describe("when several are due at once", () => {
   it("the lifetime comes first, and what it ends cannot expire any more", () => {
     assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach("queued").wait("25 hours")), [status("terminating", "queued", "max_lifetime")])
-    assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach("idle").wait("25 hours")), [status("terminating", "running", "max_lifetime")])
+    for (const [scene, from] of [["creating", "creating"], ["idle", "running"]] as const) {
+      assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach(scene).wait("25 hours")), [status("terminating", from, "max_lifetime")])
+    }
   })
 
   it("approvals expire before the turn that asked for them, oldest first; the idle window begins only then", () => {

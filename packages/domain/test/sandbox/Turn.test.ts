@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime } from "effect"
-import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { DateTime, Result } from "effect"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { isActive, TurnOutcome, TurnState, turnTransitions } from "@slipway/domain/sandbox/Turn"
 import { type Asked, createdAt, creation, type History, isAsked, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
 
@@ -97,6 +97,16 @@ describe("turns", () => {
     }
   })
 
+  it("a turn that ends without a reason tells none", () => {
+    const { events } = reach("working").system(end("succeeded"))
+    assert.deepStrictEqual(events, [{ type: "turn.completed", turn_id: turn, data: { state: "succeeded" } }])
+  })
+
+  it("none can be started where there is none", () => {
+    const refused = decide({ ...reach("idle").sandbox, turn: null }, { _tag: "StartTurn", turnId: turn }, { limits, now: createdAt })
+    assert.isTrue(Result.isFailure(refused) && refused.failure._tag === "IllegalTransition")
+  })
+
   it("work of another turn and work after the end is dropped", () => {
     const events = [{ type: "message.completed", data: { message_id: "m", finish: "end_turn" } }] as const
     const recorded = (scene: Scene, turnId: string) => reach(scene).system({ _tag: "RecordWork", turnId, events }).events
@@ -166,8 +176,9 @@ describe("approvals", () => {
 
   it("one that is requested while the turn is being interrupted is denied at once", () => {
     const { after, events } = reach("interrupting").system(request(turn, "call-1"))
-    assert.deepStrictEqual(events.map(({ data, type }) => [type, "by" in data ? data.by : null]), [
-      ["approval.requested", null], ["approval.resolved", "interrupt"]
+    assert.strictEqual(events[0]?.type, "approval.requested")
+    assert.deepStrictEqual<ReadonlyArray<object>>(events.slice(1), [
+      { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-1", outcome: "denied", by: "interrupt" } }
     ])
     assert.deepStrictEqual([after.approvals, after.turn?.state], [[], "running"])
   })
