@@ -31,6 +31,8 @@ interface Session {
 
 const LEASE_MILLIS = LEASE_SECONDS * 1000
 const renewal = Duration.seconds(LEASE_RENEWAL_SECONDS)
+/** What it may take to kill an agent. It must be gone when the lease ends: the next worker starts its own at once. */
+const KILL_MILLIS = 2000
 
 /** Runs the worker until the scope closes. */
 export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker }: Options) {
@@ -99,8 +101,9 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   )
 
   const watchLeases = Effect.gen(function*() {
-    const now = yield* Clock.currentTimeMillis
-    for (const session of sessions) if (session.validUntil <= now && !session.abandoned) yield* abandon(session)
+    // One that is still good now may not be at the next look.
+    const late = (yield* Clock.currentTimeMillis) + Duration.toMillis(tick) + KILL_MILLIS
+    for (const session of sessions) if (session.validUntil <= late && !session.abandoned) yield* abandon(session)
   })
 
   const claiming = yield* Semaphore.make(1)

@@ -77,6 +77,19 @@ scenario("a worker that cannot renew its lease in time kills its agent before th
     assert.strictEqual((yield* find(id)).status, "running")
   }))
 
+scenario("an agent whose worker is cut off is gone before another worker may start one", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    // Its leases end between two looks at the clock.
+    yield* pass("300 millis")
+    const { agent } = yield* running(world)
+    first.network = "hang"
+    yield* pass("26 seconds")
+    assert.isFalse(agent.closed)
+    yield* pass("3900 millis")
+    assert.isTrue(agent.closed)
+  }))
+
 scenario("a write that never returns does not keep alive the agent of a lost lease", (world) =>
   Effect.gen(function*() {
     const first = yield* startWorker(world)
