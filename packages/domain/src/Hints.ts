@@ -7,8 +7,13 @@ import { Context, Effect, Latch, Layer, type Scope } from "effect"
 /** A sandbox's id, or `work`: some sandbox waits for a worker. */
 export type Topic = string
 
+/** The topic of every worker. */
 export const WORK: Topic = "work"
 
+/**
+ * Hints between everything that waits. A layer's watchers hear a hint at once within the process and within a second
+ * across processes.
+ */
 export class Hints extends Context.Service<Hints, {
   /** Tells every watcher of these topics, in all processes. Never fails: a hint may be lost. */
   publish(topics: ReadonlyArray<Topic>): Effect.Effect<void>
@@ -19,6 +24,7 @@ export class Hints extends Context.Service<Hints, {
   static readonly layerMemory = Layer.sync(Hints, () => Hints.of(makeLocal()))
 }
 
+/** `Hints` of one process, with what an adapter needs to feed it. */
 export interface LocalHints {
   publish(topics: ReadonlyArray<Topic>): Effect.Effect<void>
   watch(topic: Topic): Effect.Effect<Effect.Effect<void>, never, Scope.Scope>

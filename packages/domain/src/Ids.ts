@@ -28,6 +28,7 @@ const make = (random: Random.Random) => {
   })
 }
 
+/** Port: new ids, and ids derived from names. Tests make it deterministic. */
 export class Ids extends Context.Service<Ids, {
   /** `length` characters drawn uniformly from `alphabet` by a cryptographic generator. Not unique by itself. */
   random(alphabet: string, length: number): Effect.Effect<string>

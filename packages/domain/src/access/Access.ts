@@ -10,6 +10,7 @@ import type { Scope } from "./Principal.ts"
 /** Topic on which revocations are hinted, so that open streams look at once. */
 export const REVOCATIONS = "revocations"
 
+/** A new key, with the one chance to read it. */
 export interface MintedKey {
   readonly record: KeyRecord
   readonly grant: Grant
@@ -17,6 +18,10 @@ export interface MintedKey {
   readonly key: Redacted.Redacted
 }
 
+/**
+ * Keys and grants: who may call, and the operator's ways to change that. Revoking works on the next request of any
+ * process.
+ */
 export class Access extends Context.Service<Access, {
   /** Authenticates a well-formed key and takes one of `limit` slots a minute. `null`: 401. */
   admit(key: Redacted.Redacted, limit: number): Effect.Effect<Admission | null, StoreUnavailable>

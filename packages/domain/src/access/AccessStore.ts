@@ -21,6 +21,7 @@ export interface Admission {
   readonly rate: RateSlot
 }
 
+/** What an organization gives a group of keys: sandboxes and feed belong to it. `id` is a UUID. */
 export interface Grant {
   readonly id: string
   /** Unique among grants that are not revoked. */
@@ -30,6 +31,7 @@ export interface Grant {
   readonly revokedAt: DateTime.Utc | null
 }
 
+/** A key as it is stored: everything but the key. `id` is a UUID. */
 export interface KeyRecord {
   readonly id: string
   readonly grantId: string
@@ -44,17 +46,20 @@ export interface KeyRecord {
   readonly revokedAt: DateTime.Utc | null
 }
 
+/** No such grant, or it is revoked. Retrying does not help. */
 export class GrantNotFound extends Schema.TaggedError<GrantNotFound>()("GrantNotFound", { grant: Schema.String }) {
   override get message() {
     return `There is no grant ${this.grant}.`
   }
 }
+/** No such key. Retrying does not help. */
 export class KeyNotFound extends Schema.TaggedError<KeyNotFound>()("KeyNotFound", { key: Schema.String }) {
   override get message() {
     return `There is no key ${this.key}.`
   }
 }
 
+/** Checked by `testing/AccessStoreContract`. Every read is of the present: nothing is cached. */
 export class AccessStore extends Context.Service<AccessStore, {
   /**
    * Authenticates and takes a rate slot, in one statement: at most `limit` requests of a key in any 60 s, by the

@@ -45,6 +45,7 @@ export const hint = (key: Redacted.Redacted): { readonly prefix: string; readonl
   return { prefix: text.slice(0, 9), last4: text.slice(-4) }
 }
 
+/** What an `Authorization` header holds, as far as its spelling tells. */
 export type Credential =
   /** No header, or another scheme. */
   | { readonly _tag: "None" }

@@ -5,6 +5,7 @@ import { Schema } from "effect"
 export const Scope = Schema.Literals(["sandboxes", "partner:ingest", "webhooks", "metrics:read"])
 export type Scope = typeof Scope.Type
 
+/** Who a request is made by, and for which grant. Ids are UUIDs but for `userId` (`user_` and a ULID). */
 export interface Principal {
   readonly keyId: string
   /** Owns the sandboxes and the feed; everything a request reads or makes is of this grant. */

@@ -10,6 +10,7 @@ import { Counter } from "../Text.ts"
 export const FileStatus = Schema.Literals(["added", "deleted", "modified", "renamed", "untracked"])
 export type FileStatus = typeof FileStatus.Type
 
+/** One row of a listing (interface 2.6). Times are milliseconds since 1970, sizes bytes. */
 export const FileEntry = Schema.Struct({
   name: Schema.String,
   /** Relative to the repository, `/` between segments. */
@@ -30,9 +31,11 @@ export const FileEntry = Schema.Struct({
 }).annotate({ identifier: "FileEntry" })
 export type FileEntry = typeof FileEntry.Type
 
+/** Why a listing is not whole: too many entries, some that could not be read, or names that are not UTF-8. */
 export const PartialWarning = Schema.Literals(["entries_truncated", "unreadable_entries", "invalid_names"])
 export type PartialWarning = typeof PartialWarning.Type
 
+/** The listing of one directory (interface 2.6). */
 export const FileTree = Schema.Struct({
   /** Normalised; the root is "". */
   directory: Schema.String,

@@ -44,6 +44,7 @@ type Refusal =
   | SandboxNotRunning
   | StoreUnavailable
 
+/** One file as it is (`working`), as last published (`head`), and where the sandbox started (`base`). */
 export interface ComparedFile {
   readonly path: string
   readonly repo: RepoName
@@ -52,6 +53,9 @@ export interface ComparedFile {
   readonly base: FileVersion
 }
 
+/**
+ * The files of a sandbox, for those who may see it. Protected files are refused by name and by what they really are.
+ */
 export class Files extends Context.Service<Files, {
   /** The immediate entries of one directory; "" is the root. */
   list(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<FileTree, Refusal | NotADirectory>

@@ -18,16 +18,19 @@ export class FileNotFound extends Schema.TaggedError<FileNotFound>()("FileNotFou
     return "No such file or directory."
   }
 }
+/** Retrying does not help. */
 export class IsDirectory extends Schema.TaggedError<IsDirectory>()("IsDirectory", {}) {
   override get message() {
     return "The path is a directory."
   }
 }
+/** Retrying does not help. */
 export class NotADirectory extends Schema.TaggedError<NotADirectory>()("NotADirectory", {}) {
   override get message() {
     return "The path is not a directory."
   }
 }
+/** Larger than the caller allows. Retrying does not help. */
 export class FileTooLarge extends Schema.TaggedError<FileTooLarge>()("FileTooLarge", { maximumBytes: Schema.Int }) {
   override get message() {
     return `The file is larger than ${this.maximumBytes} bytes.`
@@ -70,6 +73,7 @@ export interface TreeKey {
   readonly repo: RepoName
 }
 
+/** An open file. Its bytes can be read once. */
 export interface OpenedFile {
   /** Bytes, by `fstat` of the open descriptor. */
   readonly size: number
@@ -80,6 +84,7 @@ export interface OpenedFile {
 /** One side of a comparison: `null` when the file is not there, `text: null` when it is binary. */
 export type FileVersion = { readonly text: string | null; readonly size: number; readonly binary: boolean } | null
 
+/** Checked by `testing/WorkingTreesContract`. */
 export class WorkingTrees extends Context.Service<WorkingTrees, {
   /** The host folder that holds all trees of a sandbox: what a box shows as its workspace. */
   workspace(sandboxId: SandboxId): string

@@ -35,6 +35,7 @@ export const PartnerFact = Schema.Union([
 ])
 export type PartnerFact = typeof PartnerFact.Type
 
+/** A fact as the feed and webhooks tell it (interface 2.7). */
 export const PartnerEvent = PartnerFact.mapMembers(Tuple.map(Schema.fieldsAssign({
   /** Given when it is recorded: the same in every delivery and every reading. */
   id: Uuid,

@@ -10,6 +10,7 @@ export interface Telling {
   readonly fact: PartnerFact
 }
 
+/** Checked by `testing/PartnerStoreContract`. */
 export class PartnerStore extends Context.Service<PartnerStore, {
   /**
    * Events with a `sequence` greater than `after`, ascending. Numbers become visible in their order: whoever read up to

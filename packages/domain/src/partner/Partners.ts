@@ -5,12 +5,14 @@ import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import type { PartnerEvent } from "./PartnerEvent.ts"
 import { PartnerStore } from "./PartnerStore.ts"
 
+/** A page of a grant's feed, in the order of `sequence`. */
 export interface FeedPage {
   readonly events: ReadonlyArray<PartnerEvent>
   /** Save it once all of `events` are processed: it is the next `after`. */
   readonly nextCursor: number
 }
 
+/** What a partner may read. */
 export class Partners extends Context.Service<Partners, {
   /** The grant's events after `after`, ascending. An empty page, at the head or beyond it, gives `after` back. */
   feed(by: Principal, page: { readonly after: number; readonly limit: number }): Effect.Effect<FeedPage, StoreUnavailable>

@@ -79,6 +79,7 @@ export interface ModelAccess {
   readonly outputTokens: number
 }
 
+/** What an agent is started with. */
 export interface AgentSessionOptions {
   readonly box: Box
   /** Name of the profile in the runtime registry, e.g. `offline` or `codex`. */
@@ -121,6 +122,7 @@ export interface AgentSession {
   readonly exited: Effect.Effect<string>
 }
 
+/** Errors are for the worker: it opens the agent again as long as they are retryable. */
 export class AgentRuntime extends Context.Service<AgentRuntime, {
   /** Starts the agent and its session. The process tree ends with the scope, gently first, then by force. */
   open(options: AgentSessionOptions): Effect.Effect<AgentSession, AgentError, Scope.Scope>

@@ -6,6 +6,7 @@ import { text } from "../Text.ts"
 /** As the agent named the tool call; 1 to 300 characters. */
 export const ApprovalId = text(1, 300)
 
+/** A person's answer to an approval. */
 export const Decision = Schema.Literals(["approve", "deny"])
 export type Decision = typeof Decision.Type
 

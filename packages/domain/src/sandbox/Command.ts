@@ -16,6 +16,7 @@ import { isActive } from "./Turn.ts"
 /** 1 to 60000 characters. */
 export const Prompt = text(1, 60_000)
 
+/** Why a command has no effect (decisions, section 3). Retrying does not help. */
 export const Rejection = Schema.Literals([
   "sandbox_terminal", "no_active_turn", "approval_expired", "approval_already_resolved"
 ])
@@ -57,6 +58,7 @@ export class TurnActive extends Schema.TaggedError<TurnActive>()("TurnActive", {
   }
 }
 
+/** What a command comes to. `duplicate`: an equal one took effect before. */
 export type Verdict =
   | { readonly outcome: "applied"; readonly events: ReadonlyArray<SandboxEvent> }
   | { readonly outcome: "duplicate" }
@@ -71,6 +73,7 @@ export interface Current {
   readonly approval: Approval | null
 }
 
+/** A person's command, decided under the lock of its sandbox. Pure: `E` is what its caller did wrong. */
 export interface Command<E> {
   /** Two commands with one identity are the same command. */
   identity(sandbox: Sandbox): Uuid

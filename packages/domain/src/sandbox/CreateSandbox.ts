@@ -21,6 +21,9 @@ const Repos = Schema.Array(RepoRef).check(
   )
 )
 
+/**
+ * The body of a creation (interface 4.2), with its defaults filled in. Unknown fields are refused where it is decoded.
+ */
 export const CreateSandbox = Schema.Struct({
   repos: Repos,
   prompt: Prompt,
@@ -38,6 +41,7 @@ export const titleOf = (prompt: string): string => {
   return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, 120).join("").trimEnd()
 }
 
+/** The creation that a request asks for. `given.model` is the catalogue's answer to it. */
 export const toCreation = (
   request: CreateSandbox,
   given: { readonly id: SandboxId; readonly grantId: string; readonly createdBy: string; readonly model: Model; readonly at: DateTime.Utc }

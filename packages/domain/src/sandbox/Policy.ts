@@ -1,6 +1,7 @@
 /** The time limits of a sandbox's life. Configuration; the defaults are those of decisions 2.1, 2.2, 3 and 5. */
 import { Context, Duration } from "effect"
 
+/** How long each state of a sandbox may last. */
 export interface Limits {
   /** Waiting for a worker. */
   readonly queue: Duration.Duration
@@ -22,6 +23,7 @@ export interface Limits {
   readonly retention: Duration.Duration
 }
 
+/** The limits in force. */
 export const Policy = Context.Reference<Limits>("@slipway/domain/Policy", {
   defaultValue: () => ({
     queue: Duration.minutes(60),

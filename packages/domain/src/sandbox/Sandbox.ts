@@ -61,6 +61,7 @@ export const Creation = Schema.Struct({
 })
 export type Creation = typeof Creation.Type
 
+/** A sandbox as its events made it. Reading one is never a fold: stores keep this beside the log. */
 export const Sandbox = Schema.Struct({
   ...Creation.fields,
   status: SandboxStatus,
@@ -237,5 +238,6 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
   }
 }
 
+/** `evolve` over events of one time, in order. */
 export const evolveAll = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): Sandbox =>
   events.reduce((current, event) => evolve(current, event, at), sandbox)

@@ -11,6 +11,7 @@ import { SandboxId } from "./SandboxId.ts"
 import { TurnOutcome, TurnState } from "./Turn.ts"
 import { Usage } from "./Usage.ts"
 
+/** Where a sandbox is in its life (interface 3); `Transition.ts` has the legal steps. */
 export const SandboxStatus = Schema.Literals([
   "queued", "creating", "running", "succeeded", "failed", "terminating", "terminated"
 ])
@@ -20,12 +21,14 @@ export type SandboxStatus = typeof SandboxStatus.Type
 export const Initiator = Schema.Literals(["user", "policy", "provider", "system"])
 export type Initiator = typeof Initiator.Type
 
+/** Why it got there (decisions 2.1). */
 export const StatusReason = Schema.Literals([
   "queue_timeout", "boot_timeout", "boot_failed", "clone_failed", "repo_not_accessible", "idle_timeout",
   "last_turn_failed", "agent_lost", "host_lost", "terminated", "max_lifetime", "grant_revoked", "release_failed"
 ])
 export type StatusReason = typeof StatusReason.Type
 
+/** What an agent asks to be allowed. */
 export const ApprovalRequest = Schema.Struct({
   /** Equals the tool call's `call_id`. */
   approval_id: Schema.String,
@@ -37,6 +40,7 @@ export const ApprovalRequest = Schema.Struct({
 })
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
+/** How an approval ended. */
 export const ApprovalOutcome = Schema.Literals(["approved", "denied"])
 export type ApprovalOutcome = typeof ApprovalOutcome.Type
 
@@ -132,6 +136,7 @@ export const SandboxEvent = Schema.Union([
   durable("usage.updated", { usage: Usage })
 ]).annotate({ identifier: "SandboxEvent" })
 export type SandboxEvent = typeof SandboxEvent.Type
+/** The events of these types. */
 export type SandboxEventOf<T extends SandboxEvent["type"]> = Extract<SandboxEvent, { readonly type: T }>
 
 /**

@@ -38,6 +38,7 @@ export type Frame =
   /** Nothing new, but the consumer asked to be woken. */
   | { readonly _tag: "Idle" }
 
+/** A live stream of one sandbox's log. */
 export interface Following {
   /** The sandbox when the stream was opened. */
   readonly sandbox: Sandbox
@@ -49,6 +50,7 @@ export interface Following {
   wake(): void
 }
 
+/** The log of a sandbox, for those who may see it. */
 export class SandboxEvents extends Context.Service<SandboxEvents, {
   /** Durable events after `after`, ascending. */
   list(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<

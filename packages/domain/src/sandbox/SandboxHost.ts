@@ -16,6 +16,7 @@ export class HostError extends Schema.TaggedError<HostError>()("HostError", {
 
 const utf8 = new TextEncoder()
 
+/** A program to run in a box. */
 export interface BoxCommand {
   /** Absolute path inside the box, or a name on its PATH. Never a shell string. */
   readonly command: string
@@ -26,6 +27,7 @@ export interface BoxCommand {
   readonly homeFiles?: Readonly<Record<string, string>>
 }
 
+/** A running program. Its end is told by `exited`, never by a failure. */
 export interface BoxProcess {
   readonly pid: number
   /** Writes and waits until the pipe took it. Writing to a process that is gone does nothing: `exited` tells. */
@@ -50,6 +52,7 @@ export interface Box {
   spawn(command: BoxCommand): Effect.Effect<BoxProcess, HostError, Scope.Scope>
 }
 
+/** Every call is safe to repeat. */
 export class SandboxHost extends Context.Service<SandboxHost, {
   /** `none` gives no isolation at all: the offline agent only, unless the operator says otherwise. */
   readonly isolation: "none" | "bubblewrap" | "docker"

@@ -9,6 +9,7 @@ import { SandboxId, worktreeId } from "./SandboxId.ts"
 import { isActive } from "./Turn.ts"
 import { Usage } from "./Usage.ts"
 
+/** A sandbox as the interface shows it (interface 2.1). */
 export const SandboxResource = Schema.Struct({
   id: SandboxId,
   worktreeId: Schema.NonEmptyString,
@@ -36,6 +37,7 @@ export type SandboxResource = typeof SandboxResource.Type
 /** Address of a sandbox. `publicUrl` has no slash at its end and never comes from a request. */
 export const selfLink = (publicUrl: string, id: SandboxId): string => `${publicUrl}/api/public/v1/sandboxes/${id}`
 
+/** `publicUrl` has no slash at its end and never comes from a request. */
 export const toResource = (sandbox: Sandbox, publicUrl: string): SandboxResource => {
   const self = selfLink(publicUrl, sandbox.id)
   return {

@@ -61,6 +61,7 @@ export interface ListPosition {
   readonly id: SandboxId
 }
 
+/** Which sandboxes of a grant to list, newest first. */
 export interface ListQuery {
   readonly after: ListPosition | null
   /** At least 1. */
@@ -76,6 +77,7 @@ export interface Lease {
   readonly fence: number
 }
 
+/** A sandbox a worker may work for from now on. */
 export interface Claimed {
   readonly lease: Lease
   readonly sandbox: Sandbox
@@ -85,6 +87,7 @@ export interface Claimed {
   readonly elsewhere: boolean
 }
 
+/** Who leases sandboxes. */
 export interface Worker {
   /** Unique per process. */
   readonly worker: string
@@ -97,10 +100,12 @@ export type Writer = Lease | { readonly grantId: string } | "policy"
 
 /** Durations of leases: long enough for a pause, short enough for a takeover that people do not notice. */
 export const LEASE_SECONDS = 30
+/** How often a worker renews its leases: three chances before one runs out. */
 export const LEASE_RENEWAL_SECONDS = 10
 
 type ById = { readonly grantId: string; readonly id: SandboxId }
 
+/** Checked by `testing/SandboxStoreContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
 export class SandboxStore extends Context.Service<SandboxStore, {
   /**
    * Records a new sandbox with its first event, and the key when there is one: all or nothing. A key that is bound to

@@ -48,6 +48,7 @@ export type SystemCommand =
   | { readonly _tag: "Release" }
   | { readonly _tag: "ReportPublication"; readonly data: SandboxEventOf<"pull_request.updated">["data"] }
 
+/** What the service's own decisions depend on beside the sandbox. */
 export interface Context {
   readonly now: DateTime.Utc
   readonly limits: Limits

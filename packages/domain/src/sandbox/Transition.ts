@@ -36,6 +36,7 @@ export const transitions = {
   release_failed: { from: ["terminating"], to: "failed", initiator: "provider" }
 } as const satisfies Record<StatusReason | "claimed" | "ready" | "released", Cause>
 
+/** What can change a sandbox's status, by name. */
 export type TransitionCause = keyof typeof transitions
 
 /** The command is not legal in the present state. Retrying it unchanged cannot succeed. */
@@ -70,6 +71,7 @@ export const denyApprovals = (sandbox: Sandbox, by: ApprovalResolver): Array<San
     data: { approval_id, outcome: "denied", by }
   }))
 
+/** A step of a turn. Whether it is legal is for the caller to know: `turnTransitions`. */
 export const turnUpdated = (turn: Turn, state: TurnState, more: { readonly reason?: "interrupt"; readonly initiator?: Initiator } = {}): SandboxEvent => ({
   type: "turn.updated",
   turn_id: turn.id,

@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import { Timestamp } from "../Timestamp.ts"
 
+/** Where a turn is (decisions 2.2). */
 export const TurnState = Schema.Literals([
   "pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"
 ])
@@ -22,6 +23,7 @@ export const turnTransitions: Readonly<Record<TurnState, ReadonlyArray<TurnState
   cancelled: []
 }
 
+/** One prompt and what became of it. A sandbox has one at a time. */
 export const Turn = Schema.Struct({
   /** Counts from 1 within the sandbox; `id` is derived from it. */
   n: Schema.Int,
@@ -40,4 +42,5 @@ export type Turn = typeof Turn.Type
 /** A turn that has not ended. */
 export type ActiveTurn = Turn & { readonly state: "pending" | "running" | "awaiting_approval" }
 
+/** Whether it has not ended yet. */
 export const isActive = (turn: Turn | null): turn is ActiveTurn => turn !== null && turnTransitions[turn.state].length > 0

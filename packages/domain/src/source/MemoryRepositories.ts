@@ -3,10 +3,12 @@ import { Context, Layer } from "effect"
 import { digest } from "../Digest.ts"
 import type { RepoName } from "./RepoRef.ts"
 
+/** Text by path, relative to the repository. */
 export type Files = Readonly<Record<string, string>>
 /** `null` deletes a file. */
 export type Changes = Readonly<Record<string, string | null>>
 
+/** All files of a commit, not a difference. */
 export interface MemoryCommit {
   readonly parents: ReadonlyArray<string>
   readonly files: Files
@@ -22,6 +24,7 @@ export const shaOf = ({ executables = new Set(), files, note = "", parents }: Me
   return digest(JSON.stringify([parents, entries, entries.flatMap(([path]) => executables.has(path) ? [path] : []), note])).slice(0, 40)
 }
 
+/** A repository with its branches and tags by name, and commits by sha. */
 export class MemoryRepository {
   readonly commits = new Map<string, MemoryCommit>()
   readonly branches = new Map<string, string>()
@@ -96,6 +99,7 @@ export class MemoryRepository {
 
 const ADDRESS = "file:///memory/"
 
+/** The repositories that the memory layers of `SourceHost` and `WorkingTrees` share. */
 export class MemoryRepositories extends Context.Service<MemoryRepositories, {
   /** In any case of letters. */
   find(fullName: RepoName): MemoryRepository | undefined

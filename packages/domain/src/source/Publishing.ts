@@ -41,6 +41,7 @@ export const selectRepo = (
   return found === undefined ? Result.fail(new RepoNotFound()) : Result.succeed(found.fullName)
 }
 
+/** `undefined`: nothing was asked for yet. */
 export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
   sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
 
@@ -103,6 +104,7 @@ export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("No
   }
 }
 
+/** Name and address as git writes them. */
 export interface Author {
   readonly name: string
   readonly email: string
@@ -115,6 +117,7 @@ export const CommitAuthor = Context.Reference<Author>("@slipway/domain/CommitAut
 /** How long a request waits for its publication before it answers that it is still under way (decisions, section 7). */
 export const WAIT = Duration.seconds(20)
 
+/** From a working tree to one draft pull request, whatever happens in between. */
 export class Publishing extends Context.Service<Publishing, {
   /** Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one pull request. */
   publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<

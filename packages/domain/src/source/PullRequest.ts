@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import { Counter } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 
+/** A pull request as the host has it (interface 2.5). */
 export const PullRequest = Schema.Struct({
   id: Counter,
   nodeId: Schema.String,
@@ -50,6 +51,7 @@ export const CheckRun = Schema.Struct({
   url: Schema.String
 }).annotate({ identifier: "CheckRun" })
 
+/** What runs on the head commit. `idle`: nothing does. */
 export const Checks = Schema.Struct({
   /** For display: "No checks", "2 of 3 checks passed". */
   label: Schema.String,
@@ -61,6 +63,7 @@ export const Checks = Schema.Struct({
 }).annotate({ identifier: "Checks" })
 export type Checks = typeof Checks.Type
 
+/** A comment on the pull request or on its code; `title` names which. */
 export const PullRequestComment = Schema.Struct({
   id: Counter,
   title: Schema.String,
@@ -83,6 +86,7 @@ export interface PullRequestDetails {
 export const ActionState = Schema.Literals(["idle", "publishing", "updating", "failed"])
 export type ActionState = typeof ActionState.Type
 
+/** How publishing stands, and the pull request with its checks and comments. */
 export const PullRequestStatus = Schema.Struct({
   actionState: ActionState,
   checks: Checks,
@@ -94,6 +98,7 @@ export const PullRequestStatus = Schema.Struct({
 }).annotate({ identifier: "PullRequestStatus" })
 export type PullRequestStatus = typeof PullRequestStatus.Type
 
+/** Of a pull request nothing runs on. */
 export const noChecks: Checks = { label: "No checks", runs: [], checkRuns: [], state: "idle" }
 
 /** The branch a sandbox publishes to: one per sandbox, the same in each of its repositories. */

@@ -32,6 +32,7 @@ export const Ref = text(1, 255).check(
   Schema.makeFilter(isRefName, { expected: "a branch, a tag or a full commit id", toJsonSchema: () => [{}, true] })
 )
 
+/** A repository a sandbox works on, and where in it to start (interface 2.2). */
 export const RepoRef = Schema.Struct({
   fullName: RepoName,
   /** Absent: the default branch. */

@@ -35,12 +35,14 @@ export interface Remote {
   readonly authorization: Redacted.Redacted | null
 }
 
+/** A repository that the host lets us see. */
 export interface Repository {
   /** As the host spells it. */
   readonly fullName: RepoName
   readonly defaultBranch: string
 }
 
+/** Checked by `testing/SourceHostContract`. */
 export class SourceHost extends Context.Service<SourceHost, {
   /** Short name that goes into ids of pull requests, e.g. `github.com` or `local`. */
   readonly name: string
