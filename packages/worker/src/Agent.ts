@@ -1,21 +1,37 @@
-/** The agent of a held sandbox: which one it is, where it may run, and one process of it at a time. */
-import { Clock, Context, Effect, Exit, Scope } from "effect"
+/** The agent of a held sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
+import { Clock, Context, Effect, Exit, Option, Scope } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
-import { ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
+import { type Model, ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
+import { ModelGateway, type ModelSession } from "@slipway/domain/sandbox/ModelGateway"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { HeldSandbox } from "./HeldSandbox.ts"
+import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
+import { readInstructions } from "./Instructions.ts"
 
 /** Lets agents with a model account run on a host that does not keep them in. The operator's explicit wish. */
 export const AllowNoIsolation = Context.Reference<boolean>("@slipway/worker/AllowNoIsolation", { defaultValue: () => false })
 
 export interface Agent {
   readonly session: AgentSession
+  /** Its way to its model; `null`: it uses none. */
+  readonly model: ModelSession | null
   /** Epoch milliseconds. */
   readonly openedAt: number
   /** Ends the process with everything it started. The scope it was opened in does so too. */
   readonly close: Effect.Effect<void>
 }
+
+/** The way to the model, for the scope. */
+const openModel = Effect.fnUntraced(function*(held: HeldSandbox, { upstream }: Model) {
+  if (upstream === null) return null
+  const { sandbox: { agentRuntime, grantId, id, model } } = yield* held.view
+  const refuse = (detail: string, retryable: boolean) => new AgentError({ runtime: agentRuntime, operation: "open", detail, retryable })
+  const gateway = yield* Effect.serviceOption(ModelGateway)
+  if (Option.isNone(gateway)) return yield* refuse(`There is no model gateway here, so ${model} cannot be reached.`, false)
+  return yield* untilAvailable(gateway.value.open({ sandboxId: id, grantId, upstream })).pipe(
+    Effect.catchTag("ModelGatewayError", ({ detail, retryable }) => refuse(detail, retryable))
+  )
+})
 
 /** Starts the agent and goes on with the conversation `resume`, if there is one. */
 export const open = Effect.fn("Agent.open")(function*(held: HeldSandbox, box: Box, resume: string | null) {
@@ -33,22 +49,30 @@ export const open = Effect.fn("Agent.open")(function*(held: HeldSandbox, box: Bo
     )
   }
   const repos = sandbox.repos.map(({ fullName }) => fullName)
+  const repositories = repos.map((name) => ({ name, folder: trees.folder(name, repos) }))
   const scope = yield* Scope.fork(yield* Effect.scope)
   const close = Scope.close(scope, Exit.void)
-  const session = yield* runtime.open({
-    box,
-    profile: model.profile,
-    model: sandbox.model,
-    access: null,
-    instructions: null,
-    reasoningEffort: sandbox.reasoningEffort,
-    toolApprovalMode: sandbox.toolApprovalMode,
-    repositories: repos.map((name) => ({ name, folder: trees.folder(name, repos) })),
-    resume
+  return yield* Effect.gen(function*() {
+    const instructions = yield* readInstructions(held.id, repositories)
+    const modelScope = yield* Scope.fork(scope)
+    const way = yield* openModel(held, model).pipe(Scope.provide(modelScope))
+    const session = yield* runtime.open({
+      box,
+      profile: model.profile,
+      model: sandbox.model,
+      access: way?.access ?? null,
+      instructions,
+      reasoningEffort: sandbox.reasoningEffort,
+      toolApprovalMode: sandbox.toolApprovalMode,
+      repositories,
+      resume
+    })
+    // Added last, so it comes first: however long the agent takes to end, it spends nothing more.
+    yield* Effect.addFinalizer(() => Scope.close(modelScope, Exit.void))
+    const agent: Agent = { session, model: way, openedAt: yield* Clock.currentTimeMillis, close }
+    yield* rememberSession(held, agent)
+    return agent
   }).pipe(Scope.provide(scope), Effect.onError(() => close))
-  const agent: Agent = { session, openedAt: yield* Clock.currentTimeMillis, close }
-  yield* rememberSession(held, agent)
-  return agent
 })
 
 /** Saves the agent's own session id as soon as it is known: some runtimes name it only in the first turn. */

@@ -1,11 +1,12 @@
-/** The end of a sandbox on this machine: no process, no box, no tree of it is left. */
-import { Effect, Schedule } from "effect"
+/** The end of a sandbox on this machine: no process, no box, no tree of it is left, and nothing reserved for its model. */
+import { Effect, Option, Schedule } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { abandonPublications } from "@slipway/domain/sandbox/Transition"
-import type { HeldSandbox } from "./HeldSandbox.ts"
+import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 
 /** Kills what runs and deletes what is stored. Safe to repeat. */
 export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: SandboxId) {
@@ -13,6 +14,8 @@ export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: Sandb
   const trees = yield* WorkingTrees
   yield* host.stop(id)
   yield* trees.remove(id)
+  const gateway = yield* Effect.serviceOption(ModelGateway)
+  if (Option.isSome(gateway)) yield* untilAvailable(gateway.value.forget(id))
 })
 
 const backoff = Schedule.min([Schedule.exponential("500 millis"), Schedule.spaced("30 seconds")])

@@ -2,7 +2,7 @@
  * Runs one turn on an open agent: hands it the prompt, records what it does, passes on what people decide, and ends it
  * when they, a time limit or the worker's own shutdown want it to end.
  */
-import { Clock, Effect, Fiber, Latch, Result } from "effect"
+import { Clock, Effect, Fiber, Latch, Result, Stream } from "effect"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
@@ -17,6 +17,8 @@ const BACKLOG = 256
 
 /** Why a turn is made to end. */
 interface Wish {
+  /** How the turn then ends, whatever the agent makes of it; absent: interrupted, if the agent obeys. */
+  readonly state?: TurnOutcome
   readonly reason: string
   readonly initiator: Initiator
 }
@@ -31,10 +33,14 @@ const wishOf = ({ detached, sandbox }: View, turn: Turn): Wish | null => {
   return detached ? { reason: "worker_shutdown", initiator: "system" } : null
 }
 
+/** A budget refused a request of the agent. */
+const overBudget: Wish = { state: "failed", reason: "budget_exceeded", initiator: "policy" }
+
 /** `killed`: the agent did not end the turn although it was asked to. */
 type Answer = Result.Result<TurnEnd, AgentError> | "killed"
 
 const endOf = (answer: Answer, wish: Wish | null): { readonly state: TurnOutcome; readonly reason?: string; readonly initiator?: Initiator } => {
+  if (wish?.state !== undefined) return { ...wish, state: wish.state }
   if (answer === "killed" || Result.isFailure(answer)) {
     return wish === null
       ? { state: "failed", reason: "agent_lost", initiator: "provider" }
@@ -53,6 +59,8 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   if (started.turn?.id !== turn.id || started.turn.state !== "running") return "alive"
 
   const journal = new TurnJournal(turn.id, started.usage, timing, yield* Clock.currentTimeMillis)
+  const { model } = agent
+  const refusedBefore = model === null ? 0 : (yield* model.account).refusals
   const added = Latch.makeUnsafe(false)
   const written = Latch.makeUnsafe(false)
 
@@ -93,6 +101,16 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
     }
   })
 
+  const metering = model === null ? Effect.void : Stream.runForEach(model.accounts, ({ usage }) => {
+    journal.meter(usage)
+    return added.open
+  })
+  const refused = model === null ? Effect.never : model.accounts.pipe(
+    Stream.filter(({ refusals }) => refusals > refusedBefore),
+    Stream.runHead,
+    Effect.as(overBudget)
+  )
+
   let wish: Wish | null = null
   /** Ends when the agent has had its time to end the turn. */
   const attending = Effect.gen(function*() {
@@ -103,7 +121,9 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
       if (wish !== null) break
       yield* passOnDecisions(view.sandbox)
       yield* rememberSession(held, agent)
-      view = yield* held.until((next) => next !== seen)
+      const next = yield* Effect.raceFirst(held.until((next) => next !== seen), refused)
+      if ("reason" in next) wish = next
+      else view = next
     }
     yield* Effect.forkChild(agent.session.interrupt)
     yield* Effect.sleep(timing.interrupt)
@@ -111,6 +131,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   })
 
   const writer = yield* Effect.forkChild(writing)
+  const meter = yield* Effect.forkChild(metering)
   const answer: Answer = yield* Effect.raceAllFirst([
     Effect.result(agent.session.prompt({ turnId: turn.id, text: turn.prompt, onEvent })),
     attending,
@@ -120,6 +141,13 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   // First the end of everything the agent runs, then the end of the turn: what people see as ended changes no more.
   if (answer === "killed") yield* agent.close
   if (answer !== "killed" && Result.isFailure(answer)) yield* Effect.logWarning("the agent is gone", answer.failure)
+  yield* Fiber.interrupt(meter)
+  if (model !== null) {
+    const { refusals, usage } = yield* model.account
+    journal.meter(usage)
+    // The agent may have ended the turn before we could.
+    if (refusals > refusedBefore) wish ??= overBudget
+  }
   journal.end(endOf(answer, wish))
   yield* added.open
   yield* Fiber.join(writer)

@@ -2,17 +2,19 @@
  * What a worker does for one sandbox while it holds the lease: it reads the state and makes reality agree with it, from
  * boot to release. There is no job beside the state, so a worker that takes over just begins here.
  */
-import { Clock, Duration, Effect, Exit, Schedule, Scope } from "effect"
+import { Clock, Duration, Effect, Exit, Schedule, Scope, Stream } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { Policy } from "@slipway/domain/sandbox/Policy"
+import { isSettled } from "@slipway/domain/sandbox/Sandbox"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { Usage } from "@slipway/domain/sandbox/Usage"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/source/Publishing"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import * as Agent from "./Agent.ts"
 import { boot, type Booted } from "./BootSandbox.ts"
-import { type HeldSandbox, isLeaving, untilAvailable } from "./HeldSandbox.ts"
+import { type HeldSandbox, isLeaving, untilAvailable, type View } from "./HeldSandbox.ts"
 import { cleanUp, release } from "./ReleaseSandbox.ts"
 import { runTurn } from "./RunTurn.ts"
 import { Timing } from "./Timing.ts"
@@ -58,31 +60,58 @@ const reopen = Effect.fn("SandboxSession.reopen")(function*(held: HeldSandbox, b
   return yield* Effect.raceFirst(attempts, Effect.as(held.until(isLeaving), null))
 })
 
-/** Runs the turns that people ask for, until the agent is gone or the sandbox is not to run any more. */
+/** There is a turn to run, or nothing is to be run any more. */
+const isWanted = (view: View): boolean => isLeaving(view) || view.sandbox.turn?.state === "pending"
+
+/** What the sandbox used and the store does not know yet. Nothing is added to a sandbox that is over. */
+const reportUsage = Effect.fnUntraced(function*(held: HeldSandbox, usage: Usage) {
+  const { sandbox } = yield* held.view
+  const known = sandbox.usage.costMicroUsd === usage.costMicroUsd && sandbox.usage.llmRequestCount === usage.llmRequestCount
+  if (!known && !isSettled(sandbox.status)) yield* held.write([{ _tag: "ReportUsage", usage }])
+})
+
+/** Usage that comes between two turns: what a worker before this one left, or what the agent does unasked. */
+const meter = Effect.fnUntraced(function*(held: HeldSandbox, { model }: Agent.Agent) {
+  const timing = yield* Timing
+  if (model === null) return yield* Effect.never
+  yield* Stream.runForEach(model.accounts, ({ usage }) => Effect.andThen(reportUsage(held, usage), Effect.sleep(timing.usage)))
+  return yield* Effect.never
+})
+
+/** Runs the turns that people ask for, until the agent is gone, idle, or the sandbox is not to run any more. */
 const serve = Effect.fnUntraced(function*(held: HeldSandbox, agent: Agent.Agent) {
+  const { agentIdle } = yield* Timing
   for (;;) {
-    const view = yield* Effect.raceFirst(
-      held.until((view) => isLeaving(view) || view.sandbox.turn?.state === "pending"),
-      Effect.as(agent.session.exited, null)
-    )
-    if (view === null) return "lost"
+    const view = yield* Effect.raceAllFirst([
+      held.until(isWanted),
+      Effect.as(agent.session.exited, "lost" as const),
+      Effect.as(Effect.sleep(agentIdle), "idle" as const),
+      meter(held, agent)
+    ])
+    if (view === "lost" || view === "idle") return view
     if (isLeaving(view) || view.sandbox.turn === null) return "left"
     const outcome = yield* runTurn(held, agent, view.sandbox.turn)
     if (outcome !== "alive") return outcome
   }
 })
 
-/** Keeps an agent at work for as long as the sandbox runs. */
+/** Keeps an agent at work for as long as the sandbox runs; one that nobody needs is stopped until somebody does. */
 const keepAgent = Effect.fnUntraced(function*(held: HeldSandbox, { agent: first, box }: Booted) {
   const { steady } = yield* Timing
   let agent: Agent.Agent | null = first
   let losses = noLosses
   while (agent !== null) {
-    const end: "killed" | "left" | "lost" = yield* serve(held, agent)
+    const end: "idle" | "killed" | "left" | "lost" = yield* serve(held, agent)
+    if (end === "idle") yield* Agent.rememberSession(held, agent)
     yield* agent.close
+    if (agent.model !== null) yield* reportUsage(held, (yield* agent.model.account).usage)
     if (isLeaving(yield* held.view)) return
+    if (end === "idle") {
+      yield* Effect.logDebug("the agent is idle and is stopped until the next turn")
+      if (isLeaving(yield* held.until(isWanted))) return
+    }
     const now = yield* Clock.currentTimeMillis
-    const isFirst = losses === noLosses || end === "killed" || now - agent.openedAt >= Duration.toMillis(steady)
+    const isFirst = losses === noLosses || end === "idle" || end === "killed" || now - agent.openedAt >= Duration.toMillis(steady)
     losses = isFirst ? { since: now, count: 0 } : { ...losses, count: losses.count + 1 }
     agent = yield* reopen(held, box, losses)
   }

@@ -12,6 +12,8 @@ export interface Timings {
   readonly interrupt: Duration.Duration
   /** An agent that lived this long was a good one: losing it says nothing about the next. */
   readonly steady: Duration.Duration
+  /** How long an agent may be without a turn before it is stopped, to be resumed with the next one. Below `Policy.idle`. */
+  readonly agentIdle: Duration.Duration
   /** Between two comparisons of what this machine holds with the store. */
   readonly reap: Duration.Duration
   /** Between two rounds of forgetting what is no longer to be kept. */
@@ -20,15 +22,16 @@ export interface Timings {
   readonly shutdown: Duration.Duration
 }
 
-export const Timing = Context.Reference<Timings>("@slipway/worker/Timing", {
-  defaultValue: () => ({
-    tick: Duration.seconds(1),
-    message: Duration.millis(250),
-    usage: Duration.seconds(5),
-    interrupt: Duration.seconds(1),
-    steady: Duration.seconds(30),
-    reap: Duration.minutes(1),
-    purge: Duration.hours(1),
-    shutdown: Duration.seconds(8)
-  })
-})
+export const defaults: Timings = {
+  tick: Duration.seconds(1),
+  message: Duration.millis(250),
+  usage: Duration.seconds(5),
+  interrupt: Duration.seconds(1),
+  steady: Duration.seconds(30),
+  agentIdle: Duration.minutes(5),
+  reap: Duration.minutes(1),
+  purge: Duration.hours(1),
+  shutdown: Duration.seconds(8)
+}
+
+export const Timing = Context.Reference<Timings>("@slipway/worker/Timing", { defaultValue: () => defaults })

@@ -41,13 +41,16 @@ export class TurnJournal {
   readonly #parts = new Map<string, Set<string>>()
   readonly #tools = new Map<string, string>()
   readonly #turnId: Uuid
-  readonly #usage: Usage
+  readonly #before: Usage
+  #last: Usage
+  #metered = false
   readonly #timing: Pick<Timings, "message" | "usage">
 
   /** `usage`: what the sandbox had used before the turn. `now` in epoch milliseconds, here and below. */
   constructor(turnId: Uuid, usage: Usage, timing: Pick<Timings, "message" | "usage">, now: number) {
     this.#turnId = turnId
-    this.#usage = usage
+    this.#before = usage
+    this.#last = usage
     this.#timing = timing
     // Short turns report what they used once, at their end.
     this.#written.set(USAGE, now)
@@ -100,11 +103,17 @@ export class TurnJournal {
       }
       case "UsageReported": {
         const { costMicroUsd, llmRequestCount } = event
-        const usage = addUsage(this.#usage, { llmRequestCount, costMicroUsd, creditsChargedMicros: 0 })
-        this.#replace(USAGE, this.#timing.usage, { _tag: "ReportUsage", usage })
+        if (!this.#metered) this.#report(addUsage(this.#before, { llmRequestCount, costMicroUsd, creditsChargedMicros: 0 }))
         return
       }
     }
+  }
+
+  /** What the sandbox has used by now. What the agent itself says of it counts no more. */
+  meter(usage: Usage): void {
+    this.#metered = true
+    if (this.#ended || usage.costMicroUsd === this.#last.costMicroUsd && usage.llmRequestCount === this.#last.llmRequestCount) return
+    this.#report(usage)
   }
 
   /** Closes what the agent left open and ends the turn. Everything is due at once. */
@@ -122,6 +131,11 @@ export class TurnJournal {
     this.#entries = this.#entries.filter((entry) => entry.due > now)
     for (const { part } of due) if (part !== null) this.#written.set(part, now)
     return due.map(({ command }) => command)
+  }
+
+  #report(usage: Usage): void {
+    this.#last = usage
+    this.#replace(USAGE, this.#timing.usage, { _tag: "ReportUsage", usage })
   }
 
   #record(event: Work): SystemCommand {

@@ -1,15 +1,17 @@
 /** Scripted stand-ins for the foreign systems of a worker, on the memory store: a test says what each does and when. */
 import { it } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope } from "effect"
+import { DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import { type CloneFailed, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { type CloneFailed, FileNotFound, FileTooLarge, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import type { Principal } from "@slipway/domain/access/Principal"
 import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
 import { Ids } from "@slipway/domain/Ids"
-import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
+import { type Model, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
+import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
+import { Spending } from "@slipway/domain/sandbox/Spending"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { fromWire, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
@@ -94,6 +96,8 @@ export class World {
   readonly stops: Array<SandboxId> = []
   readonly clones: Array<string> = []
   readonly processes: Array<Process> = []
+  /** What repositories hold, by their name and the path in them. */
+  readonly files = new Map<string, string>()
   /** Number of transactions that wrote for a worker's lease. */
   commits = 0
   isolation: "none" | "bubblewrap" | "docker" = "bubblewrap"
@@ -184,6 +188,14 @@ const Trees = (world: World) =>
           })),
         { baseSha: "0".repeat(40), baseRef: "main" }
       ),
+    open: ({ repo }, path, maximumBytes) =>
+      Effect.gen(function*() {
+        const content = world.files.get(`${repo}/${path}`)
+        if (content === undefined) return yield* new FileNotFound()
+        if (content.length > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
+        const bytes = new TextEncoder().encode(content)
+        return { size: bytes.length, bytes: Stream.make(bytes) }
+      }),
     has: (id) => Effect.sync(() => world.trees.has(id)),
     remove: (id) => Effect.sync(() => void world.trees.delete(id)),
     sandboxes: Effect.sync(() => Array.from(world.trees))
@@ -214,7 +226,10 @@ const Publisher = (world: World) =>
 
 const Memory = SandboxStore.layerMemory.pipe(Layer.provideMerge(Hints.layerMemory))
 const layer = (world: World) =>
-  Layer.mergeAll(Runtime(world), Host(world), Trees(world), Source(world), Publisher(world), Sandboxes.layer).pipe(
+  Layer.mergeAll(
+    Runtime(world), Host(world), Trees(world), Source(world), Publisher(world), Sandboxes.layer, ModelGateway.layerMemory
+  ).pipe(
+    Layer.provideMerge(Spending.layerMemory),
     Layer.provideMerge(Layer.merge(Memory, IdsNode.layer))
   )
 
@@ -286,7 +301,7 @@ export const startWorker = Effect.fnUntraced(function*(world: World, options: Pa
 
 const decodeRequest = Schema.decodeUnknownEffect(CreateSandbox)
 
-export const create = Effect.fnUntraced(function*(more: Partial<typeof CreateSandbox.Encoded> = {}, model = offlineDemo) {
+export const create = Effect.fnUntraced(function*(more: Partial<typeof CreateSandbox.Encoded> = {}, model: Model = offlineDemo) {
   const request = yield* Effect.orDie(decodeRequest({ repos: [{ fullName: REPO }], prompt: "Fix the header", ...more }))
   const id = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
   const { grantId, userId: createdBy } = principal
@@ -340,8 +355,8 @@ export const eventsOf = <T extends SandboxEvent["type"]>(id: SandboxId, type: T)
   Effect.map(events(id), (all) => all.filter((event): event is SandboxEventOf<T> => event.type === type))
 
 /** The first agent, at work on the first turn of a new sandbox. */
-export const running = Effect.fnUntraced(function*(world: World, more: Partial<typeof CreateSandbox.Encoded> = {}) {
-  const id = yield* create(more)
+export const running = Effect.fnUntraced(function*(world: World, more: Partial<typeof CreateSandbox.Encoded> = {}, model: Model = offlineDemo) {
+  const id = yield* create(more, model)
   const agent = yield* world.nextAgent
   yield* Queue.take(agent.prompts)
   yield* until(id, ({ turn }) => turn?.state === "running")

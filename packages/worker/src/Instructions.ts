@@ -1,0 +1,44 @@
+/** What repositories ask of agents: their `AGENTS.md`, else their `CLAUDE.md`. Agents are kept from reading configuration there themselves. */
+import { Effect, Stream } from "effect"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+
+const NAMES = ["AGENTS.md", "CLAUDE.md"]
+
+/** Of one repository's file; a larger one is left out. */
+const MAXIMUM_BYTES = 32 * 1024
+
+const readOne = Effect.fnUntraced(function*(key: TreeKey, path: string) {
+  const trees = yield* WorkingTrees
+  const { bytes } = yield* trees.open(key, path, MAXIMUM_BYTES)
+  const decoder = new TextDecoder()
+  const parts = yield* Stream.runCollect(bytes)
+  const text = parts.map((part) => decoder.decode(part, { stream: true })).join("") + decoder.decode()
+  return text.trim() === "" ? null : text
+}, Effect.scoped)
+
+/** The first of the files that is there. */
+const readFirst = Effect.fnUntraced(function*(key: TreeKey) {
+  for (const name of NAMES) {
+    const text = yield* readOne(key, name).pipe(
+      Effect.catchTags({
+        FileNotFound: () => Effect.succeed(null),
+        IsDirectory: () => Effect.succeed(null),
+        FileProtected: () => Effect.as(Effect.logInfo("instructions to agents are left out: the file is protected", { ...key, name }), null),
+        FileTooLarge: () => Effect.as(Effect.logInfo("instructions to agents are left out: the file is too large", { ...key, name }), null)
+      })
+    )
+    if (text !== null) return text
+  }
+  return null
+})
+
+/** As Markdown, a heading for each repository that asks something; `null`: none does. */
+export const readInstructions = Effect.fn("Instructions.read")(function*(
+  sandboxId: SandboxId,
+  repositories: ReadonlyArray<{ readonly name: string; readonly folder: string }>
+) {
+  const found = yield* Effect.forEach(repositories, ({ folder, name }) =>
+    Effect.map(readFirst({ sandboxId, repo: name }), (text) => text === null ? [] : [`# ${name} (in the folder ${folder})\n\n${text.trim()}\n`]))
+  return found.every((part) => part.length === 0) ? null : found.flat().join("\n")
+})
