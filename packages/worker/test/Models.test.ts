@@ -189,9 +189,9 @@ scenario("an agent without a turn for five minutes is stopped, and resumed with 
     assert.isFalse(agent.closed, "it is at work")
     yield* agent.end({ state: "succeeded" })
     yield* ended(id)
-    agent.sessionId = "native-2"
     yield* pass("299 seconds")
     assert.isFalse(agent.closed)
+    agent.sessionId = "native-2"
     yield* pass("2 seconds")
     assert.isTrue(agent.closed)
     assert.strictEqual((yield* find(id)).status, "running")
