@@ -29,7 +29,7 @@ const AGENT_NAMES: ReadonlySet<string> = new Set([
 ])
 const AGENT_FILES_IN_CURSOR: ReadonlySet<string> = new Set(["hooks.json", "mcp.json"])
 const ENVIRONMENT_FILES: ReadonlySet<string> = new Set([
-  ".env", ".envrc", ".direnv", ".dev.vars", ".npmrc", ".netrc", ".git-credentials"
+  ".envrc", ".direnv", ".dev.vars", ".npmrc", ".netrc", ".git-credentials"
 ])
 const ENVIRONMENT_SAMPLES = /^\.env\.(?:.+\.)?(?:example|sample|template|dist)$/u
 
@@ -38,7 +38,7 @@ const ENVIRONMENT_SAMPLES = /^\.env\.(?:.+\.)?(?:example|sample|template|dist)$/
  * ignored when names are compared (HFS+), NTFS stream suffixes, and trailing dots and spaces (Windows).
  */
 const fold = (name: string): string =>
-  name.normalize("NFKC").replace(/\p{Default_Ignorable_Code_Point}/gu, "").toLowerCase().replace(/:.*$/su, "").replace(/[. ]+$/u, "")
+  name.normalize("NFKC").replace(/\p{Default_Ignorable_Code_Point}/gu, "").toLowerCase().replace(/:.*/su, "").replace(/[. ]+$/u, "")
 
 const isEnvironmentName = (name: string): boolean =>
   ENVIRONMENT_FILES.has(name) || name.startsWith(".env.") && !ENVIRONMENT_SAMPLES.test(name) || name.endsWith(".env")

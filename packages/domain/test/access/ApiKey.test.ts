@@ -61,6 +61,11 @@ describe("a key", () => {
     assert.isFalse(isWellFormed(`${test}\n`))
   })
 
+  it.each(["0".repeat(42), "0".repeat(44), `sbx_live_${"0".repeat(43)}`, `${"0".repeat(42)}-`])("of another form is refused, checksum or not (%s)", (secret) => {
+    const key = Redacted.value(Effect.runSync(mint({ random: () => Effect.succeed(secret) }, "live")))
+    assert.isFalse(isWellFormed(key))
+  })
+
   it.prop("no other text is one", [Schema.String], ([text]) => assert.isFalse(isWellFormed(text)))
 
   it("shows its kind and its last four characters, no more", () => {
@@ -83,6 +88,7 @@ describe("the Authorization header", () => {
     ["has another scheme", `Basic ${live}`, "None"],
     ["has no scheme", live, "None"],
     ["has a scheme that only begins like it", `Bearerx ${live}`, "None"],
+    ["has something before the scheme", `x Bearer ${live}`, "None"],
     ["has the scheme glued to the key", `Bearer${live}`, "None"],
     ["is as it should be", `Bearer ${live}`, "Key"],
     ["has a test key", `Bearer ${test}`, "Key"],

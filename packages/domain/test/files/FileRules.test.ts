@@ -1,10 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
-import { isEnvironmentFile, isGitPath, isProtected, normalizePath } from "@slipway/domain/files/FileRules"
+import {
+  FileProtected,
+  InvalidPath,
+  isEnvironmentFile,
+  isGitPath,
+  isProtected,
+  MAX_CONTENT_BYTES,
+  MAX_DOWNLOAD_BYTES,
+  normalizePath
+} from "@slipway/domain/files/FileRules"
 
 const protectedPaths = [
   ".git", ".git/config", "a/.git", "nested/.git/HEAD",
-  ".env", ".env.local", ".env.production.local", "config/.env", "app.env", "prod/app.env", ".envrc", ".direnv/bin/x",
+  ".env", ".env.local", ".env.production.local", ".env.example.local", ".env..example", "config/.env", "app.env", "prod/app.env", ".envrc", ".direnv/bin/x",
   ".dev.vars", ".npmrc", "packages/a/.npmrc", ".netrc", ".git-credentials",
   "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", ".opencode/agent/x.md",
   ".codex/config.toml", ".agents/skills/x", ".codex-plugin/plugin.json",
@@ -21,7 +30,7 @@ const aliases = [
   ".GIT", ".gIt/config", ".ENV", ".Env.Local", "Claude.LOCAL.md", ".MCP.JSON", ".CURSOR/Hooks.json",
   "git~1", "GIT~1/config",
   ".git.", ".git ", ".git. .", ".env.", ".env ", ".npmrc..",
-  ".git::$INDEX_ALLOCATION/config", ".env:stream",
+  ".git::$INDEX_ALLOCATION/config", ".env:stream", ".git:",
   ".g\u200cit", "\ufeff.git", ".gi\u00adt", ".e\u2060nv", ".env\ufe0f", ".\u{e0100}git",
   "\uff0egit", "\uff0e\uff27\uff29\uff34", ".\u{1d41e}nv", ".npmr\u24d2", "\u2024env"
 ]
@@ -36,6 +45,17 @@ describe("isProtected", () => {
   })
   it.prop("the case of letters makes no difference", [Schema.String], ([path]) => {
     assert.strictEqual(isProtected(path.toUpperCase().toLowerCase()), isProtected(path.toUpperCase()))
+  })
+})
+
+describe("a file", () => {
+  it("may be 100 MiB to be downloaded and 1 MiB to be shown", () => {
+    assert.deepStrictEqual([MAX_DOWNLOAD_BYTES, MAX_CONTENT_BYTES], [100 * 1024 * 1024, 1024 * 1024])
+  })
+
+  it("that is refused is so with a sentence", () => {
+    assert.strictEqual(new FileProtected()._tag, "FileProtected")
+    for (const error of [new FileProtected(), new InvalidPath()]) assert.match(error.message, /^[A-Z].*\.$/u)
   })
 })
 
@@ -57,12 +77,13 @@ describe("isGitPath", () => {
 
 describe("normalizePath", () => {
   it.each([
-    ["", ""], [".", ""], ["./", ""], ["a", "a"], ["a/", "a"], ["a//b", "a/b"], ["./a/./b", "a/b"], ["a/../b", "b"], ["a/..", ""],
+    ["", ""], [".", ""], ["./", ""], ["a", "a"], ["a/", "a"], ["a//b", "a/b"], ["./a/./b", "a/b"], ["a/../b", "b"], ["a/..", ""], ["a/b/../c", "a/c"],
     ["a/b/../../c", "c"], ["...", "..."], ["a\\..\\b", "a\\..\\b"], [" a ", " a "], ["%2e%2e/x", "%2e%2e/x"], ["日本/é", "日本/é"]
   ])("%j becomes %j", (path, expected) => assert.deepStrictEqual(normalizePath(path), Result.succeed(expected)))
 
   it.each(["/", "/etc/passwd", "//a", "..", "../a", "a/../..", "a/../../b", "./..", "a\0b", "\0"])("refuses %j", (path) => {
-    assert.isTrue(Result.isFailure(normalizePath(path)))
+    const refused = Result.flip(normalizePath(path))
+    assert.isTrue(Result.isSuccess(refused) && refused.success._tag === "InvalidPath")
   })
 
   it.each([["./.env"], ["a/../.env"], ["a//.git/config"], [".//.git"]])("protection holds for %s once it is normalised", (path) => {

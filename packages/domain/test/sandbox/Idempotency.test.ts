@@ -32,6 +32,12 @@ describe("a key", () => {
     assert.deepStrictEqual(resolve("1:b", request), Result.fail(new IdempotencyConflict()))
   })
 
+  it("that conflicts says so", () => {
+    const error = new IdempotencyConflict()
+    assert.strictEqual(error._tag, "IdempotencyConflict")
+    assert.match(error.message, /Idempotency-Key.*different request/u)
+  })
+
   it("of an older version of fingerprints conflicts rather than matches by accident", () => {
     assert.isTrue(Result.isFailure(resolve("0:a", { key: IdempotencyKey.make("k"), fingerprint: "1:a" })))
   })

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, type Duration, Result, Schema } from "effect"
-import { isSettled, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { evolve, initial, isSettled, Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/Transition"
 import { type Initiator, SandboxStatus, type StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
@@ -188,7 +188,58 @@ describe("what the service does", () => {
   })
 })
 
+describe("a history", () => {
+  it("begins with nothing but the creation", () => {
+    assert.deepStrictEqual(initial(creation), {
+      ...creation,
+      status: "queued",
+      reason: null,
+      initiator: "user",
+      statusAt: createdAt,
+      startedAt: null,
+      completedAt: null,
+      error: null,
+      turn: null,
+      idleSince: null,
+      approvals: [],
+      publications: [],
+      usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
+      revision: 0,
+      lastSeq: 0
+    })
+  })
+
+  it("goes on without what an event of a turn leaves out", () => {
+    const { sandbox } = reach("idle")
+    const pending = { type: "turn.updated", data: { state: "pending", previous: null } } as const
+    const { turn } = evolve(sandbox, { ...pending, turn_id: "next" }, createdAt)
+    assert.deepStrictEqual([turn?.id, turn?.n, turn?.prompt, turn?.authorId], ["next", 2, "", ""])
+    assert.strictEqual(evolve(sandbox, pending, createdAt).turn, sandbox.turn)
+  })
+
+  it.each<Scene>(["creating", "working"])("only counts an event of a turn that is not the latest (%s)", (scene) => {
+    const { sandbox } = reach(scene)
+    const counted = { ...sandbox, revision: sandbox.revision + 1, lastSeq: sandbox.lastSeq + 1 }
+    for (const turn_id of ["another", undefined]) {
+      const named = turn_id === undefined ? {} : { turn_id }
+      const events = [
+        { type: "turn.started", ...named, data: { prompt_id: "another", text: "", files: [], author: { id: "user-1" } } },
+        { type: "turn.updated", ...named, data: { state: "awaiting_approval", previous: "running" } },
+        { type: "turn.completed", ...named, data: { state: "failed" } }
+      ] as const
+      for (const event of events) assert.deepStrictEqual(evolve(sandbox, event, sandbox.statusAt), counted, event.type)
+    }
+  })
+})
+
 describe("what a sandbox remembers", () => {
+  it("when its last turn ended, until the next one begins", () => {
+    const history = reach("idle")
+    assert.deepStrictEqual(history.sandbox.idleSince, createdAt)
+    history.person({ _tag: "Send", prompt: "And now?" })
+    assert.isNull(history.sandbox.idleSince)
+  })
+
   it("is all stored, whatever it is doing", () => {
     for (const scene of Scene.literals) {
       const history = reach(scene)

@@ -1,20 +1,128 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Fiber, Layer } from "effect"
+import { DateTime, Duration, Effect, Fiber, Layer, Result } from "effect"
 import type { Principal } from "../../src/access/Principal.ts"
-import { PushFailed, WorkingTrees } from "../../src/files/WorkingTrees.ts"
+import { FileNotFound, NoChanges, PushFailed, WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import { Hints } from "../../src/Hints.ts"
 import { offlineDemo } from "../../src/sandbox/ModelCatalogue.ts"
 import { Policy } from "../../src/sandbox/Policy.ts"
 import { SandboxId } from "../../src/sandbox/SandboxId.ts"
 import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { decide } from "../../src/sandbox/SystemCommand.ts"
-import { isUnderWay, publicationOf, Publishing } from "../../src/source/Publishing.ts"
+import {
+  CommitAuthor,
+  failure,
+  isUnderWay,
+  NothingToPublish,
+  publicationOf,
+  published,
+  Publishing,
+  RepoNotFound,
+  RepoRequired,
+  request,
+  selectRepo,
+  WAIT
+} from "../../src/source/Publishing.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../../src/source/SourceHost.ts"
+import { creation, reach, type Scene } from "../../testing/Histories.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const by: Principal = { keyId: "k", grantId: "g", organizationId: "o", userId: "u", scopes: new Set(), test: false }
 const id = SandboxId.make("c_aaaaaaaaaaaa")
 const REPO = "acme/shop"
+
+const updated = (data: object) => ({ type: "pull_request.updated", data })
+const tag = <A, E extends { readonly _tag: string }>(result: Result.Result<A, E>) => Result.isFailure(result) ? result.failure._tag : result.success
+/** A sandbox that was told this of its repository. */
+const having = (scene: Scene, data: { readonly action_state: "idle" | "publishing" | "updating" | "failed"; readonly number?: number }) => {
+  const history = reach(scene)
+  history.system({ _tag: "ReportPublication", data: { repo: REPO, ...data } })
+  return history.sandbox
+}
+
+describe("the repository of a request", () => {
+  const { sandbox } = reach("idle")
+  const single = { ...sandbox, repos: [{ fullName: "acme/Shop" }] }
+
+  it("need only be named when there are several", () => {
+    assert.strictEqual(tag(selectRepo(single, undefined)), "acme/Shop")
+    assert.strictEqual(tag(selectRepo(sandbox, undefined)), "RepoRequired")
+    assert.strictEqual(tag(selectRepo({ ...sandbox, repos: [] }, undefined)), "RepoRequired")
+  })
+
+  it("is one of the sandbox's, in any case, and spelled as the sandbox spells it", () => {
+    assert.strictEqual(tag(selectRepo(single, "ACME/shop")), "acme/Shop")
+    assert.strictEqual(tag(selectRepo(sandbox, "acme/other")), "acme/other")
+    assert.strictEqual(tag(selectRepo(sandbox, "acme/third")), "RepoNotFound")
+  })
+
+  it("that is none is refused with a sentence", () => {
+    for (const error of [new RepoRequired(), new RepoNotFound()]) assert.match(error.message, /^[A-Z].*\.$/u)
+  })
+})
+
+describe("a wish to publish", () => {
+  const head_ref = `slipway/${creation.id}`
+
+  it("publishes what has no pull request and updates what has one", () => {
+    assert.deepStrictEqual<object>(request(reach("idle").sandbox, REPO), Result.succeed([updated({ repo: REPO, action_state: "publishing", head_ref })]))
+    assert.deepStrictEqual<object>(request(having("idle", { action_state: "failed" }), REPO),
+      Result.succeed([updated({ repo: REPO, action_state: "publishing", head_ref })]))
+    assert.deepStrictEqual<object>(request(having("idle", { action_state: "idle", number: 7 }), REPO),
+      Result.succeed([updated({ repo: REPO, action_state: "updating", head_ref })]))
+  })
+
+  it.each(["publishing", "updating"] as const)("joins the one that is %s", (action_state) => {
+    const sandbox = having("idle", { action_state })
+    assert.isTrue(isUnderWay(publicationOf(sandbox, "ACME/shop")))
+    assert.deepStrictEqual(request(sandbox, REPO), Result.succeed([]))
+  })
+
+  it.each<Scene>(["queued", "creating", "succeeded", "failed", "terminating", "terminated"])("is refused while %s", (scene) => {
+    assert.strictEqual(tag(request(reach(scene).sandbox, REPO)), "SandboxNotRunning")
+  })
+
+  it("waits for 20 seconds, and commits as Slipway unless it is told otherwise", () => {
+    assert.deepStrictEqual(WAIT, Duration.seconds(20))
+    assert.deepStrictEqual(CommitAuthor.defaultValue(), { name: "Slipway", email: "slipway@localhost" })
+  })
+})
+
+describe("the end of a publication is told", () => {
+  it("with its pull request when it went through", () => {
+    const pullRequest = {
+      id: 1, nodeId: "n", number: 7, url: "https://h/7", title: "T", state: "open", draft: true, merged: false, baseRef: "main", headRef: "slipway/c",
+      headSha: "abc", createdAt: at, updatedAt: at, additions: 1, deletions: 2, changedFiles: 3
+    } as const
+    assert.deepStrictEqual<object>(published(REPO, pullRequest), updated({
+      repo: REPO, action_state: "idle", number: 7, url: "https://h/7", state: "open", draft: true, merged: false, head_ref: "slipway/c", head_sha: "abc"
+    }))
+  })
+
+  const host = (retryAfter?: number) =>
+    new SourceHostError({ operation: "push", detail: "no", retryable: true, ...(retryAfter === undefined ? {} : { retryAfter }) })
+  const message = "source host could not push: no"
+  it.each<readonly [Parameters<typeof failure>[1], object]>([
+    [new NoChanges({ repo: REPO }), { action_state: "idle", error: { code: "invalid_request", message: "no sandbox changes to publish" } }],
+    [new RepoNotAccessible({ repo: REPO }), {
+      action_state: "failed", error: { code: "repo_not_accessible", message: new RepoNotAccessible({ repo: REPO }).message }
+    }],
+    [new FileNotFound(), { action_state: "failed", error: { code: "agent_disconnected", message: "The sandbox's files are not available." } }],
+    [new PushFailed({ repo: REPO, detail: "no", retryable: true }), {
+      action_state: "failed", error: { code: "source_host_error", message: "could not push to acme/shop: no" }
+    }],
+    [host(), { action_state: "failed", error: { code: "source_host_error", message } }],
+    [host(42), { action_state: "failed", error: { code: "unavailable", message, retry_after: 42 } }],
+    [host(0), { action_state: "failed", error: { code: "unavailable", message, retry_after: 0 } }],
+    [host(-1), { action_state: "failed", error: { code: "unavailable", message, retry_after: 0 } }]
+  ])("with its trouble when it did not: $message", (trouble, data) => {
+    assert.deepStrictEqual<object>(failure(REPO, trouble), updated({ repo: REPO, ...data }))
+  })
+
+  it("as nothing to publish by the sentence of decisions 7", () => {
+    const error = new NothingToPublish()
+    assert.deepStrictEqual([error._tag, error.message], ["NothingToPublish", "no sandbox changes to publish"])
+  })
+})
 
 /** What the caller of a publication gets whose push ends in this trouble. */
 const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) => {
