@@ -21,7 +21,7 @@ export type UpstreamProtocol = typeof UpstreamProtocol.Type
 export const Upstream = Schema.Struct({
   protocol: UpstreamProtocol,
   /** What comes before `/chat/completions`, `/responses` or `/messages`, e.g. `https://api.openai.com/v1`. */
-  baseUrl: Schema.String,
+  baseUrl: Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/u)),
   /** The model's name there. */
   model: Schema.NonEmptyString,
   /** Environment variable of the worker that holds the account's key; `null`: the upstream wants none. */
@@ -49,10 +49,18 @@ export const Model = Schema.Struct({
 })
 export type Model = typeof Model.Type
 
+/** A model that is known but cannot be used as things are. */
+export interface UnusableModel {
+  readonly id: string
+  /** A sentence for whoever names it; nothing of the operator's machine. */
+  readonly reason: string
+}
+
 export interface Catalogue {
   /** Chosen when a creation names none; `null`: it must name one. */
   readonly default: string | null
   readonly models: ReadonlyArray<Model>
+  readonly unusable?: ReadonlyArray<UnusableModel>
 }
 
 /** The model that needs no account: an agent whose script is the prompt. */
@@ -107,7 +115,10 @@ export const choose = (
   const id = request.model ?? catalogue.default
   if (id === null) return Result.fail(new InvalidModel({ reason: "No model is named and there is no default one." }))
   const model = catalogue.models.find((candidate) => candidate.id === id)
-  if (model === undefined) return Result.fail(new InvalidModel({ reason: "There is no such model." }))
+  if (model === undefined) {
+    const unusable = catalogue.unusable?.find((candidate) => candidate.id === id)
+    return Result.fail(new InvalidModel({ reason: unusable?.reason ?? "There is no such model." }))
+  }
   if (request.offlineOnly && !model.offline) {
     return Result.fail(new InvalidModel({ reason: "A test key can only use models that are marked offline." }))
   }
