@@ -22,6 +22,13 @@ describe("digests", () => {
       assert.strictEqual(sha1(bytes), createHash("sha1").update(bytes).digest("hex"))
       assert.strictEqual(sha256(bytes), createHash("sha256").update(bytes).digest("hex"))
     }
+    const namespace = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+    for (const name of Array.from({ length: 64 }, (_, i) => `name-${i}`)) {
+      const bytes = createHash("sha1").update(Buffer.from(namespace.replaceAll("-", ""), "hex")).update(name).digest()
+      bytes[6] = bytes[6]! & 0x0f | 0x50
+      bytes[8] = bytes[8]! & 0x3f | 0x80
+      assert.strictEqual(uuid5(namespace, name).replaceAll("-", ""), bytes.toString("hex", 0, 16))
+    }
     assert.strictEqual(digest("\ud800 zwölf \u{1F680}"), createHash("sha256").update("\ud800 zwölf \u{1F680}", "utf8").digest("hex"))
   })
 })

@@ -217,6 +217,17 @@ describe("a history", () => {
     assert.strictEqual(evolve(sandbox, pending, createdAt).turn, sandbox.turn)
   })
 
+  it("keeps that a turn was asked to end until the next one begins", () => {
+    const { sandbox, turn } = reach("interrupting")
+    const events = [
+      { type: "turn.updated", turn_id: turn, data: { state: "running", previous: "running" } },
+      { type: "turn.completed", turn_id: turn, data: { state: "succeeded" } }
+    ] as const
+    for (const event of events) assert.isTrue(evolve(sandbox, event, createdAt).turn?.interruptRequested, event.type)
+    const next = { type: "turn.updated", turn_id: "next", data: { state: "pending", previous: null } } as const
+    assert.isFalse(evolve(sandbox, next, createdAt).turn?.interruptRequested)
+  })
+
   it.each<Scene>(["creating", "working"])("only counts an event of a turn that is not the latest (%s)", (scene) => {
     const { sandbox } = reach(scene)
     const counted = { ...sandbox, revision: sandbox.revision + 1, lastSeq: sandbox.lastSeq + 1 }
