@@ -67,8 +67,8 @@ const journaled = (file: string) =>
 
     return SandboxStore.of({
       ...memory,
-      create: (creation, keyed) =>
-        writing(Effect.tap(memory.create(creation, keyed), ({ replayed }) =>
+      create: (creation, keyed, refused) =>
+        writing(Effect.tap(memory.create(creation, keyed, refused), ({ replayed }) =>
           // Acknowledged only once it is in the file; a process that dies before forgets it.
           Effect.sync(() => !replayed && append({ _tag: "Created", creation, keyed })))),
       change: (id, by, decide, at) =>

@@ -6,6 +6,7 @@ import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
 import { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
+import { BudgetExceeded } from "../src/sandbox/Budget.ts"
 import { decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
 import { offlineDemo } from "../src/sandbox/ModelCatalogue.ts"
@@ -164,6 +165,22 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Id
     })
     const eventsOf = (id: SandboxId) =>
       Effect.flatMap(SandboxStore, (store) => Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire))))
+
+    it.effect("a creation that may not be is refused and leaves its key free; a replay is answered all the same", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const creation = yield* creationOf()
+        const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
+        const refused = new BudgetExceeded({ of: "grant", held: false })
+        const { sandbox } = yield* store.create(creation, keyed("made"), null)
+        const another = yield* creationOf({ grantId: creation.grantId })
+        assert.deepInclude(yield* store.create(another, keyed("made"), refused), { sandbox, replayed: true })
+        for (const key of [null, keyed("new")]) {
+          assert.strictEqual(yield* Effect.flip(store.create(another, key, refused)), refused)
+        }
+        assert.strictEqual((yield* store.list(creation.grantId, { after: null, limit: 10, status: null, repo: null })).length, 1)
+        assert.isFalse((yield* store.create(another, keyed("new"))).replayed)
+      }))
 
     it.effect("a created sandbox is found by its grant, with every field as it was given", () =>
       Effect.gen(function*() {

@@ -15,6 +15,7 @@ import { Ids } from "@slipway/domain/Ids"
 import { Partners } from "@slipway/domain/partner/Partners"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
@@ -22,6 +23,7 @@ import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxId, turnId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Spending } from "@slipway/domain/sandbox/Spending"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { Settings } from "@slipway/http/middleware/Settings"
@@ -34,19 +36,26 @@ export interface Options {
   readonly trees?: Partial<WorkingTrees["Service"]>
   readonly host?: Partial<SourceHost["Service"]>
   readonly maxActiveSandboxes?: number
+  readonly catalogue?: Catalogue
   /** Changes what the store of access says, for what it cannot be told. */
   readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
 }
 
-export const layer = ({ access = (store) => store, host = {}, maxActiveSandboxes, settings = {}, trees = {} }: Options = {}) => {
+const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
+
+export const layer = (
+  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, settings = {}, trees = {} }: Options = {}
+) => {
   const stores = Layer.mergeAll(
     SandboxStore.layerMemory.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
     PartnerStore.layerMemory,
+    Spending.layerMemory,
     Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provide(AccessStore.layerMemory)),
     Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
     Layer.mock(SourceHost, { name: "test", ...host })
   ).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)))
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer).pipe(
+    Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
     Layer.provideMerge(stores)
   )
   return Server.layer({ host: "127.0.0.1", port: 0 }).pipe(

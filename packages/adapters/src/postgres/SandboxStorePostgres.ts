@@ -287,9 +287,9 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     })
 
     return SandboxStore.of({
-      create: Effect.fn("SandboxStore.create")(function*(creation, keyed) {
+      create: Effect.fn("SandboxStore.create")(function*(creation, keyed, refused = null) {
         for (;;) {
-          const made = yield* (maxActive === null ? insert(creation, keyed) : insertLimited(creation, keyed, maxActive)).pipe(
+          const made = refused !== null ? Option.none() : yield* (maxActive === null ? insert(creation, keyed) : insertLimited(creation, keyed, maxActive)).pipe(
             Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken()))
           )
           if (Option.isSome(made)) {
@@ -297,6 +297,7 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
             return { sandbox: made.value, replayed: false }
           }
           const existing = yield* boundTo({ grantId: creation.grantId, route: CREATE_ROUTE, key: keyed?.key ?? "" })
+          if (Option.isNone(existing) && refused !== null) return yield* refused
           // The binding expired between the two statements: the key is free again.
           if (Option.isNone(existing)) continue
           if (keyed !== null) yield* Effect.fromResult(resolve(existing.value.fingerprint, keyed))

@@ -8,6 +8,7 @@ import type { Uuid } from "../Ids.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "./ActiveSandboxes.ts"
 import type { Approval } from "./Approval.ts"
+import type { BudgetExceeded } from "./Budget.ts"
 import type { Command, CommandResult, Receipt, Verdict } from "./Command.ts"
 import { type IdempotencyConflict, type KeyedRequest, resolve, RETENTION_DAYS } from "./Idempotency.ts"
 import { Policy } from "./Policy.ts"
@@ -110,11 +111,12 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   /**
    * Records a new sandbox with its first event, and the key when there is one: all or nothing. A key that is bound to
    * an equal request gives the sandbox as it is now, `replayed`, whatever `MaxActiveSandboxes` says; a new one never
-   * makes the grant's active sandboxes more than that, however many are created at once.
+   * makes the grant's active sandboxes more than that, however many are created at once. `refused`: why there may be no
+   * new one; a replay is answered all the same.
    */
-  create(creation: Creation, keyed: KeyedRequest | null): Effect.Effect<
+  create(creation: Creation, keyed: KeyedRequest | null, refused?: BudgetExceeded | null): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
+    BudgetExceeded | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
   >
   find(key: ById): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   /** Sandboxes of one grant, newest first; stable while others are created. */
@@ -217,7 +219,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
       }
 
       return SandboxStore.of({
-        create: Effect.fn("SandboxStore.create")(function*(creation, keyed) {
+        create: Effect.fn("SandboxStore.create")(function*(creation, keyed, refused = null) {
           const scope = `${creation.grantId} ${keyed?.key}`
           const time = yield* DateTime.now
           const bound = keyed === null ? undefined : keys.get(scope)
@@ -226,6 +228,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
             const row = yield* Effect.orDie(rowOf(bound.id))
             return { sandbox: row.sandbox, replayed: true }
           }
+          if (refused !== null) return yield* refused
           if (rows.has(creation.id)) return yield* new SandboxIdTaken()
           if (maxActive !== null) {
             const active = Array.from(rows.values()).filter(({ sandbox }) =>

@@ -1,9 +1,10 @@
 /** What a client may do with sandboxes: create, read, list, command. Each call loads, decides and commits once. */
-import { Context, DateTime, Effect, Layer, Option, Schedule, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Result, Schedule, Schema } from "effect"
 import { Ids, type Uuid } from "../Ids.ts"
 import type { Principal } from "../access/Principal.ts"
 import type { ConcurrencyLimitExceeded } from "./ActiveSandboxes.ts"
 import type { Decision } from "./Approval.ts"
+import type { BudgetExceeded } from "./Budget.ts"
 import {
   type ApprovalNotFound,
   type Command,
@@ -28,6 +29,7 @@ import {
 import type { Sandbox } from "./Sandbox.ts"
 import { ID_ALPHABET, SandboxId, turnId } from "./SandboxId.ts"
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
+import { Spending } from "./Spending.ts"
 
 const encodeRequest = Schema.encodeSync(CreateSandbox)
 
@@ -35,7 +37,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   /** Accepts a creation; booting goes on without the caller. `replayed`: an equal request came under this key before. */
   create(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    ConcurrencyLimitExceeded | IdempotencyConflict | InvalidModel | InvalidReasoningEffort | ApprovalsUnsupported | StoreUnavailable
+    BudgetExceeded | ConcurrencyLimitExceeded | IdempotencyConflict | InvalidModel | InvalidReasoningEffort | ApprovalsUnsupported | StoreUnavailable
   >
   get(by: Principal, id: SandboxId): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   list(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
@@ -48,7 +50,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   /** Starts the next turn. `duplicate`: an equal message came under this key before, and `turnId` is its turn. */
   sendMessage(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>): Effect.Effect<
     CommandResult & { readonly turnId: Uuid },
-    IdempotencyConflict | SandboxNotFound | SandboxNotRunning | TurnActive | StoreUnavailable
+    BudgetExceeded | IdempotencyConflict | SandboxNotFound | SandboxNotRunning | TurnActive | StoreUnavailable
   >
   /** Prompts and complete messages of the agent after the event `after`, oldest first. */
   messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
@@ -56,12 +58,18 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     SandboxNotFound | StoreUnavailable
   >
 }>()("@slipway/domain/Sandboxes") {
+  /** Without a `Spending` there are no budgets. */
   static readonly layer = Layer.effect(
     Sandboxes,
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const ids = yield* Ids
       const catalogue = yield* ModelCatalogue
+      const spending = yield* Effect.serviceOption(Spending)
+
+      /** Why there may be no new work; `null`: there may. */
+      const refusal = (by: Principal, sandboxId: SandboxId | null) =>
+        Option.isNone(spending) ? Effect.succeed(null) : spending.value.refusal({ grantId: by.grantId, sandboxId })
 
       const create = Effect.fn("Sandboxes.create")(
         function*(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>) {
@@ -76,7 +84,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
           const keyed = Option.map(key, (key) => ({ key, fingerprint: fingerprint(ids, encodeRequest(request)) }))
           return yield* store.create(
             toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }),
-            Option.getOrNull(keyed)
+            Option.getOrNull(keyed),
+            yield* refusal(by, null)
           )
         },
         Effect.retry({ while: (error) => error._tag === "SandboxIdTaken", schedule: Schedule.recurs(5) }),
@@ -91,9 +100,12 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         function*(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>) {
           const owned = { grantId: by.grantId, id }
           const keyed = Option.map(key, (key) => ({ key, fingerprint: fingerprint(ids, { prompt }) }))
+          const command: Command<BudgetExceeded | SandboxNotRunning | TurnActive> = sendMessage(ids, prompt, by.userId)
+          const refused = yield* refusal(by, id)
           const result = yield* store.command(
             owned,
-            sendMessage(ids, prompt, by.userId),
+            // A repeated message is answered before anything is decided.
+            refused === null ? command : { ...command, decide: () => Result.fail(refused) },
             yield* DateTime.now,
             Option.getOrUndefined(keyed)
           )

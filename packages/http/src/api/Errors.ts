@@ -13,6 +13,7 @@ import {
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/WorkingTrees"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/sandbox/Budget"
 import { ApprovalNotFound as NoSuchApproval, SandboxNotRunning as NotRunning, TurnActive as ActiveTurn } from "@slipway/domain/sandbox/Command"
 import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/Idempotency"
 import {
@@ -73,8 +74,6 @@ export const InvalidCursor = refusal(400, "invalid_cursor")
 export const Unauthorized = refusal(401, "unauthorized", ["www-authenticate"])
 /** Credits are enforced and used up. */
 export const NoCredits = refusal(402, "no_credits")
-/** A spending budget of the grant is used up. */
-export const BudgetExceeded = refusal(402, "budget_exceeded")
 export const InsufficientScope = refusal(403, "insufficient_scope", ["www-authenticate"])
 /** The key's user is no longer an active member. */
 export const Forbidden = refusal(403, "forbidden")
@@ -101,6 +100,8 @@ export const ConcurrencyLimitExceeded = TooManyActive.pipe(
   onWire(409, "concurrency_limit_exceeded", () => new TooManyActive({ limit: 0 }))
 )
 export const IdempotencyConflict = KeyConflict.pipe(onWire(409, "idempotency_conflict", () => new KeyConflict()))
+/** A spending budget of the grant, or of the sandbox, is used up. */
+export const BudgetExceeded = BudgetUsedUp.pipe(onWire(402, "budget_exceeded", () => new BudgetUsedUp({ of: "grant", held: false })))
 export const InvalidModel = ModelRefused.pipe(onWire(400, "invalid_model", (reason) => new ModelRefused({ reason })))
 export const InvalidReasoningEffort = EffortRefused.pipe(
   onWire(400, "invalid_reasoning_effort", (model) => new EffortRefused({ model, efforts: [] }))

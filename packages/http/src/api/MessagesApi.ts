@@ -71,7 +71,7 @@ export class MessagesApi extends HttpApiGroup.make("messages", { topLevel: true 
       error: [
         InvalidIdempotencyKey.schema,
         NoCredits.schema,
-        BudgetExceeded.schema,
+        BudgetExceeded,
         SandboxNotFound,
         SandboxNotRunning,
         TurnActive,

@@ -70,7 +70,7 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
         InvalidReasoningEffort,
         ApprovalsUnsupported,
         NoCredits.schema,
-        BudgetExceeded.schema,
+        BudgetExceeded,
         RepoNotAccessible,
         IdempotencyConflict,
         ConcurrencyLimitExceeded
