@@ -9,6 +9,7 @@ import {
   AgentRuntime,
   type AgentSession,
   type AgentSessionOptions,
+  type ModelAccess,
   type TurnEnd
 } from "../src/sandbox/AgentRuntime.ts"
 import type { Box } from "../src/sandbox/SandboxHost.ts"
@@ -25,12 +26,33 @@ export interface Sandbox {
   running(text: string): Effect.Effect<number>
   /** Kills the agent from outside, as the machine does when it runs out of memory. */
   readonly killAgent: Effect.Effect<void>
+  /** How the agent reaches its model; absent: it needs none. */
+  readonly access?: ModelAccess
+  /** What its model was asked so far, oldest first, without what the agent asks on its own account. */
+  readonly asked?: Effect.Effect<ReadonlyArray<AskedModel>>
+}
+
+/** A request as the model sees it. */
+export interface AskedModel {
+  readonly model: string
+  readonly effort: string | null
+  /** All of it, as JSON. */
+  readonly body: string
+  /** `aborted`: the agent left before the answer was whole. */
+  readonly state: "answering" | "answered" | "aborted"
 }
 
 /** What the suite cannot do with the port alone. */
 export interface Fixture<R> {
   readonly profile: string
   readonly model: string
+  /** In what runtimes with a model may differ. */
+  readonly traits?: {
+    /** What a denial does: the model is told and goes on, or the turn ends there. */
+    readonly afterDenial: "goes on" | "ends the turn"
+    /** Whether the requests of a turn are counted. */
+    readonly countsRequests: boolean
+  }
   /** A new sandbox, gone with the scope. */
   readonly sandbox: Effect.Effect<Sandbox, unknown, Scope.Scope | R>
 }
@@ -167,7 +189,7 @@ const using = <R>(fixture: Fixture<R>) => {
       repositories,
       profile: fixture.profile,
       model: fixture.model,
-      access: null,
+      access: sandbox.access ?? null,
       instructions: null,
       reasoningEffort: null,
       toolApprovalMode: "auto",
@@ -447,6 +469,34 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
       })
     )
 
+    it.effect("goes on with a session whose process died in the middle of a turn", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const sessionId = yield* Effect.scoped(
+          Effect.gen(function*() {
+            const session = yield* open(sandbox)
+            yield* prompt(session, "[[say the word is XYZZY]]")
+            const turn = yield* watch(session, freshTurn(), "[[say before]] [[hang]]")
+            yield* turn.until(isMessage)
+            yield* sandbox.killAgent
+            yield* Effect.result(turn.end)
+            return yield* session.sessionId
+          })
+        )
+        const session = yield* open(sandbox, { resume: sessionId })
+        assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
+      })
+    )
+
+    it.effect("goes on, or begins anew, where no prompt came before the process ended", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const sessionId = yield* Effect.scoped(Effect.flatMap(open(sandbox), (session) => session.sessionId))
+        const session = yield* open(sandbox, { resume: sessionId })
+        assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
+      })
+    )
+
     it.effect("refuses for good to resume a session that never was", () =>
       Effect.gen(function*() {
         const sandbox = yield* fixture.sandbox
@@ -578,5 +628,100 @@ const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>
           assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
           assertWellFormed(turn.events)
         })
+    )
+  })
+
+/** For agents that use a model: what it hears of them, and what they make of its failures. */
+export const models = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
+  it.layer(layer, { excludeTestServices: true })(`AgentRuntime with a model (${name})`, (it) => {
+    const { begin, open, prompt } = using(fixture)
+    const { afterDenial, countsRequests } = fixture.traits ?? { afterDenial: "goes on", countsRequests: true }
+    const asked = ({ asked }: Sandbox) => asked ?? Effect.succeed([])
+
+    it.effect("asks for the model and with the effort it was given", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const session = yield* open(sandbox, { reasoningEffort: "high" })
+        yield* prompt(session, "[[write path=a.txt content=one]] [[say hello]]")
+        const requests = yield* asked(sandbox)
+        assert.deepStrictEqual(requests.map(({ effort }) => effort), ["high", "high"])
+        for (const { model } of requests) assert.strictEqual(model, sandbox.access?.model)
+      })
+    )
+
+    it.effect("tells the model what the repositories ask of it, in a later process too", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const instructions = `# Wishes\n\nMARK-7F3: say "hällo" to $HOME and \`id\`.\n`
+        const mark = JSON.stringify(`MARK-7F3: say "hällo" to $HOME and \`id\`.`).slice(1, -1)
+        const sessionId = yield* Effect.scoped(Effect.gen(function*() {
+          const session = yield* open(sandbox, { instructions })
+          yield* prompt(session, "[[say hello]]")
+          return yield* session.sessionId
+        }))
+        yield* prompt(yield* open(sandbox, { instructions, resume: sessionId }), "[[say again]]")
+        const requests = yield* asked(sandbox)
+        assert.strictEqual(requests.length, 2)
+        for (const { body } of requests) assert.include(body, mark)
+      })
+    )
+
+    if (countsRequests) {
+      it.effect("counts the requests of each turn", () =>
+        Effect.gen(function*() {
+          const { sandbox, session } = yield* begin("auto")
+          const counts: Array<number> = []
+          for (const script of ["[[write path=a.txt content=one]] [[say done]]", "[[say once]]"]) {
+            const { events } = yield* prompt(session, script)
+            counts.push(events.reduce((count, event) => event._tag === "UsageReported" ? event.llmRequestCount : count, 0))
+          }
+          assert.deepStrictEqual(counts, [2, 1])
+          assert.strictEqual((yield* asked(sandbox)).length, 3)
+        })
+      )
+    }
+
+    it.effect(afterDenial === "goes on" ? "tells the model of a denial, and goes on" : "ends the turn at a denial", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("prompt")
+        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[say after]]", "deny")
+        assert.deepStrictEqual(end, succeeded)
+        assert.strictEqual(said(events).includes("after"), afterDenial === "goes on")
+        assert.strictEqual((yield* asked(sandbox)).length, afterDenial === "goes on" ? 2 : 1)
+      })
+    )
+
+    it.effect.each(["[[hang]]", "[[say before]] [[hang]]", "[[slow 5000 20]]"])("leaves the model when interrupted during %s", (script) =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("auto")
+        const turn = yield* watch(session, freshTurn(), script)
+        yield* eventually(asked(sandbox), (requests) => requests.length === 1, "30 seconds")
+        yield* session.interrupt
+        assert.deepStrictEqual(yield* turn.end, interrupted)
+        yield* eventually(asked(sandbox), ([request]) => request?.state === "aborted")
+        assert.deepStrictEqual((yield* prompt(session, "[[say next]]")).end, succeeded)
+      })
+    )
+
+    it.effect("fails the turn with a reason when nothing answers at the model's address", () =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const { access } = sandbox
+        // Port 1 is nobody's.
+        const session = yield* open(sandbox, { access: access === undefined ? null : { ...access, baseUrl: "http://127.0.0.1:1" } })
+        const { end } = yield* prompt(session, "[[say hello]]")
+        assert.strictEqual(end.state, "failed")
+        assert.isNotEmpty(end.reason)
+      })
+    )
+
+    it.effect.each([401, 429, 500])("fails the turn with a reason when the model answers %s, and takes the next prompt", (status) =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const { end } = yield* prompt(session, `[[error ${status}]]`)
+        assert.strictEqual(end.state, "failed")
+        assert.isNotEmpty(end.reason)
+        assert.deepStrictEqual((yield* prompt(session, "[[say again]]")).end, succeeded)
+      })
     )
   })

@@ -189,6 +189,41 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
       })
     )
 
+    it.effect("writes files into the home before the process starts, for the box alone, each time anew", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const read = (content: string) =>
+          Effect.gen(function*() {
+            const script = 'cd "$HOME" && cat .config/agent/x && ls -l .config/agent/x | cut -c1-10 && ls -ld .config | cut -c1-10'
+            const process = yield* box.spawn({ ...sh(script), homeFiles: { ".config/agent/x": content, y: "y" } })
+            return yield* text(process)
+          }).pipe(Effect.scoped)
+        assert.strictEqual(yield* read("zwölf\n"), "zwölf\n-rw-------\ndrwx------\n")
+        assert.strictEqual(yield* read("1\n"), "1\n-rw-------\ndrwx------\n")
+        assert.strictEqual((yield* run(box, 'cat "$HOME/y"')).output, "y")
+      })
+    )
+
+    it.effect.each(["/tmp/slipway-outside", "../outside", "a/../../outside", "a//b", "./a", ""])("writes no home file at %s", (path) =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const error = yield* Effect.flip(Effect.scoped(box.spawn({ ...sh("exit 0"), homeFiles: { [path]: "x" } })))
+        assert.strictEqual(error.operation, "spawn")
+        assert.isFalse(error.retryable)
+      })
+    )
+
+    it.effect("follows no link that a process left in the home", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        yield* run(box, 'mkdir "$TMPDIR/out" && echo kept > "$TMPDIR/out/kept" && ln -s "$TMPDIR/out" "$HOME/folder" && ln -s "$TMPDIR/out/kept" "$HOME/file"')
+        for (const path of ["folder/new", "folder/kept", "file"]) {
+          yield* Effect.result(Effect.scoped(box.spawn({ ...sh("exit 0"), homeFiles: { [path]: "written" } })))
+        }
+        assert.strictEqual((yield* run(box, 'cd "$TMPDIR/out" && ls && cat kept')).output, "kept\nkept")
+      })
+    )
+
     it.effect("gives each sandbox a home and a temporary folder of its own, outside the workspace", () =>
       Effect.gen(function*() {
         const one = yield* provision

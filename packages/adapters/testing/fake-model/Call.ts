@@ -40,6 +40,10 @@ const textOf = (content: unknown): string =>
         .map(({ text }) => (typeof text === "string" ? text : ""))
         .join("\n")
 
+/** Texts of a message, one by one: after a failure some agents put the next prompt into the message of the one before. */
+const textsOf = (content: unknown): ReadonlyArray<string> =>
+  typeof content === "string" ? [content] : records(content).flatMap(({ text }) => (typeof text === "string" ? text : []))
+
 const offered = (tool: Json, schema: unknown, namespace?: string): OfferedTool => ({
   name: String(tool["name"] ?? tool["type"]),
   namespace,
@@ -52,10 +56,12 @@ const conversation = () => {
   const prompts: Array<string> = []
   let results: Array<string> = []
   return {
-    user: (text: string) => {
-      if (Script.parse(text).length === 0) return
-      prompts.push(text)
-      results = []
+    user: (content: unknown) => {
+      for (const text of textsOf(content)) {
+        if (Script.parse(text).length === 0) continue
+        prompts.push(text)
+        results = []
+      }
     },
     result: (content: unknown) => results.push(textOf(content) || JSON.stringify(content ?? "")),
     end: () => ({ prompts, results })
@@ -66,7 +72,7 @@ const readers: Record<Protocol, (body: Json) => Pick<Call, "effort" | "tools" | 
   "openai-chat": (body) => {
     const talk = conversation()
     for (const message of records(body["messages"])) {
-      if (message["role"] === "user") talk.user(textOf(message["content"]))
+      if (message["role"] === "user") talk.user(message["content"])
       if (message["role"] === "tool") talk.result(message["content"])
     }
     const tools = records(body["tools"]).map((tool) => {
@@ -81,7 +87,7 @@ const readers: Record<Protocol, (body: Json) => Pick<Call, "effort" | "tools" | 
     const talk = conversation()
     const input = typeof body["input"] === "string" ? [{ role: "user", content: body["input"] }] : records(body["input"])
     for (const item of input) {
-      if (item["role"] === "user") talk.user(textOf(item["content"]))
+      if (item["role"] === "user") talk.user(item["content"])
       else if (String(item["type"]).endsWith("_output")) talk.result(item["output"])
     }
     // Some models are given their tools within the input.
@@ -99,7 +105,7 @@ const readers: Record<Protocol, (body: Json) => Pick<Call, "effort" | "tools" | 
     const talk = conversation()
     for (const { content, role } of records(body["messages"])) {
       if (role !== "user") continue
-      talk.user(typeof content === "string" ? content : textOf(records(content).filter(({ type }) => type === "text")))
+      talk.user(content)
       for (const block of records(content)) if (block["type"] === "tool_result") talk.result(block["content"])
     }
     const tools = records(body["tools"]).map((tool) => offered({ name: tool["name"], type: "function" }, tool["input_schema"]))

@@ -26,6 +26,9 @@ const conclude = ({ errors, is_error, result, stop_reason, subtype }: Claude.Tur
   return { finish: "error", failure: said === "" ? "The agent ended the turn for an unknown reason." : said }
 }
 
+/** What claude says on standard error before it exits. */
+const NO_SUCH_SESSION = "No conversation found"
+
 /** Begins a session over the standard input and output of `process`, which must end with the same scope. */
 export const open = Effect.fn("ClaudeSession.open")(function*(
   process: BoxProcess,
@@ -129,9 +132,15 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
 
   const next = Effect.flatMap(lines.receive, (value) => Option.match(decode(value), { onNone: () => Effect.void, onSome: handle }))
 
+  /** Before the session began. */
+  const gone = Effect.fnUntraced(function*(ended: JsonLines.OutputEnded) {
+    const error = yield* Effect.flip(conversation.gone("open")(ended))
+    const unknown = options.resume !== null && (yield* process.stderrTail).includes(NO_SUCH_SESSION)
+    return yield* unknown ? conversation.fail("open", "there is no such session to resume", false) : error
+  })
   const start = Effect.gen(function*() {
     const id = yield* request("initialize")
-    while (!answers.has(id)) yield* next.pipe(Effect.catch(conversation.gone("open")))
+    while (!answers.has(id)) yield* next.pipe(Effect.catch(gone))
     const refusal = answers.get(id) ?? null
     if (refusal !== null) return yield* conversation.fail("open", `initialize was refused: ${reason(refusal)}`, false)
   })

@@ -84,9 +84,11 @@ export const open = Effect.fn("CodexSession.open")(function*(
       if (Option.getOrNull(decodeOfThread(params))?.threadId !== threadId) return Effect.void
       if (method === "turn/started" && interrupting) return interrupt
       if (method === "turn/completed") {
-        const completed = Option.getOrNull(decodeTurnCompleted(params))
-        if (completed !== null && completed.turn.id === turnId) conversation.ended(conclude(completed.turn))
-        return Effect.void
+        const turn = Option.getOrNull(decodeTurnCompleted(params))?.turn
+        if (turn === undefined || turn.id !== turnId) return Effect.void
+        conversation.ended(conclude(turn))
+        // A command that the interrupt found running goes on behind the turn unless it is told to end.
+        return turn.status === "interrupted" ? Effect.asVoid(rpc.request("thread/backgroundTerminals/clean", { threadId })) : Effect.void
       }
       const turn = conversation.live()
       if (turn === null) return Effect.void

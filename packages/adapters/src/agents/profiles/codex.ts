@@ -53,6 +53,7 @@ const catalogue = ({ contextTokens, model }: ModelAccess) =>
     ]
   })
 
+/** `shell_snapshot` would copy the environment, the token with it, into a file of the home. */
 const config = ({ baseUrl, model }: ModelAccess, catalogueFile: string | null) =>
   `${catalogueFile === null ? "" : `model_catalog_json = ${string(catalogueFile)}\n`}model = ${string(model)}
 model_provider = "gateway"
@@ -69,6 +70,8 @@ metrics_exporter = "none"
 apps = false
 plugins = false
 remote_plugin = false
+shell_snapshot = false
+unbounded_connection_retries = false
 [model_providers.gateway]
 name = "Gateway"
 base_url = ${string(`${baseUrl}/v1`)}

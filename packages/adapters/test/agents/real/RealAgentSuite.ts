@@ -1,0 +1,113 @@
+/** What every real agent is held to: the contract, and that nothing of the host or of a hostile repository gets through. */
+import { readdirSync, readFileSync } from "node:fs"
+import path from "node:path"
+import { assert, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { type AgentEvent, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
+import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
+import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import { temporaryFolder } from "../../hosts/Machine.ts"
+import { plant } from "./HostileRepository.ts"
+import { freshToken, layer, sandbox } from "./RealAgent.ts"
+
+const prompt = (session: AgentSession, text: string) =>
+  Effect.gen(function*() {
+    const events: Array<AgentEvent> = []
+    const end = yield* session.prompt({
+      turnId: "00000000-0000-5000-8000-000000000001",
+      text,
+      onEvent: (event) =>
+        Effect.suspend(() => {
+          events.push(event)
+          return event._tag === "ApprovalRequested" ? session.decide(event.approvalId, "deny") : Effect.void
+        })
+    })
+    return { end, approvals: events.filter((event) => event._tag === "ApprovalRequested") }
+  })
+
+/** Content of a file; empty when the agent has just removed it. */
+const contentOf = (file: string) => {
+  try {
+    return readFileSync(file)
+  } catch {
+    return Buffer.alloc(0)
+  }
+}
+
+/** Files below `folder` with `text` in them. */
+const filesWith = (folder: string, text: string): ReadonlyArray<string> =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name, parentPath }) => path.join(parentPath, name))
+    .filter((file) => contentOf(file).includes(text))
+
+/** Arguments and environments of the processes whose home is this one. */
+const processesOf = (home: string) =>
+  readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).flatMap((pid) => {
+    try {
+      const environment = readFileSync(`/proc/${pid}/environ`, "utf8")
+      return environment.includes(`HOME=${home}\0`) ? [{ environment, args: readFileSync(`/proc/${pid}/cmdline`, "utf8") }] : []
+    } catch {
+      return []
+    }
+  })
+
+export const suite = (name: string) => {
+  const profile = profiles[name]
+  if (profile === undefined) throw new Error(`there is no profile ${name}`)
+  const { afterDenial, countsRequests } = profile.capabilities
+  const fixture = { profile: name, model: `test/${name}`, traits: { afterDenial, countsRequests }, sandbox: sandbox(name) }
+  AgentRuntimeContract.suite(name, layer, fixture)
+  AgentRuntimeContract.models(name, layer, fixture)
+
+  it.layer(layer, { excludeTestServices: true })(`the host and ${name}`, (it) => {
+    const open = Effect.fnUntraced(function*(
+      { access, box, repositories }: Effect.Success<ReturnType<typeof sandbox>>,
+      toolApprovalMode: "auto" | "prompt",
+      instructions: string | null = null
+    ) {
+      const runtime = yield* AgentRuntime
+      return yield* runtime.open({
+        box, repositories, access, instructions, toolApprovalMode,
+        profile: name, model: `test/${name}`, reasoningEffort: null, resume: null
+      })
+    })
+
+    it.effect("shows the agent nothing of the worker's environment, and its token to nobody else", () =>
+      Effect.gen(function*() {
+        const canary = freshToken()
+        process.env.SLIPWAY_TEST_CANARY = canary
+        const made = yield* sandbox(name)
+        const session = yield* open(made, "auto")
+        assert.deepStrictEqual((yield* prompt(session, "[[shell env > env.txt]] [[say done]]")).end, { state: "succeeded" })
+        const processes = processesOf(made.box.home)
+        assert.isNotEmpty(processes)
+        const token = Redacted.value(made.access.token)
+        for (const { args, environment } of processes) {
+          assert.notInclude(environment, canary)
+          assert.notInclude(args, canary)
+          assert.notInclude(args, token)
+        }
+        assert.notInclude(yield* made.read("env.txt"), canary)
+        assert.deepStrictEqual(filesWith(made.box.home, canary), [])
+        assert.deepStrictEqual(filesWith(made.box.home, token), [])
+      })
+    )
+
+    it.effect("runs nothing of a hostile repository, and asks all the same", () =>
+      Effect.gen(function*() {
+        const evil = yield* temporaryFolder
+        const made = yield* sandbox(name, (repository) => plant(repository, evil))
+        const session = yield* open(made, "prompt", "MARK-AGENTS")
+        const { approvals, end } = yield* prompt(session, "[[write path=f.txt content=hi]] [[say ok]]")
+        assert.deepStrictEqual(end, { state: "succeeded" })
+        assert.strictEqual(approvals.length, 1)
+        assert.isNull(yield* made.read("f.txt"))
+        for (const { body } of yield* made.asked) assert.include(body, "MARK-AGENTS")
+        // What is started beside the turn has had its time.
+        yield* Effect.sleep("1500 millis")
+        assert.deepStrictEqual(readdirSync(evil), [])
+      })
+    )
+  })
+}

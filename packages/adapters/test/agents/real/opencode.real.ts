@@ -1,0 +1,3 @@
+import { suite } from "./RealAgentSuite.ts"
+
+suite("opencode")

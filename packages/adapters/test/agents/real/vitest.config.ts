@@ -1,0 +1,22 @@
+/** `npm run test:agents`: real agents against a fake model. `AGENTS=codex,claude` chooses some. */
+import { fileURLToPath } from "node:url"
+import { defineConfig } from "vitest/config"
+
+const chosen = (process.env.AGENTS ?? "").split(",").filter((name) => name !== "")
+
+/** Starting several agents at once on a busy machine takes its time. */
+const PATIENCE_MILLIS = 180_000
+
+export default defineConfig({
+  root: fileURLToPath(new URL("../../..", import.meta.url)),
+  test: {
+    include: (chosen.length === 0 ? ["*"] : chosen).map((name) => `test/agents/real/${name}.real.ts`),
+    reporters: ["default"],
+    testTimeout: PATIENCE_MILLIS,
+    hookTimeout: PATIENCE_MILLIS,
+    // What takes long is the start of an agent, and most of that is waiting.
+    sequence: { concurrent: true },
+    maxConcurrency: 3,
+    maxWorkers: 3
+  }
+})
