@@ -1,11 +1,9 @@
 /** The end of a sandbox on this machine: no process, no box, no tree of it is left, and nothing reserved for its model. */
 import { Effect, Option, Schedule } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { abandonPublications } from "@slipway/domain/sandbox/Transition"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 
 /** Kills what runs and deletes what is stored. Safe to repeat. */
@@ -20,15 +18,8 @@ export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: Sandb
 
 const backoff = Schedule.min([Schedule.exponential("500 millis"), Schedule.spaced("30 seconds")])
 
-const giveUpPublications = Effect.fnUntraced(function*(held: HeldSandbox) {
-  const { sandbox } = yield* held.view
-  const abandoned = abandonPublications(sandbox).map(({ data }): SystemCommand => ({ _tag: "ReportPublication", data }))
-  if (abandoned.length > 0) yield* held.write(abandoned)
-})
-
 /** Carries a terminating sandbox to its end. A host that refuses is asked until a time limit calls it failed. */
 export const release = Effect.fn("ReleaseSandbox.release")(function*(held: HeldSandbox) {
-  yield* giveUpPublications(held)
   const gone = giveBack(held.id).pipe(
     Effect.tapError((error) => Effect.logWarning("could not release the sandbox", error)),
     Effect.retry(backoff),
@@ -42,7 +33,6 @@ export const release = Effect.fn("ReleaseSandbox.release")(function*(held: HeldS
 
 /** Gives back what a succeeded or failed sandbox held. What a host refuses is left to the reaper. */
 export const cleanUp = Effect.fn("ReleaseSandbox.cleanUp")(function*(held: HeldSandbox) {
-  yield* giveUpPublications(held)
   yield* giveBack(held.id).pipe(
     Effect.retry({ times: 3, schedule: backoff }),
     Effect.catchTag("HostError", (error) => Effect.logError("something of a finished sandbox is left", error))

@@ -1,9 +1,9 @@
 /** What time does to a sandbox (decisions 2.1, 2.2 and 3): every limit that can come due, and its consequence. */
 import { DateTime, type Duration, Result } from "effect"
 import type { Limits } from "./Policy.ts"
-import { evolveAll, isSettled, type Sandbox } from "./Sandbox.ts"
+import { evolveAll, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
-import { abandonPublications, endTurn, type IllegalTransition, live, moveTo, resolveApproval } from "./Transition.ts"
+import { endTurn, type IllegalTransition, live, moveTo, resolveApproval } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 
 /** When a limit that began at `start` comes due. */
@@ -67,8 +67,7 @@ export const expire = (
   // One limit may end what another would have: look again after each.
   for (;;) {
     const due = deadlines(current, limits).find(({ at }) => DateTime.isLessThanOrEqualTo(at, now))
-    // No worker need hold one that settles here, so none may be left to do it.
-    if (due === undefined) return Result.succeed(isSettled(current.status) ? [...events, ...abandonPublications(current)] : events)
+    if (due === undefined) return Result.succeed(events)
     const decided = due.expire(current)
     if (Result.isFailure(decided)) return Result.fail(decided.failure)
     events.push(...decided.success)

@@ -124,7 +124,7 @@ export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<
     endTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator })
     // Of the other changes only a failure finds a turn to end.
     : endTurn(sandbox, "failed", { reason: cause, initiator })
-  return Result.succeed([...before, statusEvent(sandbox, cause)])
+  return Result.succeed([...(live.includes(to) ? [] : abandonPublications(sandbox)), ...before, statusEvent(sandbox, cause)])
 }
 
 /** A resolved approval, and the turn's going on when it was the last one pending. */

@@ -51,11 +51,11 @@ describe("a limit", () => {
     const history = reach("idle")
     history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
     assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("30 minutes")), [
-      status("succeeded", "running", "idle_timeout"),
       {
         type: "pull_request.updated",
         data: { repo: "acme/shop", action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
-      }
+      },
+      status("succeeded", "running", "idle_timeout")
     ])
   })
 
