@@ -101,8 +101,8 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   )
 
   const watchLeases = Effect.gen(function*() {
-    // One that is still good now may not be at the next look.
-    const late = (yield* Clock.currentTimeMillis) + Duration.toMillis(tick) + KILL_MILLIS
+    // One that is still good now may not be at the next look. A lease that is renewed in time is never so short.
+    const late = (yield* Clock.currentTimeMillis) + Math.min(Duration.toMillis(tick) + KILL_MILLIS, Duration.toMillis(renewal))
     for (const session of sessions) if (session.validUntil <= late && !session.abandoned) yield* abandon(session)
   })
 
