@@ -22,16 +22,16 @@ export interface Timings {
   readonly shutdown: Duration.Duration
 }
 
-export const defaults: Timings = {
-  tick: Duration.seconds(1),
-  message: Duration.millis(250),
-  usage: Duration.seconds(5),
-  interrupt: Duration.seconds(1),
-  steady: Duration.seconds(30),
-  agentIdle: Duration.minutes(5),
-  reap: Duration.minutes(1),
-  purge: Duration.hours(1),
-  shutdown: Duration.seconds(8)
-}
-
-export const Timing = Context.Reference<Timings>("@slipway/worker/Timing", { defaultValue: () => defaults })
+export const Timing = Context.Reference<Timings>("@slipway/worker/Timing", {
+  defaultValue: () => ({
+    tick: Duration.seconds(1),
+    message: Duration.millis(250),
+    usage: Duration.seconds(5),
+    interrupt: Duration.seconds(1),
+    steady: Duration.seconds(30),
+    agentIdle: Duration.minutes(5),
+    reap: Duration.minutes(1),
+    purge: Duration.hours(1),
+    shutdown: Duration.seconds(8)
+  })
+})

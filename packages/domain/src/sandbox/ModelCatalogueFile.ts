@@ -7,7 +7,7 @@ const About = (description: string) => ({ description })
 
 /** One model as a file has it. */
 export const ModelEntry = Schema.Struct({
-  id: ModelId.annotateKey(About("What a creation names, e.g. anthropic/claude-opus-5.")),
+  id: ModelId.annotateKey(About("What a creation names, e.g. anthropic/claude-opus-5-5.")),
   agentRuntime: AgentRuntimeName.annotateKey(About("The agent that drives it.")),
   profile: Schema.optionalKey(Schema.NonEmptyString).annotateKey(About("Runtime profile; without it, the one named like the agent.")),
   efforts: Schema.Array(ReasoningEffort).pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))).annotateKey(
@@ -130,7 +130,7 @@ export const defaultFile: CatalogueFile = {
       upstream: null
     },
     {
-      id: "anthropic/claude-opus-5",
+      id: "anthropic/claude-opus-5-5",
       agentRuntime: "claude",
       efforts: ["low", "medium", "high"],
       approvals: true,
@@ -138,7 +138,7 @@ export const defaultFile: CatalogueFile = {
       upstream: {
         protocol: "anthropic-messages",
         baseUrl: "https://api.anthropic.com/v1",
-        model: "claude-opus-5",
+        model: "claude-opus-5-5",
         keyVariable: "ANTHROPIC_API_KEY",
         prices: prices(5, 0.5, 10, 25),
         contextTokens: 200_000,

@@ -48,7 +48,7 @@ describe("a catalogue file", () => {
     ["a price that is no whole number", (file) => file.models[2].upstream.prices.input = 1.5, /prices.*input/su],
     ["an address that is none", (file) => file.models[2].upstream.baseUrl = "api.openai.com", /baseUrl/u],
     ["an address with an account in it", (file) => file.models[2].upstream.baseUrl = "https://u:p@api.openai.com", /baseUrl/u],
-    ["two models of one name", (file) => file.models[2].id = file.models[1].id, /anthropic\/claude-opus-5 is there twice/u],
+    ["two models of one name", (file) => file.models[2].id = file.models[1].id, /anthropic\/claude-opus-5-5 is there twice/u],
     ["a default that is not there", (file) => file.default = "gone", /there is no model gone/u]
   ])("refuses %s, and says where", (_, change, said) => {
     const file = encoded()

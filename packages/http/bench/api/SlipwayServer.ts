@@ -20,7 +20,13 @@ const runtime = ManagedRuntime.make(Service.layer({
   role: "http",
   rateLimitPerMinute: requestsPerMinute,
   workerSlots: 1,
-  maxActiveSandboxes: null
+  maxActiveSandboxes: null,
+  modelsFile: null,
+  isolation: null,
+  sandboxBudget: null,
+  grantBudget: null,
+  approvalMinutes: 30,
+  agentIdleMinutes: 5
 }, publicUrl))
 
 const commit = Effect.fnUntraced(function*(sandboxId: string) {

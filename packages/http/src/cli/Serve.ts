@@ -48,13 +48,13 @@ const firstKey = Effect.gen(function*() {
 
 const announce = (settings: Settings.Settings, publicUrl: string) =>
   Effect.gen(function*() {
-    const { databaseUrl, dataDir, role } = settings
+    const { databaseUrl, dataDir, isolation, role } = settings
     const minted = role === "worker" ? null : yield* firstKey
     yield* Console.log(columns([
       ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
       ["data", dataDir],
       ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : "DATABASE_URL"],
-      ["isolation", "none: only the offline agent runs"],
+      ["isolation", isolation === "none" ? "none: agents run as this user, kept in by nothing" : "none: only the offline agent runs"],
       ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]])
     ]))
   })

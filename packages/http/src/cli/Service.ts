@@ -3,33 +3,52 @@
 import "effect/schema/SchemaJITCompiler/enable"
 import { randomUUID } from "node:crypto"
 import path from "node:path"
-import { Effect, Layer, References } from "effect"
+import { Duration, Effect, Layer, References } from "effect"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Installed from "@slipway/adapters/agents/Installed"
+import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
 import { Files } from "@slipway/domain/files/Files"
 import { Partners } from "@slipway/domain/partner/Partners"
+import { ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Publishing } from "@slipway/domain/source/Publishing"
+import { AllowNoIsolation } from "@slipway/worker/Agent"
+import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import * as HttpSettings from "../middleware/Settings.ts"
 import * as Server from "../Server.ts"
 import * as Machine from "./Machine.ts"
+import * as Models from "./Models.ts"
 import type { Settings } from "./Settings.ts"
 import * as Storage from "./Storage.ts"
 
-const worker = ({ dataDir, workerSlots }: Settings) =>
+/** Said at every start: this is no setting to forget about. */
+const warnOfNoIsolation = Layer.effectDiscard(Effect.logWarning(
+  "SLIPWAY_ISOLATION is none: agents run as this user and can read and change whatever this user can, also what other sandboxes do"
+))
+
+const worker = ({ agentIdleMinutes, dataDir, isolation, workerSlots }: Settings, { keys }: Models.Models) =>
   Layer.unwrap(Effect.gen(function*() {
     const { alone, machine } = yield* Machine.acquire(dataDir)
     const store = yield* SandboxStore
     if (alone) yield* store.endLeases(machine)
     return WorkerNode.layer({ worker: randomUUID(), machine, slots: workerSlots })
   })).pipe(
-    Layer.provide([AgentRuntimeProfiles.layer(), SandboxHostNone.layer({ directory: path.join(dataDir, "boxes") })])
+    Layer.provide([
+      AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
+      SandboxHostNone.layer({ directory: path.join(dataDir, "boxes") }),
+      ModelGatewayHttp.layer({ keys }),
+      Layer.succeed(AllowNoIsolation, isolation === "none"),
+      Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle: Duration.minutes(agentIdleMinutes) }))),
+      isolation === "none" ? warnOfNoIsolation : Layer.empty
+    ])
   )
 
 const http = ({ host, port, rateLimitPerMinute }: Settings, publicUrl: string) =>
@@ -38,8 +57,27 @@ const http = ({ host, port, rateLimitPerMinute }: Settings, publicUrl: string) =
       HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute }))))
   )
 
+/** What was asked for by name and cannot be had is worth a line; of the built-in list `slipway models` tells. */
+const reportModels = ({ modelsFile }: Settings, { checked }: Models.Models) =>
+  Effect.gen(function*() {
+    const usable = checked.filter(({ problem }) => problem === null).map(({ model }) => model.id)
+    yield* Effect.logInfo(`models: ${usable.join(", ") || "none"}; ${checked.length - usable.length} others cannot be used (slipway models says why)`)
+    for (const { model, problem } of modelsFile === null ? [] : checked) {
+      if (problem !== null) yield* Effect.logWarning(`the model ${model.id} cannot be used: ${problem}`)
+    }
+  })
+
 /** Runs the service until its scope closes, with what `more` needs of it beside. `port` is the one to listen on, not 0. */
-export const layer = (settings: Settings, publicUrl: string) => {
+export const layer = (settings: Settings, publicUrl: string) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const models = yield* Models.load(settings)
+    // Before anything is started that would inherit them.
+    yield* Models.hideKeys(models)
+    yield* reportModels(settings, models)
+    return withModels(settings, publicUrl, models)
+  }))
+
+const withModels = (settings: Settings, publicUrl: string, models: Models.Models) => {
   const { role } = settings
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(
@@ -49,12 +87,16 @@ export const layer = (settings: Settings, publicUrl: string) => {
   )
   const roles = role === "all"
     // Built in this order and ended in the reverse one: requests end before the work they wait for.
-    ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(settings)))
-    : role === "http" ? http(settings, publicUrl) : worker(settings)
+    ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(settings, models)))
+    : role === "http" ? http(settings, publicUrl) : worker(settings, models)
   return roles.pipe(
     Layer.provideMerge(domain),
     Layer.provideMerge(Storage.layer(settings, true)),
-    // Nobody collects spans yet, and each request would make half a dozen.
-    Layer.provide(Layer.succeed(References.TracerEnabled, false))
+    Layer.provide([
+      Layer.succeed(ModelCatalogue, models.catalogue),
+      Layer.effect(Policy, Effect.map(Policy, (limits) => ({ ...limits, approval: Duration.minutes(settings.approvalMinutes) }))),
+      // Nobody collects spans yet, and each request would make half a dozen.
+      Layer.succeed(References.TracerEnabled, false)
+    ])
   )
 }

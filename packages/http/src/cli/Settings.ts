@@ -1,6 +1,7 @@
 /** Every setting of the service: its name, what it accepts, its default. Read from the environment, shown by `--help`. */
 import { Config, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import path from "node:path"
+import { Usd } from "@slipway/domain/sandbox/Budget"
 
 /** A setting cannot be used. The message is the one line an operator needs; a secret's value is never in it. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
@@ -118,6 +119,48 @@ export const settings = {
     about: "Sandboxes of one grant that may be active at once. Without it, any number.",
     expected: "a number from 1 to 1000000",
     schema: integer(1, 1_000_000)
+  }),
+  modelsFile: setting({
+    name: "SLIPWAY_MODELS",
+    default: null,
+    about: "File with the models that sandboxes may use; see slipway models. Without it, a built-in list.",
+    expected: "a file",
+    schema: Schema.NonEmptyString
+  }),
+  isolation: setting({
+    name: "SLIPWAY_ISOLATION",
+    default: null,
+    about: "none lets agents with a model account run as this user, with nothing to keep them in. Without it, only the offline agent runs.",
+    expected: "none",
+    schema: Schema.Literals(["none"])
+  }),
+  sandboxBudget: setting({
+    name: "SLIPWAY_SANDBOX_BUDGET_USD",
+    default: null,
+    about: "What the model of one sandbox may cost, in US dollars. Without it, anything.",
+    expected: "US dollars such as 12.50",
+    schema: Usd
+  }),
+  grantBudget: setting({
+    name: "SLIPWAY_GRANT_BUDGET_USD",
+    default: null,
+    about: "What the models of all sandboxes of a grant may cost, in US dollars, unless slipway grants budget says otherwise. Without it, anything.",
+    expected: "US dollars such as 12.50",
+    schema: Usd
+  }),
+  approvalMinutes: setting({
+    name: "SLIPWAY_APPROVAL_MINUTES",
+    default: "30",
+    about: "How long a tool call waits for approval before it counts as denied.",
+    expected: "a number from 1 to 1440",
+    schema: integer(1, 1440)
+  }),
+  agentIdleMinutes: setting({
+    name: "SLIPWAY_AGENT_IDLE_MINUTES",
+    default: "5",
+    about: "How long an agent may be without a turn before it is stopped; the next message resumes it.",
+    expected: "a number from 1 to 1440",
+    schema: integer(1, 1440)
   })
 } as const
 
@@ -135,6 +178,15 @@ export interface Settings {
   readonly workerSlots: number
   /** `null`: any number. */
   readonly maxActiveSandboxes: number | null
+  /** Absolute. `null`: the built-in catalogue. */
+  readonly modelsFile: string | null
+  /** `null`: only the offline agent runs where nothing isolates. */
+  readonly isolation: "none" | null
+  /** Micro-USD; `null`: no limit. */
+  readonly sandboxBudget: number | null
+  readonly grantBudget: number | null
+  readonly approvalMinutes: number
+  readonly agentIdleMinutes: number
 }
 
 /** The setting's value; an empty one counts as not set. `null`: not set and without a default. */
@@ -153,6 +205,7 @@ const required = <A>(definition: Setting<A>) => Effect.map(read(definition), (va
 export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function*() {
   const publicUrl = yield* read(settings.publicUrl)
   const databaseUrl = yield* read(settings.databaseUrl)
+  const modelsFile = yield* read(settings.modelsFile)
   const loaded: Settings = {
     host: yield* required(settings.host),
     port: yield* required(settings.port),
@@ -163,7 +216,13 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     role: yield* required(settings.role),
     rateLimitPerMinute: yield* required(settings.rateLimitPerMinute),
     workerSlots: yield* required(settings.workerSlots),
-    maxActiveSandboxes: yield* read(settings.maxActiveSandboxes)
+    maxActiveSandboxes: yield* read(settings.maxActiveSandboxes),
+    modelsFile: modelsFile === null ? null : path.resolve(modelsFile),
+    isolation: yield* read(settings.isolation),
+    sandboxBudget: yield* read(settings.sandboxBudget),
+    grantBudget: yield* read(settings.grantBudget),
+    approvalMinutes: yield* required(settings.approvalMinutes),
+    agentIdleMinutes: yield* required(settings.agentIdleMinutes)
   }
   if (loaded.role !== "all" && databaseUrl === null) {
     return yield* new InvalidSetting({

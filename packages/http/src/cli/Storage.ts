@@ -9,7 +9,9 @@ import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import { Access } from "@slipway/domain/access/Access"
+import { Budgets } from "@slipway/domain/sandbox/Budget"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import type { Settings } from "./Settings.ts"
 
@@ -32,6 +34,9 @@ export const layer = (settings: Settings, owner: boolean) =>
       SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
       AccessStorePostgres.layer,
       PartnerStorePostgres.layer,
+      SpendingPostgres.layer.pipe(
+        Layer.provide(Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget }))
+      ),
       LocalRepositories.layer
     )),
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
