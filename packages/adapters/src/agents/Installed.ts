@@ -1,4 +1,5 @@
 /** Which agents are there to be started, and for each that is not: why, and the command that helps. */
+import { readFileSync } from "node:fs"
 import { access, constants, readFile } from "node:fs/promises"
 import path from "node:path"
 import { Effect, Schema } from "effect"
@@ -23,7 +24,16 @@ export type Installed =
 /** Where `slipway agents install` puts programs, below the data folder. */
 export const folderIn = (dataDir: string): string => path.join(dataDir, "agents")
 
-const thisPlatform: Platform = { os: process.platform, arch: process.arch }
+const hasAvx2 = () => {
+  try {
+    return /\bavx2\b/u.test(readFileSync("/proc/cpuinfo", "utf8"))
+  } catch {
+    return false
+  }
+}
+
+let known: Platform | undefined
+const thisPlatform = (): Platform => (known ??= { os: process.platform, arch: process.arch, avx2: hasAvx2() })
 
 const Manifest = Schema.fromJsonString(Schema.Struct({ version: Schema.String }))
 const decodeManifest = Schema.decodeUnknownEffect(Manifest)
@@ -39,7 +49,7 @@ const isExecutable = (file: string) =>
   Effect.match(Effect.tryPromise(() => access(file, constants.X_OK)), { onSuccess: () => true, onFailure: () => false })
 
 /** The first binary that is there. */
-export const binaryOf = Effect.fnUntraced(function*(folder: string, program: Program, platform: Platform = thisPlatform) {
+export const binaryOf = Effect.fnUntraced(function*(folder: string, program: Program, platform: Platform = thisPlatform()) {
   for (const candidate of program.binaries(platform)) {
     const file = path.join(folder, "node_modules", candidate)
     if (yield* isExecutable(file)) return file
@@ -56,7 +66,7 @@ export const inspect = Effect.fn("Installed.inspect")(function*(
   name: string,
   { program }: Profile,
   folder: string | null,
-  platform: Platform = thisPlatform
+  platform: Platform = thisPlatform()
 ): Effect.fn.Return<Installed> {
   if (program === null) return { state: "ready", version: null, command: process.execPath }
   const unusable = (version: string | null, reason: string): Installed => ({ state: "unusable", version, reason })

@@ -22,6 +22,8 @@ export interface Platform {
   readonly os: string
   /** As of Node: `x64`, `arm64`. */
   readonly arch: string
+  /** Whether the processor is known to have AVX2. */
+  readonly avx2: boolean
 }
 
 /** A program that `slipway agents install` fetches from the npm registry. */
@@ -29,7 +31,7 @@ export interface Program {
   readonly package: string
   /** The one version the profile was tried with. */
   readonly version: string
-  /** Whether its install script must run, to unpack or choose the binary. */
+  /** Whether its install script must run, to unpack the binary. */
   readonly installScript: boolean
   /** Where the binary may lie below `node_modules`, best first. Not the launcher: one process per agent, signals arrive. */
   binaries(platform: Platform): ReadonlyArray<string>

@@ -1,13 +1,15 @@
 /** The `slipway` command. */
 import { Command } from "effect/cli"
+import { agents } from "./Agents.ts"
 import { conformance } from "./Conformance.ts"
 import { demo } from "./Demo.ts"
 import { grants } from "./Grants.ts"
 import { keys } from "./Keys.ts"
+import { models } from "./Models.ts"
 import { repos } from "./Repos.ts"
 import { serve } from "./Serve.ts"
 
 export const slipway = Command.make("slipway").pipe(
   Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-  Command.withSubcommands([serve, demo, keys, grants, repos, conformance])
+  Command.withSubcommands([serve, demo, keys, grants, repos, agents, models, conformance])
 )

@@ -30,10 +30,14 @@ export const opencode: Profile = {
   program: {
     package: "opencode-ai",
     version: "1.18.33",
-    // Chooses the build for this processor and C library.
-    installScript: true,
-    binaries: ({ arch, os }) =>
-      ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch) ? ["opencode-ai/bin/opencode.exe"] : [],
+    // Its script copies the binary that fits, and may fetch another; the packages hold it as well.
+    installScript: false,
+    binaries: ({ arch, avx2, os }) => {
+      if (!["linux", "darwin"].includes(os) || !["x64", "arm64"].includes(arch)) return []
+      const builds = arch === "arm64" ? [""] : avx2 ? ["", "-baseline"] : ["-baseline"]
+      return builds.flatMap((build) => [`opencode-${os}-${arch}${build}`, `opencode-${os}-${arch}${build}-musl`])
+        .map((name) => `${name}/bin/opencode`)
+    },
     license: "MIT"
   },
   launch: ({ access, box, instructions, reasoningEffort, toolApprovalMode }, command) => {
