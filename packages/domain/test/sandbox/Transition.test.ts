@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { abandonPublications, denyApprovals, moveTo, resolveApproval } from "@slipway/domain/sandbox/Transition"
+import { abandonPublications, denyApprovals, moveTo, resolveApproval, type TransitionCause } from "@slipway/domain/sandbox/Transition"
 import { createdAt, type History, limits, reach, type Scene } from "@slipway/domain/testing/Histories"
 
 const turn = reach("working").turn
@@ -64,5 +64,16 @@ describe("a publication that nobody will carry out any more", () => {
     const history = reach("idle")
     for (const state of ["publishing", "updating", "idle", "failed"] as const) report(history, { repo: `acme/${state}`, action_state: state })
     assert.deepStrictEqual<ReadonlyArray<object>>(abandonPublications(history.sandbox), [failed("acme/publishing"), failed("acme/updating")])
+  })
+
+  it("fails with every change of status but those on the way to running", () => {
+    const failing = (scene: Scene, cause: TransitionCause) => {
+      const history = reach(scene)
+      report(history, { repo: "acme/shop", action_state: "publishing" })
+      return Result.getOrThrow(moveTo(history.sandbox, cause)).filter(({ type }) => type === "pull_request.updated")
+    }
+    for (const [scene, cause] of [["queued", "claimed"], ["creating", "ready"]] as const) assert.deepStrictEqual(failing(scene, cause), [])
+    const ends = [["idle", "idle_timeout"], ["stuck", "last_turn_failed"], ["working", "host_lost"], ["working", "terminated"], ["terminating", "released"]] as const
+    for (const [scene, cause] of ends) assert.deepStrictEqual<ReadonlyArray<object>>(failing(scene, cause), [failed("acme/shop")], cause)
   })
 })
