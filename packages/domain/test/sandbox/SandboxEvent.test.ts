@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, DateTime, Schema } from "effect"
-import { changesRevision, fromWire, partOf, SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { changesRevision, fromWire, Initiator, partOf, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt, creation, hostile, play, thorough } from "@slipway/domain/testing/Histories"
 
 const { id } = creation
@@ -14,7 +14,10 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
   [{ type: "sandbox.error", data: { code: "agent_lost", message: "M.", retryable: true } }, { code: "agent_lost", message: "M.", retryable: true }],
   [{ type: "turn.started", turn_id: "t", data: { prompt_id: "t", text: "T", files: [], author: { id: "user-1" } } },
     { prompt_id: "t", text: "T", files: [], author: { id: "user-1" } }],
-  [{ type: "turn.updated", turn_id: "t", data: { state: "running", previous: "pending" } }, { state: "running", previous: "pending" }],
+  [{ type: "turn.updated", turn_id: "t", data: { state: "pending", previous: null, text: "T", author: { id: "user-1" } } },
+    { state: "pending", previous: null, text: "T", author: { id: "user-1" } }],
+  [{ type: "turn.updated", turn_id: "t", data: { state: "running", previous: "running", reason: "interrupt", initiator: "user" } },
+    { state: "running", previous: "running", reason: "interrupt", initiator: "user" }],
   [{ type: "turn.completed", turn_id: "t", data: { state: "failed", reason: "R.", initiator: "provider" } },
     { state: "failed", reason: "R.", initiator: "provider" }],
   [{ type: "message.updated", turn_id: "t", data: { part_id: "m:text", message_id: "m", kind: "text", text: "T" } },
@@ -78,8 +81,17 @@ describe("the envelope", () => {
 
 describe("the data", () => {
   it("every type has a sample here", () => {
-    assert.sameMembers(samples.map(([{ type }]) => type), Object.keys(changesRevision))
+    assert.sameMembers([...new Set(samples.map(([{ type }]) => type))], Object.keys(changesRevision))
   })
+
+  it("has the words of decisions 2.1", () => {
+    assert.deepStrictEqual(Initiator.literals, ["user", "policy", "provider", "system"])
+    assert.deepStrictEqual(StatusReason.literals, [
+      "queue_timeout", "boot_timeout", "boot_failed", "clone_failed", "repo_not_accessible", "idle_timeout", "last_turn_failed", "agent_lost",
+      "host_lost", "terminated", "max_lifetime", "grant_revoked", "release_failed"
+    ])
+  })
+
   it.each(samples)("of $type", (event, data) => {
     assert.deepStrictEqual(wire(event).data, data)
     assert.deepStrictEqual(fromWire(toWire(id, { seq: 7, at: createdAt, event })), { seq: 7, at: createdAt, event })
