@@ -55,8 +55,8 @@ export interface Surroundings {
   readonly profile: (name: string) => ProfileInfo | null
   /** Whether the variable holds a key. */
   readonly hasKey: (variable: string) => boolean
-  /** Whether agents with a model account may run on this host. */
-  readonly runsAgents: boolean
+  /** Why agents with a model account may not run on this host, for the operator; `null`: they may. */
+  readonly hostProblem: string | null
 }
 
 /** A model of the file. `problem` is for the operator, `reason` for whoever names it; both `null`: it can be used. */
@@ -68,7 +68,7 @@ export interface Checked {
 
 const misfit = "It is not set up correctly in this service."
 
-const problemOf = (model: Model, { hasKey, profile, runsAgents }: Surroundings): readonly [problem: string, reason: string] | null => {
+const problemOf = (model: Model, { hasKey, hostProblem, profile }: Surroundings): readonly [problem: string, reason: string] | null => {
   const info = profile(model.profile)
   if (info === null) return [`There is no runtime profile ${model.profile}.`, misfit]
   if (info.runtime !== model.agentRuntime) return [`The profile ${model.profile} runs ${info.runtime}, not ${model.agentRuntime}.`, misfit]
@@ -79,9 +79,7 @@ const problemOf = (model: Model, { hasKey, profile, runsAgents }: Surroundings):
   const efforts = model.efforts.filter((effort) => !info.reasoningEfforts.includes(effort))
   if (efforts.length > 0) return [`${model.profile} does not have these efforts: ${efforts.join(", ")}.`, misfit]
   if (model.approvals && !info.toolApprovals) return [`${model.profile} cannot hold tool calls until they are approved: set approvals to false.`, misfit]
-  if (model.upstream !== null && !runsAgents) {
-    return ["This host does not isolate agents: only the offline agent runs.", "This service runs offline models only."]
-  }
+  if (model.upstream !== null && hostProblem !== null) return [hostProblem, "This service runs offline models only."]
   if (info.problem !== null) return [info.problem, `Its agent runtime, ${model.agentRuntime}, is not installed.`]
   const variable = model.upstream?.keyVariable ?? null
   if (variable !== null && !hasKey(variable)) return [`${variable} is not set.`, "This service has no account for it."]

@@ -15,7 +15,7 @@ const profileOf = (name: string): ProfileInfo | null => {
   if (name !== "offline" && !(name in protocols)) return null
   return { runtime, toolApprovals: true, reasoningEfforts: ReasoningEffort.literals, modelProtocol: protocols[name] ?? null, problem: null }
 }
-const all: Surroundings = { profile: profileOf, hasKey: () => true, runsAgents: true }
+const all: Surroundings = { profile: profileOf, hasKey: () => true, hostProblem: null }
 const changed = (change: Partial<ProfileInfo>): Surroundings => ({
   ...all,
   profile: (name) => {
@@ -67,7 +67,7 @@ describe("a model that cannot be used", () => {
     ["its agent cannot ask", changed({ toolApprovals: false }), /approvals to false/u, /not set up/u],
     ["its agent speaks something else", changed({ modelProtocol: "openai-chat" }), /speaks openai-chat, not openai-responses/u, /not set up/u],
     ["its agent is unknown", { ...all, profile: () => null }, /no runtime profile codex/u, /not set up/u],
-    ["its host isolates nothing", { ...all, runsAgents: false }, /isolate/u, /offline models only/u]
+    ["its host isolates nothing", { ...all, hostProblem: "Nothing isolates agents here." }, /isolates/u, /offline models only/u]
   ])("is one when %s: the operator hears why, the caller nothing of the machine", (_, surroundings, problem, reason) => {
     const found = codex(surroundings)
     assert.match(found?.problem ?? "", problem)

@@ -98,7 +98,7 @@ export const load = Effect.fn("Models.load")(function*({ dataDir, isolation, mod
       return info === null || works ? info : { ...info, problem: null }
     },
     hasKey: (variable) => !works || keys.has(variable),
-    runsAgents: !works || isolation !== null
+    hostProblem: !works || isolation !== null ? null : "This host isolates nothing, so only the offline agent runs (see SLIPWAY_ISOLATION)."
   }
   const checked = check(file, surroundings)
   const models: Models = { default: file.default, checked, catalogue: toCatalogue(file, checked), keys }
@@ -112,7 +112,7 @@ export const hideKeys = ({ keys }: Models) =>
   })
 
 const jsonSchema = () => {
-  const { definitions, schema } = Schema.toJsonSchemaDocument(CatalogueFile)
+  const { definitions, schema } = Schema.toJsonSchemaDocument(CatalogueFile, { onExcessProperty: "error" })
   return { $schema: "https://json-schema.org/draft/2020-12/schema", ...schema, $defs: definitions }
 }
 

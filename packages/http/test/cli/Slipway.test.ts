@@ -51,7 +51,9 @@ describe("slipway", () => {
       const data = yield* folder
       const wrong: ReadonlyArray<readonly [string, string]> = [
         ["SLIPWAY_PORT", "65536"], ["SLIPWAY_PORT", "http"], ["SLIPWAY_ROLE", "boss"], ["SLIPWAY_RATE_LIMIT_PER_MINUTE", "0"],
-        ["SLIPWAY_WORKER_SLOTS", "-1"], ["SLIPWAY_PUBLIC_URL", "ftp://x"], ["DATABASE_URL", "mysql://secret@x"], ["SLIPWAY_ROLE", "http"]
+        ["SLIPWAY_WORKER_SLOTS", "-1"], ["SLIPWAY_PUBLIC_URL", "ftp://x"], ["DATABASE_URL", "mysql://secret@x"], ["SLIPWAY_ROLE", "http"],
+        ["SLIPWAY_ISOLATION", "docker"], ["SLIPWAY_GRANT_BUDGET_USD", "1e3"], ["SLIPWAY_SANDBOX_BUDGET_USD", "-1"],
+        ["SLIPWAY_APPROVAL_MINUTES", "0"], ["SLIPWAY_AGENT_IDLE_MINUTES", "1.5"]
       ]
       yield* Effect.forEach(wrong, ([name, value]) =>
         Effect.map(run(data, ["serve"], { [name]: value }), (ended) => {
