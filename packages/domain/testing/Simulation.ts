@@ -4,7 +4,7 @@
  * killed at every step. After each step the rules must hold, and once nothing goes wrong any more everything must settle.
  * The same seed is the same run.
  */
-import { type Cause, Context, Deferred, Duration, Effect, Exit, Layer, Logger, References, Scope } from "effect"
+import { type Cause, Context, Deferred, Duration, Effect, Exit, Layer, Logger, Scope } from "effect"
 import { MemoryDisk } from "../src/files/MemoryDisk.ts"
 import { WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { Hints } from "../src/Hints.ts"
@@ -169,8 +169,7 @@ export const simulate = (options: Options): Result => {
   const spawn = <A, E, R>(process: Process, context: Context.Context<R>, effect: Effect.Effect<A, E, R>, onExit: (exit: Exit.Exit<A, E>) => void) => {
     const fiber = timeline.spawn(process, context, effect.pipe(
       Effect.provideService(Policy, limits),
-      Effect.provideService(Logger.CurrentLoggers, new Set([alarms])),
-      Effect.provideService(References.TracerEnabled, false)
+      Effect.provideService(Logger.CurrentLoggers, new Set([alarms]))
     ))
     fiber.addObserver(onExit)
   }
@@ -189,7 +188,7 @@ export const simulate = (options: Options): Result => {
     /** It is not started again before; epoch milliseconds. */
     downUntil: number
   }
-  const slots: ReadonlyArray<Slot> = Array.from({ length: chance.between(Math.max(1, machines.length), 3) }, (_, i) => ({
+  const slots: ReadonlyArray<Slot> = Array.from({ length: chance.between(2, 3) }, (_, i) => ({
     machine: machines[i % machines.length]!, incarnation: 0, process: null, stop: null, downUntil: 0
   }))
   const isRunning = (slot: Slot) => slot.process?.alive === true
@@ -314,6 +313,16 @@ export const simulate = (options: Options): Result => {
     digest: trace.digest
   }
 }
+
+/** What broke, what led to it, and how to run it again. */
+export const failureOf = ({ broken, seed, trace }: Result): string =>
+  [
+    ...trace.slice(-30),
+    "",
+    `seed ${seed}, step ${broken?.step}: "${broken?.rule}" does not hold`,
+    `  ${broken?.detail}`,
+    `again: npm run simulate -- --seed ${seed} --trace`
+  ].join("\n")
 
 const describe = (cause: Cause.Cause<unknown>): string =>
   cause.reasons.map((reason) => String(reason._tag === "Die" ? reason.defect : reason._tag === "Fail" ? JSON.stringify(reason.error) : reason._tag)).join("; ")

@@ -23,6 +23,8 @@ export const FaultKind = [
   "hintRepeated",
   /** An agent does not do as it was asked. */
   "interruptIgnored",
+  /** Its calls to the store do not come through for a while. */
+  "workerCutOff",
   /** By themselves, between calls. */
   "agentDied",
   "workerKilled",
@@ -78,8 +80,8 @@ export class Faults {
     // Each seed knows some kinds only, so that one does not hide what another shows.
     const much = chance.pick([0.3, 1, 1, 2])
     const usual: Record<FaultKind, number> = {
-      delayed: 0.04, underWay: 0.02, refused: 0.03, answerLost: 0.03, repeated: 0.03, killedBefore: 0.002, killedAfter: 0.003,
-      stalled: 0.001, hintLost: 0.3, hintRepeated: 0.1, interruptIgnored: 0.3, agentDied: 1, workerKilled: 1, workerStopped: 1
+      delayed: 0.04, underWay: 0.02, refused: 0.03, answerLost: 0.03, repeated: 0.03, killedBefore: 0.002, killedAfter: 0.002,
+      stalled: 0.002, hintLost: 0.3, hintRepeated: 0.1, interruptIgnored: 0.3, agentDied: 1, workerKilled: 1, workerCutOff: 0.02, workerStopped: 1
     }
     this.#likely = new Map(FaultKind.map((kind) => [kind, chance.is(0.6) ? Math.min(1, usual[kind] * much) : 0]))
   }
@@ -103,20 +105,33 @@ export class Faults {
     return Math.max(1, Math.min(drawn, this.#until - this.#timeline.now))
   }
 
+  /** Half of them longer than a lease. */
+  longMillis(): number {
+    const drawn = this.#chance.is(0.5) ? this.#chance.between(50, 20_000) : this.#chance.between(30_000, 45_000)
+    return Math.max(1, Math.min(drawn, this.#until - this.#timeline.now))
+  }
+
   /** A call of the process to a port. A killed process makes none. */
   call<A, E>(process: Process, name: string, self: Effect.Effect<A, E>, possible: Possible<E> = {}): Effect.Effect<A, E> {
     return Effect.suspend(() => {
       if (!process.alive) return Effect.never
       const who = `${process.name} ${name}`
-      const kind = this.on && possible.error !== undefined && this.#isSick(who) && this.#chance.is(SICKNESS) ? "refused" : this.#draw(process, possible)
+      // In the middle of a sandbox's life, where it matters.
+      if (name.includes(" by lease ") && this.happens("workerCutOff", who)) process.cutOffUntil = this.#timeline.now + this.longMillis()
+      const kind = this.#isCutOff(process, name)
+        ? this.#chance.is(0.5) ? "refused" : "underWay"
+        : this.on && possible.error !== undefined && this.#isSick(who) && this.#chance.is(SICKNESS)
+        ? this.#chance.is(0.7) ? "refused" : "answerLost"
+        : this.#draw(process, name, possible)
       if (kind !== null) this.#trace.count(kind)
+      if (kind === "answerLost") this.#trace.count(`answers lost of ${name.split(" ", 1)[0]}`)
       if (kind !== null || possible.quiet !== true) this.#trace.add(kind === null ? who : `${who}  [${kind}]`)
       const { error } = possible
       switch (kind) {
         case "delayed":
           return Effect.delay(self, this.millis())
         case "underWay":
-          return this.#detached(process, Effect.delay(self, this.millis()))
+          return this.#detached(process, Effect.delay(self, this.#isCutOff(process, name) ? process.cutOffUntil - this.#timeline.now : this.millis()))
         case "refused":
           return error === undefined ? self : Effect.suspend(() => Effect.fail(error()))
         case "answerLost":
@@ -132,7 +147,7 @@ export class Faults {
             return Effect.never
           }))
         case "stalled":
-          this.#timeline.pause(process, this.millis())
+          this.#timeline.pause(process, this.longMillis())
           return Effect.andThen(Effect.yieldNow, self)
         default:
           return self
@@ -140,13 +155,18 @@ export class Faults {
     })
   }
 
+  #isCutOff(process: Process, name: string): boolean {
+    return process.cutOffUntil > this.#timeline.now && name.startsWith("store.")
+  }
+
   #isSick(who: string): boolean {
     return this.#sick !== null && who.includes(` ${this.#sick}`)
   }
 
-  #draw<E>(process: Process, { error, repeatable }: Possible<E>): FaultKind | null {
+  #draw<E>(process: Process, name: string, { error, repeatable }: Possible<E>): FaultKind | null {
     if (!this.on) return null
-    let at = this.#chance.next()
+    // The other ports are called far less often.
+    let at = this.#chance.next() / (name.startsWith("store.") ? 1 : 5)
     for (const kind of FaultKind.slice(0, 8)) {
       if ((at -= this.#likely.get(kind) ?? 0) >= 0) continue
       const isPossible = kind === "refused" || kind === "answerLost" ? error !== undefined

@@ -40,7 +40,7 @@ const script = (chance: Chance, n: number): string =>
   Array.from({ length: chance.between(1, 3) }, () =>
     chance.weighted([
       [4, `[[say hello ${n}]]`],
-      [6, `[[write path=file-${chance.between(1, 3)}.txt content=line ${n}]]`],
+      [8, `[[write path=file-${chance.between(1, 3)}.txt content=line ${n}]]`],
       [1, "[[delete path=README.md]]"],
       [3, `[[slow ${chance.between(1, 8)} ${chance.between(1, 900)}]]`],
       [1, "[[hang]]"],
@@ -169,7 +169,7 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
       yield* chance.weighted<Effect.Effect<unknown, unknown, SandboxEvents>>([
         [6, send],
         [2, asking(sandboxes.interrupt(by, id))],
-        [3, publish],
+        [4, publish],
         [1, Effect.all([publish, publish], { concurrency: 2 })],
         [0.6, asking(sandboxes.terminate(by, id))],
         [0.3, Effect.all([asking(sandboxes.terminate(by, id)), asking(sandboxes.terminate(by, id))], { concurrency: 2 })],
@@ -187,7 +187,7 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
 const reader = Effect.fnUntraced(function*(chance: Chance, trace: Trace, witness: Witness, by: Principal, id: SandboxId) {
   const events = yield* SandboxEvents
   const place: Reader = { id, cursor: chance.is(0.5) ? null : 0 }
-  witness.readers.push(place)
+  const name = `reader-${witness.readers.push(place)}`
 
   const take = (entries: ReadonlyArray<{ readonly seq: number; readonly wire: string }>) => {
     for (const { seq, wire } of entries) {
@@ -198,8 +198,9 @@ const reader = Effect.fnUntraced(function*(chance: Chance, trace: Trace, witness
   }
 
   const connection = Effect.gen(function*() {
+    trace.add(`${name} of ${id} after ${place.cursor}`)
     const following = yield* events.follow(by, id, place.cursor)
-    if (following.nothingLeft) return
+    if (following.nothingLeft) return "ended"
     // As a server's own beat does: a lost hint costs a second.
     yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(1000), Effect.sync(following.wake))))
     const cutAfter = chance.is(0.3) ? chance.between(1, 6) : Number.POSITIVE_INFINITY
@@ -212,11 +213,13 @@ const reader = Effect.fnUntraced(function*(chance: Chance, trace: Trace, witness
         }))
     )
     trace.count("connections cut or ended")
+    return "again"
   })
 
   for (;;) {
-    yield* Effect.catchTag(Effect.scoped(connection), "StoreUnavailable", () => Effect.void)
-    yield* seconds(chance, 2)
+    const end = yield* Effect.catchTag(Effect.scoped(connection), "StoreUnavailable", () => Effect.succeed("again"))
+    do yield* seconds(chance, 3)
+    while (end === "ended" && witness.seen(id)?.state.lastSeq === place.cursor)
   }
 })
 

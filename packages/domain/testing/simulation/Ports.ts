@@ -46,6 +46,9 @@ export const storeOf = (process: Process, faults: Faults, store: SandboxStore["S
   })
 }
 
+/** Whoever wakes it, it goes on when its own process does. */
+const ownTime = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.tap(self, () => Effect.yieldNow)
+
 /** A hint that is lost is made up for within a second, as the port says. One that is not may come again, at any time. */
 export const hintsOf = (process: Process, faults: Faults, timeline: Timeline, hints: Hints["Service"]): Hints["Service"] =>
   Hints.of({
@@ -56,7 +59,7 @@ export const hintsOf = (process: Process, faults: Faults, timeline: Timeline, hi
         if (faults.happens("hintLost", process.name)) return later(TICK_MILLIS)
         return faults.happens("hintRepeated", process.name) ? Effect.andThen(hints.publish(topics), later(faults.millis())) : hints.publish(topics)
       }),
-    watch: hints.watch
+    watch: (topic) => Effect.map(hints.watch(topic), ownTime)
   })
 
 export const sourceOf = (process: Process, faults: Faults, witness: Witness, source: SourceHost["Service"]): SourceHost["Service"] => {
@@ -69,7 +72,7 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     findOpenPullRequest: (repo, head) =>
       call("findOpenPullRequest", Effect.suspend(() => {
         witness.lookedFor(process, repo, head)
-        return source.findOpenPullRequest(repo, head)
+        return Effect.tap(source.findOpenPullRequest(repo, head), (found) => Effect.sync(() => witness.found(found)))
       })),
     openDraftPullRequest: (repo, draft) =>
       call(`openDraftPullRequest ${draft.headRef}`, Effect.suspend(() => {
@@ -116,7 +119,6 @@ export const hostOf = (
   const spawning = (box: Box): Box => ({
     ...box,
     spawn: Effect.fnUntraced(function*(command) {
-      if (!process.alive) return yield* Effect.never
       if (faults.happens("refused", `${process.name} box.spawn ${box.sandboxId}`)) return yield* hostError("spawn")()
       const spawned = yield* box.spawn(command)
       const agent = witness.agentStarted(box.sandboxId, process, machine)
@@ -127,8 +129,8 @@ export const hostOf = (
       })
       started.add(one)
       yield* Effect.addFinalizer(() => ended)
-      return { ...spawned, endInput: Effect.andThen(spawned.endInput, ended) }
-    })
+      return { ...spawned, exited: ownTime(spawned.exited), endInput: Effect.andThen(spawned.endInput, ended) }
+    }, Effect.uninterruptible)
   })
   return SandboxHost.of({
     isolation: host.isolation,

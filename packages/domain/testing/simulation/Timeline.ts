@@ -2,8 +2,8 @@
  * One scheduler and one clock for everything that is simulated. Which of the ready tasks runs next, where a fiber is
  * interrupted by another and how time passes follow from the seed alone; nothing waits for real time.
  */
-import { Clock, type Context, Duration, Effect, type Fiber, Random, References, Scheduler } from "effect"
-import { Chance } from "./Chance.ts"
+import { Clock, type Context, Duration, Effect, type Fiber, Logger, Random, References, type Scheduler } from "effect"
+import type { Chance } from "./Chance.ts"
 
 /** What runs together and dies together. A killed one never runs again, not even its finalizers. */
 export class Process implements Scheduler.Scheduler {
@@ -13,6 +13,8 @@ export class Process implements Scheduler.Scheduler {
   alive = true
   /** It stands still until then; epoch milliseconds. */
   pausedUntil = 0
+  /** Its calls to the store do not come through until then; epoch milliseconds. */
+  cutOffUntil = 0
   /** What it is to do when it stands still no longer. */
   readonly held: Array<() => void> = []
   readonly #timeline: Timeline
@@ -25,8 +27,9 @@ export class Process implements Scheduler.Scheduler {
     this.#dispatcher = { scheduleTask: (task) => timeline.ready(this, task), flush: () => {} }
   }
 
-  shouldYield(_fiber: Fiber.Fiber<unknown, unknown>): boolean {
-    return this.#timeline.preempts()
+  shouldYield({ currentOpCount }: Fiber.Fiber<unknown, unknown>): boolean {
+    // Effect 4.1.0 forgets the interruption of a fiber that makes room in its very first operation, which no scheduler of its own does.
+    return currentOpCount > 1 && this.#timeline.preempts()
   }
 
   makeDispatcher(): Scheduler.SchedulerDispatcher {
@@ -105,7 +108,9 @@ export class Timeline {
     const placed = effect.pipe(
       Effect.provideService(Clock.Clock, process.clock),
       Effect.provideService(Random.Random, randomOf(this.#effects)),
-      Effect.provideService(References.MinimumLogLevel, "None")
+      Effect.provideService(Logger.CurrentLoggers, new Set()),
+      Effect.provideService(References.MinimumLogLevel, "Warn"),
+      Effect.provideService(References.TracerEnabled, false)
     )
     return Effect.runForkWith(context)(placed, { scheduler: process })
   }

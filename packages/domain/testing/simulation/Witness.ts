@@ -12,6 +12,7 @@ import { changesRevision, fromWire, type SandboxEvent } from "../../src/sandbox/
 import { type SandboxId, turnId } from "../../src/sandbox/SandboxId.ts"
 import { LEASE_SECONDS, type Lease, SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { nextDeadline } from "../../src/sandbox/TimeLimit.ts"
+import type { PullRequest } from "../../src/source/PullRequest.ts"
 import { isUnderWay } from "../../src/source/Publishing.ts"
 import { approvalsResolveOnce, endsForGood, statusesAreReachable, turnsAreReachable } from "../LogLaws.ts"
 import type { Process, Timeline } from "./Timeline.ts"
@@ -27,6 +28,9 @@ export interface RunningAgent {
 /** One sandbox as its log tells. */
 export interface Seen {
   readonly creation: Creation
+  /** Writes under way, and whether the log was read since the last one. */
+  writers: number
+  looked: boolean
   state: Sandbox
   /** As the store gave it last. */
   stored: Sandbox | null
@@ -102,9 +106,8 @@ export class Witness {
       create: (creation, keyed) =>
         Effect.suspend(() => {
           if (!this.sandboxes.has(creation.id)) this.sandboxes.set(creation.id, seenFirst(creation))
-          return Effect.onExit(store.create(creation, keyed), (exit) =>
+          return Effect.onExit(this.#writing(creation.id, store.create(creation, keyed)), (exit) =>
             Effect.sync(() => {
-              this.#look(creation.id)
               if (this.sandboxes.get(creation.id)?.state.lastSeq === 0) this.sandboxes.delete(creation.id)
               if (Exit.isFailure(exit)) return
               const { replayed, sandbox } = exit.value
@@ -120,7 +123,7 @@ export class Witness {
           Effect.sync(() =>
             this.#rule("nothing of one grant is visible to another", found.every((sandbox) => sandbox.grantId === grantId), "list"))),
       command: (key, command, now, keyed) =>
-        Effect.tap(store.command(key, command, now, keyed), (result) =>
+        Effect.tap(this.#writing(key.id, store.command(key, command, now, keyed)), (result) =>
           Effect.sync(() => {
             this.#rule("nothing of one grant can be touched by another", this.seen(key.id)?.creation.grantId === key.grantId, key.id)
             this.#answered(key.id, result)
@@ -128,10 +131,10 @@ export class Witness {
       change: (id, by, decide, now) =>
         Effect.suspend(() => {
           const stale = by !== "policy" && "fence" in by && this.#isStale(by)
-          const before = this.seen(id)?.state.lastSeq
-          return Effect.tap(store.change(id, by, decide, now), () =>
+          if (stale) this.#trace.count("writes under an old lease")
+          return Effect.tap(this.#writing(id, store.change(id, by, decide, now)), () =>
             Effect.sync(() => {
-              this.#rule("a write under an old lease is refused", !stale || before === this.seen(id)?.state.lastSeq, id)
+              this.#rule("a write under an old lease is refused", !stale, id)
               if (by !== "policy" && "grantId" in by) {
                 this.#rule("nothing of one grant can be touched by another", this.seen(id)?.creation.grantId === by.grantId, id)
               }
@@ -161,10 +164,11 @@ export class Witness {
       renew: (leases) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
+          const stale = leases.filter((lease) => this.#isStale(lease))
           return Effect.tap(store.renew(leases), (kept) =>
             Effect.sync(() => {
               for (const lease of kept) {
-                this.#rule("an old lease is not renewed", !this.#isStale(lease), lease.sandboxId)
+                this.#rule("an old lease is not renewed", !stale.includes(lease), lease.sandboxId)
                 const seen = this.seen(lease.sandboxId)
                 // One that was given back in the meantime stays so.
                 if (seen !== undefined && seen.heldUntil > 0) seen.heldUntil = Math.max(seen.heldUntil, asked + LEASE_SECONDS * 1000)
@@ -191,6 +195,21 @@ export class Witness {
     })
   }
 
+  /** One that is killed on its way stays under way: what it did may show at any time. */
+  #writing<A, E>(id: SandboxId, self: Effect.Effect<A, E>): Effect.Effect<A, E> {
+    return Effect.suspend(() => {
+      const seen = this.sandboxes.get(id)
+      if (seen === undefined) return self
+      seen.writers += 1
+      return Effect.onExit(self, () =>
+        Effect.sync(() => {
+          seen.writers -= 1
+          seen.looked = false
+          this.#look(id)
+        }))
+    })
+  }
+
   #isStale({ fence, sandboxId }: Lease): boolean {
     return fence < (this.seen(sandboxId)?.fence ?? 0)
   }
@@ -214,7 +233,8 @@ export class Witness {
   /** Reads what is new in the log and holds the stored state against it. */
   #look(id: SandboxId): void {
     const seen = this.sandboxes.get(id)
-    if (seen === undefined) return
+    if (seen === undefined || seen.writers === 0 && seen.looked) return
+    seen.looked = seen.writers === 0
     const { grantId } = seen.creation
     const { entries, found } = this.#timeline.run(Context.empty(), Effect.all({
       entries: this.#store.log(id, seen.state.lastSeq, 100_000),
@@ -276,8 +296,7 @@ export class Witness {
         this.#trace.count(`sandboxes ${event.data.status}${event.data.reason === null ? "" : ` (${event.data.reason})`}`)
         return
       case "pull_request.updated":
-        if (event.data.action_state === "publishing" || event.data.action_state === "updating") this.#trace.count("publications asked")
-        if (event.data.action_state === "idle" && event.data.number !== undefined) this.#trace.count("publications done")
+        this.#trace.count(`publications ${event.data.error?.code ?? event.data.action_state}`)
         if (event.data.number !== undefined) this.#numbered(seen, event.data.repo, event.data.number)
     }
   }
@@ -327,6 +346,10 @@ export class Witness {
 
   lookedFor(process: Process, repo: string, head: string): void {
     this.#lookedFor.set(`${process.name} ${repo} ${head}`, this.#timeline.steps)
+  }
+
+  found(pullRequest: PullRequest | null): void {
+    if (pullRequest !== null) this.#trace.count("pull requests found again")
   }
 
   opensPullRequest(process: Process, repo: string, head: string): void {
@@ -398,6 +421,6 @@ export class Witness {
 }
 
 const seenFirst = (creation: Creation): Seen => ({
-  creation, state: initial(creation), stored: null, wires: [], changes: [], approvals: new Map(), messages: [], texts: new Map(), turns: new Map(), turnIds: [],
+  creation, writers: 0, looked: false, state: initial(creation), stored: null, wires: [], changes: [], approvals: new Map(), messages: [], texts: new Map(), turns: new Map(), turnIds: [],
   applied: new Set(), prompted: new Set(), pullRequests: new Map(), fence: 0, heldUntil: 0, machine: null, agents: []
 })
