@@ -18,10 +18,11 @@ describe("an approval", () => {
   })
 
   it("has neither outcome nor resolver while it is pending, and both in storage afterwards", () => {
+    const [read, write] = [Schema.decodeUnknownSync(Approval), Schema.encodeSync(Approval)]
     for (const approval of [
       { approvalId: "c", outcome: null, by: null }, { approvalId: "c", outcome: "denied", by: "timeout" }
     ] as const) {
-      assert.deepStrictEqual(Schema.decodeUnknownSync(Approval)(Schema.encodeSync(Approval)(approval)), approval)
+      assert.deepStrictEqual(read(write(approval)), approval)
     }
     for (const missing of ["approvalId", "outcome", "by"] as const) {
       const { [missing]: _, ...rest } = { approvalId: "c", outcome: null, by: null }
