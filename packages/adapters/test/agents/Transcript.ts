@@ -1,0 +1,41 @@
+/** Recordings of what agents and drivers said to each other: one frame a line, as sent, but for what differs each time. */
+import { readFileSync } from "node:fs"
+
+export interface Line {
+  /** `out`: to the agent. */
+  readonly dir: "in" | "out"
+  readonly frame: unknown
+}
+
+export const fileOf = (runtime: string, scenario: string) => new URL(`./transcripts/${runtime}.${scenario}.jsonl`, import.meta.url)
+
+export const read = (runtime: string, scenario: string): ReadonlyArray<Line> =>
+  readFileSync(fileOf(runtime, scenario), "utf8").trimEnd().split("\n").map((line): Line => JSON.parse(line))
+
+const MAX_CHARACTERS = 400
+/** Menus of the agent: tools, commands, skills, models. One entry shows what they look like. */
+const MAX_ENTRIES = 3
+/** Of the machine it was recorded on. */
+const PRIVATE = new Set(["installationId", "serverName", "account", "userAgent", "hostname", "pid"])
+
+const shorten = (key: string, value: unknown): unknown => {
+  if (PRIVATE.has(key)) return "redacted"
+  if (typeof value === "string" && value.length > MAX_CHARACTERS) return `${value.slice(0, MAX_CHARACTERS)}…`
+  // Blocks of a message are told one by one; only menus are long.
+  if (Array.isArray(value) && value.length > MAX_ENTRIES && key !== "options") return value.slice(0, MAX_ENTRIES)
+  return value
+}
+
+/** Text of a recording. `folders` are replaced by what they stand for, `out` frames are kept whole. */
+export const render = (lines: ReadonlyArray<Line>, replaced: ReadonlyArray<readonly [found: string, name: string]>): string =>
+  lines
+    .map(({ dir, frame }) => {
+      const text = JSON.stringify({ dir, frame: JSON.parse(JSON.stringify(frame, dir === "in" ? shorten : undefined)) })
+      return replaced.reduce(
+        (line, [found, name]) => line.replaceAll(found, name).replaceAll(encodeURIComponent(found), encodeURIComponent(name)),
+        text
+      )
+    })
+    .join("\n")
+    .concat("\n")
+

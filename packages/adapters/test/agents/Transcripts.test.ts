@@ -1,0 +1,234 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Redacted, Result, Stream } from "effect"
+import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as FakeProcess from "./FakeProcess.ts"
+import { run, type Scenario, scenarios, type Told } from "./Scenarios.ts"
+import { type Line, read } from "./Transcript.ts"
+
+const runtimes = Object.keys(AgentRuntimeProfiles.profiles)
+
+/** The profiles as they are, of programs that need not be there. */
+const registry = Object.fromEntries(
+  Object.entries(AgentRuntimeProfiles.profiles).map(([name, profile]) => [name, { ...profile, program: null }])
+)
+
+/** What the replayed agent writes where the recorded one wrote `frame`: frames, or raw text. */
+type Spoil = (frame: unknown) => ReadonlyArray<object | string>
+const isAnswer = (frame: unknown): frame is object =>
+  typeof frame === "object" && frame !== null && (("id" in frame && "result" in frame) || "response" in frame)
+const asRecorded: Spoil = (frame) => [frame as object]
+
+/** An agent that says what the recorded one said, each time it was told what that one was told. */
+const replay = (lines: ReadonlyArray<Line>, spoil: Spoil = asRecorded) =>
+  Effect.gen(function*() {
+    let position = 0
+    const mismatches: Array<{ readonly sent: unknown; readonly recorded: unknown }> = []
+    const fake = yield* FakeProcess.make((sent) => {
+      const recorded = lines[position]
+      // The good-bye comes after the recording's end.
+      if (recorded === undefined) return []
+      try {
+        assert.deepStrictEqual({ dir: "out", frame: sent as unknown }, recorded)
+      } catch {
+        mismatches.push({ sent, recorded: recorded.frame })
+      }
+      const from = ++position
+      while (lines[position]?.dir === "in") position++
+      return lines.slice(from, position).flatMap(({ frame }) => spoil(frame))
+    })
+    const spawned = yield* Deferred.make<Parameters<Box["spawn"]>[0]>()
+    const box: Box = {
+      ...FakeProcess.box,
+      spawn: (command) => Effect.as(Deferred.succeed(spawned, command), fake.process)
+    }
+    return { fake, box, mismatches, left: () => lines.length - position }
+  })
+
+const optionsOf = (runtime: string, box: Box, { before }: Scenario, lines: ReadonlyArray<Line>): AgentSessionOptions => ({
+  box,
+  profile: runtime,
+  model: `test/${runtime}`,
+  access: {
+    baseUrl: "http://127.0.0.1:1",
+    token: Redacted.make("token"),
+    model: runtime === "claude" ? "claude-opus-5-5" : "fake-model",
+    contextTokens: 128_000,
+    outputTokens: 8_192
+  },
+  reasoningEffort: null,
+  toolApprovalMode: "auto",
+  repositories: [{ name: RepoName.make("acme/slipway"), folder: "slipway" }],
+  instructions: null,
+  resume: before === undefined ? null : resumed(lines)
+})
+
+/** The session that a recording goes on with: named in what was sent, or in what began the turn. */
+const resumed = (lines: ReadonlyArray<Line>): string => {
+  const [found] = lines.flatMap(({ frame }) => {
+    const { params = {}, session_id, subtype } = frame as { params?: { sessionId?: string; threadId?: string }; session_id?: string; subtype?: string }
+    return params.sessionId ?? params.threadId ?? (subtype === "init" ? session_id : undefined) ?? []
+  })
+  return found ?? ""
+}
+
+const told = (runtime: string, scenario: Scenario, spoil?: Spoil) =>
+  Effect.gen(function*() {
+    const lines = read(runtime, scenario.name)
+    const agent = yield* replay(lines, spoil)
+    const outcome = yield* Effect.result(
+      run(scenario, optionsOf(runtime, agent.box, scenario, lines)).pipe(
+        Effect.provide(AgentRuntimeProfiles.layer({ registry })),
+        Effect.timeout("10 seconds")
+      )
+    )
+    return { ...agent, outcome, left: agent.left() }
+  }).pipe(Effect.scoped)
+
+const faithfully = (runtime: string, scenario: Scenario) =>
+  Effect.gen(function*() {
+    const { left, mismatches, outcome } = yield* told(runtime, scenario)
+    assert.deepStrictEqual(mismatches, [])
+    assert.strictEqual(left, 0, "all that was recorded was said")
+    const session = yield* Effect.fromResult(outcome)
+    for (const { events } of session.turns) assertWellFormed(events)
+    return session
+  })
+
+const find = (name: string): Scenario => {
+  const scenario = scenarios.find((scenario) => scenario.name === name)
+  if (scenario === undefined) throw new Error(`there is no scenario ${name}`)
+  return scenario
+}
+
+const kinds = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) => event._tag === "ApprovalRequested" ? [event] : [])
+const ends = (events: ReadonlyArray<AgentEvent>) => {
+  const last = new Map(events.flatMap((event) => event._tag === "ToolUpdated" ? [[event.callId, event]] : []))
+  return [...last.values()].map(({ error, status }) => error ?? status)
+}
+const texts = (events: ReadonlyArray<AgentEvent>, kind: "text" | "reasoning") => {
+  const last = new Map(events.flatMap((event) => event._tag === "MessageUpdated" && event.kind === kind ? [[event.messageId, event.text.trim()]] : []))
+  return [...last.values()]
+}
+const turn = ({ turns }: Told, i: number) => {
+  const found = turns[i]
+  if (found === undefined) throw new Error(`there was no turn ${i}`)
+  return found
+}
+
+describe.each(runtimes)("the recorded %s", (runtime) => {
+  const profile = AgentRuntimeProfiles.profiles[runtime]
+  const goesOn = profile?.capabilities.afterDenial === "goes on"
+
+  it.live("asks about an edit and a command, does both when approved, and says so", () =>
+    Effect.gen(function*() {
+      const { end, events } = turn(yield* faithfully(runtime, find("approve")), 0)
+      assert.deepStrictEqual(end, { state: "succeeded" })
+      assert.deepStrictEqual(texts(events, "reasoning"), ["let me see"])
+      assert.deepStrictEqual(texts(events, "text"), ["hello", "done"])
+      const [edit, command] = kinds(events)
+      assert.deepStrictEqual([edit?.kind, edit?.paths], ["edit", ["slipway/f.txt"]])
+      assert.strictEqual(command?.kind, "command")
+      assert.include(command?.tool, "echo hi > s.txt")
+      assert.deepStrictEqual(ends(events), ["completed", "completed"])
+      const counted = events.flatMap((event) => event._tag === "UsageReported" ? event.llmRequestCount : [])
+      if (profile?.capabilities.countsRequests === true) assert.strictEqual(counted.at(-1), 3)
+    })
+  )
+
+  it.live("leaves what was denied, and takes the next prompt", () =>
+    Effect.gen(function*() {
+      const session = yield* faithfully(runtime, find("deny"))
+      const { end, events } = turn(session, 0)
+      assert.deepStrictEqual(end, { state: "succeeded" })
+      assert.deepStrictEqual(ends(events), ["denied"])
+      assert.strictEqual(texts(events, "text").includes("after"), goesOn)
+      assert.deepStrictEqual(texts(turn(session, 1).events, "text"), ["still here"])
+    })
+  )
+
+  it.live.each(["interrupt-approval", "interrupt-answer", "interrupt-command"])("stops at once at an %s, and takes the next prompt", (name) =>
+    Effect.gen(function*() {
+      const session = yield* faithfully(runtime, find(name))
+      const { end, events } = turn(session, 0)
+      assert.deepStrictEqual(end, { state: "interrupted" })
+      assert.deepStrictEqual(ends(events), name === "interrupt-answer" ? [] : ["interrupted"])
+      assert.deepStrictEqual(texts(events, "text").filter((text) => text === "after"), [])
+      assert.deepStrictEqual(turn(session, 1).end, { state: "succeeded" })
+      assert.deepStrictEqual(texts(turn(session, 1).events, "text"), ["next"])
+    })
+  )
+
+  it.live("fails a turn whose model refuses, with the reason", () =>
+    Effect.gen(function*() {
+      const session = yield* faithfully(runtime, find("error"))
+      assert.strictEqual(turn(session, 0).end.state, "failed")
+      assert.include(turn(session, 0).end.reason, "401")
+      assert.deepStrictEqual(turn(session, 1).end, { state: "succeeded" })
+    })
+  )
+
+  it.live("goes on with a session", () =>
+    Effect.gen(function*() {
+      const session = yield* faithfully(runtime, find("resume"))
+      assert.include(texts(turn(session, 0).events, "text").join(), "XYZZY")
+      assert.strictEqual(session.sessionId, resumed(read(runtime, "resume")))
+    })
+  )
+
+  it.live("is heard the same through noise: stray lines, unknown frames, answers that came before", () =>
+    Effect.gen(function*() {
+      const noise: Spoil = (frame) => [
+        "not json\n",
+        "\n",
+        "[1]\n",
+        { jsonrpc: "2.0", method: "something/new", params: { sessionId: "other", threadId: "other" } },
+        { jsonrpc: "2.0", id: "unasked", result: {} },
+        { jsonrpc: "2.0", id: 100_000, error: { code: 1, message: "unasked" } },
+        { type: "something_new", session_id: "other" },
+        { type: "control_response", response: { request_id: "unasked", subtype: "success", response: {} } },
+        frame as object,
+        // An answer is an answer once.
+        ...(isAnswer(frame) ? [frame] : [])
+      ]
+      for (const scenario of [find("approve"), find("deny"), find("interrupt-approval")]) {
+        const { mismatches, outcome } = yield* told(runtime, scenario, noise)
+        assert.deepStrictEqual(mismatches, [])
+        assert.deepStrictEqual(yield* Effect.fromResult(outcome), yield* faithfully(runtime, scenario))
+      }
+    })
+  )
+
+  it.live("fails retryably, with everything closed, wherever in a session it ends", () =>
+    Effect.gen(function*() {
+      const scenario = find("approve")
+      const lines = read(runtime, scenario.name)
+      const heard = lines.filter(({ dir }) => dir === "in").length
+      for (let last = 0; last < heard - 1; last += 3) {
+        const events: Array<AgentEvent> = []
+        const outcome = yield* Effect.gen(function*() {
+          let said = 0
+          const agent = yield* replay(lines, (frame) => said++ < last ? [frame as object] : [])
+          const box: Box = {
+            ...agent.box,
+            spawn: (command) =>
+              Effect.map(agent.box.spawn(command), (process) => ({
+                ...process,
+                stdout: Stream.take(process.stdout, last),
+                exited: Effect.succeed({ code: 1, signal: null })
+              }))
+          }
+          const options = optionsOf(runtime, box, scenario, lines)
+          return yield* Effect.result(run({ ...scenario, interruptAt: (event) => (events.push(event), false) }, options))
+        }).pipe(Effect.scoped, Effect.provide(AgentRuntimeProfiles.layer({ registry })))
+        if (Result.isSuccess(outcome)) continue
+        assert.isTrue(outcome.failure.retryable, `after ${last} frames: ${outcome.failure.message}`)
+        assert.include(outcome.failure.detail, "exited with code 1")
+        assertWellFormed(events)
+      }
+    })
+  )
+})
