@@ -144,7 +144,7 @@ it.live("the provider's key is in no environment, command line, file, log, event
       const by = { ...principal, grantId: grant.id }
       yield* WorkerNode.start({ worker: "worker-1", machine: "machine-1", slots: 2 })
 
-      const request = yield* Schema.decodeUnknownEffect(CreateSandbox)({ repos: [{ fullName: "acme/site" }], prompt: `[[shell ${LOOK}]]` })
+      const request = yield* Schema.decodeEffect(CreateSandbox)({ repos: [{ fullName: "acme/site" }], prompt: `[[shell ${LOOK}]]` })
       const { sandbox: { id } } = yield* sandboxes.create(by, request, Option.none())
       const until = (is: (sandbox: Sandbox) => boolean) =>
         sandboxes.get(by, id).pipe(Effect.delay("10 millis"), Effect.repeat({ until: is }))

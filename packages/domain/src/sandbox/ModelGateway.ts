@@ -3,7 +3,7 @@
  * session alone; the provider's key stays with the gateway, which counts what every request takes, keeps to the budgets
  * and is cut when the session ends. Checked by `testing/ModelGatewayContract`.
  */
-import { Context, Deferred, Effect, Exit, Layer, Redacted, Schema, type Scope, Stream, SubscriptionRef } from "effect"
+import { Context, Deferred, Effect, Exit, Layer, Redacted, Schema, type Scope, type Stream, SubscriptionRef } from "effect"
 import { Ids } from "../Ids.ts"
 import type { ModelAccess } from "./AgentRuntime.ts"
 import { BudgetExceeded, costOf, type Tokens } from "./Budget.ts"
