@@ -1,0 +1,152 @@
+/**
+ * The way out of one sandbox: an HTTP server on a unix socket of its own, so the socket says whose requests they are.
+ *
+ *     CONNECT name:port     to what the allow list names. The name is resolved here, and every address it has is checked
+ *     GET /…, POST /…       to the model gateway, while the sandbox has a session with it
+ *     GET http://…          refused: programs must encrypt
+ *
+ * Nothing of a connection is looked into.
+ */
+import { lookup as resolve } from "node:dns/promises"
+import { Agent, createServer, type IncomingMessage, request as send, type Server, type ServerResponse } from "node:http"
+import { connect, type Socket } from "node:net"
+import type { Duplex } from "node:stream"
+import { isPublic } from "./Addresses.ts"
+import { type AllowList, destination } from "./AllowList.ts"
+
+export interface Refusal {
+  /** What was asked for, at most 200 characters of it. */
+  readonly target: string
+  readonly reason: "not allowed" | "not a public address" | "not encrypted" | "not resolved" | "not reached" | "no model session" | "too many connections"
+}
+
+export interface Options {
+  readonly allow: AllowList
+  /** Where the model gateway listens for this sandbox, `undefined` without a session. */
+  readonly gateway: () => URL | undefined
+  readonly refused: (refusal: Refusal) => void
+  /** Addresses of a name. */
+  readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
+  readonly mayConnect?: (address: string) => boolean
+}
+
+const MAX_CONNECTIONS = 256
+const CONNECT_MILLIS = 10_000
+const IDLE_MILLIS = 300_000
+
+/** Of this connection alone (RFC 9110, 7.6.1), or about a proxy. */
+const HOP_BY_HOP = new Set([
+  "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "host"
+])
+
+const printable = (text: string) => text.slice(0, 200).replace(/[^\x20-\x7e]/gu, "?")
+
+/** Connects to the first address that answers. */
+const connectTo = async (addresses: ReadonlyArray<string>, port: number): Promise<Socket | undefined> => {
+  for (const host of addresses) {
+    const socket = connect({ host, port })
+    const connected = await new Promise<boolean>((done) => {
+      const timer = setTimeout(() => done(false), CONNECT_MILLIS)
+      socket.once("connect", () => {
+        clearTimeout(timer)
+        done(true)
+      })
+      socket.once("error", () => {
+        clearTimeout(timer)
+        done(false)
+      })
+    })
+    if (connected) return socket
+    socket.destroy()
+  }
+  return undefined
+}
+
+const join = (client: Duplex, upstream: Socket, head: Buffer) => {
+  const end = () => {
+    client.destroy()
+    upstream.destroy()
+  }
+  upstream.setTimeout(IDLE_MILLIS, end)
+  for (const side of [client, upstream]) side.on("error", end).once("close", end)
+  client.write("HTTP/1.1 200 Connection established\r\n\r\n")
+  upstream.write(head)
+  upstream.pipe(client)
+  client.pipe(upstream)
+}
+
+const headersOf = (message: IncomingMessage) =>
+  Object.fromEntries(Object.entries(message.headersDistinct).filter(([name]) => !HOP_BY_HOP.has(name)).map(([name, values]) => [name, values ?? []]))
+
+/** Not yet listening. Whoever closes it also ends the connections it has made. */
+export const make = (options: Options): { readonly server: Server; readonly close: () => void } => {
+  const { allow, gateway, mayConnect = isPublic, refused } = options
+  const lookup = options.lookup ?? (async (name: string) => (await resolve(name, { all: true })).map(({ address }) => address))
+  const agent = new Agent({ keepAlive: true })
+  const sockets = new Set<Duplex>()
+
+  const deny = (refusal: Refusal) => refused({ ...refusal, target: printable(refusal.target) })
+
+  const forward = (request: IncomingMessage, response: ServerResponse) => {
+    const refuse = (reason: Refusal["reason"], status: number, help: string) => {
+      deny({ target: `${request.method} ${request.url}`, reason })
+      if (response.headersSent) return response.destroy()
+      response.writeHead(status, { "content-type": "text/plain", connection: "close" }).end(`${help}\n`)
+    }
+    if (request.url?.startsWith("/") !== true) return refuse("not encrypted", 403, "Slipway connects sandboxes by CONNECT only.")
+    const target = gateway()
+    if (target === undefined) return refuse("no model session", 403, "This sandbox has no session with a model.")
+    const upstream = send({
+      agent, host: target.hostname, port: target.port, method: request.method, path: request.url, headers: headersOf(request)
+    }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, headersOf(answer))
+      answer.pipe(response)
+      answer.once("error", () => response.destroy())
+    })
+    upstream.once("error", () => refuse("not reached", 502, "The model gateway cannot be reached."))
+    response.once("close", () => upstream.destroy())
+    request.pipe(upstream)
+  }
+
+  const tunnel = async (request: IncomingMessage, client: Duplex, head: Buffer) => {
+    const target = request.url ?? ""
+    const refuse = (reason: Refusal["reason"], status: string) => {
+      deny({ target, reason })
+      client.end(`HTTP/1.1 ${status}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nSlipway: ${printable(target)} is ${reason}.\n`)
+    }
+    const to = destination(target)
+    if (to === undefined || !allow.has(`${to.host}:${to.port}`)) return refuse("not allowed", "403 Forbidden")
+    // A dot at the end keeps the resolver from trying the machine's own domains.
+    const addresses = await lookup(`${to.host}.`).catch(() => [])
+    if (addresses.length === 0) return refuse("not resolved", "502 Bad Gateway")
+    // One that is not public is enough: who controls the name could choose among them.
+    if (!addresses.every(mayConnect)) return refuse("not a public address", "403 Forbidden")
+    const upstream = await connectTo(addresses, to.port)
+    if (upstream === undefined) return refuse("not reached", "502 Bad Gateway")
+    if (client.destroyed) return void upstream.destroy()
+    sockets.add(upstream)
+    upstream.once("close", () => sockets.delete(upstream))
+    join(client, upstream, head)
+  }
+
+  const server = createServer({ requestTimeout: 0, headersTimeout: 30_000, maxHeaderSize: 65_536 }, forward)
+  server.maxConnections = MAX_CONNECTIONS
+  server.on("drop", () => deny({ target: "", reason: "too many connections" }))
+  server.on("connection", (socket) => {
+    sockets.add(socket)
+    socket.once("close", () => sockets.delete(socket))
+    socket.on("error", () => socket.destroy())
+  })
+  server.on("connect", (request, client, head) => {
+    tunnel(request, client, head).catch(() => client.destroy())
+  })
+  server.on("clientError", (_, socket) => socket.destroy())
+  return {
+    server,
+    close: () => {
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      agent.destroy()
+    }
+  }
+}

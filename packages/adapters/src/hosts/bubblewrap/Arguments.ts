@@ -1,0 +1,72 @@
+/** What a box sees and may do, as arguments of bubblewrap. An allow list: what is not named here is not there. */
+import { lstatSync, readlinkSync } from "node:fs"
+import { dirname } from "node:path"
+
+/** Where a box has its working trees. */
+export const WORKSPACE = "/workspace"
+/** Where a box has its temporary files that outlive a process. Its `/tmp` is memory, and each process has its own. */
+export const SCRATCH = "/scratch"
+/** The only way out of a box, where it has one. */
+export const EGRESS_SOCKET = "/run/slipway/egress.sock"
+
+/** Inside every box; the host knows it as the sandbox's own user. */
+const USER = 1000
+
+export interface Sight {
+  /** Path of the agent's home in the box. */
+  readonly home: string
+  /** Host folders that become the home, the scratch folder and the workspace: all that a box can write to on a disk. */
+  readonly homeFolder: string
+  readonly scratchFolder: string
+  readonly workspaceFolder: string
+  /** Host paths that appear in the box where they are on the host. A missing one is left out. */
+  readonly readOnly: ReadonlyArray<string>
+  /** Folder with `passwd`, `group` and `hosts`. */
+  readonly etc: string
+  /** Host path of the egress socket, for {@link EGRESS_SOCKET}. */
+  readonly egressSocket: string | null
+  /** Bytes of `/tmp`, and as many of `/dev/shm`. */
+  readonly memoryFilesBytes: number
+}
+
+/** Accounts of a box: programs die without a name and a home for their user. */
+export const etcFiles = {
+  passwd: (home: string) => `root:x:0:0::/nonexistent:/usr/sbin/nologin\nagent:x:${USER}:${USER}::${home}:/bin/sh\n`,
+  group: `root:x:0:\nagent:x:${USER}:\n`,
+  hosts: "127.0.0.1 localhost\n::1 localhost\n"
+}
+
+/** System folders that are links into `/usr` on most systems, and folders of their own on others. */
+const system = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].flatMap((path) => {
+  try {
+    return lstatSync(path).isSymbolicLink() ? ["--symlink", readlinkSync(path), path] : ["--ro-bind", path, path]
+  } catch {
+    return []
+  }
+})
+
+/** Certificates, the linker's cache and the like: public, and wanted by every program. */
+const configuration = [
+  "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "gai.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
+  "localtime", "mime.types", "nsswitch.conf", "os-release", "pki/ca-trust", "pki/tls/certs", "protocols", "services", "ssl/certs", "ssl/openssl.cnf"
+]
+
+/** Options of bubblewrap, up to the command. `seccomp` is the descriptor that it reads the filter from. */
+export const bubblewrap = (sight: Sight, descriptors: { readonly seccomp: number; readonly info: number }): ReadonlyArray<string> => [
+  ...["--seccomp", `${descriptors.seccomp}`, "--info-fd", `${descriptors.info}`],
+  ...["--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
+  ...["--die-with-parent", "--new-session", "--cap-drop", "ALL"],
+  ...["--uid", `${USER}`, "--gid", `${USER}`, "--hostname", "sandbox"],
+  ...["--ro-bind", "/usr", "/usr", ...system],
+  ...configuration.flatMap((name) => ["--ro-bind-try", `/etc/${name}`, `/etc/${name}`]),
+  ...Object.keys(etcFiles).flatMap((name) => ["--ro-bind", `${sight.etc}/${name}`, `/etc/${name}`]),
+  ...["--proc", "/proc", "--dev", "/dev"],
+  ...["/dev/shm", "/tmp"].flatMap((path) => ["--size", `${sight.memoryFilesBytes}`, "--perms", "1777", "--tmpfs", path]),
+  // Before anything that a box can write to: there, mount points could lead elsewhere.
+  ...sight.readOnly.flatMap((path) => ["--ro-bind-try", path, path]),
+  ...["--bind", sight.homeFolder, sight.home, "--bind", sight.scratchFolder, SCRATCH],
+  ...["--bind", sight.workspaceFolder, WORKSPACE],
+  ...["--dir", dirname(EGRESS_SOCKET)],
+  ...(sight.egressSocket === null ? [] : ["--ro-bind", sight.egressSocket, EGRESS_SOCKET]),
+  ...["--chdir", WORKSPACE, "--remount-ro", "/dev", "--remount-ro", "/"]
+]

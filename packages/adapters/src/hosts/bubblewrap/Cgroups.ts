@@ -1,0 +1,201 @@
+/**
+ * Kernel limits of a sandbox: one control group each, version 2 where it is there, else version 1.
+ *
+ *     <parent>/slipway-<service>/<sandbox id>      in each hierarchy that is used
+ *
+ * A launcher writes its own id into `procs` before it becomes the box, so nothing of it ever runs outside.
+ */
+import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+
+export interface GroupLimits {
+  readonly memoryBytes: number
+  readonly processes: number
+  /** Processors, e.g. 1.5. */
+  readonly cpus: number
+}
+
+export type Limit = "memory" | "processes" | "cpu"
+
+export interface Groups {
+  readonly version: 1 | 2
+  /** What the kernel enforces here. */
+  readonly limits: ReadonlySet<Limit>
+  /** Makes the group, or finds it; sets its limits. Answers the files that a process writes itself into. */
+  create(name: string, limits: GroupLimits): Promise<ReadonlyArray<string>>
+  /** Kills what is in it. Answers whether anything was. */
+  kill(name: string): Promise<boolean>
+  /** Removes an empty group. */
+  remove(name: string): Promise<void>
+  readonly list: () => Promise<ReadonlyArray<string>>
+}
+
+/** Why there are none, as a sentence that says what to do. */
+export interface NoGroups {
+  readonly reason: string
+}
+
+const codeOf = (error: unknown) => error instanceof Error && "code" in error ? error.code : undefined
+
+const orElse = <A>(promise: Promise<A>, fallback: A): Promise<A> => promise.catch(() => fallback)
+
+const text = (file: string) => orElse(readFile(file, "utf8"), "")
+
+const isWritable = (path: string) => access(path, constants.W_OK).then(() => true, () => false)
+
+/** Ends what leaves a group busy: the kernel takes a moment to bury the dead. */
+const removeFolder = async (folder: string): Promise<void> => {
+  for (let attempt = 0;; attempt++) {
+    try {
+      return await rmdir(folder)
+    } catch (error) {
+      if (codeOf(error) === "ENOENT") return
+      if (codeOf(error) !== "EBUSY" || attempt === 200) throw error
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  }
+}
+
+const processesIn = async (file: string) => (await text(file)).split("\n").filter((line) => line !== "").map(Number)
+
+const killEach = async (file: string): Promise<boolean> => {
+  let killed = false
+  // Whoever forks meanwhile is found in the next round.
+  for (let round = 0; round < 100; round++) {
+    const pids = await processesIn(file)
+    if (pids.length === 0) break
+    killed = true
+    for (const pid of pids) {
+      try {
+        process.kill(pid, "SIGKILL")
+      } catch {
+        // gone in this very moment
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  return killed
+}
+
+const names = async (parent: string): Promise<ReadonlyArray<string>> =>
+  (await orElse(readdir(parent, { withFileTypes: true }), [])).filter((entry) => entry.isDirectory()).map(({ name }) => name)
+
+const CPU_PERIOD_MICROS = 100_000
+
+const quota = (cpus: number) => Math.max(1_000, Math.round(cpus * CPU_PERIOD_MICROS))
+
+/** `own`: our group of this hierarchy, as `/proc/self/cgroup` has it. In a container it may be named as its host sees it. */
+const parentOf = async (mount: string, own: string): Promise<string | undefined> => {
+  for (const parent of [join(mount, own), mount]) if (await isWritable(parent)) return parent
+  return undefined
+}
+
+const ownGroups = async () =>
+  new Map((await text("/proc/self/cgroup")).trim().split("\n").flatMap((line) => {
+    const [, controllers = "", path = "/"] = /^\d+:([^:]*):(.*)$/u.exec(line) ?? []
+    return controllers === "" ? [["", path] as const] : controllers.split(",").map((controller) => [controller, path] as const)
+  }))
+
+/** Version 1: each controller has a hierarchy of its own. */
+const version1 = async (root: string, service: string): Promise<Groups | NoGroups> => {
+  const own = await ownGroups()
+  const parents = new Map<string, string>()
+  for (const controller of ["memory", "pids", "cpu"]) {
+    const parent = await parentOf(join(root, controller), own.get(controller) ?? "/")
+    if (parent === undefined) continue
+    const folder = join(parent, service)
+    if (await mkdir(folder, { recursive: true }).then(() => true, () => false)) parents.set(controller, folder)
+  }
+  if (parents.size === 0) return { reason: `No control group below ${root} can be written to: run the service as root, or mount it writable.` }
+  const of = (name: string) => [...parents.values()].map((parent) => join(parent, name))
+  const controls = { memory: "memory", pids: "processes", cpu: "cpu" } as const
+  return {
+    version: 1,
+    limits: new Set([...parents.keys()].map((controller) => controls[controller as keyof typeof controls])),
+    create: async (name, { cpus, memoryBytes, processes }) => {
+      const values: Record<string, ReadonlyArray<readonly [file: string, value: number]>> = {
+        memory: [["memory.limit_in_bytes", memoryBytes]],
+        pids: [["pids.max", processes]],
+        cpu: [["cpu.cfs_period_us", CPU_PERIOD_MICROS], ["cpu.cfs_quota_us", quota(cpus)]]
+      }
+      for (const [controller, parent] of parents) {
+        await mkdir(join(parent, name), { recursive: true })
+        for (const [file, value] of values[controller] ?? []) await writeFile(join(parent, name, file), `${value}`)
+      }
+      // Swap counts with memory where the kernel counts it.
+      const memory = parents.get("memory")
+      if (memory !== undefined) await orElse(writeFile(join(memory, name, "memory.memsw.limit_in_bytes"), `${memoryBytes}`), undefined)
+      return of(name).map((folder) => join(folder, "cgroup.procs"))
+    },
+    kill: async (name) => (await Promise.all(of(name).map((folder) => killEach(join(folder, "cgroup.procs"))))).includes(true),
+    remove: async (name) => {
+      for (const folder of of(name)) await removeFolder(folder)
+    },
+    list: async () => [...new Set((await Promise.all([...parents.values()].map(names))).flat())]
+  }
+}
+
+const CONTROLLERS = ["memory", "pids", "cpu"]
+
+const enable = async (parent: string) => {
+  for (const controller of CONTROLLERS) await orElse(writeFile(join(parent, "cgroup.subtree_control"), `+${controller}`), undefined)
+  return (await text(join(parent, "cgroup.subtree_control"))).trim().split(/\s+/u)
+}
+
+/**
+ * Version 2: one hierarchy. A group with processes of its own cannot limit its children, except for the root, so where our
+ * own group is the only place, this process moves into a leaf of it first.
+ */
+const version2 = async (root: string, service: string): Promise<Groups | NoGroups> => {
+  const own = join(root, (await ownGroups()).get("") ?? "/")
+  const none = { reason: `No control group below ${root} can be written to: run the service as root, or as a systemd service with Delegate=yes.` }
+  for (const parent of [own, root]) {
+    if (!(await isWritable(parent))) continue
+    let enabled = await enable(parent)
+    if (!enabled.includes("pids") && parent === own && own !== root) {
+      const members = await processesIn(join(own, "cgroup.procs"))
+      // Others than us were put there by somebody else.
+      if (members.length === 1 && members[0] === process.pid) {
+        await orElse(mkdir(join(own, "slipway-service")).then(() => writeFile(join(own, "slipway-service", "cgroup.procs"), `${process.pid}`)), undefined)
+        enabled = await enable(parent)
+      }
+    }
+    if (!enabled.includes("memory") || !enabled.includes("pids")) continue
+    const folder = join(parent, service)
+    await mkdir(folder, { recursive: true })
+    enabled = await enable(folder)
+    const of = (name: string) => join(folder, name)
+    return {
+      version: 2,
+      limits: new Set<Limit>(enabled.flatMap((controller): ReadonlyArray<Limit> =>
+        controller === "memory" || controller === "cpu" ? [controller] : controller === "pids" ? ["processes"] : [])),
+      create: async (name, { cpus, memoryBytes, processes }) => {
+        await mkdir(of(name), { recursive: true })
+        const set = (file: string, value: string) => writeFile(join(of(name), file), value)
+        if (enabled.includes("memory")) {
+          await set("memory.max", `${memoryBytes}`)
+          await orElse(set("memory.swap.max", "0"), undefined)
+          // One process that is too big ends them all, not a random one.
+          await orElse(set("memory.oom.group", "1"), undefined)
+        }
+        if (enabled.includes("pids")) await set("pids.max", `${processes}`)
+        if (enabled.includes("cpu")) await set("cpu.max", `${quota(cpus)} ${CPU_PERIOD_MICROS}`)
+        return [join(of(name), "cgroup.procs")]
+      },
+      kill: async (name) => {
+        const killed = (await processesIn(join(of(name), "cgroup.procs"))).length > 0
+        await orElse(writeFile(join(of(name), "cgroup.kill"), "1"), undefined)
+        return (await killEach(join(of(name), "cgroup.procs"))) || killed
+      },
+      remove: (name) => removeFolder(of(name)),
+      list: () => names(folder)
+    }
+  }
+  return none
+}
+
+/** The groups that this process can make. `service` tells the groups of services apart that share the machine. */
+export const open = async (service: string, root = "/sys/fs/cgroup"): Promise<Groups | NoGroups> => {
+  const isVersion2 = (await text(join(root, "cgroup.controllers"))) !== ""
+  return isVersion2 ? version2(root, service) : version1(root, service)
+}

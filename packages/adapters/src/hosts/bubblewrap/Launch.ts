@@ -1,0 +1,90 @@
+/**
+ * How a process of the service becomes a box, in an order that leaves no gap: it enters its control groups, takes its
+ * limits, becomes the sandbox's user without a way back, and only then is bubblewrap.
+ */
+import { constants } from "node:fs"
+import { access } from "node:fs/promises"
+import { join } from "node:path"
+import type { Limits } from "./Limits.ts"
+
+/** Programs of the machine that boxes are made with, where they were found. */
+export interface Tools {
+  readonly bwrap: string
+  readonly setpriv: string
+  readonly prlimit: string
+  readonly chown: string
+}
+
+/** Name of the package that has a tool, the same in Debian, Ubuntu, Fedora and Arch. */
+const packages: Readonly<Record<keyof Tools, string>> = { bwrap: "bubblewrap", setpriv: "util-linux", prlimit: "util-linux", chown: "coreutils" }
+
+/** Not the service's own PATH, which a checkout may have put itself into. */
+export const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+export interface MissingTool {
+  readonly tool: keyof Tools
+  readonly package: string
+}
+
+const find = async (tool: string): Promise<string | undefined> => {
+  for (const folder of PATH.split(":")) {
+    const file = join(folder, tool)
+    if (await access(file, constants.X_OK).then(() => true, () => false)) return file
+  }
+  return undefined
+}
+
+/** The tools, or the first one that is missing. */
+export const findTools = async (): Promise<Tools | MissingTool> => {
+  const found: Record<keyof Tools, string> = { bwrap: "", setpriv: "", prlimit: "", chown: "" }
+  for (const tool of ["bwrap", "setpriv", "prlimit", "chown"] as const) {
+    const file = await find(tool)
+    if (file === undefined) return { tool, package: packages[tool] }
+    found[tool] = file
+  }
+  return found
+}
+
+export const descriptors = { seccomp: 3, arguments: 4, info: 5 }
+
+/**
+ * Arguments: how many group files follow, those, the filter, bubblewrap's options, the file for what it says, the command.
+ * The kernel shall rather end a box than the service when memory runs out.
+ */
+const SCRIPT = `
+n=$1; shift
+while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done
+umask 022
+echo 500 > /proc/self/oom_score_adj || :
+exec ${descriptors.seccomp}<"$1" ${descriptors.arguments}<"$2" ${descriptors.info}>"$3" || exit 125
+shift 3
+exec "$@"
+`
+
+export interface Launch {
+  readonly tools: Tools
+  /** `null`: our own user, who has no way to become another. */
+  readonly user: { readonly uid: number; readonly gid: number } | null
+  readonly limits: Limits
+  /** A process writes its id into each. */
+  readonly groupFiles: ReadonlyArray<string>
+  readonly filterFile: string
+  /** Options of bubblewrap, each ended by NUL: here, since they hold secrets of the command's environment. */
+  readonly argumentsFile: string
+  readonly infoFile: string
+  readonly command: ReadonlyArray<string>
+}
+
+/** The command line of `/bin/sh`. */
+export const commandLine = (launch: Launch): ReadonlyArray<string> => {
+  const { limits, tools, user } = launch
+  return [
+    ...["-c", SCRIPT, "slipway-box", `${launch.groupFiles.length}`, ...launch.groupFiles],
+    ...[launch.filterFile, launch.argumentsFile, launch.infoFile],
+    ...[tools.prlimit, "--core=0", `--fsize=${limits.fileBytes}`, `--nofile=${limits.openFiles}`],
+    // Counted per user, so only where the user is the sandbox's own.
+    ...(user === null ? [] : [`--nproc=${limits.processes}`]),
+    ...[tools.setpriv, ...(user === null ? [] : [`--reuid=${user.uid}`, `--regid=${user.gid}`, "--clear-groups"]), "--no-new-privs"],
+    ...[tools.bwrap, "--args", `${descriptors.arguments}`, "--", ...launch.command]
+  ]
+}

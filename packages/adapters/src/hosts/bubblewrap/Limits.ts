@@ -1,0 +1,30 @@
+/** What one sandbox may take of its machine. */
+export interface Limits {
+  readonly memoryBytes: number
+  /** Processes and threads. */
+  readonly processes: number
+  /** Processors, e.g. 1.5. */
+  readonly cpus: number
+  /** Of the working trees, the home and the scratch folder together. Looked at from time to time, not enforced by the kernel. */
+  readonly diskBytes: number
+  /** Files and folders, counted as above. */
+  readonly diskFiles: number
+  /** Of a single file. */
+  readonly fileBytes: number
+  /** Of `/tmp`, and as many of `/dev/shm`, per process tree. They count as memory. */
+  readonly memoryFilesBytes: number
+  readonly openFiles: number
+}
+
+const GiB = 2 ** 30
+
+export const defaults: Limits = {
+  memoryBytes: 4 * GiB,
+  processes: 1024,
+  cpus: 2,
+  diskBytes: 10 * GiB,
+  diskFiles: 1_000_000,
+  fileBytes: 2 * GiB,
+  memoryFilesBytes: GiB / 2,
+  openFiles: 16_384
+}

@@ -1,0 +1,37 @@
+/** Hands working trees to the user of their sandbox. The host goes on reading and deleting them as root. */
+import { execFile } from "node:child_process"
+import { chown, lstat, readdir, stat } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { promisify } from "node:util"
+
+export interface User {
+  readonly uid: number
+  readonly gid: number
+}
+
+/**
+ * Gives the workspace to `user`, and every tree in it that is not theirs yet. A tree's own folder changes hands last
+ * (`chown -R` comes back to it at the end), so what a crash left halfway is done again. Links are never followed.
+ */
+export const give = async (workspace: string, user: User, chownProgram: string): Promise<void> => {
+  if ((await lstat(workspace)).uid !== user.uid) await chown(workspace, user.uid, user.gid)
+  const entries = await readdir(workspace)
+  const strange = (await Promise.all(entries.map(async (name) => {
+    const path = join(workspace, name)
+    // What vanishes now is an agent's.
+    const owner = await lstat(path).then(({ uid }) => uid, () => user.uid)
+    return owner === user.uid ? [] : [path]
+  }))).flat()
+  if (strange.length > 0) {
+    await promisify(execFile)(chownProgram, ["-R", "-h", "-P", `${user.uid}:${user.gid}`, "--", ...strange], { env: {} })
+  }
+}
+
+/** The folder on the way to `path` that others than its owner cannot pass through, if there is one. */
+export const barrier = async (path: string): Promise<string | undefined> => {
+  const parent = dirname(path)
+  if (parent === path) return undefined
+  const above = await barrier(parent)
+  if (above !== undefined) return above
+  return ((await stat(parent)).mode & 0o001) === 0 ? parent : undefined
+}

@@ -1,0 +1,297 @@
+/**
+ * `SandboxHost` on bubblewrap: each process of a sandbox, with all it starts, lives in namespaces of its own, as a user of
+ * the sandbox's own, under a system call filter and the kernel's limits, and sees the system read-only, its working trees,
+ * its home and nothing else. See `SECURITY.md` for what that stops and what not.
+ *
+ *     <directory>/filter.bpf
+ *     <directory>/<sandbox id>/home, scratch      the sandbox's; they live as long as it does
+ *     <directory>/<sandbox id>/etc                accounts that a box sees
+ *     <directory>/<sandbox id>/launch             what a starting box is told, removed when it has read it
+ *     <directory>/<sandbox id>/egress.sock        its way out
+ */
+import { randomUUID } from "node:crypto"
+import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { Effect, Exit, Layer, Option, Schema, Scope, Semaphore } from "effect"
+import { type Box, type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { deleteTree } from "../../git/DeleteTree.ts"
+import * as Egress from "../../egress/Egress.ts"
+import * as NodeBoxProcess from "../none/NodeBoxProcess.ts"
+import * as ProcessTable from "../none/ProcessTable.ts"
+import * as Arguments from "./Arguments.ts"
+import * as BorrowedObjects from "./BorrowedObjects.ts"
+import * as DiskUse from "./DiskUse.ts"
+import * as HomeFiles from "./HomeFiles.ts"
+import * as Launch from "./Launch.ts"
+import { defaults, type Limits } from "./Limits.ts"
+import * as Means from "./Means.ts"
+import * as Ownership from "./Ownership.ts"
+import * as Processes from "./Processes.ts"
+
+export interface Options extends Means.Options {
+  readonly limits?: Partial<Limits>
+  /** Absolute paths that every box sees where they are here: programs, never secrets. */
+  readonly readOnly?: ReadonlyArray<string>
+  /** Pause between looks at how much of the disk a sandbox takes. */
+  readonly diskLookMillis?: number
+}
+
+/** `<service>:<sandbox id>:<process>`, in the environment of bubblewrap itself: finds what a killed worker left. */
+const MARK = "SLIPWAY_SANDBOX"
+
+/** Of killed processes. A sandbox is to be over two seconds after it was told so. */
+const KILL_WITHIN = "2 seconds"
+
+/** How long bubblewrap may take to say that a box is made, on however busy a machine. */
+const START_WITHIN_MILLIS = 30_000
+
+const DISK_LOOK_MILLIS = 10_000
+
+const isSandboxId = Schema.is(SandboxId)
+
+const reason = (error: unknown) => error instanceof Error && "code" in error ? String(error.code) : String(error)
+
+const attempt = <A>(operation: HostError["operation"], detail: string, run: () => Promise<A>) =>
+  Effect.tryPromise({
+    try: run,
+    catch: (error) => new HostError({ operation, detail: `${detail} (${reason(error)})`, retryable: true })
+  })
+
+/** Kernel limits that pass, in bubblewrap's words. */
+const isPassing = (complaint: string) => /temporarily unavailable|Cannot allocate memory|Too many open files|No space left/u.test(complaint)
+
+const Info = Schema.fromJsonString(Schema.Struct({ "child-pid": Schema.Int }))
+const decodeInfo = Schema.decodeUnknownOption(Info)
+
+/** Starts a command when the port of {@link Egress.bridge} is open. Arguments: node, program, port, socket, the command. */
+const BRIDGED = `
+test "$("$1" --max-old-space-size=32 "$2" "$3" "$4" </dev/null 2>/dev/null &)" = listening || { echo "the way out of the box could not be opened" >&2; exit 126; }
+shift 4
+exec "$@"
+`
+
+interface Running {
+  readonly release: Effect.Effect<void>
+}
+
+/** One sandbox of this process. */
+interface Live {
+  readonly box: Box
+  readonly scope: Scope.Closeable
+  readonly running: Set<Running>
+}
+
+/** The host without its probe: what {@link layer} is made of, and what the probe looks at. */
+export const make = Effect.fnUntraced(function*(options: Options) {
+  const means = yield* Means.find(options)
+  const egress = yield* Egress.Egress
+  const limits: Limits = { ...defaults, ...options.limits }
+  const { directory, filterFile, groups, service, tools, uids } = means
+  const lives = new Map<SandboxId, Live>()
+  const hostScope = yield* Effect.scope
+  const provisioning = Semaphore.makeUnsafe(1)
+  const readOnly = [...new Set([process.execPath, Egress.bridge, ...options.readOnly ?? []])]
+  // Node's own folder comes last: it is there so that `node` is found, not to hide the machine's tools.
+  const path = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
+
+  const folderOf = (sandboxId: SandboxId) => join(directory, sandboxId)
+
+  /** Makes what is missing of a sandbox's folder. The ways in stay ours; what is in them is the sandbox's. */
+  const prepare = async (sandboxId: SandboxId, workspace: string, user: Ownership.User | null, home: string) => {
+    const folder = folderOf(sandboxId)
+    // The trees may still be on their way.
+    await mkdir(workspace, { recursive: true, mode: 0o711 })
+    if (!(await stat(workspace)).isDirectory()) throw new Error("it is no folder")
+    for (const [name, mode] of [["", 0o711], ["home", 0o700], ["scratch", 0o700], ["etc", 0o755], ["launch", 0o700]] as const) {
+      await mkdir(join(folder, name), { recursive: true })
+      await chmod(join(folder, name), mode)
+    }
+    if (user !== null) for (const name of ["home", "scratch"]) await chown(join(folder, name), user.uid, user.gid)
+    const { group, hosts, passwd } = Arguments.etcFiles
+    for (const [name, content] of Object.entries({ group, hosts, passwd: passwd(home) })) {
+      await writeFile(join(folder, "etc", name), content)
+      await chmod(join(folder, "etc", name), 0o644)
+    }
+    // Left by a worker that was killed while it started something.
+    for (const name of await readdir(join(folder, "launch"))) await rm(join(folder, "launch", name), { force: true })
+  }
+
+  const open = Effect.fnUntraced(function*(sandboxId: SandboxId, workspace: string) {
+    const folder = folderOf(sandboxId)
+    const home = `/home/${sandboxId}`
+    const [homeFolder, scratchFolder, launchFolder, socket] = [join(folder, "home"), join(folder, "scratch"), join(folder, "launch"), join(folder, "egress.sock")]
+    const user = uids === null ? null : yield* attempt("provision", "No user could be found for the sandbox.", async () => {
+      const uid = await uids.claim(sandboxId)
+      return { uid, gid: uid }
+    })
+    yield* attempt("provision", `The workspace or ${folder} cannot be used.`, () => prepare(sandboxId, workspace, user, home))
+    const barrier = user === null ? undefined : yield* attempt("provision", `${workspace} cannot be used.`, () => Ownership.barrier(workspace))
+    if (barrier !== undefined) {
+      return yield* new HostError({ operation: "provision", detail: `The sandbox's user cannot pass through ${barrier}. Run: chmod o+x ${barrier}`, retryable: false })
+    }
+    const groupFiles = "reason" in groups ? [] : yield* attempt("provision", "The sandbox's control group cannot be made.", () => groups.create(sandboxId, limits))
+
+    const scope = yield* Scope.fork(hostScope)
+    const running = new Set<Running>()
+    yield* egress.listen({ sandboxId, socket, owner: user }).pipe(
+      Scope.provide(scope),
+      Effect.mapError(({ detail }) => new HostError({ operation: "provision", detail, retryable: true }))
+    )
+
+    const endAll = Effect.suspend(() => Effect.forEach(running, ({ release }) => release, { concurrency: "unbounded", discard: true }))
+    yield* Effect.forkIn(
+      DiskUse.guard({
+        folders: [workspace, homeFolder, scratchFolder],
+        limits,
+        everyMillis: options.diskLookMillis ?? DISK_LOOK_MILLIS,
+        isIdle: () => running.size === 0,
+        exceeded: (excess) => Effect.andThen(Effect.logError("ended what a sandbox runs, because of its disk", { sandboxId, excess }), endAll)
+      }),
+      scope
+    )
+
+    /** What bubblewrap says of the box, when it is made. Fails when it ends without. */
+    const untilMade = Effect.fnUntraced(function*(boxed: BoxProcess, infoFile: string) {
+      // `null`: it has ended already.
+      const look = Effect.map(Effect.promise(() => readFile(infoFile, "utf8").catch(() => "")), (text) =>
+        Option.map(decodeInfo(text), (info) => Processes.first(info["child-pid"]) ?? null))
+      const made = Effect.gen(function*() {
+        for (let waited = 0; waited < START_WITHIN_MILLIS; waited += 2) {
+          const first = yield* look
+          if (first._tag === "Some") return first.value
+          yield* Effect.sleep(2)
+        }
+        return yield* new HostError({ operation: "spawn", detail: "The box was not made in time.", retryable: true })
+      })
+      const ended = Effect.gen(function*() {
+        yield* boxed.exited
+        // It may have been quicker than the look.
+        const first = yield* look
+        if (first._tag === "Some") return first.value
+        const complaint = (yield* boxed.stderrTail).trim()
+        return yield* new HostError({ operation: "spawn", detail: `The box could not be made: ${complaint.slice(-300)}`, retryable: isPassing(complaint) })
+      })
+      return yield* Effect.raceFirst(made, ended)
+    })
+
+    const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env, homeFiles = {} }) {
+      yield* Effect.tryPromise({
+        try: async () => {
+          await HomeFiles.write(homeFolder, user, homeFiles)
+          if (user !== null) await Ownership.give(workspace, user, tools.chown)
+        },
+        catch: (error) =>
+          error instanceof HomeFiles.RefusedPath
+            ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
+            : new HostError({ operation: "spawn", detail: `The home or the workspace cannot be written to (${reason(error)}).`, retryable: true })
+      })
+      const bridged = yield* egress.isOpen(sandboxId)
+      const id = randomUUID()
+      const [argumentsFile, infoFile] = [join(launchFolder, `${id}.arguments`), join(launchFolder, `${id}.info`)]
+      const sight = Arguments.bubblewrap({
+        home,
+        homeFolder,
+        scratchFolder,
+        workspaceFolder: workspace,
+        readOnly: [...readOnly, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))],
+        etc: join(folder, "etc"),
+        egressSocket: bridged ? socket : null,
+        memoryFilesBytes: limits.memoryFilesBytes
+      }, Launch.descriptors)
+      const environment = {
+        ...env, ...(bridged ? Egress.environment : {}), PATH: path, HOME: home, TMPDIR: Arguments.SCRATCH, LANG: "C.UTF-8", TERM: "dumb"
+      }
+      const settings = ["--clearenv", ...Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]), ...sight]
+      yield* attempt("spawn", `${launchFolder} cannot be written to.`, () =>
+        writeFile(argumentsFile, settings.map((setting) => `${setting}\0`).join(""), { mode: 0o600 }))
+
+      const launch = Launch.commandLine({
+        tools, user, limits, groupFiles, filterFile, argumentsFile, infoFile,
+        command: bridged
+          ? ["/bin/sh", "-c", BRIDGED, "slipway-bridge", process.execPath, Egress.bridge, `${Egress.PORT}`, Arguments.EGRESS_SOCKET, command, ...args]
+          : [command, ...args]
+      })
+
+      const forget = Effect.promise(() => Promise.all([rm(argumentsFile, { force: true }), rm(infoFile, { force: true })]))
+      const started = Effect.gen(function*() {
+        const { process: boxed, release } = yield* NodeBoxProcess.start("/bin/sh", launch, {
+          cwd: "/",
+          env: { PATH: Launch.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
+        })
+        const first = yield* untilMade(boxed, infoFile).pipe(Effect.onError(() => release))
+        const end = Effect.gen(function*() {
+          // The first process takes all others of its namespace with it, and is gone when they are.
+          const left = yield* Processes.killAll(() => first !== null && Processes.isRunning(first) ? [first.pid] : [], KILL_WITHIN)
+          yield* release
+          if (left.length === 0) yield* boxed.exited
+          else yield* Effect.logError("processes survive SIGKILL", { sandboxId, pids: left })
+        })
+        const entry: Running = { release: end }
+        running.add(entry)
+        return { boxed, entry }
+      }).pipe(Effect.ensuring(forget))
+
+      const { boxed } = yield* Effect.acquireRelease(started, ({ entry }) =>
+        Effect.andThen(entry.release, Effect.sync(() => running.delete(entry))))
+      return boxed
+    })
+
+    const live: Live = { box: { sandboxId, workspace: Arguments.WORKSPACE, home, spawn }, scope, running }
+    lives.set(sandboxId, live)
+    return live.box
+  })
+
+  const provision = Effect.fn("SandboxHost.provision")(
+    function*({ sandboxId, workspace }: { readonly sandboxId: SandboxId; readonly workspace: string }) {
+      return lives.get(sandboxId)?.box ?? (yield* open(sandboxId, workspace))
+    },
+    (self) => provisioning.withPermits(1)(self)
+  )
+
+  const stop = Effect.fn("SandboxHost.stop")(function*(sandboxId: SandboxId) {
+    const live = lives.get(sandboxId)
+    lives.delete(sandboxId)
+    const claimed = uids === null ? [] : yield* attempt("stop", "The sandbox's user is not known.", () => uids.list())
+    if (live !== undefined) {
+      yield* Effect.forEach(live.running, ({ release }) => release, { concurrency: "unbounded", discard: true })
+      yield* Scope.close(live.scope, Exit.void)
+    }
+    // Three more ways, none of which trusts the others: the mark of what a worker started, the user, the control group.
+    const marked = yield* ProcessTable.killAll({
+      variable: MARK, matches: (mark) => mark.startsWith(`${service}:${sandboxId}:`), within: KILL_WITHIN
+    })
+    const users = claimed.filter(({ name }) => name === sandboxId).map(({ uid }) => uid)
+    const left = yield* Processes.killAll(() => users.flatMap(Processes.ofUser), KILL_WITHIN)
+    if (marked.length + left.length > 0) {
+      return yield* new HostError({ operation: "stop", detail: `Processes ${[...marked, ...left].join(", ")} survive SIGKILL.`, retryable: true })
+    }
+    if (!("reason" in groups)) {
+      yield* attempt("stop", "The sandbox's control group cannot be removed.", async () => {
+        await groups.kill(sandboxId)
+        await groups.remove(sandboxId)
+      })
+    }
+    const folder = folderOf(sandboxId)
+    yield* Effect.catchDefect(deleteTree(folder), (error) =>
+      Effect.fail(new HostError({ operation: "stop", detail: `${folder} cannot be removed (${reason(error)}).`, retryable: true })))
+    // Last: nothing of it is left that the next one of this number could find.
+    if (uids !== null) yield* attempt("stop", "The sandbox's user cannot be given back.", () => uids.release(sandboxId))
+  })
+
+  const list = Effect.gen(function*() {
+    const folders = yield* attempt("list", `${directory} cannot be read.`, () => readdir(directory))
+    const claims = uids === null ? [] : yield* attempt("list", "The users of sandboxes cannot be read.", () => uids.list())
+    const grouped = "reason" in groups ? [] : yield* attempt("list", "The control groups cannot be read.", groups.list)
+    const marked = [...yield* ProcessTable.marks(MARK)].flatMap((mark) => {
+      const [ofService, sandboxId = ""] = mark.split(":")
+      return ofService === service ? [sandboxId] : []
+    })
+    return [...new Set([...folders, ...claims.map(({ name }) => name), ...grouped, ...marked])].filter(isSandboxId)
+  }).pipe(Effect.withSpan("SandboxHost.list"))
+
+  return { means, limits, host: SandboxHost.of({ isolation: "bubblewrap", provision, stop, list }) }
+})
+
+export const layer = (options: Options): Layer.Layer<SandboxHost, HostError, Egress.Egress> =>
+  Layer.effect(SandboxHost, Effect.map(make(options), ({ host }) => host).pipe(Effect.catchTag("NotIsolated", (error) => new HostError({ operation: "provision", detail: error.message, retryable: false }))))

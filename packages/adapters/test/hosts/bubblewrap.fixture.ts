@@ -1,0 +1,39 @@
+/** Boxes for tests, where this machine can make them. */
+import { Effect, Layer, Stream } from "effect"
+import { spawnSync } from "node:child_process"
+import { chmod } from "node:fs/promises"
+import { join } from "node:path"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId, ID_ALPHABET } from "@slipway/domain/sandbox/SandboxId"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import { temporaryFolder } from "./Machine.ts"
+
+/** Why there are no boxes on this machine; `undefined`: there are. */
+export const absent: string | undefined = process.platform !== "linux"
+  ? "bubblewrap needs Linux"
+  : spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "bubblewrap is not installed (apt-get install bubblewrap)"
+
+export const isRoot = process.getuid?.() === 0
+
+/** A new folder that users of sandboxes can pass through. */
+export const openFolder = Effect.tap(temporaryFolder, (folder) => Effect.promise(() => chmod(folder, 0o711)))
+
+export const freshId = () =>
+  SandboxId.make(`c_${Array.from({ length: 12 }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")}`)
+
+export type Options = Omit<SandboxHostBubblewrap.Options, "directory" | "uidRegistry">
+
+/** `folder` holds what a service keeps. The numbers of users are the test's own: other tests may run beside it. */
+export const hostIn = (folder: string, options: Options = {}) =>
+  SandboxHostBubblewrap.layer({ directory: join(folder, "boxes"), ...options })
+
+export const layer = (options: Options = {}, allow: Egress.Options = { allow: new Set() }) =>
+  Layer.provideMerge(Layer.unwrap(Effect.map(openFolder, (folder) => hostIn(folder, options))), Egress.layer(allow))
+
+/** Runs a shell script to its end. */
+export const run = Effect.fnUntraced(function*(box: Box, script: string, env: Record<string, string> = {}) {
+  const boxed = yield* box.spawn({ command: "sh", args: ["-c", script], env })
+  const output = yield* Stream.mkString(Stream.decodeText(boxed.stdout))
+  return { ...(yield* boxed.exited), output: output.trimEnd(), stderr: yield* boxed.stderrTail }
+}, Effect.scoped)
