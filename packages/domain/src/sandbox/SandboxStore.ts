@@ -30,7 +30,10 @@ export class SandboxIdTaken extends Schema.TaggedError<SandboxIdTaken>()("Sandbo
 /** The lease is another worker's by now. Nothing was written; stop working for this sandbox. */
 export class StaleLease extends Schema.TaggedError<StaleLease>()("StaleLease", {}) {}
 
-/** The store cannot answer now (connection lost, lock timeout). Nothing was written; the same call may succeed later. */
+/**
+ * The store cannot answer now (connection lost, lock timeout). The same call may succeed later. Nothing was written, unless
+ * the connection was lost at the commit: then only the answer may be missing.
+ */
 export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
   cause: Schema.Defect()
 }) {

@@ -27,8 +27,9 @@ export class Chance {
     return this.next() < probability
   }
 
-  pick<A>(items: readonly [A, ...ReadonlyArray<A>]): A {
-    return items[Math.floor(this.next() * items.length)] ?? items[0]
+  /** One of at least one item. */
+  pick<A>(items: ReadonlyArray<A>): A {
+    return items[Math.floor(this.next() * items.length)]!
   }
 
   /** One of the items, as often as its weight says. */

@@ -2,6 +2,7 @@
 import { DateTime, Effect, Option, Schema, Stream } from "effect"
 import type { Decision } from "../../src/sandbox/Approval.ts"
 import type { Principal } from "../../src/access/Principal.ts"
+import { Files } from "../../src/files/Files.ts"
 import type { PartnerFact } from "../../src/partner/PartnerEvent.ts"
 import { Partners } from "../../src/partner/Partners.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
@@ -61,6 +62,7 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
   const chance = shared.fork()
   const sandboxes = yield* Sandboxes
   const publishing = yield* Publishing
+  const files = yield* Files
   const asking = patiently(chance)
   const by = principalOf(chance.pick(GRANTS))
   const stranger = principalOf(GRANTS.find((grantId) => grantId !== by.grantId) ?? "")
@@ -136,9 +138,16 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
   })
 
   const publish = unless(
-    asking(publishing.publish(by, id, chance.pick(request.repos as never as [typeof request.repos[0]]).fullName)),
+    Effect.suspend(() => asking(publishing.publish(by, id, chance.pick(request.repos).fullName))),
     "NothingToPublish", "RepoNotAccessible", "SandboxNotRunning", "SourceHostError"
   )
+
+  const look = unless(
+    Effect.suspend(() => asking(files.list(by, id, { repo: chance.pick(request.repos).fullName, path: "" }))),
+    "AgentDisconnected", "FileNotFound", "SandboxNotRunning"
+  )
+
+  const terminate = Effect.tap(asking(sandboxes.terminate(by, id)), () => Effect.sync(() => witness.mustEnd.add(id)))
 
   const pages = Effect.gen(function*() {
     const found: Array<SandboxId> = []
@@ -157,6 +166,7 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
       Effect.flip(asking(sandboxes.get(stranger, id))),
       Effect.flip(asking(sandboxes.terminate(stranger, id))),
       Effect.flip(asking(sandboxes.messages(stranger, id, { after: 0, limit: 10 }))),
+      Effect.flip(asking(files.list(stranger, id, { repo: undefined, path: "" }))),
       Effect.flip(asking(SandboxEvents.use((events) => events.list(stranger, id, { after: 0, limit: 10 }))))
     ])
     must("nothing of one grant is visible to another", refused.every(({ _tag }) => _tag === "SandboxNotFound"), `${id}: ${refused.map(({ _tag }) => _tag).join()}`)
@@ -168,11 +178,12 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
       if (!active()) return
       yield* chance.weighted<Effect.Effect<unknown, unknown, SandboxEvents>>([
         [6, send],
-        [2, asking(sandboxes.interrupt(by, id))],
+        [3, asking(sandboxes.interrupt(by, id))],
+        [1, look],
         [4, publish],
         [1, Effect.all([publish, publish], { concurrency: 2 })],
-        [0.6, asking(sandboxes.terminate(by, id))],
-        [0.3, Effect.all([asking(sandboxes.terminate(by, id)), asking(sandboxes.terminate(by, id))], { concurrency: 2 })],
+        [0.6, terminate],
+        [0.3, Effect.all([terminate, terminate], { concurrency: 2 })],
         [1, replay],
         [1, pages],
         [1, trespass]

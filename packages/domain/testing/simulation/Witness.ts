@@ -66,6 +66,8 @@ const AFTER_A_STALL = 5_000
 export class Witness {
   readonly sandboxes = new Map<SandboxId, Seen>()
   readonly readers: Array<Reader> = []
+  /** Somebody was told that these will end. */
+  readonly mustEnd = new Set<SandboxId>()
   readonly #made = new Map<string, { id: SandboxId; times: number }>()
   readonly #opened = new Map<string, number>()
   readonly #lookedFor = new Map<string, number>()
@@ -395,6 +397,8 @@ export class Witness {
       const { state } = seen
       const ended = new Set(seen.changes.flatMap((event) => event.type === "turn.completed" ? [event.turn_id] : []))
       for (const turn of seen.turns.keys()) this.#rule("every accepted prompt becomes a turn that ends", ended.has(turn), `${id} ${turn}`)
+      const { reason, status } = state
+      this.#rule("a sandbox that is terminated ends", !this.mustEnd.has(id) || status === "terminated" || reason === "release_failed", `${id} ${status}`)
       this.#rule("no approval stays open after the end", state.approvals.length === 0, id)
       this.#rule("no publication looks as if it went on after the end", !state.publications.some(isUnderWay), id)
       const messages = this.#timeline.run(Context.empty(), this.#store.messages(id, 0, 100_000))
