@@ -93,7 +93,7 @@ export class Timeline {
   }
 
   resume(process: Process): void {
-    process.pausedUntil = 0
+    process.pausedUntil = Math.min(process.pausedUntil, this.now)
     for (const run of process.held.splice(0)) this.ready(process, run)
   }
 
