@@ -39,10 +39,14 @@ export const open = Effect.fn("Agent.open")(function*(held: HeldSandbox, box: Bo
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   const { sandbox } = yield* held.view
-  const model = (yield* ModelCatalogue).models.find(({ id }) => id === sandbox.model)
+  const { models, unusable } = yield* ModelCatalogue
+  const model = models.find(({ id }) => id === sandbox.model)
   const refuse = (detail: string) =>
     new AgentError({ runtime: sandbox.agentRuntime, operation: "open", detail, retryable: false })
-  if (model === undefined) return yield* refuse(`The model ${sandbox.model} is no longer offered.`)
+  if (model === undefined) {
+    const known = unusable?.find(({ id }) => id === sandbox.model)
+    return yield* refuse(known?.reason ?? `The model ${sandbox.model} is no longer offered.`)
+  }
   if (host.isolation === "none" && !model.offline && !(yield* AllowNoIsolation)) {
     return yield* refuse(
       `This host does not isolate agents, so it runs the offline model only, not ${sandbox.model}. Choose an isolating host, or allow agents without isolation.`

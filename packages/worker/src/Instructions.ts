@@ -33,12 +33,22 @@ const readFirst = Effect.fnUntraced(function*(key: TreeKey) {
   return null
 })
 
+/** Of all repositories together: they are part of every request to the model. What comes after is left out. */
+const MAXIMUM_CHARACTERS = 128 * 1024
+
 /** As Markdown, a heading for each repository that asks something; `null`: none does. */
 export const readInstructions = Effect.fn("Instructions.read")(function*(
   sandboxId: SandboxId,
   repositories: ReadonlyArray<{ readonly name: string; readonly folder: string }>
 ) {
-  const found = yield* Effect.forEach(repositories, ({ folder, name }) =>
-    Effect.map(readFirst({ sandboxId, repo: name }), (text) => text === null ? [] : [`# ${name} (in the folder ${folder})\n\n${text.trim()}\n`]))
-  return found.every((part) => part.length === 0) ? null : found.flat().join("\n")
+  let instructions = ""
+  for (const { folder, name } of repositories) {
+    const text = yield* readFirst({ sandboxId, repo: name })
+    if (text === null) continue
+    const part = `# ${name} (in the folder ${folder})\n\n${text.trim()}\n`
+    if (instructions.length + part.length > MAXIMUM_CHARACTERS) {
+      yield* Effect.logInfo("instructions to agents are left out: the repositories together have too many", { sandboxId, repo: name })
+    } else instructions += instructions === "" ? part : `\n${part}`
+  }
+  return instructions === "" ? null : instructions
 })

@@ -22,8 +22,9 @@ export const chat: Protocol = {
     if (input === undefined) return counted
     // Some leave reasoning out of the completion, and count it in the total alone.
     const output = Math.max(countAt(usage, "completion_tokens") ?? 0, (countAt(usage, "total_tokens") ?? 0) - input)
-    const cachedInput = countAt(objectAt(usage, "prompt_tokens_details"), "cached_tokens") ?? 0
-    return { tokens: { input, cachedInput, cacheWrite: 0, output }, final: true }
+    const details = objectAt(usage, "prompt_tokens_details")
+    const cachedInput = countAt(details, "cached_tokens") ?? 0
+    return { tokens: { input, cachedInput, cacheWrite: countAt(details, "cache_write_tokens") ?? 0, output }, final: true }
   },
   error: openAiError
 }

@@ -308,7 +308,8 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
       const start = (where: Parameters<typeof listen>[1]) =>
         Effect.acquireRelease(
           Effect.gen(function*() {
-            const server = createServer(handle)
+            // Longer than agents keep a connection they may use again.
+            const server = createServer({ keepAliveTimeout: 75_000 }, handle)
             yield* listen(server, where)
             return server
           }),

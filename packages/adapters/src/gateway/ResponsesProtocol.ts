@@ -25,8 +25,10 @@ export const responses: Protocol = {
     const usage = objectAt(isObject(event["response"]) ? event["response"] : event, "usage")
     const input = countAt(usage, "input_tokens")
     if (input === undefined) return counted
-    const cachedInput = countAt(objectAt(usage, "input_tokens_details"), "cached_tokens") ?? 0
-    return { tokens: { input, cachedInput, cacheWrite: 0, output: countAt(usage, "output_tokens") ?? 0 }, final: true }
+    const details = objectAt(usage, "input_tokens_details")
+    const cachedInput = countAt(details, "cached_tokens") ?? 0
+    const cacheWrite = countAt(details, "cache_write_tokens") ?? 0
+    return { tokens: { input, cachedInput, cacheWrite, output: countAt(usage, "output_tokens") ?? 0 }, final: true }
   },
   error: openAiError
 }

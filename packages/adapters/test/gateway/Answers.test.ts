@@ -1,3 +1,7 @@
+import { mkdtempSync, rmSync, statSync } from "node:fs"
+import { get } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Redacted } from "effect"
 import * as FakeModel from "../../testing/fake-model/FakeModel.ts"
@@ -293,4 +297,29 @@ describe("budgets at the gateway", () => {
         message: "The spending budget of this API access grant is used up.", type: "insufficient_quota", param: null, code: "budget_exceeded"
       })
     }).pipe(Effect.scoped, Effect.provide(layer({ holdMillis: 2000 }))))
+})
+
+describe("the gateway's socket", () => {
+  it.live("answers as the port does, to our user alone", () =>
+    Effect.gen(function*() {
+      const folder = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync(join(tmpdir(), "slipway-gateway-"))),
+        (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+      )
+      const socketPath = join(folder, "model.sock")
+      yield* Effect.gen(function*() {
+        const { access } = yield* open(upstreamOf("openai-chat", "http://127.0.0.1:9/v1"))
+        assert.strictEqual(statSync(socketPath).mode & 0o777, 0o600)
+        const statusOf = (token: string) =>
+          Effect.promise(() =>
+            new Promise<number | undefined>((resolve, reject) => {
+              const request = get({ socketPath, path: "/v1/models", headers: { authorization: `Bearer ${token}` } }, (response) => {
+                response.resume()
+                resolve(response.statusCode)
+              })
+              request.once("error", reject)
+            }))
+        assert.deepStrictEqual([yield* statusOf(Redacted.value(access.token)), yield* statusOf("none")], [200, 401])
+      }).pipe(Effect.scoped, Effect.provide(layer({ socket: socketPath })))
+    }).pipe(Effect.scoped))
 })

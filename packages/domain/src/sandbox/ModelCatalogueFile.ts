@@ -111,9 +111,20 @@ const prices = (input: number, cachedInput: number, cacheWrite: number, output: 
   output: Math.round(output * USD)
 })
 
+const grok: Upstream = {
+  protocol: "openai-chat",
+  baseUrl: "https://api.x.ai/v1",
+  model: "grok-4.7",
+  keyVariable: "XAI_API_KEY",
+  prices: prices(2, 0.5, 2, 6),
+  contextTokens: 200_000,
+  outputTokens: 64_000
+}
+
 /**
- * What holds without a file: the offline model, and one model for each runtime. Names and prices change: an operator's own
- * file says what holds for theirs.
+ * What holds without a file: the offline model, and one model for each runtime, with the providers' list prices of
+ * 2026-11-21. Where long contexts cost more, `contextTokens` is what the ordinary price covers; a cache write counts as
+ * the dearest kind.
  */
 export const defaultFile: CatalogueFile = {
   default: offlineDemo.id,
@@ -130,7 +141,7 @@ export const defaultFile: CatalogueFile = {
     {
       id: "anthropic/claude-opus-5-5",
       agentRuntime: "claude",
-      efforts: ["low", "medium", "high"],
+      efforts: ["low", "medium", "high", "xhigh", "max"],
       approvals: true,
       offline: false,
       upstream: {
@@ -138,58 +149,42 @@ export const defaultFile: CatalogueFile = {
         baseUrl: "https://api.anthropic.com/v1",
         model: "claude-opus-5-5",
         keyVariable: "ANTHROPIC_API_KEY",
-        prices: prices(5, 0.5, 10, 25),
-        contextTokens: 200_000,
-        outputTokens: 64_000
+        prices: prices(4, 0.2, 8, 20),
+        contextTokens: 1_000_000,
+        outputTokens: 128_000
       }
     },
     {
-      id: "openai/gpt-5-codex",
+      id: "openai/gpt-6.1-sol",
       agentRuntime: "codex",
-      efforts: ["low", "medium", "high"],
+      efforts: ["low", "medium", "high", "xhigh", "max"],
       approvals: true,
       offline: false,
       upstream: {
         protocol: "openai-responses",
         baseUrl: "https://api.openai.com/v1",
-        model: "gpt-5-codex",
+        model: "gpt-6.1-sol",
         keyVariable: "OPENAI_API_KEY",
-        prices: prices(1.25, 0.125, 1.25, 10),
-        contextTokens: 400_000,
+        prices: prices(2, 0.1, 2.5, 10),
+        contextTokens: 272_000,
         outputTokens: 128_000
       }
     },
     {
-      id: "openai/gpt-5",
-      agentRuntime: "opencode",
-      efforts: ["low", "medium", "high"],
-      approvals: true,
-      offline: false,
-      upstream: {
-        protocol: "openai-chat",
-        baseUrl: "https://api.openai.com/v1",
-        model: "gpt-5",
-        keyVariable: "OPENAI_API_KEY",
-        prices: prices(1.25, 0.125, 1.25, 10),
-        contextTokens: 400_000,
-        outputTokens: 128_000
-      }
-    },
-    {
-      id: "xai/grok-code-fast-1",
+      id: "xai/grok-4.7",
       agentRuntime: "grok",
-      efforts: [],
+      efforts: ["low", "medium", "high", "xhigh"],
       approvals: true,
       offline: false,
-      upstream: {
-        protocol: "openai-chat",
-        baseUrl: "https://api.x.ai/v1",
-        model: "grok-code-fast-1",
-        keyVariable: "XAI_API_KEY",
-        prices: prices(0.2, 0.02, 0.2, 1.5),
-        contextTokens: 256_000,
-        outputTokens: 64_000
-      }
+      upstream: grok
+    },
+    {
+      id: "opencode/grok-4.7",
+      agentRuntime: "opencode",
+      efforts: ["low", "medium", "high", "xhigh"],
+      approvals: true,
+      offline: false,
+      upstream: grok
     }
   ]
 }

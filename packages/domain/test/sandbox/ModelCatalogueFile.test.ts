@@ -63,7 +63,7 @@ describe("a model that cannot be used", () => {
   it.each<readonly [string, Surroundings, RegExp, RegExp]>([
     ["its runtime is not installed", changed({ problem: "Run: slipway agents install codex" }), /install codex/u, /codex, is not installed/u],
     ["its key is not set", { ...all, hasKey: (name) => name !== "OPENAI_API_KEY" }, /OPENAI_API_KEY is not set/u, /has no account/u],
-    ["its agent lacks an effort", changed({ reasoningEfforts: ["low"] }), /these efforts: medium, high/u, /not set up/u],
+    ["its agent lacks an effort", changed({ reasoningEfforts: ["low"] }), /these efforts: medium, high, xhigh, max/u, /not set up/u],
     ["its agent cannot ask", changed({ toolApprovals: false }), /approvals to false/u, /not set up/u],
     ["its agent speaks something else", changed({ modelProtocol: "openai-chat" }), /speaks openai-chat, not openai-responses/u, /not set up/u],
     ["its agent is unknown", { ...all, profile: () => null }, /no runtime profile codex/u, /not set up/u],
@@ -76,12 +76,12 @@ describe("a model that cannot be used", () => {
   })
 
   it("is refused with its reason, also as the default", () => {
-    const file = { ...defaultFile, default: "openai/gpt-5-codex" }
+    const file = { ...defaultFile, default: "openai/gpt-6.1-sol" }
     const catalogue = toCatalogue(file, check(file, { ...all, hasKey: () => false }))
-    for (const model of ["openai/gpt-5-codex", undefined]) {
+    for (const model of ["openai/gpt-6.1-sol", undefined]) {
       const chosen = choose(catalogue, { model, reasoningEffort: undefined, toolApprovalMode: "auto", offlineOnly: false })
       assert(Result.isFailure(chosen))
-      assert.deepInclude(chosen.failure, { _tag: "InvalidModel", reason: "openai/gpt-5-codex cannot be used. This service has no account for it." })
+      assert.deepInclude(chosen.failure, { _tag: "InvalidModel", reason: "openai/gpt-6.1-sol cannot be used. This service has no account for it." })
     }
     assert.deepStrictEqual(catalogue.models.map(({ id }) => id), ["offline/demo"])
   })

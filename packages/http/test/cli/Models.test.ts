@@ -41,9 +41,9 @@ describe("slipway models", () => {
         })
       const bare = yield* rows({})
       assert.deepInclude(bare.get("offline/demo"), { usable: true, problem: null, default: true })
-      assert.match(bare.get("openai/gpt-5-codex")?.problem ?? "", /SLIPWAY_ISOLATION/u)
+      assert.match(bare.get("openai/gpt-6.1-sol")?.problem ?? "", /SLIPWAY_ISOLATION/u)
       const open = yield* rows({ SLIPWAY_ISOLATION: "none", OPENAI_API_KEY: KEY })
-      assert.match(open.get("openai/gpt-5-codex")?.problem ?? "", /codex is not installed\. Run: slipway agents install codex/u)
+      assert.match(open.get("openai/gpt-6.1-sol")?.problem ?? "", /codex is not installed\. Run: slipway agents install codex/u)
       const table = yield* run(data, ["models"], { OPENAI_API_KEY: KEY })
       assert.match(table.stdout, /^offline\/demo +opencode .*usable, the default$/mu)
     }).pipe(Effect.scoped), LONG)
@@ -90,12 +90,12 @@ describe("slipway models", () => {
       const server = yield* serve(data, { SLIPWAY_ISOLATION: "none", OPENAI_API_KEY: KEY, SLIPWAY_APPROVAL_MINUTES: "7" })
       assert.match(server.output(), /WARN[^\n]*SLIPWAY_ISOLATION is none/u)
       const key = server.key ?? ""
-      const refused = yield* ask(server.url, key, { model: "openai/gpt-5-codex" })
+      const refused = yield* ask(server.url, key, { model: "openai/gpt-6.1-sol" })
       assert.deepStrictEqual([refused.status, refused.body.error], [400, {
         code: "invalid_model",
-        message: "openai/gpt-5-codex cannot be used. Its agent runtime, codex, is not installed."
+        message: "openai/gpt-6.1-sol cannot be used. Its agent runtime, codex, is not installed."
       }])
-      const accountless = yield* ask(server.url, key, { model: "xai/grok-code-fast-1" })
+      const accountless = yield* ask(server.url, key, { model: "xai/grok-4.7" })
       assert.strictEqual(accountless.status, 400)
       assert.notInclude(JSON.stringify(accountless.body), "XAI_API_KEY")
 
