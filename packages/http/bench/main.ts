@@ -5,8 +5,11 @@ const HELP = `npm run bench -- <what> [--quick]
 
   api       our server beside hand-written Fastify + pg: the same statements, one durable Postgres, interleaved rounds
 
+  agents    each agent that is installed, beside its model: start, latency to the first word, memory
+
   --quick   fewer and shorter rounds: for a look, not for a verdict
-  --only    some of get, malformed, unknown, list, create, streams; separated by commas
+  --only    some of get, malformed, unknown, list, create, streams, or of the agents; separated by commas
+  --data-dir  where slipway agents install put them, .slipway of this folder unless said
   --profile folder for a CPU profile of our server
   --help    this text
 `
@@ -19,6 +22,7 @@ const parse = () => {
         quick: { type: "boolean", default: false },
         only: { type: "string" },
         profile: { type: "string" },
+        "data-dir": { type: "string" },
         help: { type: "boolean", short: "h", default: false }
       }
     })
@@ -37,6 +41,10 @@ else if (what === "api" && !given.values.help) {
   const { only = "", profile = null, quick } = given.values
   const { run } = await import("./api/Api.ts")
   await run({ quick, only: only.split(",").filter((name) => name !== ""), profile })
+} else if (what === "agents" && !given.values.help) {
+  const { only = "", quick, "data-dir": dataDir = null } = given.values
+  const { run } = await import("./agents/Agents.ts")
+  await run({ quick, only: only.split(",").filter((name) => name !== ""), dataDir })
 } else {
   process.stdout.write(HELP)
   process.exitCode = what === "" || given.values.help ? 0 : 1

@@ -13,7 +13,7 @@ const prompting = { "*": "ask", read: "allow", glob: "allow", grep: "allow", lis
 
 const off = [
   "PROJECT_CONFIG", "MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "CLAUDE_CODE", "SHARE"
-].map((what) => [`OPENCODE_DISABLE_${what}`, "1"])
+].map((what) => `OPENCODE_DISABLE_${what}`)
 
 export const opencode: Profile = {
   runtime: "opencode",
@@ -78,7 +78,8 @@ export const opencode: Profile = {
       env: {
         OPENCODE_CONFIG_CONTENT: JSON.stringify(config),
         OPENCODE_PERMISSION: JSON.stringify(permission),
-        ...Object.fromEntries(off)
+        // No plugins but its own, wherever it looks for them.
+        ...Object.fromEntries([...off, "OPENCODE_PURE"].map((name) => [name, "1"]))
       },
       homeFiles: instructions === null ? {} : { [INSTRUCTIONS]: instructions }
     }

@@ -16,7 +16,7 @@ export default defineConfig({
     hookTimeout: PATIENCE_MILLIS,
     // What takes long is the start of an agent, and most of that is waiting.
     sequence: { concurrent: true },
-    maxConcurrency: 3,
+    maxConcurrency: 4,
     maxWorkers: 3
   }
 })
