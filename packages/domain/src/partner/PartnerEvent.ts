@@ -3,14 +3,18 @@ import { Schema, Tuple } from "effect"
 import { Counter, text } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 
-const Uuid = Schema.String.check(Schema.isUUID())
+/** A UUID, as it came. */
+export const Uuid = Schema.String.check(Schema.isUUID())
+
+/** Whole credits. */
+export const CreditAmount = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 
 /** The offer that a claim came from. */
 const lead = { claimId: Uuid, leadId: text(1, 200), variant: text(1, 200) }
 
 const claim = {
   ...lead,
-  creditAmount: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+  creditAmount: CreditAmount,
   createdAt: Timestamp
 }
 /** `occurredAt`: when it happened, which may be long before it was recorded. */

@@ -1,0 +1,212 @@
+/**
+ * Which partner's offer a fact counts for (decisions 11.2). Pure: each decision is handed what is known, read under the
+ * attribution lock, and says what is to be kept and what the feeds tell, all in one transaction. Attribution is first
+ * touch: once set, a touch never changes, whatever comes later and from whichever grant.
+ */
+import { DateTime, Equal, Result, Schema } from "effect"
+import type { Ids, Uuid } from "../Ids.ts"
+import { RepoName } from "../source/RepoRef.ts"
+import { text } from "../Text.ts"
+import { Timestamp } from "../Timestamp.ts"
+import { CreditAmount, type PartnerFact, Uuid as UuidSchema } from "./PartnerEvent.ts"
+import type { Telling } from "./PartnerStore.ts"
+
+/** The same thing was told before with other words. The first ones stand; retrying cannot succeed. */
+export class FactConflict extends Schema.TaggedError<FactConflict>()("FactConflict", { about: Schema.String }) {
+  override get message() {
+    return `${this.about} is known already, with other values.`
+  }
+}
+
+/** The user who works with the sandboxes, as our keys name it. */
+export const RecipientId = text(1, 200)
+export const OrganizationId = UuidSchema
+
+/** A partner's offer of credits, reserved for whoever claims it (decisions 11.1). */
+export const Offer = Schema.Struct({
+  claimId: UuidSchema,
+  grantId: UuidSchema,
+  leadId: text(1, 200),
+  variant: text(1, 200),
+  /** Credits, at least 1. */
+  creditAmount: CreditAmount
+})
+export type Offer = typeof Offer.Type
+
+/** For whom an offer is claimed. */
+export const Claimant = Schema.Struct({ recipientId: RecipientId, organizationId: OrganizationId })
+export type Claimant = typeof Claimant.Type
+
+/** An offer and what became of it. `claimed: null` is pending. */
+export interface Claim {
+  readonly offer: Offer
+  readonly createdAt: DateTime.Utc
+  readonly claimed: (Claimant & { readonly at: DateTime.Utc }) | null
+}
+
+/** The first offer claimed for a recipient in an organization, or for an organization. Never updated. */
+export interface Touch {
+  readonly grantId: string
+  readonly claimId: Uuid
+  readonly leadId: string
+  readonly variant: string
+  readonly claimedAt: DateTime.Utc
+}
+
+/** A repository somebody connected to an organization. */
+export const Project = Schema.Struct({
+  projectId: text(1, 200),
+  recipientId: RecipientId,
+  organizationId: OrganizationId,
+  repo: RepoName,
+  connectedAt: Timestamp
+})
+export type Project = typeof Project.Type
+
+/** A paid invoice. `amountMinor` in the currency's smallest unit; 0 for one that credits covered. */
+export const Invoice = Schema.Struct({
+  invoiceId: text(1, 200),
+  organizationId: OrganizationId,
+  kind: Schema.Literals(["subscription_initial", "subscription_renewal", "other"]),
+  amountMinor: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
+  /** ISO 4217, upper case. */
+  currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/u)),
+  paidAt: Timestamp
+})
+export type Invoice = typeof Invoice.Type
+
+/** A sandbox as partners see it. `touch` was looked up when it was created and stays with it. */
+export interface Task {
+  readonly taskId: string
+  /** The organization's project for the sandbox's first repository. */
+  readonly projectId: string | null
+  readonly touch: Touch | null
+}
+
+/** What a decision about something with a natural id comes to. `known`: an equal one was recorded before. */
+export type Recorded = "new" | "known"
+
+const once = <A>(known: A | null, given: A, about: string): Result.Result<Recorded, FactConflict> =>
+  known === null ? Result.succeed("new") : Equal.equals(known, given) ? Result.succeed("known") : Result.fail(new FactConflict({ about }))
+
+const lead = ({ claimId, leadId, variant }: Touch) => ({ claimId, leadId, variant })
+
+const tell = (touch: Touch | null, fact: (of: Touch) => PartnerFact): ReadonlyArray<Telling> =>
+  touch === null ? [] : [{ grantId: touch.grantId, fact: fact(touch) }]
+
+/** Whether it happened under the touch: at the moment of the claim counts, before it does not. */
+const since = (touch: Touch | null, at: DateTime.Utc): Touch | null =>
+  touch !== null && DateTime.isGreaterThanOrEqualTo(at, touch.claimedAt) ? touch : null
+
+/** Makes and reserves an offer. `known` is the claim of its id. */
+export const createClaim = (
+  known: Claim | null,
+  offer: Offer,
+  at: DateTime.Utc
+): Result.Result<{ readonly recorded: Recorded; readonly claim: Claim; readonly tell: ReadonlyArray<Telling> }, FactConflict> =>
+  Result.map(once(known?.offer ?? null, offer, `Claim ${offer.claimId}`), (recorded) => {
+    if (known !== null) return { recorded, claim: known, tell: [] }
+    const { grantId, ...data } = offer
+    return {
+      recorded,
+      claim: { offer, createdAt: at, claimed: null },
+      tell: [{ grantId, fact: { type: "credit_claim.created", data: { ...data, createdAt: at, status: "pending", claimedAt: null } } }]
+    }
+  })
+
+/** What claiming an offer brings about, once. */
+export interface Claiming {
+  readonly recorded: Recorded
+  readonly claim: Claim
+  /** Credits for the claimant's organization; 0 when they were given before. */
+  readonly credits: number
+  /** Touches to be kept: those that were not set before. */
+  readonly touch: { readonly recipient: Touch | null; readonly organization: Touch | null }
+  readonly tell: ReadonlyArray<Telling>
+}
+
+/**
+ * Claims an offer. `touches` are those of the claimant now; `at` is the store's time under the attribution lock, so that
+ * claims are ordered by their commits.
+ */
+export const claim = (
+  known: Claim,
+  claimant: Claimant,
+  touches: { readonly recipient: Touch | null; readonly organization: Touch | null },
+  at: DateTime.Utc
+): Result.Result<Claiming, FactConflict> => {
+  const { claimed, createdAt, offer } = known
+  const before = claimed === null ? null : { recipientId: claimed.recipientId, organizationId: claimed.organizationId }
+  return Result.map(once(before, claimant, `The claiming of ${offer.claimId}`), (recorded) => {
+    if (claimed !== null) return { recorded, claim: known, credits: 0, touch: { recipient: null, organization: null }, tell: [] }
+    const { grantId, ...data } = offer
+    const touch: Touch = { grantId, claimId: offer.claimId, leadId: offer.leadId, variant: offer.variant, claimedAt: at }
+    return {
+      recorded,
+      claim: { ...known, claimed: { ...claimant, at } },
+      credits: offer.creditAmount,
+      touch: {
+        recipient: touches.recipient === null ? touch : null,
+        organization: touches.organization === null ? touch : null
+      },
+      tell: [{ grantId, fact: { type: "credit_claim.claimed", data: { ...data, createdAt, status: "claimed", claimedAt: at } } }]
+    }
+  })
+}
+
+/** Connects a project. `touch` is the recipient's in the organization. */
+export const connectProject = (
+  known: Project | null,
+  project: Project,
+  touch: Touch | null
+): Result.Result<{ readonly recorded: Recorded; readonly tell: ReadonlyArray<Telling> }, FactConflict> =>
+  Result.map(once(known, project, `Project ${project.projectId}`), (recorded) => ({
+    recorded,
+    tell: recorded === "known" ? [] : tell(since(touch, project.connectedAt), (of) => ({
+      type: "project.connected",
+      data: { ...lead(of), occurredAt: project.connectedAt, projectId: project.projectId }
+    }))
+  }))
+
+/** A sandbox was created at `at`, in the transaction that this is part of. */
+export const startTask = ({ projectId, taskId, touch }: Task, at: DateTime.Utc): ReadonlyArray<Telling> =>
+  tell(touch, (of) => ({ type: "task.started", data: { ...lead(of), occurredAt: at, taskId, projectId } }))
+
+/** A pull request was recorded as opened at `at`, as a draft or not. It counts for whom its task counted. */
+export const openPullRequest = ({ projectId, taskId, touch }: Task, id: Uuid, at: DateTime.Utc): ReadonlyArray<Telling> =>
+  tell(touch, (of) => ({ type: "pull_request.opened", data: { ...lead(of), occurredAt: at, pullRequestId: id, taskId, projectId } }))
+
+/** Whether it is an organization's first payment, if there was none before it. Others never count and use nothing up. */
+export const isInitialPayment = ({ amountMinor, kind }: Invoice): boolean => kind === "subscription_initial" && amountMinor > 0
+
+/**
+ * Records a paid invoice. `organization` is what is known of its organization: the touch, and whether an initial payment
+ * was recorded before. The first one is used up even when it counts for nobody.
+ */
+export const payInvoice = (
+  known: Invoice | null,
+  invoice: Invoice,
+  organization: { readonly touch: Touch | null; readonly paid: boolean },
+  id: Uuid
+): Result.Result<{ readonly recorded: Recorded; readonly paid: boolean; readonly tell: ReadonlyArray<Telling> }, FactConflict> =>
+  Result.map(once(known, invoice, `Invoice ${invoice.invoiceId}`), (recorded) => {
+    const first = recorded === "new" && !organization.paid && isInitialPayment(invoice)
+    return {
+      recorded,
+      paid: organization.paid || first,
+      tell: first
+        ? tell(since(organization.touch, invoice.paidAt), (of) => ({
+          type: "conversion.paid",
+          data: { ...lead(of), occurredAt: invoice.paidAt, conversionId: id }
+        }))
+        : []
+    }
+  })
+
+type Derive = Pick<Ids["Service"], "derive">
+
+/** One for each organization: it converts once. */
+export const conversionId = (ids: Derive, organizationId: string): Uuid => ids.derive(`conversion/${organizationId}`)
+
+/** `host` is the source host's name; `repo` as the host spells it. */
+export const pullRequestId = (ids: Derive, host: string, repo: string, number: number): Uuid => ids.derive(`pr/${host}/${repo}/${number}`)

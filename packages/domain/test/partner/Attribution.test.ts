@@ -1,0 +1,208 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Result, Schema } from "effect"
+import {
+  type Claim, claim, Claimant, connectProject, conversionId, createClaim, Invoice, isInitialPayment, Offer, openPullRequest, payInvoice,
+  Project, pullRequestId, startTask, type Task, type Touch
+} from "@slipway/domain/partner/Attribution"
+
+const at = (minute: number) => DateTime.makeUnsafe(`2026-11-21T02:${String(minute).padStart(2, "0")}:00.000Z`)
+const offer: Offer = {
+  claimId: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e00",
+  grantId: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e01",
+  leadId: "lead",
+  variant: "b",
+  creditAmount: 500
+}
+const lead = { claimId: offer.claimId, leadId: "lead", variant: "b" }
+const somebody: Claimant = { recipientId: "user_1", organizationId: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e02" }
+const pending: Claim = { offer, createdAt: at(1), claimed: null }
+const touch: Touch = { ...lead, grantId: offer.grantId, claimedAt: at(10) }
+const other: Touch = { grantId: "g2", claimId: "c2", leadId: "earlier", variant: "a", claimedAt: at(5) }
+const none = { recipient: null, organization: null }
+const conflict = (result: Result.Result<unknown, { readonly message: string }>) =>
+  Result.isFailure(result) ? result.failure.message : assert.fail("it was recorded")
+
+describe("creating a claim", () => {
+  it("reserves it and tells its grant", () => {
+    assert.deepStrictEqual(Result.getOrThrow(createClaim(null, offer, at(1))), {
+      recorded: "new",
+      claim: pending,
+      tell: [{
+        grantId: offer.grantId,
+        fact: { type: "credit_claim.created", data: { ...lead, creditAmount: 500, createdAt: at(1), status: "pending", claimedAt: null } }
+      }]
+    })
+  })
+  it("again is known and told nobody, also when it was claimed since", () => {
+    for (const known of [pending, { ...pending, claimed: { ...somebody, at: at(2) } }]) {
+      assert.deepStrictEqual(Result.getOrThrow(createClaim(known, { ...offer }, at(9))), { recorded: "known", claim: known, tell: [] })
+    }
+  })
+  it.each<Partial<Offer>>([{ grantId: somebody.organizationId }, { leadId: "x" }, { variant: "x" }, { creditAmount: 501 }])(
+    "again with %o is a conflict",
+    (change) => assert.strictEqual(conflict(createClaim(pending, { ...offer, ...change }, at(9))), `Claim ${offer.claimId} is known already, with other values.`)
+  )
+})
+
+it("a conflict is told apart by its tag", () =>
+  assert.strictEqual(Result.getOrThrow(Result.flip(createClaim(pending, { ...offer, variant: "x" }, at(9))))._tag, "FactConflict"))
+
+describe("claiming", () => {
+  it("gives the credits and sets both touches, the first time", () => {
+    const claiming = Result.getOrThrow(claim(pending, somebody, none, at(10)))
+    assert.deepStrictEqual(claiming, {
+      recorded: "new",
+      claim: { ...pending, claimed: { ...somebody, at: at(10) } },
+      credits: 500,
+      touch: { recipient: touch, organization: touch },
+      tell: [{
+        grantId: offer.grantId,
+        fact: { type: "credit_claim.claimed", data: { ...lead, creditAmount: 500, createdAt: at(1), status: "claimed", claimedAt: at(10) } }
+      }]
+    })
+  })
+  it("a later offer replaces neither touch, gives its credits and tells its own grant", () => {
+    const both = Result.getOrThrow(claim(pending, somebody, { recipient: other, organization: other }, at(10)))
+    assert.deepStrictEqual(both.touch, none)
+    assert.deepStrictEqual([both.credits, both.tell.map(({ grantId }) => grantId)], [500, [offer.grantId]])
+    const organization = Result.getOrThrow(claim(pending, somebody, { recipient: null, organization: other }, at(10)))
+    assert.deepStrictEqual(organization.touch, { recipient: touch, organization: null })
+    const recipient = Result.getOrThrow(claim(pending, somebody, { recipient: other, organization: null }, at(10)))
+    assert.deepStrictEqual(recipient.touch, { recipient: null, organization: touch })
+  })
+  const claimed: Claim = { ...pending, claimed: { ...somebody, at: at(10) } }
+  it("again for the same is known, gives no credits, sets no touch and tells nobody", () => {
+    assert.deepStrictEqual(Result.getOrThrow(claim(claimed, { ...somebody }, none, at(20))), {
+      recorded: "known", claim: claimed, credits: 0, touch: none, tell: []
+    })
+  })
+  it.each<Partial<Claimant>>([{ recipientId: "user_2" }, { organizationId: offer.claimId }])("again for %o is a conflict", (change) =>
+    assert.strictEqual(conflict(claim(claimed, { ...somebody, ...change }, none, at(20))), `The claiming of ${offer.claimId} is known already, with other values.`))
+})
+
+describe("connecting a project", () => {
+  const project: Project = { projectId: "p", ...somebody, repo: "acme/shop", connectedAt: at(10) }
+  it.each([["at the moment of the claim", 10, true], ["later", 11, true], ["before", 9, false]] as const)("%s: told %o", (_, minute, isTold) => {
+    const given = { ...project, connectedAt: at(minute) }
+    assert.deepStrictEqual(Result.getOrThrow(connectProject(null, given, touch)), {
+      recorded: "new",
+      tell: isTold
+        ? [{ grantId: offer.grantId, fact: { type: "project.connected", data: { ...lead, occurredAt: at(minute), projectId: "p" } } }]
+        : []
+    })
+  })
+  it("by somebody without a touch tells nobody", () =>
+    assert.deepStrictEqual(Result.getOrThrow(connectProject(null, project, null)), { recorded: "new", tell: [] }))
+  it("again tells nobody, also when there is a touch by now", () =>
+    assert.deepStrictEqual(Result.getOrThrow(connectProject({ ...project }, project, touch)), { recorded: "known", tell: [] }))
+  it.each<Partial<Project>>([{ recipientId: "x" }, { organizationId: offer.claimId }, { repo: "acme/two" }, { connectedAt: at(11) }])(
+    "again with %o is a conflict",
+    (change) => assert.strictEqual(conflict(connectProject(project, { ...project, ...change }, touch)), "Project p is known already, with other values.")
+  )
+})
+
+describe("a task", () => {
+  const task: Task = { taskId: "c_aaaaaaaaaaaa", projectId: "p", touch }
+  it("of somebody with a touch is told when it is created", () => {
+    assert.deepStrictEqual(startTask(task, at(3)), [
+      { grantId: offer.grantId, fact: { type: "task.started", data: { ...lead, occurredAt: at(3), taskId: task.taskId, projectId: "p" } } }
+    ])
+    assert.deepStrictEqual(startTask({ ...task, projectId: null }, at(3)).map(({ fact }) => "projectId" in fact.data && fact.data.projectId), [null])
+  })
+  it("counts for whom it counted when it was created, when its pull request is opened", () => {
+    assert.deepStrictEqual(openPullRequest(task, "id", at(4)), [{
+      grantId: offer.grantId,
+      fact: { type: "pull_request.opened", data: { ...lead, occurredAt: at(4), pullRequestId: "id", taskId: task.taskId, projectId: "p" } }
+    }])
+  })
+  it("without a touch tells nobody, nor does its pull request", () => {
+    assert.deepStrictEqual(startTask({ ...task, touch: null }, at(3)), [])
+    assert.deepStrictEqual(openPullRequest({ ...task, touch: null }, "id", at(3)), [])
+  })
+})
+
+describe("a paid invoice", () => {
+  const invoice: Invoice = {
+    invoiceId: "i", organizationId: somebody.organizationId, kind: "subscription_initial", amountMinor: 1, currency: "EUR", paidAt: at(10)
+  }
+  const pay = (change: Partial<Invoice>, organization: { readonly touch: Touch | null; readonly paid: boolean }) => {
+    const { paid, tell } = Result.getOrThrow(payInvoice(null, { ...invoice, ...change }, organization, "id"))
+    return [paid, tell.length] as const
+  }
+  it("that is the first initial one is a conversion, and uses it up", () => {
+    assert.deepStrictEqual(Result.getOrThrow(payInvoice(null, invoice, { touch, paid: false }, "id")), {
+      recorded: "new",
+      paid: true,
+      tell: [{ grantId: offer.grantId, fact: { type: "conversion.paid", data: { ...lead, occurredAt: at(10), conversionId: "id" } } }]
+    })
+  })
+  it.each([
+    ["the second initial one", {}, { touch, paid: true }, [true, 0]],
+    ["before the claim", { paidAt: at(9) }, { touch, paid: false }, [true, 0]],
+    ["before any claim", {}, { touch: null, paid: false }, [true, 0]],
+    ["a renewal", { kind: "subscription_renewal" }, { touch, paid: false }, [false, 0]],
+    ["another kind", { kind: "other" }, { touch, paid: false }, [false, 0]],
+    ["of nothing", { amountMinor: 0 }, { touch, paid: false }, [false, 0]]
+  ] as const)("%s tells nobody", (_, change, organization, expected) => assert.deepStrictEqual(pay(change, organization), expected))
+  it("again changes nothing, whatever came between", () => {
+    for (const paid of [true, false]) {
+      assert.deepStrictEqual(Result.getOrThrow(payInvoice({ ...invoice }, invoice, { touch, paid }, "id")), { recorded: "known", paid, tell: [] })
+    }
+  })
+  it.each<Partial<Invoice>>([{ organizationId: offer.claimId }, { kind: "other" }, { amountMinor: 2 }, { currency: "USD" }, { paidAt: at(11) }])(
+    "again with %o is a conflict",
+    (change) => assert.strictEqual(conflict(payInvoice(invoice, { ...invoice, ...change }, { touch, paid: false }, "id")), "Invoice i is known already, with other values.")
+  )
+  it("is an initial payment by its kind and amount", () => {
+    assert.deepStrictEqual(
+      [invoice, { ...invoice, amountMinor: 0 }, { ...invoice, kind: "subscription_renewal" as const }].map(isInitialPayment),
+      [true, false, false]
+    )
+  })
+})
+
+describe("what comes in", () => {
+  const accepts = (schema: Schema.Codec<unknown, unknown>, value: unknown) => Result.isSuccess(Schema.decodeUnknownResult(schema)(value))
+  const at = "2026-11-21T02:41:00.000Z"
+  const project = { projectId: "p", ...somebody, repo: "acme/shop", connectedAt: at }
+  const invoice = { invoiceId: "i", organizationId: somebody.organizationId, kind: "other", amountMinor: 0, currency: "EUR", paidAt: at }
+  const samples = [
+    ["an offer", Offer, offer], ["a claimant", Claimant, somebody], ["a project", Project, project], ["an invoice", Invoice, invoice]
+  ] as const
+
+  it.each(samples)("%s has all of its fields", (_, schema, sample) => {
+    assert.isTrue(accepts(schema, sample))
+    for (const key of Object.keys(sample)) {
+      assert.isFalse(accepts(schema, Object.fromEntries(Object.entries(sample).filter(([name]) => name !== key))), key)
+    }
+  })
+  it.each([
+    ["an offer's lead", Offer, offer, "leadId"], ["an offer's variant", Offer, offer, "variant"], ["a recipient", Claimant, somebody, "recipientId"],
+    ["a project's id", Project, project, "projectId"], ["an invoice's id", Invoice, invoice, "invoiceId"]
+  ] as const)("%s has 1 to 200 characters", (_, schema, sample, key) => {
+    assert.deepStrictEqual([0, 1, 200, 201].map((length) => accepts(schema, { ...sample, [key]: "x".repeat(length) })), [false, true, true, false])
+  })
+  it.each([
+    ["claims and grants have UUIDs", Offer, offer, { claimId: ["c"], grantId: ["g"] }],
+    ["credits are a whole number from 1", Offer, offer, { creditAmount: [0, 1.5, 2 ** 53] }],
+    ["organizations have UUIDs", Claimant, somebody, { organizationId: ["acme"] }],
+    ["projects have a repository and a time", Project, project, { repo: ["shop"], connectedAt: ["today"] }],
+    ["amounts are whole numbers from 0", Invoice, invoice, { amountMinor: [-1, 1.5, 2 ** 53] }],
+    ["currencies are three capitals", Invoice, invoice, { currency: ["eur", "EURO", "EU", "AEUR"] }],
+    ["invoices have a known kind and a time", Invoice, invoice, { kind: ["refund", ""], paidAt: ["now"] }]
+  ] as const)("%s", (_, schema, sample, wrong) => {
+    for (const [key, values] of Object.entries(wrong)) for (const value of values) assert.isFalse(accepts(schema, { ...sample, [key]: value }), key)
+  })
+  it("an invoice is of any of three kinds and any amount", () => {
+    for (const kind of ["subscription_initial", "subscription_renewal", "other"]) assert.isTrue(accepts(Invoice, { ...invoice, kind }))
+    assert.isTrue(accepts(Invoice, { ...invoice, amountMinor: Number.MAX_SAFE_INTEGER }))
+  })
+})
+
+describe("ids", () => {
+  const ids = { derive: (name: string) => name }
+  it("of a conversion and of a pull request are derived from what they are of (decisions 11.1)", () => {
+    assert.strictEqual(conversionId(ids, "o"), "conversion/o")
+    assert.strictEqual(pullRequestId(ids, "github.com", "acme/shop", 7), "pr/github.com/acme/shop/7")
+  })
+})
