@@ -2,7 +2,7 @@
  * How a process of the service becomes a box, in an order that leaves no gap: it enters its control groups, takes its
  * limits, becomes the sandbox's user without a way back, and only then is bubblewrap.
  */
-import { constants } from "node:fs"
+import { constants, existsSync, readdirSync, readFileSync } from "node:fs"
 import { access } from "node:fs/promises"
 import { join } from "node:path"
 import type { Limits } from "./Limits.ts"
@@ -47,13 +47,39 @@ export const findTools = async (): Promise<Tools | MissingTool> => {
 
 export const descriptors = { seccomp: 3, arguments: 4, info: 5 }
 
+const O_CLOEXEC = 0o2000000
+
 /**
- * Arguments: how many group files follow, those, the filter, bubblewrap's options, the file for what it says, the command.
- * The kernel shall rather end a box than the service when memory runs out.
+ * Descriptors that whoever started the service left open for all it starts. Node opens its own so that they are not passed
+ * on, but leaves these as they are.
+ */
+export const strays = (): ReadonlyArray<number> =>
+  readdirSync("/proc/self/fdinfo").map(Number).filter((descriptor) => {
+    if (descriptor <= 2) return false
+    try {
+      const flags = /^flags:\s*(\d+)/mu.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8"))?.[1] ?? "0"
+      return (parseInt(flags, 8) & O_CLOEXEC) === 0
+    } catch {
+      return false // closed meanwhile
+    }
+  })
+
+/**
+ * The shell, with options. A plain `sh` may not know how to close descriptors of two digits. Bash takes a standard input
+ * that is a socket for a remote login, and would read its owner's settings.
+ */
+export const shell = (strays: ReadonlyArray<number>): readonly [program: string, ...options: ReadonlyArray<string>] =>
+  strays.some((descriptor) => descriptor > 9) && existsSync("/bin/bash") ? ["/bin/bash", "--norc", "--noprofile"] : ["/bin/sh"]
+
+/**
+ * Arguments: how many group files follow, those, the descriptors to close, the filter, bubblewrap's options, the file for
+ * what it says, the command. The kernel shall rather end a box than the service when memory runs out.
  */
 const SCRIPT = `
 n=$1; shift
 while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done
+for descriptor in $1; do eval "exec $descriptor>&-" || exit 125; done
+shift
 umask 022
 echo 500 > /proc/self/oom_score_adj || :
 exec ${descriptors.seccomp}<"$1" ${descriptors.arguments}<"$2" ${descriptors.info}>"$3" || exit 125
@@ -68,6 +94,7 @@ export interface Launch {
   readonly limits: Limits
   /** A process writes its id into each. */
   readonly groupFiles: ReadonlyArray<string>
+  readonly strays: ReadonlyArray<number>
   readonly filterFile: string
   /** Options of bubblewrap, each ended by NUL: here, since they hold secrets of the command's environment. */
   readonly argumentsFile: string
@@ -75,12 +102,13 @@ export interface Launch {
   readonly command: ReadonlyArray<string>
 }
 
-/** The command line of `/bin/sh`. */
-export const commandLine = (launch: Launch): ReadonlyArray<string> => {
+/** The command line, shell first. */
+export const commandLine = (launch: Launch): readonly [program: string, ...args: ReadonlyArray<string>] => {
   const { limits, tools, user } = launch
   return [
+    ...shell(launch.strays),
     ...["-c", SCRIPT, "slipway-box", `${launch.groupFiles.length}`, ...launch.groupFiles],
-    ...[launch.filterFile, launch.argumentsFile, launch.infoFile],
+    ...[launch.strays.join(" "), launch.filterFile, launch.argumentsFile, launch.infoFile],
     ...[tools.prlimit, "--core=0", `--fsize=${limits.fileBytes}`, `--nofile=${limits.openFiles}`],
     // Counted per user, so only where the user is the sandbox's own.
     ...(user === null ? [] : [`--nproc=${limits.processes}`]),

@@ -27,6 +27,7 @@ import * as Launch from "./Launch.ts"
 import { defaults, type Limits } from "./Limits.ts"
 import * as Means from "./Means.ts"
 import * as Ownership from "./Ownership.ts"
+import * as Probe from "./Probe.ts"
 import * as Processes from "./Processes.ts"
 
 export interface Options extends Means.Options {
@@ -91,6 +92,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   const lives = new Map<SandboxId, Live>()
   const hostScope = yield* Effect.scope
   const provisioning = Semaphore.makeUnsafe(1)
+  const strays = Launch.strays()
   const readOnly = [...new Set([process.execPath, Egress.bridge, ...options.readOnly ?? []])]
   // Node's own folder comes last: it is there so that `node` is found, not to hide the machine's tools.
   const path = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
@@ -206,8 +208,8 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       yield* attempt("spawn", `${launchFolder} cannot be written to.`, () =>
         writeFile(argumentsFile, settings.map((setting) => `${setting}\0`).join(""), { mode: 0o600 }))
 
-      const launch = Launch.commandLine({
-        tools, user, limits, groupFiles, filterFile, argumentsFile, infoFile,
+      const [program, ...launchArguments] = Launch.commandLine({
+        tools, user, limits, groupFiles, strays, filterFile, argumentsFile, infoFile,
         command: bridged
           ? ["/bin/sh", "-c", BRIDGED, "slipway-bridge", process.execPath, Egress.bridge, `${Egress.PORT}`, Arguments.EGRESS_SOCKET, command, ...args]
           : [command, ...args]
@@ -215,7 +217,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
 
       const forget = Effect.promise(() => Promise.all([rm(argumentsFile, { force: true }), rm(infoFile, { force: true })]))
       const started = Effect.gen(function*() {
-        const { process: boxed, release } = yield* NodeBoxProcess.start("/bin/sh", launch, {
+        const { process: boxed, release } = yield* NodeBoxProcess.start(program, launchArguments, {
           cwd: "/",
           env: { PATH: Launch.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
         })
@@ -293,5 +295,17 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   return { means, limits, host: SandboxHost.of({ isolation: "bubblewrap", provision, stop, list }) }
 })
 
-export const layer = (options: Options): Layer.Layer<SandboxHost, HostError, Egress.Egress> =>
-  Layer.effect(SandboxHost, Effect.map(make(options), ({ host }) => host).pipe(Effect.catchTag("NotIsolated", (error) => new HostError({ operation: "provision", detail: error.message, retryable: false }))))
+/** Probes first, and fails with what is missing. Says what is in force. */
+export const layer = (options: Options): Layer.Layer<SandboxHost, Means.NotIsolated, Egress.Egress> =>
+  Layer.effect(
+    SandboxHost,
+    Effect.gen(function*() {
+      const made = yield* make({ ...options, readOnly: [Probe.inside, ...options.readOnly ?? []] })
+      const report = yield* Probe.run(made)
+      const details = (state: Probe.Property["state"]) =>
+        Object.fromEntries(report.filter((property) => property.state === state).map(({ detail, name }) => [name, detail]))
+      yield* Effect.logInfo("sandboxes are isolated by bubblewrap", details("in force"))
+      for (const [name, detail] of Object.entries(details("off"))) yield* Effect.logWarning(`isolation lacks: ${name}`, { detail })
+      return made.host
+    })
+  )

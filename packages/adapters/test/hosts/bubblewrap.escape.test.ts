@@ -1,0 +1,359 @@
+/** A hostile program in a box, and what must become of each thing it tries. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer, Stream } from "effect"
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { createServer, type Server } from "node:net"
+import { join } from "node:path"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { absent, freshId, hostIn, layer, openFolder, run } from "./bubblewrap.fixture.ts"
+import { running, temporaryFolder } from "./Machine.ts"
+
+const { eventually } = SandboxHostContract
+
+const EPERM = 1
+const ENOSYS = 38
+const EPROTONOSUPPORT = 93
+const EAFNOSUPPORT = 97
+
+type Call = readonly [what: string, x64: number, arm64: number, args: string, errno: number]
+
+/** Perl's `syscall`: numbers for both architectures, and the error it must end with. */
+const refusedCalls: ReadonlyArray<Call> = [
+  ["trace a process", 101, 117, "0, 0, 0, 0", EPERM],
+  ["read another process's memory", 310, 270, "1, 0, 0, 0, 0, 0", EPERM],
+  ["write another process's memory", 311, 271, "1, 0, 0, 0, 0, 0", EPERM],
+  ["take another process's descriptor", 438, 438, "3, 0, 0", EPERM],
+  ["mount", 165, 40, "0, 0, 0, 0, 0", EPERM],
+  ["unmount", 166, 39, "0, 0", EPERM],
+  ["open a tree of mounts", 428, 428, "-100, 0, 1", EPERM],
+  ["move a mount", 429, 429, "0, 0, 0, 0, 0", EPERM],
+  ["open a file system", 430, 430, "0, 0", EPERM],
+  ["change a mount", 442, 442, "0, 0, 0, 0, 0", EPERM],
+  ["pivot the root", 155, 41, "0, 0", EPERM],
+  ["change the root", 161, 51, "0", EPERM],
+  ["make a user namespace with unshare", 272, 97, "0x10000000", EPERM],
+  ["make a network namespace with unshare", 272, 97, "0x40000000", EPERM],
+  ["make a user namespace with clone", 56, 220, "0x10000011, 0, 0, 0, 0", EPERM],
+  ["make a namespace with clone3, whose flags no filter sees", 435, 435, "0, 0", ENOSYS],
+  ["enter a namespace", 308, 268, "0, 0", EPERM],
+  ["reach the session keyring", 250, 219, "0, -3, 0, 0, 0", EPERM],
+  ["add a key", 248, 217, "0, 0, 0, 0, 0", EPERM],
+  ["use io_uring", 425, 425, "1, 0", EPERM],
+  ["load a kernel program", 321, 280, "0, 0, 0", EPERM],
+  ["watch performance events", 298, 241, "0, 0, 0, 0, 0", EPERM],
+  ["handle page faults", 323, 282, "0", EPERM],
+  ["open a file by handle", 304, 265, "0, 0, 0", EPERM],
+  ["load a kernel", 246, 104, "0, 0, 0, 0", EPERM],
+  ["load a module", 175, 105, "0, 0, 0", EPERM],
+  ["read the kernel's log", 103, 116, "2, 0, 0", EPERM],
+  ["watch a file system with fanotify", 300, 262, "0, 0", EPERM],
+  ["open a socket to the hypervisor (AF_VSOCK)", 41, 198, "40, 1, 0", EAFNOSUPPORT],
+  ["open a packet socket", 41, 198, "17, 3, 0", EAFNOSUPPORT],
+  ["open a socket to the kernel's cryptography (AF_ALG)", 41, 198, "38, 5, 0", EAFNOSUPPORT],
+  ["open a bluetooth socket", 41, 198, "31, 3, 0", EAFNOSUPPORT],
+  ["open a raw socket", 41, 198, "2, 3, 1", EPERM],
+  ["open a raw IPv6 socket", 41, 198, "10, 3, 58", EPERM],
+  ["open an SCTP socket", 41, 198, "2, 1, 132", EPROTONOSUPPORT],
+  ["talk to the packet filter (NETLINK_NETFILTER)", 41, 198, "16, 3, 12", EPROTONOSUPPORT],
+  ["type into a terminal (TIOCSTI)", 16, 29, "0, 0x5412, 0", EPERM],
+  ["type into a terminal with bits the kernel ignores", 16, 29, "0, 0x100005412, 0", EPERM],
+  ["type into a terminal (TIOCLINUX)", 16, 29, "0, 0x541c, 0", EPERM]
+]
+
+const allowedCalls: ReadonlyArray<readonly [what: string, x64: number, arm64: number, args: string]> = [
+  ["open a unix socket", 41, 198, "1, 1, 0"],
+  ["open a TCP socket", 41, 198, "2, 0x80001, 6"],
+  ["open a UDP socket", 41, 198, "10, 0x80802, 17"],
+  ["ask for network addresses", 41, 198, "16, 3, 0"]
+]
+
+const isArm = process.arch === "arm64"
+const perl = (x64: number, arm64: number, args: string) => `perl -e '$r = syscall(${isArm ? arm64 : x64}, ${args}); print $r < 0 ? $!+0 : "done"'`
+
+const listening = Effect.fnUntraced(function*(where: { readonly port: number; readonly host: string } | { readonly path: string }) {
+  let reached = 0
+  const server = yield* Effect.acquireRelease(
+    Effect.callback<Server>((resume) => {
+      const server = createServer((socket) => {
+        reached++
+        socket.destroy()
+      })
+      server.listen(where, () => resume(Effect.succeed(server)))
+    }),
+    (server) => Effect.sync(() => server.close())
+  )
+  const address = server.address()
+  return { port: address !== null && typeof address === "object" ? address.port : 0, reached: () => reached }
+})
+
+const provisioned = Effect.gen(function*() {
+  const host = yield* SandboxHost
+  const sandboxId = freshId()
+  const workspace = yield* temporaryFolder
+  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+  return { host, box, sandboxId, workspace }
+})
+
+/** Reads with Perl whatever its arguments name, since it is not fooled by a shell's globs. */
+const connects = (host: string, port: number) =>
+  `perl -MIO::Socket::INET -e 'print IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}, Timeout => 2) ? "reached" : "unreachable"'`
+
+describe.skipIf(absent !== undefined)(`a hostile program in a box${absent === undefined ? "" : ` (${absent})`}`, () => {
+  it.layer(layer(), { excludeTestServices: true })("of the usual kind", (it) => {
+    it.effect.each(refusedCalls)("cannot %s", ([, x64, arm64, args, errno]) =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        assert.strictEqual((yield* run(box, perl(x64, arm64, args))).output, `${errno}`)
+      })
+    )
+
+    it.effect.each(allowedCalls)("can %s, as programs must", ([, x64, arm64, args]) =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        assert.strictEqual((yield* run(box, perl(x64, arm64, args))).output, "done")
+      })
+    )
+
+    it.effect.skipIf(isArm)("cannot make calls by their x32 numbers", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        assert.strictEqual((yield* run(box, perl(0x40000000 + 101, 0, "0, 0, 0, 0"))).output, `${ENOSYS}`)
+      })
+    )
+
+    it.effect.each([
+      "/etc/shadow", "/root", "/home/*/.ssh", "/var/lib/slipway", "/var/run/docker.sock", "/run/docker.sock", "/sys/kernel", "/dev/mem", "/dev/sda", "/dev/vda", "/dev/kvm",
+      "/proc/1/root/etc/shadow", "/proc/self/root/etc/shadow", "/proc/1/cwd/../etc/shadow"
+    ])("sees no %s", (path) =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        assert.strictEqual((yield* run(box, `ls -d ${path} 2>/dev/null`)).output, "")
+      })
+    )
+
+    it.effect.each(["/usr/bin/x", "/etc/x", "/x", "/dev/x", "/run/x", "/lib/x", "/home/x", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/vm/drop_caches"])(
+      "cannot write to %s",
+      (path) =>
+        Effect.gen(function*() {
+          const { box } = yield* provisioned
+          assert.strictEqual((yield* run(box, `(echo x > ${path}) 2>/dev/null && echo written; mount -o remount,rw / 2>/dev/null && echo remounted`)).output, "")
+        })
+    )
+
+    it.effect("sees neither the service's folder nor another sandbox's tree, home and scratch folder", () =>
+      Effect.gen(function*() {
+        const one = yield* provisioned
+        const other = yield* provisioned
+        yield* run(other.box, 'for folder in /workspace "$HOME" "$TMPDIR"; do echo secret > "$folder/secret"; done')
+        assert.strictEqual((yield* run(other.box, "cat /workspace/secret")).output, "secret")
+        const places = [other.workspace, "/tmp", other.box.home, "/home", `/proc/1/root${other.workspace}`]
+        assert.strictEqual((yield* run(one.box, `find ${places.join(" ")} "$TMPDIR" /workspace -name secret 2>/dev/null`)).output, "")
+      })
+    )
+
+    it.effect("sees no process, no environment and no command line of the machine or of another sandbox", () =>
+      Effect.gen(function*() {
+        const one = yield* provisioned
+        const other = yield* provisioned
+        process.env["SLIPWAY_TEST_CANARY"] = "canary-of-the-service"
+        yield* Effect.addFinalizer(() => Effect.sync(() => delete process.env["SLIPWAY_TEST_CANARY"]))
+        yield* other.box.spawn({ command: "sleep", args: ["27182.5"], env: { TOKEN: "canary-of-another" } })
+        const { output } = yield* run(one.box, "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/task/*/environ 2>/dev/null | tr '\\0' '\\n'; ls -d /proc/[0-9]* | wc -l")
+        // Its own script has no canary in it.
+        assert.notMatch(output, /canary|27182|vitest/u)
+        assert.isAtMost(Number(output.split("\n").at(-1)), 8)
+      })
+    )
+
+    it.effect("finds nothing of the service in the first process of its box but a mark", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        const { output } = yield* run(box, "tr '\\0' '\\n' < /proc/1/environ | cut -d= -f1 | sort | tr '\\n' ' '")
+        assert.strictEqual(output, "PATH PWD SLIPWAY_SANDBOX")
+      })
+    )
+
+    it.effect("inherits no descriptor", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        assert.strictEqual((yield* run(box, "ls /proc/$$/fd; true")).output, "0\n1\n2")
+      })
+    )
+
+    it.effect("keeps what it is given from the machine's process list", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        const boxed = yield* box.spawn({ command: "sh", args: ["-c", 'test -n "$TOKEN" && exec cat'], env: { TOKEN: "canary-token-1f6a" } })
+        yield* boxed.write("ready\n")
+        yield* Stream.runHead(boxed.stdout)
+        assert.strictEqual(yield* running("canary-token-1f6a"), 0)
+      })
+    )
+
+    it.effect("reaches no port of the machine, no private address, no metadata service and no name", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        const server = yield* listening({ port: 0, host: "0.0.0.0" })
+        const own = Object.values((yield* Effect.promise(() => import("node:os"))).networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")?.address
+        for (const host of ["127.0.0.1", "localhost", ...(own === undefined ? [] : [own]), "169.254.169.254", "10.0.0.1", "192.168.0.1", "1.1.1.1", "example.com"]) {
+          assert.strictEqual((yield* run(box, connects(host, host.startsWith("1") && !host.startsWith("127") ? 80 : server.port))).output, "unreachable", host)
+        }
+        assert.strictEqual(server.reached(), 0)
+      })
+    )
+
+    it.effect("reaches no abstract unix socket of the machine", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        const name = `slipway-test-${freshId()}`
+        const server = yield* listening({ path: `\0${name}` })
+        const { output } = yield* run(box, `perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); print connect($s, pack("Sa*", AF_UNIX, "\\0${name}")) ? "reached" : "unreachable"'`)
+        assert.strictEqual(output, "unreachable")
+        assert.strictEqual(server.reached(), 0)
+      })
+    )
+
+    it.effect("gains nothing from programs that run as root", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        const { output } = yield* run(box, "grep -c -v nosuid /proc/self/mounts; find /usr/bin -perm -4000 2>/dev/null | head -1 >/dev/null; su -c id root </dev/null 2>/dev/null; grep -E '^(NoNewPrivs|CapBnd)' /proc/self/status | tr -d '\\n\\t'")
+        assert.strictEqual(output, "0\nCapBnd:0000000000000000NoNewPrivs:1")
+      })
+    )
+
+    it.effect("ends nobody but itself when it kills everything", () =>
+      Effect.gen(function*() {
+        const one = yield* provisioned
+        const other = yield* provisioned
+        const beside = yield* one.box.spawn({ command: "cat", args: [], env: {} })
+        const apart = yield* other.box.spawn({ command: "cat", args: [], env: {} })
+        yield* run(one.box, `kill -9 ${process.pid} 1 2>/dev/null; perl -e 'kill 9, -1'`)
+        for (const boxed of [beside, apart]) {
+          yield* boxed.endInput
+          assert.deepStrictEqual(yield* boxed.exited, { code: 0, signal: null })
+        }
+      })
+    )
+
+    it.effect("is ended before others when memory runs out", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provisioned
+        assert.strictEqual((yield* run(box, "cat /proc/self/oom_score_adj")).output, "500")
+      })
+    )
+
+    it.effect("follows no link out of a tree that the host has prepared", () =>
+      Effect.gen(function*() {
+        const { box, workspace } = yield* provisioned
+        const outside = yield* temporaryFolder
+        writeFileSync(join(outside, "kept"), "kept", { mode: 0o600 })
+        const before = readFileSync(join(outside, "kept"), "utf8")
+        mkdirSync(join(workspace, "tree"))
+        yield* run(box, `ln -s ${outside} link; ln -s ${outside}/kept tree/file; ln -s ${outside} tree/folder`)
+        mkdirSync(join(workspace, "another"))
+        writeFileSync(join(workspace, "another", "file"), "")
+        const { output } = yield* run(box, "cat link/kept tree/file tree/folder/kept 2>/dev/null; echo mine > another/file && echo writable")
+        assert.strictEqual(output, "writable")
+        assert.deepStrictEqual([(yield* Effect.promise(() => import("node:fs/promises").then(({ stat }) => stat(join(outside, "kept"))))).uid, before], [process.getuid?.(), "kept"])
+      })
+    )
+  })
+
+  const MiB = 2 ** 20
+  it.layer(layer({ limits: { fileBytes: 2 * MiB, diskBytes: 12 * MiB, diskFiles: 200, memoryFilesBytes: 3 * MiB, memoryBytes: 96 * MiB, processes: 40, openFiles: 64 }, diskLookMillis: 100 }), { excludeTestServices: true })(
+    "that takes too much",
+    (it) => {
+      const filling = (box: Box, script: string) =>
+        Effect.gen(function*() {
+          const boxed = yield* box.spawn({ command: "sh", args: ["-c", `${script}; exec sleep 1000`], env: {} })
+          const { code } = yield* boxed.exited
+          assert.notStrictEqual(code, 0)
+        })
+
+      it.effect("is ended when its files fill the disk", () =>
+        Effect.gen(function*() {
+          const { box } = yield* provisioned
+          yield* filling(box, 'for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of="$HOME/file$i" bs=1048576 count=2 2>/dev/null; done')
+        })
+      )
+
+      it.effect("is ended when it makes files without number", () =>
+        Effect.gen(function*() {
+          const { box } = yield* provisioned
+          yield* filling(box, "for i in $(seq 300); do : > $i; done")
+        })
+      )
+
+      it.effect("gets no file beyond its limit, nor more memory as files", () =>
+        Effect.gen(function*() {
+          const { box } = yield* provisioned
+          const { output } = yield* run(box, "for f in big /tmp/big /dev/shm/big; do dd if=/dev/zero of=$f bs=1048576 count=4 2>/dev/null; stat -c %s $f; done")
+          const [file = Number.NaN, tmp = Number.NaN, shm = Number.NaN] = output.split("\n").map(Number)
+          assert.deepStrictEqual([file <= 2 * MiB, tmp <= 3 * MiB, shm <= 3 * MiB], [true, true, true], output)
+        })
+      )
+
+      it.effect("gets no more processes, while another sandbox still does", () =>
+        Effect.gen(function*() {
+          const one = yield* provisioned
+          const other = yield* provisioned
+          const bomb = yield* one.box.spawn({ command: "perl", args: ["-e", '$| = 1; $n = 0; for (1 .. 200) { my $p = fork; last unless defined $p; if (!$p) { sleep 1000; exit } $n++ } print "$n\\n"; sleep 1000'], env: {} })
+          const made = Number(yield* Stream.mkString(Stream.take(Stream.decodeText(bomb.stdout), 1)))
+          assert.isAbove(made, 5)
+          assert.isAtMost(made, 40)
+          assert.strictEqual((yield* run(other.box, "for i in 1 2 3 4 5; do sleep 0.01 & done; wait; echo fine")).output, "fine")
+          yield* one.host.stop(one.sandboxId)
+          yield* bomb.exited
+        })
+      )
+
+      it.effect("gets no more descriptors", () =>
+        Effect.gen(function*() {
+          const { box } = yield* provisioned
+          assert.strictEqual((yield* run(box, "ulimit -n; ulimit -n 65536 2>/dev/null && echo raised; ulimit -c")).output, "64\n0")
+        })
+      )
+
+      const groups = readdirSync("/proc/self").length > 0 && isWritableGroup()
+      it.effect.skipIf(!groups)("is ended when it takes too much memory (needs a writable control group)", () =>
+        Effect.gen(function*() {
+          const { box } = yield* provisioned
+          const { code, output } = yield* run(box, `perl -e '$x = "a" x (512 * 1024 * 1024); print length $x'`)
+          assert.deepStrictEqual([code, output], [137, ""])
+          assert.strictEqual((yield* run(box, "echo still here")).output, "still here")
+        })
+      )
+    }
+  )
+
+  it.live("is gone two seconds after the sandbox is stopped, a fork bomb too", () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      yield* Effect.gen(function*() {
+        const { box, host, sandboxId } = yield* provisioned
+        const bomb = yield* box.spawn({
+          command: "perl",
+          args: ["-e", '$SIG{$_} = "IGNORE" for qw(TERM INT HUP QUIT USR1); $0 = "slipway-bomb-4711"; setpgrp; while (1) { fork; }'],
+          env: {}
+        })
+        yield* eventually(running("slipway-bomb-4711"), (count) => count > 20)
+        const [took] = yield* Effect.timed(host.stop(sandboxId))
+        assert.strictEqual(yield* running("slipway-bomb-4711"), 0)
+        yield* Fiber.join(yield* Effect.forkChild(bomb.exited))
+        yield* Effect.logDebug("stopped a fork bomb", { took })
+      }).pipe(Effect.provide(Layer.provide(hostIn(folder, { limits: { processes: 60 } }), Egress.layer({ allow: new Set() }))))
+    })
+  )
+})
+
+function isWritableGroup(): boolean {
+  return process.getuid?.() === 0 && ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/cgroup.controllers"].some((path) => {
+    try {
+      return readFileSync(path === "/sys/fs/cgroup/memory" ? `${path}/memory.limit_in_bytes` : path, "utf8") !== ""
+    } catch {
+      return false
+    }
+  })
+}
