@@ -1,0 +1,148 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Result } from "effect"
+import type { AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import * as CodexSession from "@slipway/adapters/agents/codex/CodexSession"
+import { type Frame, make } from "./FakeProcess.ts"
+import { approving, converse, options, texts } from "./Session.ts"
+
+type Script = (frame: Frame) => ReadonlyArray<object>
+
+const notify = (method: string, params: object, threadId = "t1") => ({ method, params: { threadId, ...params } })
+const delta = (text: string, threadId?: string) => notify("item/agentMessage/delta", { itemId: "m1", delta: text }, threadId)
+const item = (method: "started" | "completed", fields: object, threadId?: string) =>
+  notify(`item/${method}`, { item: { id: "c1", type: "commandExecution", command: "bash -lc ls", status: "inProgress", ...fields } }, threadId)
+const ask = (id: number, more: object = {}) => ({
+  id,
+  method: "item/commandExecution/requestApproval",
+  params: { threadId: "t1", itemId: "c1", command: "bash -lc ls", ...more }
+})
+const completed = (status = "completed", error: object | null = null, id = "turn1", threadId?: string) =>
+  notify("turn/completed", { turn: { id, status, error } }, threadId)
+
+/** An agent with the thread `t1` and the turn `turn1`, which answers `turn/start` with what `script` says. */
+const agent = (script: Script) =>
+  make((frame) => {
+    const answer = (result: object) => [{ id: frame.id, result }]
+    if (frame.method === "initialize") return answer({})
+    if (frame.method === "thread/start" || frame.method === "thread/resume") return answer({ thread: { id: "t1" } })
+    if (frame.method === "turn/start") return [...answer({ turn: { id: "turn1" } }), ...script(frame)]
+    return script(frame)
+  })
+
+const run = Effect.fnUntraced(function*(script: Script, more: Partial<AgentSessionOptions> = {}) {
+  const fake = yield* agent(script)
+  const session = yield* CodexSession.open(fake.process, { ...options, ...more })
+  return { fake, session, ...(yield* converse(session, approving(session))) }
+}, Effect.scoped)
+
+const onStart = (...frames: ReadonlyArray<object>): Script => ({ method }) => method === "turn/start" ? frames : []
+const answersOf = (received: ReadonlyArray<Frame>, id: number) => received.filter((frame) => frame.id === id && frame.method === undefined)
+
+describe("CodexSession", () => {
+  it.live("hears nothing of sub-agents, and lets none of them ask", () =>
+    Effect.gen(function*() {
+      const { events, fake, outcome } = yield* run(onStart(
+        delta("theirs", "t2"),
+        item("started", { id: "theirs" }, "t2"),
+        ask(77, { threadId: "t2" }),
+        notify("thread/tokenUsage/updated", {}, "t2"),
+        completed("failed", { message: "theirs" }, "turn1", "t2"),
+        completed("failed", { message: "of another turn" }, "turn0"),
+        delta("ours"),
+        completed()
+      ))
+      assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
+      assert.deepStrictEqual(texts(events), ["ours"])
+      assert.strictEqual(events.length, 2)
+      assert.deepStrictEqual(answersOf(fake.received, 77), [{ id: 77, result: { decision: "cancel" } }])
+    })
+  )
+
+  it.live("asks about one call as often as the agent does, each time under a name of its own", () =>
+    Effect.gen(function*() {
+      const { events, fake } = yield* run(({ id, method }) =>
+        method === "turn/start"
+          ? [item("started", {}), ask(51)]
+          : id === 51
+            ? [ask(52, { networkApprovalContext: { host: "example.org" } })]
+            : id === 52
+              ? [notify("serverRequest/resolved", { requestId: 52 }), item("completed", { status: "completed" }), completed()]
+              : [])
+      assert.deepStrictEqual(
+        events.flatMap((event) => event._tag === "ApprovalRequested" ? [[event.approvalId, event.kind]] : []),
+        [["turn:t1", "command"], ["turn:t1:2", "network"]]
+      )
+      assert.deepStrictEqual(events.flatMap((event) => event._tag === "ToolUpdated" ? event.status : []), ["pending", "running", "completed"])
+      for (const id of [51, 52]) assert.deepStrictEqual(answersOf(fake.received, id), [{ id, result: { decision: "accept" } }])
+    })
+  )
+
+  it.live("offers no questions, logins or tools of its own", () =>
+    Effect.gen(function*() {
+      const { fake } = yield* run(({ id, method }) =>
+        method === "turn/start"
+          ? [{ id: 90, method: "item/tool/requestUserInput", params: { threadId: "t1", itemId: "c1", questions: [] } }]
+          : id === 90 ? [completed()] : [])
+      const [answer] = answersOf(fake.received, 90)
+      assert.deepInclude(answer?.error, { code: -32601 })
+    })
+  )
+
+  it.live("interrupts as soon as the turn has a name, and again when that was too early", () =>
+    Effect.gen(function*() {
+      let refused = false
+      const fake = yield* agent((frame) => {
+        if (frame.method !== "turn/interrupt") return []
+        if (refused) return [{ id: frame.id, result: {} }, completed("interrupted")]
+        refused = true
+        return [{ id: frame.id, error: { code: -32600, message: "no active turn" } }, notify("turn/started", { turn: { id: "turn1" } })]
+      })
+      const session = yield* CodexSession.open(fake.process, options)
+      const turn = yield* Effect.forkChild(converse(session))
+      yield* Effect.yieldNow
+      yield* session.interrupt
+      const { outcome } = yield* Effect.timeout(Fiber.join(turn), "5 seconds")
+      assert.deepStrictEqual(outcome, Result.succeed({ state: "interrupted" as const }))
+      assert.deepStrictEqual(fake.received.flatMap(({ method, params }) => method === "turn/interrupt" ? [params] : []), [
+        { threadId: "t1", turnId: "turn1" },
+        { threadId: "t1", turnId: "turn1" }
+      ])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("ends the commands that an interrupted turn leaves behind", () =>
+    Effect.gen(function*() {
+      const fake = yield* agent(({ id, method }) =>
+        method === "turn/start" ? [item("started", {})] : method === "turn/interrupt" ? [{ id, result: {} }, completed("interrupted")] : [])
+      const session = yield* CodexSession.open(fake.process, { ...options, toolApprovalMode: "auto" })
+      const { events } = yield* converse(session, ({ _tag }) => _tag === "ToolUpdated" ? session.interrupt : Effect.void)
+      assert.deepStrictEqual(events.flatMap((event) => event._tag === "ToolUpdated" ? event.error ?? event.status : []), ["pending", "running", "interrupted"])
+      assert.deepInclude(fake.received.find(({ method }) => method === "thread/backgroundTerminals/clean"), { params: { threadId: "t1" } })
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("tells why a turn failed, in the agent's words", () =>
+    Effect.gen(function*() {
+      const refused = (status: string, error: object | null) => Effect.map(run(onStart(completed(status, error))), ({ outcome }) => outcome)
+      assert.deepStrictEqual(yield* refused("failed", { message: "401 no\0pe" }), Result.succeed({ state: "failed" as const, reason: "401 nope" }))
+      assert.deepStrictEqual(yield* refused("interrupted", null), Result.succeed({ state: "failed" as const, reason: "The agent cancelled the turn by itself." }))
+      assert.isTrue(Result.isSuccess(yield* refused("failed", null)))
+      const fake = yield* make((frame) =>
+        frame.method === "turn/start" ? [{ id: frame.id, error: { code: 1, message: "no" } }] : [{ id: frame.id, result: { thread: { id: "t1" } } }])
+      const session = yield* CodexSession.open(fake.process, options)
+      assert.deepStrictEqual((yield* converse(session)).outcome, Result.succeed({ state: "failed" as const, reason: "no" }))
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("has a session to go on with from the first turn on", () =>
+    Effect.gen(function*() {
+      const fake = yield* agent(onStart(completed()))
+      const session = yield* CodexSession.open(fake.process, options)
+      assert.isNull(yield* session.sessionId)
+      yield* converse(session)
+      assert.strictEqual(yield* session.sessionId, "t1")
+      const resumed = yield* CodexSession.open((yield* agent(() => [])).process, { ...options, resume: "t1" })
+      assert.strictEqual(yield* resumed.sessionId, "t1")
+    }).pipe(Effect.scoped)
+  )
+})
