@@ -63,6 +63,30 @@ export interface Catalogue {
   readonly unusable?: ReadonlyArray<UnusableModel>
 }
 
+/** What one worker can run. */
+export interface Offer {
+  readonly usable: ReadonlyArray<string>
+  readonly unusable: ReadonlyArray<UnusableModel>
+}
+
+/**
+ * The catalogue as the workers that are there can serve it. While there is none, nothing is held against a model: a sandbox
+ * waits for the first one.
+ */
+export const offeredBy = (offers: ReadonlyArray<Offer>, catalogue: Catalogue): Catalogue => {
+  if (offers.length === 0) return catalogue
+  const isOffered = ({ id }: Model) => offers.some(({ usable }) => usable.includes(id))
+  const reasonOf = (id: string) => offers.flatMap(({ unusable }) => unusable).find((model) => model.id === id)?.reason
+  return {
+    default: catalogue.default,
+    models: catalogue.models.filter(isOffered),
+    unusable: [
+      ...catalogue.unusable ?? [],
+      ...catalogue.models.filter((model) => !isOffered(model)).map(({ id }) => ({ id, reason: reasonOf(id) ?? `${id} cannot be used. No worker offers it.` }))
+    ]
+  }
+}
+
 /** The model that needs no account: an agent whose script is the prompt. */
 export const offlineDemo: Model = {
   id: "offline/demo",

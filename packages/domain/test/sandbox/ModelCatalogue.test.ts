@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import { type Catalogue, choose, type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
+import { type Catalogue, choose, type Model, ModelCatalogue, offeredBy, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 
 const fast: Model = {
   id: "acme/fast", agentRuntime: "codex", profile: "codex", efforts: ["low", "high"], approvals: false, offline: false, upstream: null
@@ -56,4 +56,22 @@ describe("choosing a model", () => {
         upstream: null
       })
     }))
+})
+
+describe("what workers offer", () => {
+  const reason = "acme/fast cannot be used. Its agent runtime, codex, is not installed."
+  const without = { usable: [offlineDemo.id], unusable: [{ id: fast.id, reason }] }
+  const withAll = { usable: [offlineDemo.id, fast.id], unusable: [] }
+
+  it("is everything while no worker is there, and what one of them can run", () => {
+    assert.strictEqual(offeredBy([], catalogue), catalogue)
+    assert.deepStrictEqual(offeredBy([without, withAll], catalogue).models, catalogue.models)
+  })
+
+  it("leaves out what none can run, with a worker's reason", () => {
+    assert.deepStrictEqual(offeredBy([without], catalogue), { default: fast.id, models: [offlineDemo], unusable: [{ id: fast.id, reason }] })
+    assert.deepStrictEqual(offeredBy([{ usable: [], unusable: [] }], { ...catalogue, unusable: [{ id: "x", reason: "y" }] }).unusable?.map(({ id }) => id), [
+      "x", offlineDemo.id, fast.id
+    ])
+  })
 })

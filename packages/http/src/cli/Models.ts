@@ -4,6 +4,7 @@ import { Config, Console, Effect, Option, Redacted, Schema, SchemaIssue } from "
 import { Command, Flag } from "effect/cli"
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import type { Catalogue } from "@slipway/domain/sandbox/ModelCatalogue"
 import {
   CatalogueFile,
   check,
@@ -68,7 +69,10 @@ const keyIn = (variable: string) =>
 export interface Models {
   readonly default: string | null
   readonly checked: ReadonlyArray<Checked>
-  readonly catalogue: ReturnType<typeof toCatalogue>
+  /** What this process can run. */
+  readonly catalogue: Catalogue
+  /** What any process might. */
+  readonly everything: Catalogue
   /** Of the operator's accounts, by variable. */
   readonly keys: ReadonlyMap<string, Redacted.Redacted>
 }
@@ -91,17 +95,27 @@ export const load = Effect.fn("Models.load")(function*({ dataDir, isolation, mod
   const found = yield* Effect.forEach(variables, (variable) =>
     Effect.map(keyIn(variable), (key) => Option.isSome(key) ? [[variable, key.value] as const] : []))
   const keys = new Map(found.flat())
-  const works = role !== "http"
-  const surroundings: Surroundings = {
+  const anywhere: Surroundings = {
     profile: (name) => {
-      const info = infos.get(name) ?? null
-      return info === null || works ? info : { ...info, problem: null }
+      const info = infos.get(name)
+      return info === undefined ? null : { ...info, problem: null }
     },
-    hasKey: (variable) => !works || keys.has(variable),
-    hostProblem: !works || isolation !== null ? null : "This host isolates nothing, so only the offline agent runs (see SLIPWAY_ISOLATION)."
+    hasKey: () => true,
+    hostProblem: null
   }
-  const checked = check(file, surroundings)
-  const models: Models = { default: file.default, checked, catalogue: toCatalogue(file, checked), keys }
+  const here: Surroundings = {
+    profile: (name) => infos.get(name) ?? null,
+    hasKey: (variable) => keys.has(variable),
+    hostProblem: isolation === null ? "This host isolates nothing, so only the offline agent runs (see SLIPWAY_ISOLATION)." : null
+  }
+  const checked = check(file, role === "http" ? anywhere : here)
+  const models: Models = {
+    default: file.default,
+    checked,
+    catalogue: toCatalogue(file, checked),
+    everything: toCatalogue(file, check(file, anywhere)),
+    keys
+  }
   return models
 })
 

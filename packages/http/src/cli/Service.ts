@@ -26,6 +26,7 @@ import * as HttpSettings from "../middleware/Settings.ts"
 import * as Server from "../Server.ts"
 import * as Machine from "./Machine.ts"
 import * as Models from "./Models.ts"
+import * as Offers from "./Offers.ts"
 import type { Settings } from "./Settings.ts"
 import * as Storage from "./Storage.ts"
 
@@ -34,17 +35,19 @@ const warnOfNoIsolation = Layer.effectDiscard(Effect.logWarning(
   "SLIPWAY_ISOLATION is none: agents run as this user and can read and change whatever this user can, also what other sandboxes do"
 ))
 
-const worker = ({ agentIdleMinutes, dataDir, isolation, workerSlots }: Settings, { keys }: Models.Models) =>
+const worker = ({ agentIdleMinutes, dataDir, isolation, workerSlots }: Settings, models: Models.Models) =>
   Layer.unwrap(Effect.gen(function*() {
     const { alone, machine } = yield* Machine.acquire(dataDir)
     const store = yield* SandboxStore
     if (alone) yield* store.endLeases(machine)
-    return WorkerNode.layer({ worker: randomUUID(), machine, slots: workerSlots })
+    const worker = randomUUID()
+    return Layer.merge(WorkerNode.layer({ worker, machine, slots: workerSlots }), Layer.effectDiscard(Offers.announce(worker, models)))
   })).pipe(
     Layer.provide([
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
       SandboxHostNone.layer({ directory: path.join(dataDir, "boxes") }),
-      ModelGatewayHttp.layer({ keys }),
+      ModelGatewayHttp.layer({ keys: models.keys }),
+      Layer.succeed(ModelCatalogue, models.catalogue),
       Layer.succeed(AllowNoIsolation, isolation === "none"),
       Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle: Duration.minutes(agentIdleMinutes) }))),
       isolation === "none" ? warnOfNoIsolation : Layer.empty
@@ -83,7 +86,8 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
     Layer.provideMerge(Layer.mergeAll(
       WorkingTreesGit.layer({ directory: path.join(settings.dataDir, "trees") }),
       SourceHostLocal.layer({ publicUrl })
-    ))
+    )),
+    Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
   )
   const roles = role === "all"
     // Built in this order and ended in the reverse one: requests end before the work they wait for.
@@ -93,7 +97,6 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
     Layer.provideMerge(domain),
     Layer.provideMerge(Storage.layer(settings, true)),
     Layer.provide([
-      Layer.succeed(ModelCatalogue, models.catalogue),
       Layer.effect(Policy, Effect.map(Policy, (limits) => ({ ...limits, approval: Duration.minutes(settings.approvalMinutes) }))),
       // Nobody collects spans yet, and each request would make half a dozen.
       Layer.succeed(References.TracerEnabled, false)

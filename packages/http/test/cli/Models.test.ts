@@ -1,8 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
+import * as Database from "@slipway/adapters/postgres/Database"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { folder, run, serve, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
@@ -116,5 +120,23 @@ describe("slipway models", () => {
       assert.strictEqual(Date.parse(asked?.data.expires_at ?? "") - Date.parse(asked?.ts ?? ""), 7 * 60_000)
       assert.match((yield* run(data, ["grants", "budget", "nobody"])).stderr, /There is no grant nobody/u)
       assert.notInclude(server.output(), KEY)
+    }).pipe(Effect.scoped), LONG)
+
+  it.live("a process that only answers requests refuses what no worker can run", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const url = yield* TestPostgres.database(Migrations.layer)
+      const server = yield* serve(data, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
+      const create = ask(server.url, server.key ?? "", { model: "openai/gpt-6.1-sol" })
+      // No worker is there yet: the sandbox waits for the first one.
+      assert.strictEqual((yield* create).status, 201)
+      const reason = "openai/gpt-6.1-sol cannot be used. This service has no account for it."
+      yield* WorkerOffers.make.pipe(
+        Effect.flatMap((offers) => offers.publish("worker-1", { usable: ["offline/demo"], unusable: [{ id: "openai/gpt-6.1-sol", reason }] })),
+        Effect.provide(Database.layer({ url: Redacted.make(url) }))
+      )
+      const refused = yield* until(create, ({ status }) => status !== 201)
+      assert.deepStrictEqual([refused.status, refused.body.error], [400, { code: "invalid_model", message: reason }])
+      assert.strictEqual((yield* ask(server.url, server.key ?? "", {})).status, 201)
     }).pipe(Effect.scoped), LONG)
 })

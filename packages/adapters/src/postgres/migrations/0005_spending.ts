@@ -1,7 +1,10 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** What models cost, by grant and by sandbox, in micro-USD. The rules are in `sandbox/Budget.ts` of the domain. */
+/**
+ * What models cost, by grant and by sandbox, in micro-USD (the rules are in `sandbox/Budget.ts` of the domain), and which of
+ * them workers can run.
+ */
 export default Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
@@ -35,4 +38,13 @@ export default Effect.gen(function*() {
       at         timestamptz(3) NOT NULL DEFAULT now()
     )`
   yield* sql`CREATE INDEX model_calls_sandbox ON model_calls (sandbox_id)`
+
+  // What each worker can run, for the processes that answer requests. Written again and again; it may be lost in a crash.
+  yield* sql`
+    CREATE UNLOGGED TABLE worker_offers (
+      worker   text        PRIMARY KEY,
+      usable   jsonb       NOT NULL,
+      unusable jsonb       NOT NULL,
+      seen_at  timestamptz NOT NULL DEFAULT now()
+    )`
 })

@@ -1,0 +1,39 @@
+/** What workers can run, told to the processes that answer requests. */
+import { Effect, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import type { Offer } from "@slipway/domain/sandbox/ModelCatalogue"
+import { guard } from "./SqlFailure.ts"
+
+/** A worker that was not heard of for so long is gone. */
+const GONE_SECONDS = 90
+/** How often a worker is to be heard of. */
+export const HEARD_SECONDS = 20
+
+const OfferRow = Schema.Struct({
+  usable: Schema.Array(Schema.String),
+  unusable: Schema.Array(Schema.Struct({ id: Schema.String, reason: Schema.String }))
+})
+
+export const make = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const current = SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: OfferRow,
+    execute: () => sql`
+      SELECT usable, unusable FROM worker_offers
+      WHERE seen_at > now() - make_interval(secs => ${GONE_SECONDS}) ORDER BY worker`
+  })
+  return {
+    /** Also says that the worker is there. */
+    publish: (worker: string, { unusable, usable }: Offer) =>
+      guard(Effect.asVoid(sql`
+        INSERT INTO worker_offers (worker, usable, unusable)
+        VALUES (${worker}, ${JSON.stringify(usable)}::jsonb, ${JSON.stringify(unusable)}::jsonb)
+        ON CONFLICT (worker) DO UPDATE SET usable = excluded.usable, unusable = excluded.unusable, seen_at = now()`)),
+    /** The worker ends. Those that were killed are cleared away with it. */
+    withdraw: (worker: string) =>
+      guard(Effect.asVoid(sql`DELETE FROM worker_offers WHERE worker = ${worker} OR seen_at < now() - interval '1 day'`)),
+    /** Of the workers that are there. */
+    current: guard(current(undefined))
+  }
+})
