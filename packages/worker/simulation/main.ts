@@ -34,7 +34,10 @@ if (values.help) {
   process.exit(0)
 }
 
-const from = number("from", values.seed ?? values.from)
+// Whoever reads no further, as `head` does, wants no more.
+process.stdout.on("error", () => process.exit())
+
+const from = values.seed === undefined ? number("from", values.from) : number("seed", values.seed)
 const seeds = values.seed === undefined ? number("seeds", values.seeds) : 1
 const totals = new Totals()
 const begun = performance.now()
