@@ -1,6 +1,6 @@
 /**
  * Runs inside a box: a port of its loopback interface that leads to the unix socket of the sandbox's proxy, for programs
- * that know only ports. Writes a line and closes its standard output when it listens.
+ * that know only ports. Writes a line to descriptor 9 when it listens, and closes it.
  *
  *     node Bridge.ts PORT SOCKET
  *
@@ -10,7 +10,8 @@ import { closeSync, writeSync } from "node:fs"
 import { connect, createServer } from "node:net"
 
 const [, , port, socket = ""] = process.argv
-const STANDARD_OUTPUT = 1
+// Not standard output: Node would open that again when it is closed.
+const READY = 9
 
 createServer({ allowHalfOpen: true }, (client) => {
   const proxy = connect({ path: socket, allowHalfOpen: true })
@@ -23,6 +24,6 @@ createServer({ allowHalfOpen: true }, (client) => {
   client.pipe(proxy)
   proxy.pipe(client)
 }).listen({ port: Number(port), host: "127.0.0.1" }, () => {
-  writeSync(STANDARD_OUTPUT, "listening\n")
-  closeSync(STANDARD_OUTPUT)
+  writeSync(READY, "listening\n")
+  closeSync(READY)
 })

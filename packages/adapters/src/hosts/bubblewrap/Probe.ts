@@ -41,6 +41,7 @@ const Seen = Schema.fromJsonString(Schema.Struct({
   reached: Schema.Boolean,
   writable: Schema.Array(Schema.String),
   nests: Schema.NullOr(Schema.Boolean),
+  filtered: Schema.Boolean,
   environment: Schema.Array(Schema.String)
 }))
 
@@ -139,7 +140,7 @@ export const run = Effect.fn("Probe.run")(
     const missing = [
       ...(wanted === undefined || wanted === 0 || user !== wanted || owner !== wanted ? ["A box does not run as a user of its own."] : []),
       ...(seen.uid !== 1000 ? ["A box has not the user it should."] : []),
-      ...(seen.seccomp !== "2" ? ["The system call filter is not in force."] : []),
+      ...(seen.seccomp !== "2" || !seen.filtered ? ["The system call filter is not in force."] : []),
       ...(seen.noNewPrivileges !== "1" ? ["Programs in a box can gain privileges."] : []),
       ...(/[^0,]/u.test(seen.capabilities) ? ["A box has capabilities."] : []),
       ...(seen.nests !== false ? [seen.nests === null ? "Whether a box can make namespaces could not be seen: the program unshare is missing." : "A box can make namespaces."] : []),

@@ -67,7 +67,7 @@ const decodeInfo = Schema.decodeUnknownOption(Info)
 
 /** Starts a command when the port of {@link Egress.bridge} is open. Arguments: node, program, port, socket, the command. */
 const BRIDGED = `
-test "$("$1" --max-old-space-size=32 "$2" "$3" "$4" </dev/null 2>/dev/null &)" = listening || { echo "the way out of the box could not be opened" >&2; exit 126; }
+test "$("$1" --max-old-space-size=32 "$2" "$3" "$4" 9>&1 </dev/null >/dev/null 2>&1 &)" = listening || { echo "the way out of the box could not be opened" >&2; exit 126; }
 shift 4
 exec "$@"
 `
