@@ -110,6 +110,19 @@ describe("CodexSession", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("answers once what it was asked, whoever decides later", () =>
+    Effect.gen(function*() {
+      const fake = yield* agent(({ id, method }) =>
+        method === "turn/start" ? [item("started", {}), ask(51)] : method === "turn/interrupt" ? [{ id, result: {} }, completed("interrupted")] : [])
+      const session = yield* CodexSession.open(fake.process, options)
+      yield* converse(session, (event) =>
+        event._tag === "ApprovalRequested"
+          ? Effect.andThen(session.interrupt, Effect.andThen(session.decide(event.approvalId, "approve"), session.decide(event.approvalId, "deny")))
+          : Effect.void)
+      assert.deepStrictEqual(answersOf(fake.received, 51), [{ id: 51, result: { decision: "cancel" } }])
+    }).pipe(Effect.scoped)
+  )
+
   it.live("ends the commands that an interrupted turn leaves behind", () =>
     Effect.gen(function*() {
       const fake = yield* agent(({ id, method }) =>

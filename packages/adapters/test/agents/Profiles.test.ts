@@ -50,7 +50,7 @@ describe("profiles", () => {
 
   it("keep what they write below the home, and what they write about in it", () => {
     for (const { launch } of launches()) {
-      for (const path of Object.keys(launch.homeFiles ?? {})) assert.match(path, /^\.[a-z]+\/[\w.]+$/iu)
+      for (const path of Object.keys(launch.homeFiles ?? {})) assert.match(path, /^(?:\.?[\w-]+\/)+[\w.-]+$/u)
       const files = Object.keys(launch.homeFiles ?? {}).map((path) => `${box.home}/${path}`)
       const named = [...launch.args, ...Object.values(launch.env)].join("\n").match(/\/sandbox\/home\/\.slipway\/[\w.]+/gu) ?? []
       for (const file of named) assert.include(files, file)

@@ -134,6 +134,8 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
       assert.strictEqual(command?.kind, "command")
       assert.include(command?.tool, "echo hi > s.txt")
       assert.deepStrictEqual(ends(events), ["completed", "completed"])
+      const written = events.findLast((event) => event._tag === "ToolUpdated" && event.tool.includes("f.txt"))
+      assert.match(written?._tag === "ToolUpdated" && written.status === "completed" ? written.tool : "", /^\w+ \S*f\.txt/u)
       const counted = events.flatMap((event) => event._tag === "UsageReported" ? event.llmRequestCount : [])
       if (profile?.capabilities.countsRequests === true) assert.strictEqual(counted.at(-1), 3)
     })

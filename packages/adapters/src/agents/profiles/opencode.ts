@@ -15,6 +15,15 @@ const off = [
   "PROJECT_CONFIG", "MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "CLAUDE_CODE", "SHARE"
 ].map((what) => `OPENCODE_DISABLE_${what}`)
 
+/**
+ * Makes it believe that the package for writing plugins is there. Otherwise it fetches it from the npm registry at each
+ * start in a new home: the one address it would look up beside its model's.
+ */
+const noPackages = {
+  ".config/opencode/node_modules/.package-lock.json": "{}",
+  ".config/opencode/package-lock.json": JSON.stringify({ packages: { "": { dependencies: { "@opencode-ai/plugin": "*" } } } })
+}
+
 export const opencode: Profile = {
   runtime: "opencode",
   dialect: "acp",
@@ -81,7 +90,7 @@ export const opencode: Profile = {
         // No plugins but its own, wherever it looks for them.
         ...Object.fromEntries([...off, "OPENCODE_PURE"].map((name) => [name, "1"]))
       },
-      homeFiles: instructions === null ? {} : { [INSTRUCTIONS]: instructions }
+      homeFiles: { ...noPackages, ...(instructions === null ? {} : { [INSTRUCTIONS]: instructions }) }
     }
   }
 }
