@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -208,14 +208,25 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
     })
   )
 
-  it.live("says what is missing where its folder cannot be passed through, and the command that helps", () =>
+  it.live("makes boxes of folders that lie behind others which their users cannot pass through", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const closed = mkdtempSync(join(folder, "closed-"))
+      const closed = join(folder, "closed")
+      const [workspace, programs] = [join(closed, "trees", "workspace"), join(closed, "programs")]
+      for (const path of [workspace, programs]) mkdirSync(path, { recursive: true })
+      writeFileSync(join(programs, "program"), "echo started", { mode: 0o755 })
       chmodSync(closed, 0o700)
-      const error = yield* Effect.flip(Layer.build(Layer.provide(hostIn(closed), noEgress)))
-      assert.include(error.message, `chmod o+x ${closed}`)
-    }).pipe(Effect.scoped, isRoot ? (self) => self : () => Effect.void)
+      yield* Effect.gen(function*() {
+        const host = yield* SandboxHost
+        const sandboxId = freshId()
+        const box = yield* host.provision({ sandboxId, workspace })
+        const { output } = yield* run(box, `sh ${programs}/program; echo kept > file; echo kept > "$HOME/file"; cat file "$HOME/file"; ls ${closed} | tr '\\n' ' '; ls /run`)
+        assert.strictEqual(output, "started\nkept\nkept\nprograms slipway")
+        yield* host.stop(sandboxId)
+      }).pipe(Effect.provide(Layer.provide(hostIn(closed, { readOnly: [programs] }), noEgress)))
+      assert.strictEqual(readFileSync(join(workspace, "file"), "utf8"), "kept\n")
+      assert.notInclude(readFileSync("/proc/self/mountinfo", "utf8"), "/run/slipway/relay")
+    })
   )
 
   it.live("fails when a box would see what is the machine's", () =>

@@ -25,6 +25,8 @@ export interface Sight {
   readonly etc: string
   /** Host path of the egress socket, for {@link EGRESS_SOCKET}. */
   readonly egressSocket: string | null
+  /** How the box's user reaches a path of the host. */
+  readonly through: (path: string) => string
   /** Bytes of `/tmp`, and as many of `/dev/shm`. */
   readonly memoryFilesBytes: number
 }
@@ -52,21 +54,24 @@ const configuration = [
 ]
 
 /** Options of bubblewrap, up to the command. `seccomp` is the descriptor that it reads the filter from. */
-export const bubblewrap = (sight: Sight, descriptors: { readonly seccomp: number; readonly info: number }): ReadonlyArray<string> => [
+export const bubblewrap = (
+  { through, ...sight }: Sight,
+  descriptors: { readonly seccomp: number; readonly info: number }
+): ReadonlyArray<string> => [
   ...["--seccomp", `${descriptors.seccomp}`, "--info-fd", `${descriptors.info}`],
   ...["--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
   ...["--die-with-parent", "--new-session", "--cap-drop", "ALL"],
   ...["--uid", `${USER}`, "--gid", `${USER}`, "--hostname", "sandbox"],
   ...["--ro-bind", "/usr", "/usr", ...system],
   ...configuration.flatMap((name) => ["--ro-bind-try", `/etc/${name}`, `/etc/${name}`]),
-  ...Object.keys(etcFiles).flatMap((name) => ["--ro-bind", `${sight.etc}/${name}`, `/etc/${name}`]),
+  ...Object.keys(etcFiles).flatMap((name) => ["--ro-bind", through(`${sight.etc}/${name}`), `/etc/${name}`]),
   ...["--proc", "/proc", "--dev", "/dev"],
   ...["/dev/shm", "/tmp"].flatMap((path) => ["--size", `${sight.memoryFilesBytes}`, "--perms", "1777", "--tmpfs", path]),
   // Before anything that a box can write to: there, mount points could lead elsewhere.
-  ...sight.readOnly.flatMap((path) => ["--ro-bind-try", path, path]),
-  ...["--bind", sight.homeFolder, sight.home, "--bind", sight.scratchFolder, SCRATCH],
-  ...["--bind", sight.workspaceFolder, WORKSPACE],
+  ...sight.readOnly.flatMap((path) => ["--ro-bind-try", through(path), path]),
+  ...["--bind", through(sight.homeFolder), sight.home, "--bind", through(sight.scratchFolder), SCRATCH],
+  ...["--bind", through(sight.workspaceFolder), WORKSPACE],
   ...["--dir", dirname(EGRESS_SOCKET)],
-  ...(sight.egressSocket === null ? [] : ["--ro-bind", sight.egressSocket, EGRESS_SOCKET]),
+  ...(sight.egressSocket === null ? [] : ["--ro-bind", through(sight.egressSocket), EGRESS_SOCKET]),
   ...["--chdir", WORKSPACE, "--remount-ro", "/dev", "--remount-ro", "/"]
 ]

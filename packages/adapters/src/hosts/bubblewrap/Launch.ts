@@ -6,6 +6,7 @@ import { constants, existsSync, readdirSync, readFileSync } from "node:fs"
 import { access } from "node:fs/promises"
 import { join } from "node:path"
 import type { Limits } from "./Limits.ts"
+import type { Relay } from "./Relay.ts"
 
 /** Programs of the machine that boxes are made with, where they were found. */
 export interface Tools {
@@ -13,10 +14,13 @@ export interface Tools {
   readonly setpriv: string
   readonly prlimit: string
   readonly chown: string
+  readonly unshare: string
 }
 
 /** Name of the package that has a tool, the same in Debian, Ubuntu, Fedora and Arch. */
-const packages: Readonly<Record<keyof Tools, string>> = { bwrap: "bubblewrap", setpriv: "util-linux", prlimit: "util-linux", chown: "coreutils" }
+const packages: Readonly<Record<keyof Tools, string>> = {
+  bwrap: "bubblewrap", setpriv: "util-linux", prlimit: "util-linux", unshare: "util-linux", chown: "coreutils"
+}
 
 /** Not the service's own PATH, which a checkout may have put itself into. */
 export const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -36,8 +40,8 @@ const find = async (tool: string): Promise<string | undefined> => {
 
 /** The tools, or the first one that is missing. */
 export const findTools = async (): Promise<Tools | MissingTool> => {
-  const found: Record<keyof Tools, string> = { bwrap: "", setpriv: "", prlimit: "", chown: "" }
-  for (const tool of ["bwrap", "setpriv", "prlimit", "chown"] as const) {
+  const found: Record<keyof Tools, string> = { bwrap: "", setpriv: "", prlimit: "", chown: "", unshare: "" }
+  for (const tool of ["bwrap", "setpriv", "prlimit", "chown", "unshare"] as const) {
     const file = await find(tool)
     if (file === undefined) return { tool, package: packages[tool] }
     found[tool] = file
@@ -87,6 +91,13 @@ shift 3
 exec "$@"
 `
 
+/** Arguments: how many mounts follow, those, the command. */
+const RELAY = `
+n=$1; shift
+while [ "$n" -gt 0 ]; do mount -o bind "$1" "$2" || exit 125; shift 2; n=$((n-1)); done
+exec "$@"
+`
+
 export interface Launch {
   readonly tools: Tools
   /** `null`: our own user, who has no way to become another. */
@@ -94,6 +105,7 @@ export interface Launch {
   readonly limits: Limits
   /** A process writes its id into each. */
   readonly groupFiles: ReadonlyArray<string>
+  readonly relay: Relay
   readonly strays: ReadonlyArray<number>
   readonly filterFile: string
   /** Options of bubblewrap, each ended by NUL: here, since they hold secrets of the command's environment. */
@@ -104,11 +116,12 @@ export interface Launch {
 
 /** The command line, shell first. */
 export const commandLine = (launch: Launch): readonly [program: string, ...args: ReadonlyArray<string>] => {
-  const { limits, tools, user } = launch
+  const { limits, relay: { mounts }, tools, user } = launch
   return [
     ...shell(launch.strays),
     ...["-c", SCRIPT, "slipway-box", `${launch.groupFiles.length}`, ...launch.groupFiles],
     ...[launch.strays.join(" "), launch.filterFile, launch.argumentsFile, launch.infoFile],
+    ...(mounts.length === 0 ? [] : [tools.unshare, "--mount", "--propagation", "private", "/bin/sh", "-c", RELAY, "slipway-relay", `${mounts.length}`, ...mounts.flat()]),
     ...[tools.prlimit, "--core=0", `--fsize=${limits.fileBytes}`, `--nofile=${limits.openFiles}`],
     // Counted per user, so only where the user is the sandbox's own.
     ...(user === null ? [] : [`--nproc=${limits.processes}`]),

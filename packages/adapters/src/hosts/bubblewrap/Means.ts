@@ -1,11 +1,10 @@
 /** What this machine and the rights of this process give to keep boxes in. */
 import { createHash } from "node:crypto"
-import { mkdir, realpath, writeFile } from "node:fs/promises"
+import { chmod, mkdir, realpath, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { Effect, Schema } from "effect"
 import * as Cgroups from "./Cgroups.ts"
 import { findTools, type Tools } from "./Launch.ts"
-import * as Ownership from "./Ownership.ts"
 import { filterFor } from "./SeccompFilter.ts"
 import * as Uids from "./Uids.ts"
 
@@ -61,8 +60,8 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
     try: async (): Promise<Means> => {
       await mkdir(options.directory, { recursive: true, mode: 0o711 })
       const directory = await realpath(options.directory)
-      const barrier = isRoot ? await Ownership.barrier(join(directory, "sandbox")) : undefined
-      if (barrier !== undefined) throw refuse(`Users of sandboxes cannot pass through ${barrier}.`, `Run: chmod o+x ${barrier} (or choose another folder with SLIPWAY_DATA_DIR).`)
+      // As a host without isolation may have left it.
+      await chmod(directory, 0o711)
       const service = `slipway-${createHash("sha256").update(directory).digest("hex").slice(0, 12)}`
       const filterFile = join(directory, "filter.bpf")
       await writeFile(filterFile, filter, { mode: 0o600 })

@@ -1,7 +1,7 @@
 /** Hands working trees to the user of their sandbox. The host goes on reading and deleting them as root. */
 import { execFile } from "node:child_process"
-import { chown, lstat, readdir, stat } from "node:fs/promises"
-import { dirname, join } from "node:path"
+import { chown, lstat, readdir } from "node:fs/promises"
+import { join } from "node:path"
 import { promisify } from "node:util"
 
 export interface User {
@@ -25,13 +25,4 @@ export const give = async (workspace: string, user: User, chownProgram: string):
   if (strange.length > 0) {
     await promisify(execFile)(chownProgram, ["-R", "-h", "-P", `${user.uid}:${user.gid}`, "--", ...strange], { env: {} })
   }
-}
-
-/** The folder on the way to `path` that others than its owner cannot pass through, if there is one. */
-export const barrier = async (path: string): Promise<string | undefined> => {
-  const parent = dirname(path)
-  if (parent === path) return undefined
-  const above = await barrier(parent)
-  if (above !== undefined) return above
-  return ((await stat(parent)).mode & 0o001) === 0 ? parent : undefined
 }

@@ -29,6 +29,7 @@ import * as Means from "./Means.ts"
 import * as Ownership from "./Ownership.ts"
 import * as Probe from "./Probe.ts"
 import * as Processes from "./Processes.ts"
+import * as Relay from "./Relay.ts"
 
 export interface Options extends Means.Options {
   readonly limits?: Partial<Limits>
@@ -128,10 +129,6 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       return { uid, gid: uid }
     })
     yield* attempt("provision", `The workspace or ${folder} cannot be used.`, () => prepare(sandboxId, workspace, user, home))
-    const barrier = user === null ? undefined : yield* attempt("provision", `${workspace} cannot be used.`, () => Ownership.barrier(workspace))
-    if (barrier !== undefined) {
-      return yield* new HostError({ operation: "provision", detail: `The sandbox's user cannot pass through ${barrier}. Run: chmod o+x ${barrier}`, retryable: false })
-    }
     const groupFiles = "reason" in groups ? [] : yield* attempt("provision", "The sandbox's control group cannot be made.", () => groups.create(sandboxId, limits))
 
     const scope = yield* Scope.fork(hostScope)
@@ -191,14 +188,20 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       const bridged = yield* egress.isOpen(sandboxId)
       const id = randomUUID()
       const [argumentsFile, infoFile] = [join(launchFolder, `${id}.arguments`), join(launchFolder, `${id}.info`)]
+      const programs = [...readOnly, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))]
+      const relay = user === null ? Relay.none : yield* Effect.try({
+        try: () => Relay.to([folder, workspace, ...programs]),
+        catch: (error) => new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
+      })
       const sight = Arguments.bubblewrap({
         home,
         homeFolder,
         scratchFolder,
         workspaceFolder: workspace,
-        readOnly: [...readOnly, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))],
+        readOnly: programs,
         etc: join(folder, "etc"),
         egressSocket: bridged ? socket : null,
+        through: relay.through,
         memoryFilesBytes: limits.memoryFilesBytes
       }, Launch.descriptors)
       const environment = {
@@ -209,7 +212,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
         writeFile(argumentsFile, settings.map((setting) => `${setting}\0`).join(""), { mode: 0o600 }))
 
       const [program, ...launchArguments] = Launch.commandLine({
-        tools, user, limits, groupFiles, strays, filterFile, argumentsFile, infoFile,
+        tools, user, limits, groupFiles, relay, strays, filterFile, argumentsFile, infoFile,
         command: bridged
           ? ["/bin/sh", "-c", BRIDGED, "slipway-bridge", process.execPath, Egress.bridge, `${Egress.PORT}`, Arguments.EGRESS_SOCKET, command, ...args]
           : [command, ...args]
