@@ -12,6 +12,8 @@ import { worker, workerWith } from "../simulation/SimulatedWorker.ts"
 import { Totals } from "../simulation/Totals.ts"
 
 const SEEDS = 120
+/** Seconds of work, minutes on a busy machine. */
+const PATIENCE_MILLIS = 600_000
 
 /** What must happen for the rules to be worth something: every fault, and what becomes of it. */
 const through: ReadonlyArray<string> = [
@@ -28,7 +30,7 @@ const through: ReadonlyArray<string> = [
 describe("the simulation", () => {
   const totals = new Totals()
 
-  it(`every rule holds in ${SEEDS} seeds, and in those it takes to go through everything once`, () => {
+  it(`every rule holds in ${SEEDS} seeds, and in those it takes to go through everything once`, { timeout: PATIENCE_MILLIS }, () => {
     for (let seed = 1; seed <= SEEDS || seed <= 4 * SEEDS && through.some((what) => totals.of(what) === 0); seed++) {
       const result = simulate({ seed, worker })
       totals.add(result)
