@@ -8,6 +8,14 @@ const send = (url: string, body: object, headers: Record<string, string> = {}) =
     return { status: response.status, headers: response.headers, text: await response.text() }
   })
 
+/** Asks, reads the first words, and leaves. */
+const leaveEarly = async (url: string, body: object) => {
+  const client = new AbortController()
+  const response = await fetch(url, { method: "POST", signal: client.signal, body: JSON.stringify(body) })
+  await response.body?.getReader().read()
+  client.abort()
+}
+
 const script = "[[think hm]] [[say hello there]] [[usage input=10 cached=4 output=6 reasoning=2]]"
 const user = (content: string) => [{ role: "user", content }]
 
@@ -68,11 +76,7 @@ describe("FakeModel", () => {
   it.live("hangs until the client leaves", () =>
     Effect.gen(function*() {
       const model = yield* FakeModel.start()
-      const client = new AbortController()
-      const asked = fetch(`${model.url}/v1/messages`, { method: "POST", signal: client.signal, body: JSON.stringify({ stream: true, messages: user("[[say hi]] [[hang]]") }) })
-      const reader = (yield* Effect.promise(() => asked)).body?.getReader()
-      yield* Effect.promise(async () => reader?.read())
-      client.abort()
+      yield* Effect.promise(() => leaveEarly(`${model.url}/v1/messages`, { stream: true, messages: user("[[say hi]] [[hang]]") }))
       while (model.requests[0]?.state === "answering") yield* Effect.sleep(5)
       assert.strictEqual(model.requests[0]?.state, "aborted")
       assert.deepStrictEqual(model.requests[0]?.usage, { input: 1000, cached: 200, output: 1, reasoning: 0 })
