@@ -134,6 +134,26 @@ describe("ClaudeSession", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("ends a turn that was abandoned before it began, and takes the next prompt", () =>
+    Effect.gen(function*() {
+      let prompts = 0
+      let interrupts = 0
+      const fake = yield* agent((frame) => {
+        if (frame.type === "user") return ++prompts === 1 ? [] : [init, start("m2"), text("fresh"), result()]
+        if (frame.request?.subtype !== "interrupt") return []
+        return ++interrupts === 1 ? [granted(frame), init, text("stale")] : [granted(frame), result({ subtype: "error_during_execution", is_error: true })]
+      })
+      const session = yield* ClaudeSession.open(fake.process, options)
+      const turn = yield* Effect.forkChild(converse(session))
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(turn)
+      const { events, outcome } = yield* Effect.timeout(converse(session, undefined, "turn-2"), "5 seconds")
+      assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
+      assert.deepStrictEqual(texts(events), ["fresh"])
+      assert.strictEqual(interrupts, 2)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("tells why a turn failed, in the agent's words", () =>
     Effect.gen(function*() {
       for (const [fields, reason] of [

@@ -87,8 +87,8 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
       case "system":
         if (message.subtype !== "init") return Effect.void
         sessionId = message.session_id ?? sessionId
-        // An interrupt that came before the turn began was for nothing.
-        return turn?.interrupted === true ? interrupt : Effect.void
+        // An interrupt that came before the turn began was for nothing. A turn that nobody watches was abandoned.
+        return turn === null || turn.interrupted ? interrupt : Effect.void
       case "result": {
         const cost = message.total_cost_usd ?? null
         const spent = cost === null || costBefore === null ? 0 : Math.max(0, Math.round((cost - costBefore) * MICROS))
