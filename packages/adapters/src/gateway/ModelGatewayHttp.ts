@@ -171,10 +171,8 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           request.on("data", (chunk: Buffer) => {
             length += chunk.length
             if (length <= maximumBytes) chunks.push(chunk)
-            else {
-              request.pause()
-              resume(Effect.succeed("too large"))
-            }
+            // The rest is read and dropped: an agent that still writes would not see the answer.
+            else resume(Effect.succeed("too large"))
           })
           request.once("end", () => resume(Effect.succeed(Buffer.concat(chunks))))
           request.once("close", () => resume(Effect.succeed("gone")))
@@ -202,7 +200,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         const bytes = yield* read(request)
         if (bytes === "gone") return
         if (bytes === "too large") {
-          return yield* refused(413, "request_too_large", `A request may have ${maximumBytes} bytes.`, { connection: "close" })
+          return yield* refused(413, "request_too_large", `A request may have ${maximumBytes} bytes.`)
         }
         const asked = yield* Effect.sync(() => {
           try {
@@ -239,8 +237,11 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
               account.refused()
               return refused(402, "budget_exceeded", message)
             },
-            StoreUnavailable: () =>
-              refused(503, "unavailable", "The model gateway cannot account for requests just now.", { "retry-after": "1", "x-should-retry": "true" })
+            StoreUnavailable: () => {
+              // Perhaps only the answer was lost.
+              runCharge(charge(call, null))
+              return refused(503, "unavailable", "The model gateway cannot account for requests just now.", { "retry-after": "1", "x-should-retry": "true" })
+            }
           })
         )
 

@@ -1,4 +1,4 @@
-import { Effect, Layer } from "effect"
+import { Effect, FiberSet, Layer } from "effect"
 import { GatewayFixture, suite } from "@slipway/domain/testing/ModelGatewayContract"
 import { Ids } from "@slipway/domain/Ids"
 import * as Gateway from "./Gateway.ts"
@@ -10,10 +10,11 @@ const Fixture = Layer.effect(
   Effect.gen(function*() {
     const provider = yield* Provider.start
     const ids = yield* Ids
+    const run = yield* FiberSet.makeRuntime()
     const held = new Map<string, Effect.Effect<void>>()
     provider.answer = ({ body, response }) => {
       const { cachedInput, input, name, output } = JSON.parse(body.messages[0].content)
-      Effect.runFork(Effect.map(held.get(name) ?? Effect.void, () =>
+      run(Effect.map(held.get(name) ?? Effect.void, () =>
         Provider.json(response, 200, {
           choices: [],
           usage: { prompt_tokens: input, completion_tokens: output, prompt_tokens_details: { cached_tokens: cachedInput } }

@@ -1,8 +1,7 @@
 /** A provider whose answers a test writes itself, byte by byte, and an agent that asks it through the gateway. */
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
-import { Deferred, Effect, type Scope } from "effect"
-import { Redacted } from "effect"
+import { Deferred, Effect, Redacted, type Scope } from "effect"
 import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
 
 export interface Asked {
@@ -36,7 +35,7 @@ export const start: Effect.Effect<Provider, never, Scope.Scope> = Effect.gen(fun
     request.on("end", () => {
       const aborted = Deferred.makeUnsafe<void>()
       response.on("close", () => {
-        if (!response.writableFinished) Effect.runSync(Deferred.succeed(aborted, undefined))
+        if (!response.writableFinished) Deferred.doneUnsafe(aborted, Effect.void)
       })
       response.on("error", () => {})
       const entry: Asked = {
@@ -49,7 +48,7 @@ export const start: Effect.Effect<Provider, never, Scope.Scope> = Effect.gen(fun
         aborted: Deferred.await(aborted)
       }
       asked.push(entry)
-      for (const deferred of waiting) Effect.runSync(Deferred.succeed(deferred, undefined))
+      for (const deferred of waiting) Deferred.doneUnsafe(deferred, Effect.void)
       waiting = []
       provider.answer(entry)
     })
