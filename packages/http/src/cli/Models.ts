@@ -15,6 +15,7 @@ import {
   toCatalogue
 } from "@slipway/domain/sandbox/ModelCatalogueFile"
 import { json } from "./Administration.ts"
+import * as Isolation from "./Isolation.ts"
 import { columns, print } from "./Output.ts"
 import * as Settings from "./Settings.ts"
 
@@ -87,8 +88,11 @@ const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
   return new Map(infos)
 })
 
-/** Reads the file, the keys it names and what is installed. A process that only answers requests has neither of these two. */
-export const load = Effect.fn("Models.load")(function*({ dataDir, isolation, modelsFile, role }: Settings.Settings) {
+/**
+ * Reads the file, the keys it names and what is installed. A process that only answers requests has neither of these two.
+ * `hostProblem`: why agents with a model account may not run here.
+ */
+export const load = Effect.fn("Models.load")(function*({ dataDir, modelsFile, role }: Settings.Settings, hostProblem: string | null) {
   const file = yield* read(modelsFile)
   const infos = yield* inspect(Installed.folderIn(dataDir))
   const variables = new Set(file.models.flatMap(({ upstream }) => upstream?.keyVariable ?? []))
@@ -106,7 +110,7 @@ export const load = Effect.fn("Models.load")(function*({ dataDir, isolation, mod
   const here: Surroundings = {
     profile: (name) => infos.get(name) ?? null,
     hasKey: (variable) => keys.has(variable),
-    hostProblem: isolation === null ? "This host isolates nothing, so only the offline agent runs (see SLIPWAY_ISOLATION)." : null
+    hostProblem
   }
   const checked = check(file, role === "http" ? anywhere : here)
   const models: Models = {
@@ -125,10 +129,19 @@ export const hideKeys = ({ keys }: Models) =>
     for (const variable of keys.keys()) delete process.env[variable]
   })
 
+/** As the service would find them here. */
+const loadHere = Effect.gen(function*() {
+  const settings = yield* Settings.load
+  const { problem } = yield* Isolation.choose(settings)
+  return yield* load(settings, problem)
+}).pipe(Effect.scoped)
+
 const jsonSchema = () => {
   const { definitions, schema } = Schema.toJsonSchemaDocument(CatalogueFile, { onExcessProperty: "error" })
   return { $schema: "https://json-schema.org/draft/2020-12/schema", ...schema, $defs: definitions }
 }
+
+const example = () => JSON.stringify(Schema.encodeSync(CatalogueFile)(defaultFile), null, 2)
 
 const flag = (name: string, description: string) => Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
 
@@ -147,11 +160,11 @@ export const models = Command.make("models", {
   json,
   schema: flag("schema", "Print the JSON Schema of the catalogue's file"),
   example: flag("example", "Print the catalogue that holds without a file, to begin yours with")
-}, ({ example, json, schema }) =>
+}, ({ example: wantsExample, json, schema }) =>
   Effect.gen(function*() {
     if (schema) return yield* Console.log(JSON.stringify(jsonSchema(), null, 2))
-    if (example) return yield* Console.log(JSON.stringify(Schema.encodeSync(CatalogueFile)(defaultFile), null, 2))
-    const { checked, default: fallback } = yield* load(yield* Settings.load)
+    if (wantsExample) return yield* Console.log(example())
+    const { checked, default: fallback } = yield* loadHere
     const rows = checked.map((one) => shown(one, one.model.id === fallback))
     yield* print(json, rows, () =>
       columns([

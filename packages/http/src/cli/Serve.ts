@@ -4,6 +4,7 @@ import { Console, Effect, Layer, Redacted, References, Schema } from "effect"
 import { Command } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
+import * as Isolation from "./Isolation.ts"
 import { columns } from "./Output.ts"
 import * as Service from "./Service.ts"
 import * as Settings from "./Settings.ts"
@@ -48,13 +49,15 @@ const firstKey = Effect.gen(function*() {
 
 const announce = (settings: Settings.Settings, publicUrl: string) =>
   Effect.gen(function*() {
-    const { databaseUrl, dataDir, isolation, role } = settings
+    const { databaseUrl, dataDir, role } = settings
+    const isolation = yield* Service.Chosen
+    yield* Isolation.announce(settings, isolation)
     const minted = role === "worker" ? null : yield* firstKey
     yield* Console.log(columns([
       ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
       ["data", dataDir],
       ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : "DATABASE_URL"],
-      ["isolation", isolation === "none" ? "none: agents run as this user, kept in by nothing" : "none: only the offline agent runs"],
+      ["isolation", role === "http" ? "up to the workers" : Isolation.summary(isolation)],
       ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]])
     ]))
   })

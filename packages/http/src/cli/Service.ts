@@ -3,12 +3,11 @@
 import "effect/schema/SchemaJITCompiler/enable"
 import { randomUUID } from "node:crypto"
 import path from "node:path"
-import { Duration, Effect, Layer, References } from "effect"
+import { Context, Duration, Effect, Layer, References, Schema } from "effect"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
-import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
 import { Files } from "@slipway/domain/files/Files"
@@ -24,18 +23,14 @@ import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import * as HttpSettings from "../middleware/Settings.ts"
 import * as Server from "../Server.ts"
+import * as Isolation from "./Isolation.ts"
 import * as Machine from "./Machine.ts"
 import * as Models from "./Models.ts"
 import * as Offers from "./Offers.ts"
 import type { Settings } from "./Settings.ts"
 import * as Storage from "./Storage.ts"
 
-/** Said at every start: this is no setting to forget about. */
-const warnOfNoIsolation = Layer.effectDiscard(Effect.logWarning(
-  "SLIPWAY_ISOLATION is none: agents run as this user and can read and change whatever this user can, also what other sandboxes do"
-))
-
-const worker = ({ agentIdleMinutes, dataDir, isolation, workerSlots }: Settings, models: Models.Models) =>
+const worker = ({ agentIdleMinutes, dataDir, workerSlots, ...settings }: Settings, models: Models.Models, isolation: Isolation.Isolation) =>
   Layer.unwrap(Effect.gen(function*() {
     const { alone, machine } = yield* Machine.acquire(dataDir)
     const store = yield* SandboxStore
@@ -45,12 +40,11 @@ const worker = ({ agentIdleMinutes, dataDir, isolation, workerSlots }: Settings,
   })).pipe(
     Layer.provide([
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
-      SandboxHostNone.layer({ directory: path.join(dataDir, "boxes") }),
-      ModelGatewayHttp.layer({ keys: models.keys }),
+      isolation.host,
+      isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys })),
       Layer.succeed(ModelCatalogue, models.catalogue),
-      Layer.succeed(AllowNoIsolation, isolation === "none"),
-      Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle: Duration.minutes(agentIdleMinutes) }))),
-      isolation === "none" ? warnOfNoIsolation : Layer.empty
+      Layer.succeed(AllowNoIsolation, settings.isolation === "none"),
+      Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle: Duration.minutes(agentIdleMinutes) })))
     ])
   )
 
@@ -70,17 +64,29 @@ const reportModels = ({ modelsFile }: Settings, { checked }: Models.Models) =>
     }
   })
 
+/** The service was told to isolate, and cannot. */
+export class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { problem: Schema.String }) {
+  override get message() {
+    return `Sandboxes cannot be isolated, and SLIPWAY_ISOLATION is bubblewrap. ${this.problem}`
+  }
+}
+
+/** What keeps the agents of the running service in. */
+export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@slipway/http/Isolation") {}
+
 /** Runs the service until its scope closes, with what `more` needs of it beside. `port` is the one to listen on, not 0. */
 export const layer = (settings: Settings, publicUrl: string) =>
   Layer.unwrap(Effect.gen(function*() {
-    const models = yield* Models.load(settings)
+    const isolation = yield* Isolation.choose(settings)
+    if (settings.isolation === "bubblewrap" && isolation.problem !== null) return yield* new CannotIsolate({ problem: isolation.problem })
+    const models = yield* Models.load(settings, isolation.problem)
     // Before anything is started that would inherit them.
     yield* Models.hideKeys(models)
     yield* reportModels(settings, models)
-    return withModels(settings, publicUrl, models)
+    return withModels(settings, publicUrl, models, isolation).pipe(Layer.provideMerge(Layer.succeed(Chosen, isolation)))
   }))
 
-const withModels = (settings: Settings, publicUrl: string, models: Models.Models) => {
+const withModels = (settings: Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
   const { role } = settings
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(
@@ -91,8 +97,8 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
   )
   const roles = role === "all"
     // Built in this order and ended in the reverse one: requests end before the work they wait for.
-    ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(settings, models)))
-    : role === "http" ? http(settings, publicUrl) : worker(settings, models)
+    ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(settings, models, isolation)))
+    : role === "http" ? http(settings, publicUrl) : worker(settings, models, isolation)
   return roles.pipe(
     Layer.provideMerge(domain),
     Layer.provideMerge(Storage.layer(settings, true)),

@@ -1,6 +1,8 @@
 /** Every setting of the service: its name, what it accepts, its default. Read from the environment, shown by `--help`. */
-import { Config, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
+import { Config, Effect, Option, Redacted, Result, Schema, SchemaTransformation } from "effect"
 import path from "node:path"
+import * as AllowList from "@slipway/adapters/egress/AllowList"
+import type { Limits } from "@slipway/adapters/hosts/bubblewrap/Limits"
 import { Usd } from "@slipway/domain/sandbox/Budget"
 
 /** A setting cannot be used. The message is the one line an operator needs; a secret's value is never in it. */
@@ -42,6 +44,8 @@ const webAddress = Schema.String.check(Schema.makeFilter((value: string) => {
 
 const databaseAddress = Schema.String.check(Schema.makeFilter((value: string) =>
   URL.canParse(value) && /^postgres(?:ql)?:$/u.test(new URL(value).protocol)))
+
+const MiB = 2 ** 20
 
 export const Role = Schema.Literals(["all", "http", "worker"])
 export type Role = typeof Role.Type
@@ -129,10 +133,47 @@ export const settings = {
   }),
   isolation: setting({
     name: "SLIPWAY_ISOLATION",
+    default: "auto",
+    about: "bubblewrap keeps agents in, or the service does not start. auto: the same where it can, else only the offline agent runs. " +
+      "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
+    expected: "auto, bubblewrap or none",
+    schema: Schema.Literals(["auto", "bubblewrap", "none"])
+  }),
+  egressAllow: setting({
+    name: "SLIPWAY_EGRESS_ALLOW",
     default: null,
-    about: "none lets agents with a model account run as this user, with nothing to keep them in. Without it, only the offline agent runs.",
-    expected: "none",
-    schema: Schema.Literals(["none"])
+    about: "What isolated sandboxes may reach beside their model, as name:port between commas, such as registry.npmjs.org:443,pypi.org:443,files.pythonhosted.org:443. " +
+      "Without it, nothing.",
+    expected: "names with ports between commas, such as registry.npmjs.org:443",
+    schema: Schema.String.check(Schema.makeFilter((value: string) => Result.isSuccess(AllowList.parse(value))))
+  }),
+  sandboxMemory: setting({
+    name: "SLIPWAY_SANDBOX_MEMORY_MIB",
+    default: "4096",
+    about: "Memory of an isolated sandbox, in MiB, where the kernel limits it.",
+    expected: "a number from 64 to 1048576",
+    schema: integer(64, 1_048_576)
+  }),
+  sandboxProcesses: setting({
+    name: "SLIPWAY_SANDBOX_PROCESSES",
+    default: "1024",
+    about: "Processes and threads of an isolated sandbox, where the kernel limits them.",
+    expected: "a number from 32 to 100000",
+    schema: integer(32, 100_000)
+  }),
+  sandboxCpus: setting({
+    name: "SLIPWAY_SANDBOX_CPUS",
+    default: "2",
+    about: "Processors of an isolated sandbox, where the kernel limits them.",
+    expected: "a number from 1 to 1024",
+    schema: integer(1, 1024)
+  }),
+  sandboxDisk: setting({
+    name: "SLIPWAY_SANDBOX_DISK_MIB",
+    default: "10240",
+    about: "Disk that an isolated sandbox may take, in MiB. It is measured, and what runs is ended when it takes more.",
+    expected: "a number from 64 to 100000000",
+    schema: integer(64, 100_000_000)
   }),
   sandboxBudget: setting({
     name: "SLIPWAY_SANDBOX_BUDGET_USD",
@@ -180,8 +221,10 @@ export interface Settings {
   readonly maxActiveSandboxes: number | null
   /** Absolute. `null`: the built-in catalogue. */
   readonly modelsFile: string | null
-  /** `null`: only the offline agent runs where nothing isolates. */
-  readonly isolation: "none" | null
+  readonly isolation: "auto" | "bubblewrap" | "none"
+  readonly egressAllow: AllowList.AllowList
+  /** Of isolated sandboxes. */
+  readonly limits: Pick<Limits, "memoryBytes" | "processes" | "cpus" | "diskBytes">
   /** Micro-USD; `null`: no limit. */
   readonly sandboxBudget: number | null
   readonly grantBudget: number | null
@@ -218,7 +261,14 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     workerSlots: yield* required(settings.workerSlots),
     maxActiveSandboxes: yield* read(settings.maxActiveSandboxes),
     modelsFile: modelsFile === null ? null : path.resolve(modelsFile),
-    isolation: yield* read(settings.isolation),
+    isolation: yield* required(settings.isolation),
+    egressAllow: Result.getOrElse(AllowList.parse((yield* read(settings.egressAllow)) ?? ""), () => new Set()),
+    limits: {
+      memoryBytes: (yield* required(settings.sandboxMemory)) * MiB,
+      processes: yield* required(settings.sandboxProcesses),
+      cpus: yield* required(settings.sandboxCpus),
+      diskBytes: (yield* required(settings.sandboxDisk)) * MiB
+    },
     sandboxBudget: yield* read(settings.sandboxBudget),
     grantBudget: yield* read(settings.grantBudget),
     approvalMinutes: yield* required(settings.approvalMinutes),

@@ -52,7 +52,9 @@ describe("slipway", () => {
       const wrong: ReadonlyArray<readonly [string, string]> = [
         ["SLIPWAY_PORT", "65536"], ["SLIPWAY_PORT", "http"], ["SLIPWAY_ROLE", "boss"], ["SLIPWAY_RATE_LIMIT_PER_MINUTE", "0"],
         ["SLIPWAY_WORKER_SLOTS", "-1"], ["SLIPWAY_PUBLIC_URL", "ftp://x"], ["DATABASE_URL", "mysql://secret@x"], ["SLIPWAY_ROLE", "http"],
-        ["SLIPWAY_ISOLATION", "docker"], ["SLIPWAY_GRANT_BUDGET_USD", "1e3"], ["SLIPWAY_SANDBOX_BUDGET_USD", "-1"],
+        ["SLIPWAY_ISOLATION", "docker"], ["SLIPWAY_EGRESS_ALLOW", "https://pypi.org"], ["SLIPWAY_EGRESS_ALLOW", "10.0.0.1:443"],
+        ["SLIPWAY_SANDBOX_MEMORY_MIB", "1"], ["SLIPWAY_SANDBOX_PROCESSES", "0"], ["SLIPWAY_SANDBOX_CPUS", "0"], ["SLIPWAY_SANDBOX_DISK_MIB", "x"],
+        ["SLIPWAY_GRANT_BUDGET_USD", "1e3"], ["SLIPWAY_SANDBOX_BUDGET_USD", "-1"],
         ["SLIPWAY_APPROVAL_MINUTES", "0"], ["SLIPWAY_AGENT_IDLE_MINUTES", "1.5"]
       ]
       yield* Effect.forEach(wrong, ([name, value]) =>

@@ -28,6 +28,8 @@ export interface Groups {
   /** Removes an empty group. */
   remove(name: string): Promise<void>
   readonly list: () => Promise<ReadonlyArray<string>>
+  /** Removes the service's own group, unless some of its sandboxes are left. */
+  readonly close: () => Promise<void>
 }
 
 /** Why there are none, as a sentence that says what to do. */
@@ -131,7 +133,10 @@ const version1 = async (root: string, service: string): Promise<Groups | NoGroup
     remove: async (name) => {
       for (const folder of of(name)) await removeFolder(folder)
     },
-    list: async () => [...new Set((await Promise.all([...parents.values()].map(names))).flat())]
+    list: async () => [...new Set((await Promise.all([...parents.values()].map(names))).flat())],
+    close: async () => {
+      for (const parent of parents.values()) await orElse(rmdir(parent), undefined)
+    }
   }
 }
 
@@ -188,7 +193,8 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
         return (await killEach(join(of(name), "cgroup.procs"))) || killed
       },
       remove: (name) => removeFolder(of(name)),
-      list: () => names(folder)
+      list: () => names(folder),
+      close: () => orElse(rmdir(folder), undefined)
     }
   }
   return none

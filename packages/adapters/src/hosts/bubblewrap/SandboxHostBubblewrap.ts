@@ -90,6 +90,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   const egress = yield* Egress.Egress
   const limits: Limits = { ...defaults, ...options.limits }
   const { directory, filterFile, groups, service, tools, uids } = means
+  if (!("reason" in groups)) yield* Effect.addFinalizer(() => Effect.promise(groups.close))
   const lives = new Map<SandboxId, Live>()
   const hostScope = yield* Effect.scope
   const provisioning = Semaphore.makeUnsafe(1)

@@ -1,0 +1,88 @@
+/** What keeps agents in on this machine, chosen by SLIPWAY_ISOLATION and by what a probe sees. */
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { Context, Effect, Layer } from "effect"
+import * as Installed from "@slipway/adapters/agents/Installed"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
+import type { NotIsolated } from "@slipway/adapters/hosts/bubblewrap/Means"
+import * as Probe from "@slipway/adapters/hosts/bubblewrap/Probe"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import type { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { Settings } from "./Settings.ts"
+
+export interface Isolation {
+  readonly kind: "bubblewrap" | "none"
+  /** Why agents with a model account may not run here; `null`: they may. A sentence for the operator. */
+  readonly problem: string | null
+  /** What was seen in a box; `null`: there is none. */
+  readonly report: Probe.Report | null
+  readonly host: Layer.Layer<SandboxHost, unknown>
+  /** The way of agents to the gateway they are given. */
+  readonly throughBox: <E, R>(gateway: Layer.Layer<ModelGateway, E, R>) => Layer.Layer<ModelGateway, E, R>
+}
+
+/** The offline agent is a part of Slipway, so boxes must see it. */
+const offlineAgent = dirname(fileURLToPath(import.meta.resolve("@slipway/adapters/agents/offline/main")))
+
+const hostOptions = ({ dataDir, limits }: Settings): SandboxHostBubblewrap.Options => ({
+  directory: join(dataDir, "boxes"),
+  readOnly: [Probe.inside, offlineAgent, Installed.folderIn(dataDir)],
+  limits
+})
+
+const none = ({ dataDir }: Settings, problem: string | null): Isolation => ({
+  kind: "none",
+  problem,
+  report: null,
+  host: SandboxHostNone.layer({ directory: join(dataDir, "boxes") }),
+  throughBox: (gateway) => gateway
+})
+
+/** Makes a box and looks at it: some 100 ms. */
+const bubblewrap = Effect.fnUntraced(function*(settings: Settings) {
+  const egress = Egress.layer({ allow: settings.egressAllow })
+  const services = yield* Layer.build(egress)
+  const made = yield* Effect.provideContext(SandboxHostBubblewrap.make(hostOptions(settings)), services)
+  const report = yield* Probe.run(made)
+  const isolation: Isolation = {
+    kind: "bubblewrap",
+    problem: null,
+    report,
+    host: Layer.succeed(SandboxHost, made.host),
+    throughBox: (gateway) =>
+      ModelGatewayInBox.layer.pipe(Layer.provide(gateway), Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress))))
+  }
+  return isolation
+})
+
+/** Never fails: what is missing is the `problem`. The host lives as long as the scope. */
+export const choose = (settings: Settings) =>
+  settings.isolation === "none" || settings.role === "http"
+    ? Effect.succeed(none(settings, null))
+    : Effect.catchTag(bubblewrap(settings), "NotIsolated", (missing: NotIsolated) => Effect.succeed(none(settings, missing.message)))
+
+/** Says at each start what is in force, and loudly what is not. */
+export const announce = (settings: Settings, { kind, problem, report }: Isolation) =>
+  Effect.gen(function*() {
+    if (settings.role === "http") return
+    if (kind === "bubblewrap") {
+      for (const { detail, name, state } of report ?? []) {
+        yield* state === "in force" ? Effect.logInfo(`isolation, ${name}: ${detail}`) : Effect.logWarning(`isolation has no limit of ${name}: ${detail}`)
+      }
+      return yield* Effect.logInfo(
+        settings.egressAllow.size === 0 ? "sandboxes reach their model and nothing else" : `sandboxes reach their model and ${[...settings.egressAllow].join(", ")}`
+      )
+    }
+    yield* Effect.logWarning(
+      problem === null
+        ? "SLIPWAY_ISOLATION is none: agents run as this user and can read and change whatever this user can, also what other sandboxes do"
+        : `sandboxes cannot be isolated, so only the offline agent runs: ${problem}`
+    )
+  })
+
+/** One line. */
+export const summary = ({ kind, problem }: Isolation): string =>
+  kind === "bubblewrap" ? "bubblewrap" : problem === null ? "none: agents run as this user, kept in by nothing" : `none: only the offline agent runs. ${problem}`
