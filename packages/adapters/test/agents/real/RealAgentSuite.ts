@@ -52,7 +52,11 @@ const processesOf = (home: string) =>
     }
   })
 
-export const suite = (name: string) => {
+/**
+ * `believes`: traps that work when they lie in the workspace itself, where only the agent can put them. Not a way out of
+ * the box, but past the questions of prompt mode.
+ */
+export const suite = (name: string, believes: ReadonlyArray<string> = []) => {
   const profile = profiles[name]
   if (profile === undefined) throw new Error(`there is no profile ${name}`)
   const { afterDenial, countsRequests } = profile.capabilities
@@ -94,10 +98,11 @@ export const suite = (name: string) => {
       })
     )
 
-    it.effect("runs nothing of a hostile repository, and asks all the same", () =>
+    it.effect.each(["repository", "workspace"])("runs nothing of a hostile %s, and asks all the same", (where) =>
       Effect.gen(function*() {
         const evil = yield* temporaryFolder
-        const made = yield* sandbox(name, (repository) => plant(repository, evil))
+        // The agent itself may have left it where the next one starts.
+        const made = yield* sandbox(name, (repository) => plant(where === "repository" ? repository : path.dirname(repository), evil))
         const session = yield* open(made, "prompt", "MARK-AGENTS")
         const { approvals, end } = yield* prompt(session, "[[write path=f.txt content=hi]] [[say ok]]")
         assert.deepStrictEqual(end, { state: "succeeded" })
@@ -106,7 +111,7 @@ export const suite = (name: string) => {
         for (const { body } of yield* made.asked) assert.include(body, "MARK-AGENTS")
         // What is started beside the turn has had its time.
         yield* Effect.sleep("1500 millis")
-        assert.deepStrictEqual(readdirSync(evil), [])
+        assert.deepStrictEqual(readdirSync(evil).sort(), where === "repository" ? [] : believes)
       })
     )
   })

@@ -1,3 +1,4 @@
 import { suite } from "./RealAgentSuite.ts"
 
-suite("opencode")
+// It looks for plugins from where it works upwards, whatever it is told about the project's configuration (1.18.33).
+suite("opencode", ["opencode-plugin", "opencode-plugins"])
