@@ -58,9 +58,11 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   // Cancelled before the agent got it.
   if (started.turn?.id !== turn.id || started.turn.state !== "running") return "alive"
 
-  const journal = new TurnJournal(turn.id, started.usage, timing, yield* Clock.currentTimeMillis)
   const { model } = agent
-  const refusedBefore = model === null ? 0 : (yield* model.account).refusals
+  const before = model === null ? null : yield* model.account
+  const journal = new TurnJournal(turn.id, started.usage, timing, yield* Clock.currentTimeMillis)
+  // From the beginning: the agent's own numbers are not to be mixed with the gateway's.
+  if (before !== null) journal.meter(before.usage)
   const added = Latch.makeUnsafe(false)
   const written = Latch.makeUnsafe(false)
 
@@ -106,7 +108,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
     return added.open
   })
   const refused = model === null ? Effect.never : model.accounts.pipe(
-    Stream.filter(({ refusals }) => refusals > refusedBefore),
+    Stream.filter(({ refusals }) => refusals > (before?.refusals ?? 0)),
     Stream.runHead,
     Effect.as(overBudget)
   )
@@ -146,7 +148,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
     const { refusals, usage } = yield* model.account
     journal.meter(usage)
     // The agent may have ended the turn before we could.
-    if (refusals > refusedBefore) wish ??= overBudget
+    if (refusals > (before?.refusals ?? 0)) wish ??= overBudget
   }
   journal.end(endOf(answer, wish))
   yield* added.open
