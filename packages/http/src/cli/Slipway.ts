@@ -3,6 +3,7 @@ import { Command } from "effect/cli"
 import { agents } from "./Agents.ts"
 import { conformance } from "./Conformance.ts"
 import { demo } from "./Demo.ts"
+import { doctor } from "./Doctor.ts"
 import { grants } from "./Grants.ts"
 import { keys } from "./Keys.ts"
 import { models } from "./Models.ts"
@@ -11,5 +12,5 @@ import { serve } from "./Serve.ts"
 
 export const slipway = Command.make("slipway").pipe(
   Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-  Command.withSubcommands([serve, demo, keys, grants, repos, agents, models, conformance])
+  Command.withSubcommands([serve, demo, keys, grants, repos, agents, models, doctor, conformance])
 )

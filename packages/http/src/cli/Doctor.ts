@@ -1,0 +1,119 @@
+/** `slipway doctor`: what agents need of this machine, looked at without starting the service. */
+import { execFile } from "node:child_process"
+import { statfs } from "node:fs/promises"
+import path from "node:path"
+import { promisify } from "node:util"
+import { Effect, Layer, Schema } from "effect"
+import { Command } from "effect/cli"
+import { SqlClient } from "effect/sql"
+import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Installed from "@slipway/adapters/agents/Installed"
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as Database from "@slipway/adapters/postgres/Database"
+import { json } from "./Administration.ts"
+import * as Isolation from "./Isolation.ts"
+import { columns, print } from "./Output.ts"
+import * as Settings from "./Settings.ts"
+
+/** Agents could not run on this machine as it is. */
+export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
+  override get message() {
+    return `agents cannot run here: ${this.missing.join(", ")}. What helps is said above.`
+  }
+}
+
+export interface Finding {
+  readonly what: string
+  /** `missing`: agents cannot run without it. `note`: worth knowing. */
+  readonly state: "ok" | "note" | "missing"
+  readonly detail: string
+}
+
+/** Less and a checkout or a build soon fails. */
+const SPARE_DISK_BYTES = 5 * 2 ** 30
+
+/** Object ids, alternates and index options that we use. */
+const OLDEST_GIT = [2, 38] as const
+
+const git = Effect.promise(() => promisify(execFile)("git", ["--version"]).then(({ stdout }) => stdout, () => "")).pipe(Effect.map((text): Finding => {
+  const [, major = 0, minor = 0] = /(\d+)\.(\d+)/u.exec(text)?.map(Number) ?? []
+  const isOld = major < OLDEST_GIT[0] || (major === OLDEST_GIT[0] && minor < OLDEST_GIT[1])
+  const detail = text.trim() || "It is not installed. Install it: apt-get install git"
+  return { what: "git", state: isOld ? "missing" : "ok", detail: isOld && text !== "" ? `${detail}, but ${OLDEST_GIT.join(".")} is needed` : detail }
+}))
+
+const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings) => {
+  const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
+  const database = databaseUrl === null
+    ? Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection))).pipe(
+      Layer.provide(EmbeddedPostgres.layerConnectOrStart(options))
+    )
+    : Database.layer({ url: databaseUrl })
+  const version = Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql`select current_setting('server_version') as version`
+    return String(row?.["version"])
+  })
+  return version.pipe(
+    Effect.provide(database),
+    Effect.map((version): Finding => ({
+      what: "Postgres", state: "ok", detail: `${version}, ${databaseUrl === null ? `embedded, in ${dataDir}` : "DATABASE_URL"}`
+    })),
+    Effect.catch((error) => Effect.succeed<Finding>({ what: "Postgres", state: "missing", detail: error instanceof Error ? error.message : String(error) }))
+  )
+}
+
+const disk = ({ dataDir }: Settings.Settings) =>
+  Effect.promise(async (): Promise<Finding> => {
+    // The folder is made by the first start.
+    for (let folder = dataDir;; folder = path.dirname(folder)) {
+      const found = await statfs(folder).catch(() => undefined)
+      if (found === undefined && folder !== path.dirname(folder)) continue
+      const free = found === undefined ? 0 : found.bavail * found.bsize
+      return { what: "disk", state: free < SPARE_DISK_BYTES ? "note" : "ok", detail: `${Math.floor(free / 2 ** 30)} GiB free for ${dataDir}` }
+    }
+  })
+
+const isolation = (settings: Settings.Settings) =>
+  Effect.scoped(Effect.map(Isolation.choose({ ...settings, role: "all" }), ({ kind, problem, report }): ReadonlyArray<Finding> => {
+    if (kind === "none") {
+      return [problem === null
+        ? { what: "isolation", state: "note", detail: "SLIPWAY_ISOLATION is none: agents run as this user, kept in by nothing" }
+        : { what: "isolation", state: "missing", detail: problem }]
+    }
+    return [
+      { what: "isolation", state: "ok", detail: "bubblewrap" },
+      ...(report ?? []).map(({ detail, name, state }): Finding => ({ what: `box: ${name}`, state: state === "in force" ? "ok" : "note", detail: state === "in force" ? detail : `not in force. ${detail}` })),
+      { what: "box: way out", state: "ok", detail: ["the model gateway", ...settings.egressAllow].join(", ") }
+    ]
+  }))
+
+const agents = ({ dataDir }: Settings.Settings) =>
+  Effect.forEach(Object.entries(profiles), ([name, profile]) =>
+    Effect.map(Installed.inspect(name, profile, Installed.folderIn(dataDir)), (installed): Finding =>
+      installed.state === "ready"
+        ? { what: `agent ${name}`, state: "ok", detail: installed.version ?? "a part of Slipway" }
+        : { what: `agent ${name}`, state: "note", detail: installed.reason }))
+
+/** Everything that was looked at, in the order it is shown. */
+export const examine = Effect.fn("Doctor.examine")(function*(settings: Settings.Settings) {
+  const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
+  const found = yield* Effect.all([git, postgres(settings), disk(settings), isolation(settings), agents(settings)], { concurrency: "unbounded" })
+  return [node, ...found.flat()]
+})
+
+const marks: Readonly<Record<Finding["state"], string>> = { ok: "✓", note: "!", missing: "✗" }
+
+export const doctor = Command.make("doctor", { json }, ({ json }) =>
+  Effect.gen(function*() {
+    const findings = yield* examine(yield* Settings.load)
+    yield* print(json, findings, () => columns(findings.map(({ detail, state, what }) => [marks[state], what, detail])))
+    const missing = findings.filter(({ state }) => state === "missing").map(({ what }) => what)
+    if (missing.length > 0) return yield* new NotReady({ missing })
+  })).pipe(
+    Command.withDescription(
+      "Look at what agents need of this machine: git, Postgres, disk, isolation, their programs.\n\n" +
+        "✓ is there, ! is worth knowing, ✗ must be seen to: then the command ends with 1. Makes a box and looks at it from inside; the service need not run."
+    ),
+    Command.withShortDescription("Look at what agents need of this machine")
+  )
