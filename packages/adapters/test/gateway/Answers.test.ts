@@ -3,13 +3,15 @@ import { get } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Redacted } from "effect"
+import { Effect, Fiber, Layer, Redacted } from "effect"
 import * as FakeModel from "../../testing/fake-model/FakeModel.ts"
 import { costOf, noTokens, type Tokens } from "@slipway/domain/sandbox/Budget"
 import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
+import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { Spending } from "@slipway/domain/sandbox/Spending"
+import { noUsage } from "@slipway/domain/sandbox/Usage"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
-import { KEY, layer, open, upstreamOf } from "./Gateway.ts"
+import { KEY, layer, layerOn, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 
 const PROMPT = "[[usage input=900 cached=300 output=77 reasoning=7]] [[think Hm.]] [[say A few words of an answer.]]"
@@ -297,6 +299,46 @@ describe("budgets at the gateway", () => {
         message: "The spending budget of this API access grant is used up.", type: "insufficient_quota", param: null, code: "budget_exceeded"
       })
     }).pipe(Effect.scoped, Effect.provide(layer({ holdMillis: 2000 }))))
+})
+
+describe("a ledger that is away", () => {
+  const down = new StoreUnavailable({ cause: "cut" })
+  const ledger = (failing: { reserve: number; charge: number }, charges: Array<number | null>) =>
+    Layer.mock(Spending, {
+      release: () => Effect.succeed(noUsage),
+      reserve: () => Effect.suspend(() => failing.reserve-- > 0 ? Effect.fail(down) : Effect.void),
+      charge: (_call, microUsd) => Effect.suspend(() => failing.charge-- > 0 ? Effect.fail(down) : Effect.sync(() => void charges.push(microUsd)))
+    })
+  const chat = { messages: [{ role: "user", content: "Hello" }] }
+
+  it.live("lets nothing out that it cannot account for, and asks to come again", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const charges: Array<number | null> = []
+      yield* Effect.gen(function*() {
+        const { access, account } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+        const reply = yield* Provider.ask(access, "/v1/chat/completions", chat)
+        assert.deepStrictEqual([reply.status, reply.headers.get("retry-after"), reply.headers.get("x-should-retry")], [503, "1", "true"])
+        assert.strictEqual(provider.asked.length, 0)
+        assert.deepStrictEqual(yield* account, { usage: noUsage, refusals: 0 })
+        assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", chat)).status, 200)
+      }).pipe(Effect.scoped, Effect.provide(layerOn(ledger({ reserve: 1, charge: 0 }, charges))))
+      // What was perhaps reserved is given back.
+      assert.include(charges, null)
+    }).pipe(Effect.scoped))
+
+  it.live("learns what was spent when it is back", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      provider.answer = ({ response }) => Provider.json(response, 200, { usage: { prompt_tokens: 10, completion_tokens: 1 } })
+      const charges: Array<number | null> = []
+      yield* Effect.gen(function*() {
+        const { access, close } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+        assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", chat)).status, 200)
+        yield* close
+      }).pipe(Effect.scoped, Effect.provide(layerOn(ledger({ reserve: 0, charge: 3 }, charges))))
+      assert.deepStrictEqual(charges, [cost({ input: 10, output: 1 })])
+    }).pipe(Effect.scoped))
 })
 
 describe("the gateway's socket", () => {

@@ -3,7 +3,6 @@ import { Effect, Exit, Layer, Redacted, Scope } from "effect"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
-import { Budgets, type Limits } from "@slipway/domain/sandbox/Budget"
 import type { Upstream, UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
 import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
@@ -23,12 +22,14 @@ export const upstreamOf = (protocol: UpstreamProtocol, baseUrl: string, more: Pa
   ...more
 })
 
-export const layer = (options: Partial<ModelGatewayHttp.Options> = {}, budgets: Limits = { sandbox: null, grant: null }) =>
+/** With a ledger of the test's own. */
+export const layerOn = (ledger: Layer.Layer<Spending>, options: Partial<ModelGatewayHttp.Options> = {}) =>
   ModelGatewayHttp.layer({ keys: new Map([["PROVIDER_KEY", Redacted.make(KEY)]]), ...options }).pipe(
-    Layer.provideMerge(Spending.layerMemory),
-    Layer.provide(Layer.succeed(Budgets, budgets)),
+    Layer.provideMerge(ledger),
     Layer.provideMerge(IdsNode.layer)
   )
+
+export const layer = (options: Partial<ModelGatewayHttp.Options> = {}) => layerOn(Spending.layerMemory, options)
 
 export const newSandbox = Effect.gen(function*() {
   const ids = yield* Ids
