@@ -223,7 +223,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         const { output } = yield* run(box, `sh ${programs}/program; echo kept > file; echo kept > "$HOME/file"; cat file "$HOME/file"; ls ${closed} | tr '\\n' ' '; ls /run`)
         assert.strictEqual(output, "started\nkept\nkept\nprograms slipway")
         yield* host.stop(sandboxId)
-      }).pipe(Effect.provide(Layer.provide(hostIn(closed, { readOnly: [programs] }), noEgress)))
+      }).pipe(Effect.provide(Layer.provide(hostIn(closed, { readOnly: [programs, join(closed, "not", "there"), join(closed, "neither")] }), noEgress)))
       assert.strictEqual(readFileSync(join(workspace, "file"), "utf8"), "kept\n")
       assert.notInclude(readFileSync("/proc/self/mountinfo", "utf8"), "/run/slipway/relay")
     })

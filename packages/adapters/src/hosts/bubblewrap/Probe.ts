@@ -52,7 +52,7 @@ const helpFor = (complaint: string): string => {
   if (/mount proc|remount|systempaths/iu.test(complaint) && /proc/u.test(complaint)) {
     return "This container hides parts of /proc: start it with --security-opt systempaths=unconfined."
   }
-  if (/namespace|uid map|clone|Operation not permitted|Permission denied/iu.test(complaint)) {
+  if (/namespace|uid map|clone|Operation not permitted/iu.test(complaint)) {
     if (readSetting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") === "1") {
       return "AppArmor keeps user namespaces from bubblewrap: run sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or give /usr/bin/bwrap a profile with \"userns\"."
     }
@@ -60,6 +60,7 @@ const helpFor = (complaint: string): string => {
     if (readSetting("/proc/sys/user/max_user_namespaces") === "0") return "Run: sysctl -w user.max_user_namespaces=10000"
     return "In a container, start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, as a normal user."
   }
+  if (/Permission denied/u.test(complaint)) return "Users of sandboxes must be able to pass through the folders on the way there: chmod o+x."
   return "Run: slipway doctor"
 }
 

@@ -10,6 +10,7 @@
  *     <directory>/<sandbox id>/egress.sock        its way out
  */
 import { randomUUID } from "node:crypto"
+import { existsSync } from "node:fs"
 import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { Effect, Exit, Layer, Option, Schema, Scope, Semaphore } from "effect"
@@ -189,7 +190,8 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       const bridged = yield* egress.isOpen(sandboxId)
       const id = randomUUID()
       const [argumentsFile, infoFile] = [join(launchFolder, `${id}.arguments`), join(launchFolder, `${id}.info`)]
-      const programs = [...readOnly, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))]
+      // Agents may be installed at any time.
+      const programs = [...readOnly, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))].filter((path) => existsSync(path))
       const relay = user === null ? Relay.none : yield* Effect.try({
         try: () => Relay.to([folder, workspace, ...programs]),
         catch: (error) => new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
