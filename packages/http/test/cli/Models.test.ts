@@ -3,10 +3,13 @@ import { Effect, Redacted } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
+import { inspect } from "node:util"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as Models from "../../src/cli/Models.ts"
+import * as Settings from "../../src/cli/Settings.ts"
 import { folder, run, serve, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
@@ -33,6 +36,24 @@ const ask = (url: string, key: string, body: object) =>
     return { status: response.status, body: await response.json() }
   })
 
+describe("the accounts' keys", () => {
+  it.effect("are read once, kept as secrets, and taken out of what other programs inherit", () =>
+    Effect.gen(function*() {
+      yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          process.env["OPENAI_API_KEY"] = KEY
+          process.env["XAI_API_KEY"] = ""
+        }),
+        () => Effect.sync(() => ["OPENAI_API_KEY", "XAI_API_KEY"].forEach((name) => delete process.env[name]))
+      )
+      const models = yield* Models.load(yield* Settings.load, null)
+      assert.deepStrictEqual([...models.keys].map(([name, key]) => [name, Redacted.value(key)]), [["OPENAI_API_KEY", KEY]])
+      assert.notInclude(inspect(models, { depth: 9 }) + JSON.stringify(models), KEY)
+      yield* Models.hideKeys(models)
+      assert.isUndefined(process.env["OPENAI_API_KEY"])
+    }).pipe(Effect.scoped))
+})
+
 describe("slipway models", () => {
   it.live("lists what can be used and what the others lack, and never a key", () =>
     Effect.gen(function*() {
@@ -45,7 +66,8 @@ describe("slipway models", () => {
         })
       const bare = yield* rows({})
       assert.deepInclude(bare.get("offline/demo"), { usable: true, problem: null, default: true })
-      assert.match(bare.get("openai/gpt-6.1-sol")?.problem ?? "", /SLIPWAY_ISOLATION/u)
+      // The one where boxes can be made, the other where not.
+      assert.match(bare.get("openai/gpt-6.1-sol")?.problem ?? "", /codex is not installed|bubblewrap|box/u)
       const open = yield* rows({ SLIPWAY_ISOLATION: "none", OPENAI_API_KEY: KEY })
       assert.match(open.get("openai/gpt-6.1-sol")?.problem ?? "", /codex is not installed\. Run: slipway agents install codex/u)
       const table = yield* run(data, ["models"], { OPENAI_API_KEY: KEY })
