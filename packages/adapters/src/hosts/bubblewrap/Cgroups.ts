@@ -142,9 +142,15 @@ const version1 = async (root: string, service: string): Promise<Groups | NoGroup
 
 const CONTROLLERS = ["memory", "pids", "cpu"]
 
-const enable = async (parent: string) => {
-  for (const controller of CONTROLLERS) await orElse(writeFile(join(parent, "cgroup.subtree_control"), `+${controller}`), undefined)
-  return (await text(join(parent, "cgroup.subtree_control"))).trim().split(/\s+/u)
+const enabledIn = async (parent: string) => (await text(join(parent, "cgroup.subtree_control"))).trim().split(/\s+/u)
+
+/** Gives the group's children what controllers it has itself. Answers those they have then. */
+const enable = async (parent: string): Promise<ReadonlyArray<string>> => {
+  const already = await enabledIn(parent)
+  for (const controller of CONTROLLERS.filter((controller) => !already.includes(controller))) {
+    await orElse(writeFile(join(parent, "cgroup.subtree_control"), `+${controller}`), undefined)
+  }
+  return enabledIn(parent)
 }
 
 /**
