@@ -93,7 +93,7 @@ describe("users of sandboxes", () => {
       assert.deepStrictEqual([...numbers].sort(), [1000, 1001, 1002])
       const again = Uids.make({ registry, directory, range })
       assert.strictEqual(yield* Effect.promise(() => again.claim("b")), numbers[1])
-      assert.match(yield* Effect.promise(() => again.claim("d").catch(String)), /every user number is taken/u)
+      assert.match(yield* Effect.promise(() => again.claim("d").then(String, String)), /every user number is taken/u)
       yield* Effect.promise(() => again.release("b"))
       yield* Effect.promise(() => again.release("b"))
       assert.strictEqual(yield* Effect.promise(() => uids.claim("d")), numbers[1])
