@@ -204,9 +204,9 @@ describe("Proxy", () => {
             client.once("data", () => resume(Effect.void))
             client.write(CONNECT(`allowed.test:${port}`))
           })
-          return closed
+          return { closed }
         }))
-        return yield* Effect.promise(() => client)
+        return yield* Effect.promise(() => client.closed)
       }).pipe(Effect.provide(Egress.layer({ allow: new Set([`allowed.test:${port}`]), lookup: async () => ["127.0.0.1"], mayConnect: () => true })))
       assert.strictEqual(heard, "closed")
       assert.throws(() => statSync(socket))

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -60,6 +60,23 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
       assert.deepStrictEqual(groupsOf(id), [])
       assert.deepStrictEqual(readdirSync(join(folder, "boxes")), ["filter.bpf"])
+    })
+  )
+
+  it.live("passes on nothing that whoever started the service left open", () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      const workspace = yield* temporaryFolder
+      const script = "(ls /proc/$$/fd) > /workspace/making; mv /workspace/making /workspace/made; cat"
+      const left = openSync("/dev/null", "r")
+      const worker = spawn(
+        process.execPath,
+        [fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, freshId(), script],
+        { stdio: ["ignore", "ignore", "inherit", ...Array.from({ length: 9 }, () => left)] }
+      )
+      yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
+      yield* eventually(Effect.sync(() => existsSync(join(workspace, "made"))), (made) => made, "60 seconds")
+      assert.strictEqual(readFileSync(join(workspace, "made"), "utf8"), "0\n1\n2\n")
     })
   )
 
@@ -135,6 +152,17 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         const { box } = yield* provision
         const { output } = yield* run(box, `node -p 'require("os").userInfo().username + (new (require("worker_threads").Worker)("0", { eval: true })).threadId'; git init -q shop && cd shop && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --format=%s`)
         assert.strictEqual(output, "agent1\nx")
+      })
+    )
+
+    it.effect.each(["link/new", "link/kept", "file"])("writes no home file through a link that leads out of the box: %s", (path) =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const outside = yield* temporaryFolder
+        writeFileSync(join(outside, "kept"), "kept")
+        yield* run(box, `ln -s ${outside} "$HOME/link"; ln -s ${outside}/kept "$HOME/file"`)
+        yield* Effect.exit(Effect.scoped(box.spawn({ command: "true", args: [], env: {}, homeFiles: { [path]: "written" } })))
+        assert.deepStrictEqual([readdirSync(outside), readFileSync(join(outside, "kept"), "utf8")], [["kept"], "kept"])
       })
     )
 
@@ -245,6 +273,11 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       // One instruction: whatever it is, it is allowed.
       writeFileSync(made.means.filterFile, Buffer.from([0x06, 0, 0, 0, 0, 0, 0xff, 0x7f]))
       assert.include((yield* Effect.flip(Probe.run(made))).message, "The system call filter is not in force.")
+      // Nor is it the only thing that keeps namespaces away.
+      const sandboxId = freshId()
+      const box = yield* made.host.provision({ sandboxId, workspace: yield* temporaryFolder })
+      assert.strictEqual((yield* run(box, "unshare --user true 2>/dev/null || echo refused")).output, "refused")
+      yield* made.host.stop(sandboxId)
       writeFileSync(made.means.filterFile, "")
       assert.include((yield* Effect.flip(Probe.run(made))).message, "could not be made")
       execFileSync("rm", [made.means.filterFile])
