@@ -123,6 +123,8 @@ describe("Proxy", () => {
     Effect.gen(function*() {
       const { port } = yield* site
       const { egress, socket } = yield* opened(`allowed.test:${port}`, { "allowed.test.": ["127.0.0.1"] })
+      // Nor do they end at the model gateway.
+      yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${port}`))
       const answer = yield* speak(socket, `GET http://allowed.test:${port}/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n`)
       assert.strictEqual(statusOf(answer), 403)
       assert.strictEqual(yield* egress.refusals(sandboxId), 1)

@@ -250,30 +250,33 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     return live.box
   })
 
-  const provision = Effect.fn("SandboxHost.provision")(
-    function*({ sandboxId, workspace }: { readonly sandboxId: SandboxId; readonly workspace: string }) {
-      return lives.get(sandboxId)?.box ?? (yield* open(sandboxId, workspace))
-    },
-    (self) => provisioning.withPermits(1)(self)
-  )
-
-  const stop = Effect.fn("SandboxHost.stop")(function*(sandboxId: SandboxId) {
-    const live = lives.get(sandboxId)
-    lives.delete(sandboxId)
-    const claimed = uids === null ? [] : yield* attempt("stop", "The sandbox's user is not known.", () => uids.list())
-    if (live !== undefined) {
-      yield* Effect.forEach(live.running, ({ release }) => release, { concurrency: "unbounded", discard: true })
-      yield* Scope.close(live.scope, Exit.void)
-    }
-    // Three more ways, none of which trusts the others: the mark of what a worker started, the user, the control group.
+  /** Ends all that was ever started for the sandbox, by whatever worker of this service. */
+  const end = Effect.fnUntraced(function*(operation: HostError["operation"], sandboxId: SandboxId) {
+    yield* Effect.forEach(lives.get(sandboxId)?.running ?? [], ({ release }) => release, { concurrency: "unbounded", discard: true })
+    // Two more ways, neither of which trusts the other: the mark of what a worker started, and the user.
     const marked = yield* ProcessTable.killAll({
       variable: MARK, matches: (mark) => mark.startsWith(`${service}:${sandboxId}:`), within: KILL_WITHIN
     })
-    const users = claimed.filter(({ name }) => name === sandboxId).map(({ uid }) => uid)
-    const left = yield* Processes.killAll(() => users.flatMap(Processes.ofUser), KILL_WITHIN)
-    if (marked.length + left.length > 0) {
-      return yield* new HostError({ operation: "stop", detail: `Processes ${[...marked, ...left].join(", ")} survive SIGKILL.`, retryable: true })
-    }
+    const claims = uids === null ? [] : yield* attempt(operation, "The sandbox's user is not known.", () => uids.list())
+    const users = claims.filter(({ name }) => name === sandboxId).map(({ uid }) => uid)
+    const left = users.length === 0 ? [] : yield* Processes.killAll(() => users.flatMap(Processes.ofUser), KILL_WITHIN)
+    if (marked.length + left.length === 0) return
+    return yield* new HostError({ operation, detail: `Processes ${[...marked, ...left].join(", ")} survive SIGKILL.`, retryable: true })
+  })
+
+  const provision = Effect.fn("SandboxHost.provision")(function*({ sandboxId, workspace }: { readonly sandboxId: SandboxId; readonly workspace: string }) {
+    yield* end("provision", sandboxId)
+    return yield* provisioning.withPermits(1)(Effect.suspend(() => {
+      const live = lives.get(sandboxId)
+      return live === undefined ? open(sandboxId, workspace) : Effect.succeed(live.box)
+    }))
+  })
+
+  const stop = Effect.fn("SandboxHost.stop")(function*(sandboxId: SandboxId) {
+    yield* end("stop", sandboxId)
+    const live = lives.get(sandboxId)
+    lives.delete(sandboxId)
+    if (live !== undefined) yield* Scope.close(live.scope, Exit.void)
     if (!("reason" in groups)) {
       yield* attempt("stop", "The sandbox's control group cannot be removed.", async () => {
         await groups.kill(sandboxId)
