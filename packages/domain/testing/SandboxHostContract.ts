@@ -79,6 +79,20 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
       })
     )
 
+    it.effect("ends what still runs in the box when it is provisioned again, and in no other", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId, workspace } = yield* provision
+        const other = yield* (yield* provision).box.spawn(cat)
+        const earlier = yield* box.spawn(cat)
+        const again = yield* host.provision({ sandboxId, workspace })
+        assert.notStrictEqual((yield* earlier.exited).code, 0)
+        for (const process of [other, yield* again.spawn(cat)]) {
+          yield* process.endInput
+          assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
+        }
+      })
+    )
+
     it.effect("carries input and output, and ends the input when asked", () =>
       Effect.gen(function*() {
         const { box } = yield* provision

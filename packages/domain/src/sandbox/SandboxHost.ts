@@ -57,8 +57,9 @@ export class SandboxHost extends Context.Service<SandboxHost, {
   /** `none` gives no isolation at all: the offline agent only, unless the operator says otherwise. */
   readonly isolation: "none" | "bubblewrap" | "docker"
   /**
-   * Makes the box, or returns the one that is there. `workspace` is the host folder that holds the working trees, made
-   * when missing: boxes and trees are prepared side by side.
+   * Makes the box, or returns the one that is there, its home as it was. Whatever still runs in it is ended first: the
+   * agent of an earlier worker, which may not know yet that its lease is lost. `workspace` is the host folder that holds
+   * the working trees, made when missing: boxes and trees are prepared side by side.
    */
   provision(options: { readonly sandboxId: SandboxId; readonly workspace: string }): Effect.Effect<Box, HostError>
   /** Kills every process of the sandbox and gives back what it held. Safe to repeat; an unknown sandbox is fine. */
@@ -99,7 +100,8 @@ export class SandboxHost extends Context.Service<SandboxHost, {
     return SandboxHost.of({
       isolation: "none",
       provision: ({ sandboxId, workspace }) =>
-        Effect.sync(() => {
+        Effect.gen(function*() {
+          yield* Effect.forEach(boxes.get(sandboxId)?.kill ?? [], (kill) => kill, { discard: true })
           const kill = new Set<Effect.Effect<unknown>>()
           const known = boxes.get(sandboxId) ?? { box: { sandboxId, workspace, home: `/memory/home/${sandboxId}`, spawn: () => spawn(kill) }, kill }
           boxes.set(sandboxId, known)

@@ -5,6 +5,7 @@ import { Hints } from "../../src/Hints.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
 import { AgentError, AgentRuntime, type AgentSession } from "../../src/sandbox/AgentRuntime.ts"
 import { type Box, HostError, SandboxHost } from "../../src/sandbox/SandboxHost.ts"
+import type { SandboxId } from "../../src/sandbox/SandboxId.ts"
 import { SandboxStore, StoreUnavailable } from "../../src/sandbox/SandboxStore.ts"
 import { SourceHost, SourceHostError } from "../../src/source/SourceHost.ts"
 import type { Faults, Possible } from "./Faults.ts"
@@ -23,7 +24,8 @@ export const storeOf = (process: Process, faults: Faults, store: SandboxStore["S
     faults.call<A, E | StoreUnavailable>(process, `store.${name}`, self, { error: unavailable, ...more })
   const look = { quiet: true }
   return SandboxStore.of({
-    create: (creation, keyed) => call(`create ${creation.id} ${keyed?.key ?? "without a key"}`, store.create(creation, keyed), { repeatable: keyed !== null }),
+    create: (creation, keyed, refused) =>
+      call(`create ${creation.id} ${keyed?.key ?? "without a key"}`, store.create(creation, keyed, refused), { repeatable: keyed !== null }),
     find: (key) => call(`find ${key.id}`, store.find(key), look),
     list: (grantId, query) => call("list", store.list(grantId, query), look),
     log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
@@ -132,17 +134,21 @@ export const hostOf = (
       return { ...spawned, exited: ownTime(spawned.exited), endInput: Effect.andThen(spawned.endInput, ended) }
     }, Effect.uninterruptible)
   })
+  const emptied = (id: SandboxId) =>
+    Effect.sync(() => {
+      for (const agent of witness.seen(id)?.agents ?? []) if (agent.machine === machine) agent.running = false
+    })
   return SandboxHost.of({
     isolation: host.isolation,
     provision: (options) =>
       Effect.map(
-        faults.call(process, `host.provision ${options.sandboxId}`, host.provision(options), { error: hostError("provision"), repeatable: true }),
+        faults.call(process, `host.provision ${options.sandboxId}`, Effect.tap(host.provision(options), emptied(options.sandboxId)), {
+          error: hostError("provision"), repeatable: true
+        }),
         spawning
       ),
     stop: (id) =>
-      faults.call(process, `host.stop ${id}`, Effect.tap(host.stop(id), () => Effect.sync(() => {
-        for (const agent of witness.seen(id)?.agents ?? []) if (agent.machine === machine) agent.running = false
-      })), { error: hostError("stop"), repeatable: true }),
+      faults.call(process, `host.stop ${id}`, Effect.tap(host.stop(id), emptied(id)), { error: hostError("stop"), repeatable: true }),
     list: faults.call(process, "host.list", host.list, { error: hostError("list"), quiet: true })
   })
 }

@@ -105,10 +105,10 @@ export class Witness {
     const store = this.#store
     return SandboxStore.of({
       ...store,
-      create: (creation, keyed) =>
+      create: (creation, keyed, refused) =>
         Effect.suspend(() => {
           if (!this.sandboxes.has(creation.id)) this.sandboxes.set(creation.id, seenFirst(creation))
-          return Effect.onExit(this.#writing(creation.id, store.create(creation, keyed)), (exit) =>
+          return Effect.onExit(this.#writing(creation.id, store.create(creation, keyed, refused)), (exit) =>
             Effect.sync(() => {
               if (this.sandboxes.get(creation.id)?.state.lastSeq === 0) this.sandboxes.delete(creation.id)
               if (Exit.isFailure(exit)) return
@@ -318,7 +318,7 @@ export class Witness {
     this.#trace.count("agents")
     if (seen === undefined) return agent
     seen.agents = seen.agents.filter(({ running }) => running)
-    const others = seen.agents.filter((other) => other.owner.alive && !this.#wasStalled(other.owner))
+    const others = seen.agents.filter(({ owner }) => owner.alive)
     this.#rule(
       "a sandbox has one agent at a time",
       others.length === 0 || this.#wasStalled(owner),

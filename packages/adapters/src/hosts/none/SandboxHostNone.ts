@@ -49,6 +49,13 @@ export const layer = (options: {
       // Node's own folder comes last: it is there so that `node` is found, not to hide the machine's tools.
       const path = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
 
+      /** Every process that was ever started for the sandbox of this folder. */
+      const end = Effect.fnUntraced(function*(operation: HostError["operation"], folder: string) {
+        const left = yield* kill((mark) => mark.startsWith(`${folder}:`))
+        if (left.length === 0) return
+        return yield* new HostError({ operation, detail: `processes ${left.join(", ")} survive SIGKILL`, retryable: true })
+      })
+
       const provision = Effect.fn("SandboxHost.provision")(function*({
         sandboxId,
         workspace
@@ -59,6 +66,7 @@ export const layer = (options: {
         const folder = join(directory, sandboxId)
         const home = join(folder, "home")
         const tmp = join(folder, "tmp")
+        yield* end("provision", folder)
         yield* attempt("provision", `The workspace or ${folder} cannot be used.`, async () => {
           // The trees may still be on their way; others pass through it as they do when it is made for them.
           await mkdir(workspace, { recursive: true, mode: 0o711 })
@@ -99,14 +107,7 @@ export const layer = (options: {
 
       const stop = Effect.fn("SandboxHost.stop")(function*(sandboxId: SandboxId) {
         const folder = join(directory, sandboxId)
-        const left = yield* kill((mark) => mark.startsWith(`${folder}:`))
-        if (left.length > 0) {
-          return yield* new HostError({
-            operation: "stop",
-            detail: `processes ${left.join(", ")} survive SIGKILL`,
-            retryable: true
-          })
-        }
+        yield* end("stop", folder)
         yield* attempt("stop", `${folder} cannot be removed.`, () =>
           rm(folder, { recursive: true, force: true, maxRetries: 3 })
         )
