@@ -40,7 +40,7 @@ describe("the binaries", { timeout: 60_000 }, () => {
     Effect.gen(function*() {
       const native = yield* installed // beneath a private folder of root
       const account = yield* ServerAccount.find()
-      const copies = path.join("/var/tmp", path.basename(yield* folder))
+      const copies = path.join("/var/tmp", `${path.basename(yield* folder)}-copies`)
       yield* Effect.addFinalizer(() => Effect.promise(() => rm(copies, { recursive: true, force: true })))
       const prepare = PostgresBinaries.prepare({ native, account, copies })
       const [{ initdb }] = yield* Effect.all([prepare, prepare], { concurrency: "unbounded" })
