@@ -80,6 +80,44 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
     })
   )
 
+  it.live("lists a sandbox of which anything is left: its folder, its user, its control group or a process", () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      yield* Effect.gen(function*() {
+        const { box, host, sandboxId } = yield* provision
+        yield* box.spawn({ command: "cat", args: [], env: {} })
+        execFileSync("rm", ["-rf", join(folder, "boxes", sandboxId)])
+        assert.deepStrictEqual(yield* host.list, [sandboxId])
+        yield* host.stop(sandboxId)
+        assert.deepStrictEqual(yield* host.list, [])
+        mkdirSync(join(folder, "boxes", sandboxId))
+        assert.deepStrictEqual(yield* host.list, [sandboxId])
+        yield* host.stop(sandboxId)
+        assert.deepStrictEqual(yield* host.list, [])
+        assert.deepStrictEqual(groupsOf(sandboxId), [])
+      }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
+    })
+  )
+
+  it.live("leaves the sandboxes of another service on the machine alone", () =>
+    Effect.gen(function*() {
+      const [one, other] = [yield* openFolder, yield* openFolder]
+      const workspace = yield* temporaryFolder
+      const sandboxId = freshId()
+      const theirs = yield* Layer.build(Layer.provide(hostIn(other), noEgress))
+      const box = yield* SandboxHost.use((host) => host.provision({ sandboxId, workspace })).pipe(Effect.provide(theirs))
+      const boxed = yield* box.spawn({ command: "cat", args: [], env: {} })
+      yield* Effect.gen(function*() {
+        const host = yield* SandboxHost
+        assert.deepStrictEqual(yield* host.list, [])
+        yield* host.stop(sandboxId)
+      }).pipe(Effect.provide(Layer.provide(hostIn(one), noEgress)))
+      yield* boxed.endInput
+      assert.deepStrictEqual(yield* boxed.exited, { code: 0, signal: null })
+      yield* SandboxHost.use((host) => host.stop(sandboxId)).pipe(Effect.provide(theirs))
+    }).pipe(Effect.scoped)
+  )
+
   it.live("finds a sandbox's home, and its user, again after a restart", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder

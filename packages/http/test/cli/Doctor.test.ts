@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process"
 import { readdirSync } from "node:fs"
 import path from "node:path"
 import type { Finding } from "../../src/cli/Doctor.ts"
-import { folder, processesOf, run } from "./SlipwayProcess.ts"
+import { command as slipway, folder, processesOf, run } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
 
@@ -29,6 +29,26 @@ describe("slipway doctor", () => {
       assert.deepInclude(found.get("agent codex"), { state: "note", detail: "codex is not installed. Run: slipway agents install codex" })
       assert.deepStrictEqual(readdirSync(path.join(data, "boxes")), ["filter.bpf"])
       assert.deepStrictEqual(yield* processesOf(data), [])
+    }).pipe(Effect.scoped), LONG)
+
+  it.live.skipIf(absent !== undefined || process.getuid?.() !== 0)("names what is missing and the command that installs it (hides bubblewrap, as root)", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const hidden = (command: string, isolation: string) =>
+        Effect.sync(() =>
+          spawnSync("unshare", ["--mount", "--propagation", "private", "sh", "-c", `mount -o bind /dev/null "$(command -v bwrap)" && exec "$0" "$@"`, process.execPath, slipway, command], {
+            encoding: "utf8",
+            env: { PATH: process.env["PATH"], SLIPWAY_DATA_DIR: data, SLIPWAY_PORT: "0", SLIPWAY_ISOLATION: isolation }
+          }))
+      const doctor = yield* hidden("doctor", "auto")
+      assert.match(doctor.stdout, /✗ +isolation +The program bwrap is not installed\. Install it: apt-get install bubblewrap /u)
+      assert.strictEqual(doctor.status, 1)
+      const models = yield* hidden("models", "auto")
+      assert.match(models.stdout, /^offline\/demo .*usable/mu)
+      assert.match(models.stdout, /^openai\/.*bwrap is not installed/mu)
+      const serve = yield* hidden("serve", "bubblewrap")
+      assert.deepStrictEqual([serve.status, serve.stdout], [1, ""])
+      assert.match(serve.stderr, /^slipway: Sandboxes cannot be isolated, and SLIPWAY_ISOLATION is bubblewrap\. The program bwrap is not installed[^\n]*\n$/u)
     }).pipe(Effect.scoped), LONG)
 
   it.live("ends with 1 and one line when something is missing that agents cannot do without", () =>

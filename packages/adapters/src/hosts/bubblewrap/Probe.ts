@@ -61,7 +61,7 @@ const helpFor = (complaint: string): string => {
     return "In a container, start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, as a normal user."
   }
   if (/Permission denied/u.test(complaint)) return "Users of sandboxes must be able to pass through the folders on the way there: chmod o+x."
-  return "Run: slipway doctor"
+  return "See whether this works for a normal user: bwrap --unshare-all --ro-bind / / true"
 }
 
 const size = (bytes: number) => bytes >= 2 ** 30 ? `${Math.round(bytes / 2 ** 30 * 10) / 10} GiB` : `${Math.round(bytes / 2 ** 20)} MiB`
@@ -132,7 +132,7 @@ export const run = Effect.fn("Probe.run")(
     const output = yield* Stream.mkString(Stream.decodeText(boxed.stdout))
     const { code } = yield* boxed.exited
     const complaint = (yield* boxed.stderrTail).trim().slice(-300)
-    if (code !== 0) return yield* failed(`A box could not be made: ${complaint}`)
+    if (code !== 0) return yield* failed(`A box could not be made: ${complaint || "bubblewrap says nothing of it"}.`)
     const seen = yield* Effect.mapError(Schema.decodeEffect(Seen)(output), () => failed(`A box could not be looked at: ${complaint || output.slice(0, 300)}`))
     const owner = yield* Effect.promise(() => stat(join(workspace, "mine")).then(({ uid }) => uid, () => Number.NaN))
 

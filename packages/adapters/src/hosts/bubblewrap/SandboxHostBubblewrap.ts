@@ -171,7 +171,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
         const first = yield* look
         if (first._tag === "Some") return first.value
         const complaint = (yield* boxed.stderrTail).trim()
-        return yield* new HostError({ operation: "spawn", detail: `The box could not be made: ${complaint.slice(-300)}`, retryable: isPassing(complaint) })
+        return yield* new HostError({ operation: "spawn", detail: `The box could not be made: ${complaint.slice(-300) || "bubblewrap says nothing of it"}.`, retryable: isPassing(complaint) })
       })
       return yield* Effect.raceFirst(made, ended)
     })
