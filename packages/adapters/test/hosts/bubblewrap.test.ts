@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chmodSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -63,16 +63,16 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
     })
   )
 
-  it.live("passes on nothing that whoever started the service left open", () =>
+  it.live.skipIf(!existsSync("/bin/bash"))("passes on nothing that whoever started the service left open", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
       const workspace = yield* temporaryFolder
       const script = "(ls /proc/$$/fd) > /workspace/making; mv /workspace/making /workspace/made; cat"
-      const left = openSync("/dev/null", "r")
+      // Node itself shuts the lower ones.
       const worker = spawn(
-        process.execPath,
-        [fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, freshId(), script],
-        { stdio: ["ignore", "ignore", "inherit", ...Array.from({ length: 9 }, () => left)] }
+        "/bin/bash",
+        ["-c", 'exec 7</dev/null 40</dev/null; exec "$0" "$@"', process.execPath, fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, freshId(), script],
+        { stdio: ["ignore", "ignore", "inherit"] }
       )
       yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
       yield* eventually(Effect.sync(() => existsSync(join(workspace, "made"))), (made) => made, "60 seconds")

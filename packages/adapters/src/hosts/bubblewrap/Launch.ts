@@ -55,7 +55,7 @@ const O_CLOEXEC = 0o2000000
 
 /**
  * Descriptors that whoever started the service left open for all it starts. Node opens its own so that they are not passed
- * on, but leaves these as they are.
+ * on, and sees to the lowest ones when it starts, but not to those behind a gap (as of Node 24).
  */
 export const strays = (): ReadonlyArray<number> =>
   readdirSync("/proc/self/fdinfo").map(Number).filter((descriptor) => {
