@@ -1,14 +1,13 @@
 /** A hostile program in a box, and what must become of each thing it tries. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
 import { networkInterfaces } from "node:os"
 import { join } from "node:path"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import { absent, freshId, hostIn, isRoot, layer, openFolder, run } from "./bubblewrap.fixture.ts"
+import { absent, freshId, isRoot, layer, run } from "./bubblewrap.fixture.ts"
 import { running, temporaryFolder } from "./Machine.ts"
 
 const { eventually } = SandboxHostContract
@@ -305,7 +304,8 @@ describe.skipIf(absent !== undefined)(`a hostile program in a box${absent === un
         Effect.gen(function*() {
           const { box } = yield* provisioned
           const { output } = yield* run(box, `for i in 1 2 3 4 5 6; do dd if=/dev/zero of=${folder}/file$i bs=1048576 count=1 2>/dev/null; done; du -s --block-size=1 ${folder} | cut -f1`)
-          assert.isAtMost(Number(output), 3 * MiB)
+          // The folder takes some as well.
+          assert.isAtMost(Number(output), 3 * MiB + 65_536)
         })
       )
 
@@ -341,7 +341,7 @@ describe.skipIf(absent !== undefined)(`a hostile program in a box${absent === un
     }
   )
 
-  it.live.skipIf(!isRoot)("gets no more processes where control groups cannot be had, either (needs root)", () =>
+  it.live("gets no more processes where control groups cannot be had, either", () =>
     Effect.gen(function*() {
       const { box } = yield* provisioned
       const { output } = yield* run(box, `perl -e '$| = 1; $n = 0; for (1 .. 200) { my $p = fork; last unless defined $p; if (!$p) { sleep 5; exit } $n++ } print $n; kill 9, -1'`)
@@ -350,21 +350,16 @@ describe.skipIf(absent !== undefined)(`a hostile program in a box${absent === un
     }).pipe(Effect.provide(layer({ limits: { processes: 40 }, cgroupRoot: "/nowhere" })))
   )
 
-  it.live("is gone when the sandbox is stopped, a fork bomb too", () =>
+  it.live("is gone when the sandbox is stopped, however often it becomes another process", () =>
     Effect.gen(function*() {
-      const folder = yield* openFolder
-      yield* Effect.gen(function*() {
-        const { box, host, sandboxId } = yield* provisioned
-        const bomb = yield* box.spawn({
-          command: "perl",
-          args: ["-e", '$SIG{$_} = "IGNORE" for qw(TERM INT HUP QUIT USR1); $0 = "slipway-bomb-4711"; setpgrp; while (1) { fork; }'],
-          env: {}
-        })
-        yield* eventually(running("slipway-bomb-4711"), (count) => count > 20)
-        yield* host.stop(sandboxId)
-        assert.strictEqual(yield* running("slipway-bomb-4711"), 0)
-        yield* bomb.exited
-      }).pipe(Effect.provide(Layer.provide(hostIn(folder, { limits: { processes: 60 } }), Egress.layer({ allow: new Set() }))))
-    })
+      const { box, host, sandboxId } = yield* provisioned
+      // Twenty at a time: each lives on as its child. A bomb would take the machine where nothing limits processes.
+      const runner = '$SIG{$_} = "IGNORE" for qw(TERM INT HUP QUIT); $0 = "slipway-runner-4711"; for (1 .. 20) { last if fork } while (1) { my $p = fork; exit if $p; setpgrp; select undef, undef, undef, 0.002 }'
+      const boxed = yield* box.spawn({ command: "sh", args: ["-c", `perl -e '${runner}'; exec sleep 1000`], env: {} })
+      yield* eventually(running("slipway-runner-4711"), (count) => count > 10)
+      yield* host.stop(sandboxId)
+      assert.strictEqual(yield* running("slipway-runner-4711"), 0)
+      yield* boxed.exited
+    }).pipe(Effect.provide(layer()))
   )
 })

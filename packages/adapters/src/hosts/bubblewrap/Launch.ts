@@ -4,6 +4,7 @@
  */
 import { constants, existsSync, readdirSync, readFileSync } from "node:fs"
 import { access } from "node:fs/promises"
+import { release } from "node:os"
 import { join } from "node:path"
 import type { Limits } from "./Limits.ts"
 import type { Relay } from "./Relay.ts"
@@ -98,6 +99,18 @@ while [ "$n" -gt 0 ]; do mount -o bind "$1" "$2" || exit 125; shift 2; n=$((n-1)
 exec "$@"
 `
 
+/** Whether the kernel counts processes in each user namespace by itself (Linux 5.14); else all of our user's would count. */
+export const countsPerNamespace = (version = release()): boolean => {
+  const [major = 0, minor = 0] = version.split(".").map(Number)
+  return major > 5 || (major === 5 && minor >= 14)
+}
+
+/** What this process may raise a limit to, as a row of `/proc/self/limits` has it: asking for more would fail. */
+const within = (row: string, wanted: number): number => {
+  const hard = new RegExp(`^${row} +\\S+ +(\\S+)`, "mu").exec(readFileSync("/proc/self/limits", "utf8"))?.[1] ?? "unlimited"
+  return hard === "unlimited" ? wanted : Math.min(wanted, Number(hard))
+}
+
 export interface Launch {
   readonly tools: Tools
   /** `null`: our own user, who has no way to become another. */
@@ -117,15 +130,18 @@ export interface Launch {
 /** The command line, shell first. */
 export const commandLine = (launch: Launch): readonly [program: string, ...args: ReadonlyArray<string>] => {
   const { limits, relay: { mounts }, tools, user } = launch
+  const processes = `--nproc=${within("Max processes", limits.processes)}`
   return [
     ...shell(launch.strays),
     ...["-c", SCRIPT, "slipway-box", `${launch.groupFiles.length}`, ...launch.groupFiles],
     ...[launch.strays.join(" "), launch.filterFile, launch.argumentsFile, launch.infoFile],
     ...(mounts.length === 0 ? [] : [tools.unshare, "--mount", "--propagation", "private", "/bin/sh", "-c", RELAY, "slipway-relay", `${mounts.length}`, ...mounts.flat()]),
-    ...[tools.prlimit, "--core=0", `--fsize=${limits.fileBytes}`, `--nofile=${limits.openFiles}`],
-    // Counted per user, so only where the user is the sandbox's own.
-    ...(user === null ? [] : [`--nproc=${limits.processes}`]),
+    ...[tools.prlimit, "--core=0", `--fsize=${within("Max file size", limits.fileBytes)}`, `--nofile=${within("Max open files", limits.openFiles)}`],
+    // Counted per user of a user namespace: here where the user is the sandbox's own, else once in the box.
+    ...(user === null ? [] : [processes]),
     ...[tools.setpriv, ...(user === null ? [] : [`--reuid=${user.uid}`, `--regid=${user.gid}`, "--clear-groups"]), "--no-new-privs"],
-    ...[tools.bwrap, "--args", `${descriptors.arguments}`, "--", ...launch.command]
+    ...[tools.bwrap, "--args", `${descriptors.arguments}`, "--"],
+    ...(user === null && countsPerNamespace() ? [tools.prlimit, processes] : []),
+    ...launch.command
   ]
 }

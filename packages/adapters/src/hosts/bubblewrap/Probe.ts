@@ -13,6 +13,7 @@ import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { deleteTree } from "../../git/DeleteTree.ts"
 import * as Arguments from "./Arguments.ts"
+import { countsPerNamespace } from "./Launch.ts"
 import type { Limits } from "./Limits.ts"
 import { type Means, NotIsolated } from "./Means.ts"
 
@@ -89,8 +90,12 @@ const limitsOf = (means: Means, limits: Limits, groupsOfBox: string, own: boolea
     grouped("memory")
       ? { name: "memory", state: "in force", detail: `${size(limits.memoryBytes)}, ${version}` }
       : { name: "memory", state: "off", detail: reason },
-    grouped("processes") || own
-      ? { name: "processes", state: "in force", detail: `${limits.processes}, ${[...(grouped("processes") ? [version] : []), ...(own ? ["RLIMIT_NPROC of its user"] : [])].join(" and ")}` }
+    grouped("processes") || own || countsPerNamespace()
+      ? {
+        name: "processes",
+        state: "in force",
+        detail: `${limits.processes}, ${[...(grouped("processes") ? [version] : []), own ? "RLIMIT_NPROC of its user" : "RLIMIT_NPROC of each process tree"].join(" and ")}`
+      }
       : { name: "processes", state: "off", detail: reason },
     grouped("cpu")
       ? { name: "cpu", state: "in force", detail: `${limits.cpus} processors, ${version}` }
