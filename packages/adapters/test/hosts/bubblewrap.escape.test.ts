@@ -347,7 +347,7 @@ describe.skipIf(absent !== undefined)(`a hostile program in a box${absent === un
       const { output } = yield* run(box, `perl -e '$| = 1; $n = 0; for (1 .. 200) { my $p = fork; last unless defined $p; if (!$p) { sleep 5; exit } $n++ } print $n; kill 9, -1'`)
       assert.isAbove(Number(output), 5)
       assert.isAtMost(Number(output), 40)
-    }).pipe(Effect.provide(layer({ limits: { processes: 40 }, cgroupRoot: "/nowhere" })))
+    }).pipe(Effect.scoped, Effect.provide(layer({ limits: { processes: 40 }, cgroupRoot: "/nowhere" })))
   )
 
   it.live("is gone when the sandbox is stopped, however often it becomes another process", () =>
@@ -360,6 +360,6 @@ describe.skipIf(absent !== undefined)(`a hostile program in a box${absent === un
       yield* host.stop(sandboxId)
       assert.strictEqual(yield* running("slipway-runner-4711"), 0)
       yield* boxed.exited
-    }).pipe(Effect.provide(layer()))
+    }).pipe(Effect.scoped, Effect.provide(layer()))
   )
 })

@@ -67,16 +67,19 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
     Effect.gen(function*() {
       const folder = yield* openFolder
       const workspace = yield* temporaryFolder
+      const sandboxId = freshId()
       const script = "(ls /proc/$$/fd) > /workspace/making; mv /workspace/making /workspace/made; cat"
       // Node itself shuts the lower ones.
       const worker = spawn(
         "/bin/bash",
-        ["-c", 'exec 7</dev/null 40</dev/null; exec "$0" "$@"', process.execPath, fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, freshId(), script],
+        ["-c", 'exec 7</dev/null 40</dev/null; exec "$0" "$@"', process.execPath, fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, sandboxId, script],
         { stdio: ["ignore", "ignore", "inherit"] }
       )
       yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
       yield* eventually(Effect.sync(() => existsSync(join(workspace, "made"))), (made) => made, "60 seconds")
       assert.strictEqual(readFileSync(join(workspace, "made"), "utf8"), "0\n1\n2\n")
+      worker.kill("SIGKILL")
+      yield* Effect.provide(SandboxHost.use((host) => host.stop(sandboxId)), Layer.provide(hostIn(folder), noEgress))
     })
   )
 
@@ -95,7 +98,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         yield* host.stop(sandboxId)
         assert.deepStrictEqual(yield* host.list, [])
         assert.deepStrictEqual(groupsOf(sandboxId), [])
-      }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
+      }).pipe(Effect.scoped, Effect.provide(Layer.provide(hostIn(folder), noEgress)))
     })
   )
 
@@ -223,7 +226,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         const { box, sandboxId } = yield* provision
         yield* box.spawn({ command: "cat", args: [], env: { TOKEN: "t0ken" } })
         assert.deepStrictEqual(readdirSync(join(folder, "boxes", sandboxId, "launch")), [])
-      }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
+      }).pipe(Effect.scoped, Effect.provide(Layer.provide(hostIn(folder), noEgress)))
     })
   )
 
@@ -232,7 +235,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       const { box } = yield* provision
       const { output } = yield* run(box, "ls /run/slipway; env | grep -ci _proxy=")
       assert.strictEqual(output, "0")
-    }).pipe(Effect.provide(layer()))
+    }).pipe(Effect.scoped, Effect.provide(layer()))
   )
 
   it.live("lets a box reach what is allowed through its port, and nothing else", () =>
@@ -267,7 +270,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         const other = yield* provision
         assert.strictEqual((yield* run(other.box, `node -e 'fetch("${Egress.BASE_URL}/v1/models").then((r) => console.log(r.status))'`)).output, "403")
         assert.strictEqual((yield* run(other.box, "ls /run/slipway; find / -xdev -name egress.sock 2>/dev/null | sort -u")).output, "egress.sock\n/run/slipway/egress.sock")
-      }).pipe(Effect.provide(layer({}, {
+      }).pipe(Effect.scoped, Effect.provide(layer({}, {
         allow: new Set([`allowed.test:${site.port}`, `inner.test:${site.port}`]),
         lookup: async (name) => [name === "allowed.test." ? "127.0.0.1" : "10.0.0.1"],
         mayConnect: (address) => address === "127.0.0.1"
