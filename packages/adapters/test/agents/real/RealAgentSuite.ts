@@ -4,8 +4,12 @@ import path from "node:path"
 import { assert, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { type AgentEvent, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
+import { costOf } from "@slipway/domain/sandbox/Budget"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
+import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import { KEY, layer as gatewayLayer, open as openGateway, upstreamOf } from "../../gateway/Gateway.ts"
 import { temporaryFolder } from "../../hosts/Machine.ts"
 import { plant } from "./HostileRepository.ts"
 import { freshToken, layer, sandbox } from "./RealAgent.ts"
@@ -22,7 +26,7 @@ const prompt = (session: AgentSession, text: string) =>
           return event._tag === "ApprovalRequested" ? session.decide(event.approvalId, "deny") : Effect.void
         })
     })
-    return { end, approvals: events.filter((event) => event._tag === "ApprovalRequested") }
+    return { end, events, approvals: events.filter((event) => event._tag === "ApprovalRequested") }
   })
 
 /** Content of a file; empty when the agent has just removed it. */
@@ -97,6 +101,38 @@ export const suite = (name: string, believes: ReadonlyArray<string> = []) => {
         assert.deepStrictEqual(filesWith(made.box.home, token), [])
       })
     )
+
+    const { modelProtocol } = profile.capabilities
+    if (modelProtocol !== null) {
+      it.effect("pays through the gateway for exactly what the model served, and never sees its key", () =>
+        Effect.gen(function*() {
+          const made = yield* sandbox(name)
+          const model = yield* FakeModel.start({ token: KEY, workspace: { path: made.box.workspace, repositories: made.repositories } })
+          const upstream = upstreamOf(modelProtocol, `${model.url}/v1`, { model: made.access.model, contextTokens: 128_000, outputTokens: 8_192 })
+          const gateway = yield* openGateway(upstream)
+          const session = yield* open({ ...made, access: gateway.access }, "auto")
+          const { end, events } = yield* prompt(
+            session,
+            "[[usage input=900 cached=400 output=70 reasoning=20]] [[shell env > env.txt]] [[think hm]] [[say done]]"
+          )
+          assert.deepStrictEqual(end, { state: "succeeded" })
+
+          const { usage } = yield* gateway.account
+          const served = model.requests.flatMap(({ usage }) => usage === null ? [] : [usage])
+          const cost = (usage: (typeof served)[number]) =>
+            costOf(PRICES, { input: usage.input, cachedInput: usage.cached, cacheWrite: 0, output: usage.output })
+          assert.isAtLeast(served.length, 2)
+          assert.strictEqual(usage.llmRequestCount, served.length)
+          assert.strictEqual(usage.costMicroUsd, served.reduce((sum, each) => sum + cost(each), 0))
+
+          for (const { args, environment } of processesOf(made.box.home)) assert.notInclude(args + environment, KEY)
+          assert.notInclude(yield* made.read("env.txt"), KEY)
+          assert.deepStrictEqual([...filesWith(made.box.home, KEY), ...filesWith(made.box.workspace, KEY)], [])
+          assert.notInclude(JSON.stringify(events), KEY)
+          for (const { headers } of model.requests) assert.notInclude(JSON.stringify(headers), Redacted.value(gateway.access.token))
+        }).pipe(Effect.provide(gatewayLayer()))
+      )
+    }
 
     it.effect.each(["repository", "workspace"])("runs nothing of a hostile %s, and asks all the same", (where) =>
       Effect.gen(function*() {
