@@ -67,6 +67,7 @@ const rate = Effect.fnUntraced(function*(digest: string, limit: number) {
 })
 const elapse = (seconds: number) => Effect.flatMap(AccessFixture, (fixture) => fixture.elapse(Duration.seconds(seconds)))
 
+/** For every store. */
 export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | AccessFixture, unknown>) =>
   it.layer(layer)(`AccessStore (${name})`, (it) => {
     it.effect("there is one owner, however many ask first at once", () =>

@@ -38,6 +38,7 @@ type Schemas = typeof schemas
 /** Arbitrary values of one of {@link schemas}, e.g. `arbitrary("Sandbox")`. */
 export const arbitrary = <K extends keyof Schemas>(name: K): Arbitrary.Arbitrary<Schemas[K]["Type"]> => Arbitrary.schema<Schemas[K]>(schemas[name])
 
+/** `c_` and twelve characters. */
 export const sandboxId: Arbitrary.Arbitrary<SandboxId> = arbitrary("SandboxId")
 
 /** UUIDv5, as turns and commands have. */
@@ -46,6 +47,7 @@ export const derivedId: Arbitrary.Arbitrary<Uuid> = Arbitrary.map(arbitrary("Sto
 /** UUIDv7, as grants, keys and partner events have. */
 export const uuid7: Arbitrary.Arbitrary<Uuid> = Arbitrary.schema(Schema.String.check(Schema.isUUID(7)))
 
+/** `user_` and a ULID. */
 export const userId: Arbitrary.Arbitrary<string> = Arbitrary.schema(
   Schema.String.check(Schema.isPattern(/^user_[0-7][0-9A-HJKMNP-TV-Z]{25}$/u))
 )
@@ -68,6 +70,7 @@ export const path: Arbitrary.Arbitrary<string> = Arbitrary.map(
   (segments) => segments.join("/")
 )
 
+/** Any caller, with any scopes. */
 export const principal: Arbitrary.Arbitrary<Principal> = Arbitrary.map(
   Arbitrary.all({
     keyId: uuid7, grantId: uuid7, organizationId: uuid7, userId,

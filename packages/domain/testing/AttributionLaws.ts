@@ -137,6 +137,7 @@ const claimsInOrder = (book: Book) =>
     .flatMap(({ claimed, offer }) => claimed === null ? [] : [{ claimed, offer }])
     .sort((a, b) => DateTime.Order(a.claimed.at, b.claimed.at))
 
+/** Of the pure decisions of attribution. */
 export const attributionLaws: ReadonlyArray<AttributionLaw> = [
   {
     name: "a touch is the first claim claimed for its key, of whichever grant, and never changes",

@@ -23,6 +23,7 @@ const stillWaits = Effect.fnUntraced(function*(fiber: Fiber.Fiber<void>) {
   assert.isUndefined(fiber.pollUnsafe())
 })
 
+/** For every layer. */
 export const suite = (name: string, layer: Layer.Layer<Hints, unknown>) =>
   it.layer(layer)(`Hints (${name})`, (it) => {
     it.effect("wakes who waits", () =>

@@ -40,8 +40,10 @@ export const limits: Limits = {
   retention: Duration.days(30)
 }
 
+/** When every history begins. */
 export const createdAt = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 
+/** The sandbox every history is of. */
 export const creation: Creation = {
   id: SandboxId.make("c_abcdefgh2345"),
   grantId: "grant-1",
@@ -65,6 +67,7 @@ export type Asked =
   | { readonly _tag: "Send"; readonly prompt: string }
 
 const asking: ReadonlyArray<string> = ["Terminate", "Interrupt", "Decide", "Send"] satisfies ReadonlyArray<Asked["_tag"]>
+/** Whether a person did it, and not the service. */
 export const isAsked = (did: SystemCommand | Asked): did is Asked => asking.includes(did._tag)
 
 /** One thing that was tried. A refused one has no events and leaves the sandbox as it was. */
@@ -172,6 +175,7 @@ const commandOf = (asked: Asked): Command<{ readonly _tag: string }> => {
 // ---------------------------------------------------------------------------------------------------------------
 // Scenes
 
+/** Where a history may begin: one for each state of sandbox and turn that can be reached. */
 export const Scene = Schema.Literals([
   "queued", "creating", "pending", "working", "asking", "interrupting", "idle", "stuck", "succeeded", "failed", "terminating",
   "terminated"
@@ -251,6 +255,7 @@ const Anything = Schema.TaggedUnion({
   Send: {}
 })
 
+/** One thing that happens in a history. */
 export const Step = Schema.Union([Wait, GoOn, Anything])
 export type Step = typeof Step.Type
 

@@ -45,6 +45,7 @@ const of = <T extends SandboxEvent["type"]>(type: T) => (event: SandboxEvent): e
 
 const answered = ({ moments }: History) => moments.flatMap((moment) => moment.result === null ? [] : [{ ...moment, result: moment.result }])
 
+/** Of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
     name: "changes its status only as decisions 2.1 say",
@@ -226,6 +227,7 @@ const law = <A, R>(name: string, given: Arbitrary.Arbitrary<A>, holds: (given: A
   name, given, holds
 })
 
+/** Of every sandbox store. */
 export const storeLaws: {
   readonly reachable: StoreLaw<typeof Life.Type, Stored>
   readonly replay: StoreLaw<typeof Life.Type, Stored>
@@ -391,6 +393,7 @@ const feed = Effect.fnUntraced(function*(transactions: ReadonlyArray<Transaction
 
 const transactions = Arbitrary.array(Arbitrary.schema(Transaction), { maxLength: 12 })
 
+/** Of every partner store. */
 export const feedLaws: {
   readonly gapless: StoreLaw<ReadonlyArray<Transaction>, Fed>
   readonly concurrent: StoreLaw<ReadonlyArray<Transaction>, Fed>

@@ -21,6 +21,7 @@ const steps = new Set([
   ...["running", "awaiting_approval"].flatMap((from) => ["succeeded", "failed", "interrupted"].map((to) => `${from}>${to}`))
 ])
 
+/** The events of one sandbox, from its first. */
 export type Log = ReadonlyArray<SandboxEvent>
 
 const of = <T extends SandboxEvent["type"]>(type: T) => (event: SandboxEvent): event is Extract<SandboxEvent, { type: T }> =>
@@ -30,6 +31,7 @@ const hold = (holds: boolean, sentence: string): void => {
   if (!holds) throw new Error(sentence)
 }
 
+/** Throws where a status changed as it must not (decisions 2.1). */
 export const statusesAreReachable = (log: Log, sandbox: Sandbox): void => {
   let status: string | null = null
   for (const { data } of log.filter(of("sandbox.status"))) {
@@ -41,6 +43,7 @@ export const statusesAreReachable = (log: Log, sandbox: Sandbox): void => {
   hold(sandbox.status === status, `the status is ${sandbox.status}, the log ends with ${status}`)
 }
 
+/** Throws where a turn changed as it must not, or two were active at once (decisions 2.2). */
 export const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) => string): void => {
   let turn: { readonly id: string | undefined; readonly state: string } | null = null
   let n = 0
@@ -69,6 +72,7 @@ export const endsForGood = (log: Log): void => {
   hold(after.length === 0, `${after[0]?.type} came after the end`)
 }
 
+/** Throws where an approval was resolved twice, or without having been requested. */
 export const approvalsResolveOnce = (log: Log, sandbox: Sandbox): void => {
   const pending = new Set<string>()
   for (const event of log) {

@@ -24,11 +24,13 @@ export class GatewayFixture extends Context.Service<GatewayFixture, {
   readonly asked: Effect.Effect<void>
 }>()("@slipway/domain/testing/GatewayFixture") {}
 
+/** Of the models in the suite; micro-USD per million tokens. */
 export const PRICES = { input: 10_000_000, cachedInput: 1_000_000, cacheWrite: 20_000_000, output: 30_000_000 }
 
 const tokens: Tokens = { input: 100, cachedInput: 40, cacheWrite: 0, output: 7 }
 const COST = 60 * 10 + 40 + 7 * 30
 
+/** For every gateway. */
 export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFixture | Spending | Ids, unknown>) =>
   it.layer(layer, { excludeTestServices: true })(`ModelGateway (${name})`, (it) => {
     const opened = Effect.fnUntraced(function*(where?: { readonly sandboxId: SandboxId; readonly grantId: string }) {

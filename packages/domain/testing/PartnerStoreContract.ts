@@ -61,6 +61,7 @@ export const faultOf = Effect.fnUntraced(function*<E>({ read, write }: Contested
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 
+/** For every store. */
 export const suite = (name: string, layer: Layer.Layer<PartnerStore | Ids | PartnerFixture, unknown>) =>
   it.layer(layer)(`PartnerStore (${name})`, (it) => {
     const offer = { leadId: "lead \u{1F680}", variant: "a 'quoted' \\ variant" }

@@ -127,6 +127,7 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
       }))
   })
 
+/** For every store. */
 export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Ids | StoreFixture, unknown>) =>
   it.layer(layer)(`SandboxStore (${name})`, (it) => {
     const make = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {

@@ -33,6 +33,7 @@ import { Witness } from "./simulation/Witness.ts"
 /** What a worker is given. */
 export type WorkerPorts = AgentRuntime | Hints | Ids | Publishing | SandboxHost | SandboxStore | SourceHost | WorkingTrees
 
+/** What is simulated, and by which seed. */
 export interface Options {
   readonly seed: number
   /** Starts a worker, which runs until the scope closes. */
@@ -43,6 +44,7 @@ export interface Options {
   readonly trace?: boolean
 }
 
+/** The systems of a simulation, each replaceable. */
 export interface Layers {
   readonly hints: Layer.Layer<Hints>
   readonly store: Layer.Layer<SandboxStore, never, Hints>
@@ -63,6 +65,7 @@ const memory: Layers = {
   trees: WorkingTrees.layerMemory
 }
 
+/** What became of a seed. */
 export interface Result {
   readonly seed: number
   /** The first rule that did not hold; `null`: all did. */

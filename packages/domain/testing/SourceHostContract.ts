@@ -31,6 +31,7 @@ const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.makeUnsafe("2026-11-21T02:42:00.456Z")
 const unknown = RepoName.make("nobody/nothing-of-that-name")
 
+/** For every host. */
 export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknown>, fixture: Fixture<R>) =>
   it.layer(layer, { excludeTestServices: true })(`SourceHost (${name})`, (it) => {
     /** A repository with a branch that was pushed: three lines more, one less, in two files. */

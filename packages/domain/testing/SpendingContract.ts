@@ -32,6 +32,7 @@ const refused = <A, R>(self: Effect.Effect<A, unknown, R>) =>
     return [error.of, error.held]
   })
 
+/** For every ledger. */
 export const suite = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
   it.layer(layer)(`Spending (${name})`, (it) => {
     it.effect("adds up what is charged, by sandbox and by grant", () =>

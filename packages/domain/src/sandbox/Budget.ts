@@ -13,6 +13,7 @@ export interface Tokens {
   readonly output: number
 }
 
+/** Of a request that was never answered. */
 export const noTokens: Tokens = { input: 0, cachedInput: 0, cacheWrite: 0, output: 0 }
 
 /** Rounded up once, over all of an answer; saturates. */
@@ -72,6 +73,7 @@ export interface Account {
   readonly wanted: number
 }
 
+/** Of a sandbox or grant that has not asked for anything yet. */
 export const noAccount: Account = { spent: 0, reserved: 0, wanted: 0 }
 
 /** Whether nothing can be bought any more, even when no request is under way. */
@@ -93,6 +95,7 @@ export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("Budget
   }
 }
 
+/** The two accounts every call is paid from. */
 export interface Accounts {
   readonly sandbox: Account
   readonly grant: Account

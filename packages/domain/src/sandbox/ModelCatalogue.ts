@@ -33,6 +33,7 @@ export const Upstream = Schema.Struct({
 })
 export type Upstream = typeof Upstream.Type
 
+/** A model that can be named, as the catalogue describes it. */
 export const Model = Schema.Struct({
   id: ModelId,
   agentRuntime: AgentRuntimeName,
@@ -56,6 +57,7 @@ export interface UnusableModel {
   readonly reason: string
 }
 
+/** The models of a service. */
 export interface Catalogue {
   /** Chosen when a creation names none; `null`: it must name one. */
   readonly default: string | null
@@ -98,6 +100,7 @@ export const offlineDemo: Model = {
   upstream: null
 }
 
+/** The catalogue in force. Without one, the offline model alone. */
 export const ModelCatalogue = Context.Reference<Catalogue>("@slipway/domain/ModelCatalogue", {
   defaultValue: () => ({ default: offlineDemo.id, models: [offlineDemo] })
 })

@@ -32,6 +32,7 @@ export interface ModelAccount {
   readonly refusals: number
 }
 
+/** A sandbox's way to its model, until the scope it was opened in closes. */
 export interface ModelSession {
   readonly access: ModelAccess
   readonly account: Effect.Effect<ModelAccount>

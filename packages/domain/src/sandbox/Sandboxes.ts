@@ -33,6 +33,10 @@ import { Spending } from "./Spending.ts"
 
 const encodeRequest = Schema.encodeSync(CreateSandbox)
 
+/**
+ * What clients may do with the sandboxes of their grant. Nothing slow happens within a call: it is decided, recorded
+ * and answered; workers carry it out.
+ */
 export class Sandboxes extends Context.Service<Sandboxes, {
   /** Accepts a creation; booting goes on without the caller. `replayed`: an equal request came under this key before. */
   create(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<

@@ -29,6 +29,7 @@ export interface ModelCall {
   readonly grantId: string
 }
 
+/** How a grant's account stands, in micro-USD. */
 export interface GrantSpending {
   readonly spent: number
   readonly reserved: number

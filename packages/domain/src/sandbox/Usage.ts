@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import { Counter, saturatingAdd } from "../Text.ts"
 
+/** Totals since the sandbox was created. */
 export const Usage = Schema.Struct({
   /** Calls to a model. */
   llmRequestCount: Counter,
@@ -12,8 +13,10 @@ export const Usage = Schema.Struct({
 }).annotate({ identifier: "Usage" })
 export type Usage = typeof Usage.Type
 
+/** Of a sandbox that was just created. */
 export const noUsage: Usage = { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }
 
+/** Each counter by itself; saturates. */
 export const addUsage = (a: Usage, b: Usage): Usage => ({
   llmRequestCount: saturatingAdd(a.llmRequestCount, b.llmRequestCount),
   costMicroUsd: saturatingAdd(a.costMicroUsd, b.costMicroUsd),

@@ -4,6 +4,7 @@ import type { Chance } from "./Chance.ts"
 import type { Process, Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
 
+/** Everything that can go wrong, by name. */
 export const FaultKind = [
   /** It is carried out later; the caller waits. */
   "delayed",
@@ -45,6 +46,7 @@ export interface Possible<E> {
   readonly quiet?: boolean
 }
 
+/** Decides at every call of a port what goes wrong with it. */
 export class Faults {
   /** Off: everything is carried out at once, and answered. */
   on = true

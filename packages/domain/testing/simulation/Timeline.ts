@@ -53,6 +53,10 @@ interface Timer extends Task {
   cancelled: boolean
 }
 
+/**
+ * One scheduler and one clock for all processes: picks what runs next by chance, and moves the clock when nothing
+ * can.
+ */
 export class Timeline {
   /** Epoch milliseconds. */
   now = 1_795_228_860_000

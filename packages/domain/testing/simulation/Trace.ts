@@ -9,6 +9,7 @@ export interface Broken {
 
 const KEPT = 30
 
+/** What happened, line by line, with a digest over all of it. */
 export class Trace {
   readonly counts = new Map<string, number>()
   broken: Broken | null = null

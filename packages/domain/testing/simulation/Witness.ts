@@ -63,6 +63,7 @@ export interface Reader {
 /** A stall may have made a process late; what it does in the first moments after one is no fault of its own. */
 const AFTER_A_STALL = 5_000
 
+/** Watches everything from outside and knows what must hold. The first rule that does not is the result. */
 export class Witness {
   readonly sandboxes = new Map<SandboxId, Seen>()
   readonly readers: Array<Reader> = []
