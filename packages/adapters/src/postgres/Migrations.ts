@@ -6,6 +6,7 @@ import localSource from "./migrations/0002_local_source.ts"
 import partnerFeed from "./migrations/0003_partner_feed.ts"
 import retention from "./migrations/0004_retention.ts"
 import spending from "./migrations/0005_spending.ts"
+import workerLinks from "./migrations/0006_worker_links.ts"
 
 const run = Migrator.make({})
 
@@ -17,7 +18,8 @@ export const layer = Layer.effectDiscard(
       "0002_local_source": localSource,
       "0003_partner_feed": partnerFeed,
       "0004_retention": retention,
-      "0005_spending": spending
+      "0005_spending": spending,
+      "0006_worker_links": workerLinks
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

@@ -26,6 +26,36 @@ export class AgentDisconnected extends Schema.TaggedError<AgentDisconnected>()("
   }
 }
 
+/** Reads the trees of a sandbox by the rules of `WorkingTrees`, wherever they lie. */
+export interface TreeReader {
+  list(key: TreeKey, directory: string): Effect.Effect<FileTree, AgentDisconnected | FileNotFound | NotADirectory | FileProtected>
+  /** What breaks off on the way fails the bytes. */
+  open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
+    OpenedFile,
+    AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge,
+    Scope.Scope
+  >
+  compare(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
+    { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
+    AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge
+  >
+}
+
+/** Port: the way to the trees of a sandbox. Its readers pass the reading rules of `testing/WorkingTreesContract`. */
+export class ReachableTrees extends Context.Service<ReachableTrees, {
+  /** Fails when no worker is there for the sandbox. A reader is good for one request: the sandbox may move. */
+  reach(id: SandboxId): Effect.Effect<TreeReader, AgentDisconnected | StoreUnavailable>
+}>()("@slipway/domain/ReachableTrees") {
+  /** The trees of this process's own machine. */
+  static readonly layerLocal = Layer.effect(
+    ReachableTrees,
+    Effect.map(WorkingTrees, (trees) =>
+      ReachableTrees.of({
+        reach: (id) => Effect.flatMap(trees.has(id), (isHere) => isHere ? Effect.succeed(trees) : Effect.fail(new AgentDisconnected()))
+      }))
+  )
+}
+
 /** Which file or directory; `repo` may be left out when the sandbox has one repository. */
 export interface FileQuery {
   readonly repo: RepoName | undefined
@@ -68,40 +98,44 @@ export class Files extends Context.Service<Files, {
   /** One file as text: now, as last published, and where the sandbox started. */
   compare(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<ComparedFile, Refusal | IsDirectory | FileTooLarge>
 }>()("@slipway/domain/Files") {
-  static readonly layer = Layer.effect(
+  /** Of trees on any machine. */
+  static readonly layerReaching = Layer.effect(
     Files,
     Effect.gen(function*() {
       const store = yield* SandboxStore
-      const trees = yield* WorkingTrees
+      const reachable = yield* ReachableTrees
 
       const locate = Effect.fnUntraced(function*(by: Principal, id: SandboxId, query: FileQuery) {
         const path = yield* Effect.fromResult(normalizePath(query.path))
         const sandbox = yield* store.find({ grantId: by.grantId, id })
         const repo = yield* Effect.fromResult(selectRepo(sandbox, query.repo))
         if (sandbox.status !== "running") return yield* new SandboxNotRunning()
-        if (!(yield* trees.has(id))) return yield* new AgentDisconnected()
+        const trees = yield* reachable.reach(id)
         // By name, before the disk is touched: what is there must not show in the answer.
         if (isProtected(path)) return yield* new FileProtected()
         const key: TreeKey = { sandboxId: id, repo }
-        return { key, path }
+        return { key, path, trees }
       })
 
       return Files.of({
         list: Effect.fn("Files.list")(function*(by, id, query) {
-          const { key, path } = yield* locate(by, id, query)
+          const { key, path, trees } = yield* locate(by, id, query)
           return yield* trees.list(key, path)
         }),
         open: Effect.fn("Files.open")(function*(by, id, query) {
-          const { key, path } = yield* locate(by, id, query)
+          const { key, path, trees } = yield* locate(by, id, query)
           if (path === "") return yield* new InvalidPath()
           return { ...yield* trees.open(key, path, MAX_DOWNLOAD_BYTES), path }
         }),
         compare: Effect.fn("Files.compare")(function*(by, id, query) {
-          const { key, path } = yield* locate(by, id, query)
+          const { key, path, trees } = yield* locate(by, id, query)
           if (path === "") return yield* new InvalidPath()
           return { path, repo: key.repo, ...yield* trees.compare(key, path, MAX_CONTENT_BYTES) }
         })
       })
     })
   )
+
+  /** Of trees on this machine. */
+  static readonly layer = Files.layerReaching.pipe(Layer.provide(ReachableTrees.layerLocal))
 }

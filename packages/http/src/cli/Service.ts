@@ -10,7 +10,10 @@ import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
-import { Files } from "@slipway/domain/files/Files"
+import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
+import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
+import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
+import { Files, ReachableTrees } from "@slipway/domain/files/Files"
 import { Partners } from "@slipway/domain/partner/Partners"
 import { ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
 import { Policy } from "@slipway/domain/sandbox/Policy"
@@ -30,13 +33,22 @@ import * as Offers from "./Offers.ts"
 import type { Settings } from "./Settings.ts"
 import * as Storage from "./Storage.ts"
 
-const worker = ({ agentIdleMinutes, dataDir, workerSlots, ...settings }: Settings, models: Models.Models, isolation: Isolation.Isolation) =>
+const worker = (
+  worker: string,
+  { agentIdleMinutes, dataDir, databaseUrl, workerAddress, workerSlots, ...settings }: Settings,
+  models: Models.Models,
+  isolation: Isolation.Isolation
+) =>
   Layer.unwrap(Effect.gen(function*() {
     const { alone, machine } = yield* Machine.acquire(dataDir)
     const store = yield* SandboxStore
     if (alone) yield* store.endLeases(machine)
-    const worker = randomUUID()
-    return Layer.merge(WorkerNode.layer({ worker, machine, slots: workerSlots }), Layer.effectDiscard(Offers.announce(worker, models)))
+    return Layer.mergeAll(
+      WorkerNode.layer({ worker, machine, slots: workerSlots }),
+      Layer.effectDiscard(Offers.announce(worker, models)),
+      // An embedded database is this process's alone: there is nobody to serve.
+      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
+    )
   })).pipe(
     Layer.provide([
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
@@ -87,18 +99,27 @@ export const layer = (settings: Settings, publicUrl: string) =>
   }))
 
 const withModels = (settings: Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
-  const { role } = settings
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer).pipe(
+  const { databaseUrl, role } = settings
+  const workerId = randomUUID()
+  const reachable = databaseUrl === null
+    ? ReachableTrees.layerLocal
+    : role === "http"
+    ? ReachableTreesLink.layer({ own: null })
+    : Layer.unwrap(Effect.map(ReachableTrees, ({ reach }) => ReachableTreesLink.layer({ own: { worker: workerId, reach } }))).pipe(
+      Layer.provide(ReachableTrees.layerLocal)
+    )
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
+    Layer.provide(reachable),
     Layer.provideMerge(Layer.mergeAll(
-      WorkingTreesGit.layer({ directory: path.join(settings.dataDir, "trees") }),
+      role === "http" ? NoTrees.layer : WorkingTreesGit.layer({ directory: path.join(settings.dataDir, "trees") }),
       SourceHostLocal.layer({ publicUrl })
     )),
     Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
   )
   const roles = role === "all"
     // Built in this order and ended in the reverse one: requests end before the work they wait for.
-    ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(settings, models, isolation)))
-    : role === "http" ? http(settings, publicUrl) : worker(settings, models, isolation)
+    ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(workerId, settings, models, isolation)))
+    : role === "http" ? http(settings, publicUrl) : worker(workerId, settings, models, isolation)
   return roles.pipe(
     Layer.provideMerge(domain),
     Layer.provideMerge(Storage.layer(settings, true)),

@@ -2,6 +2,7 @@
 import { Config, Effect, Option, Redacted, Result, Schema, SchemaTransformation } from "effect"
 import path from "node:path"
 import * as AllowList from "@slipway/adapters/egress/AllowList"
+import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
 import type { Limits } from "@slipway/adapters/hosts/bubblewrap/Limits"
 import { Usd } from "@slipway/domain/sandbox/Budget"
 
@@ -102,6 +103,14 @@ export const settings = {
     about: "What this process does: http, worker, or all.",
     expected: "all, http or worker",
     schema: Role
+  }),
+  workerAddress: setting({
+    name: "SLIPWAY_WORKER_ADDRESS",
+    default: null,
+    about: "Where a worker serves its files to the other processes on DATABASE_URL, as host:port of a private network. " +
+      "Without it, a free port of 127.0.0.1.",
+    expected: "a host and a port, such as 10.0.0.5:4001",
+    schema: Schema.String.check(Schema.makeFilter((value: string) => PrivateAddress.parse(value) !== null))
   }),
   rateLimitPerMinute: setting({
     name: "SLIPWAY_RATE_LIMIT_PER_MINUTE",
@@ -215,6 +224,8 @@ export interface Settings {
   readonly databaseUrl: Redacted.Redacted | null
   readonly postgresAccount: string | null
   readonly role: Role
+  /** Absent: a free port of loopback. */
+  readonly workerAddress?: PrivateAddress.Endpoint
   readonly rateLimitPerMinute: number
   readonly workerSlots: number
   /** `null`: any number. */
@@ -249,6 +260,7 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
   const publicUrl = yield* read(settings.publicUrl)
   const databaseUrl = yield* read(settings.databaseUrl)
   const modelsFile = yield* read(settings.modelsFile)
+  const workerAddress = PrivateAddress.parse((yield* read(settings.workerAddress)) ?? "")
   const loaded: Settings = {
     host: yield* required(settings.host),
     port: yield* required(settings.port),
@@ -257,6 +269,7 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     databaseUrl: databaseUrl === null ? null : Redacted.make(databaseUrl),
     postgresAccount: yield* read(settings.postgresAccount),
     role: yield* required(settings.role),
+    ...(workerAddress === null ? {} : { workerAddress }),
     rateLimitPerMinute: yield* required(settings.rateLimitPerMinute),
     workerSlots: yield* required(settings.workerSlots),
     maxActiveSandboxes: yield* read(settings.maxActiveSandboxes),

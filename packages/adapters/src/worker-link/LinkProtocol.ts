@@ -1,0 +1,65 @@
+/**
+ * What is said between the processes that answer requests and those that hold trees: `POST /trees` with one JSON object.
+ * Both sides prove that they know the shared secret, and neither sends it: who listens at an address that a worker had
+ * before learns nothing and is not believed.
+ */
+import { createHmac, timingSafeEqual } from "node:crypto"
+import { Redacted, Schema } from "effect"
+import { FileProtected } from "@slipway/domain/files/FileRules"
+import { AgentDisconnected } from "@slipway/domain/files/Files"
+import { FileTree } from "@slipway/domain/files/FileTree"
+import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+
+/** Name of the shared secret. */
+export const SECRET = "worker_link"
+export const PATH = "/trees"
+/** The answer's proof. That of the request is its `authorization`. */
+export const PROOF_HEADER = "slipway-proof"
+/** Bytes of a request. A path may have 4,096 bytes, and JSON six for each. */
+export const MAX_REQUEST_BYTES = 65_536
+/** How far the clocks of two machines may be apart. A request that was overheard can be repeated for so long. */
+export const MAX_AGE_MILLIS = 120_000
+
+export const Request = Schema.Struct({
+  operation: Schema.Literals(["list", "open", "compare"]),
+  /** Who is meant: the address may be another one's by now. */
+  worker: Schema.String,
+  sandboxId: SandboxId,
+  repo: RepoName,
+  /** Normalised. */
+  path: Schema.String,
+  /** 0 for a listing. */
+  maximumBytes: Schema.Int,
+  /** Epoch milliseconds. */
+  at: Schema.Int,
+  /** Random: no two requests have the same proof. */
+  nonce: Schema.String
+})
+export type Request = typeof Request.Type
+
+const FileVersion = Schema.NullOr(Schema.Struct({ text: Schema.NullOr(Schema.String), size: Schema.Int, binary: Schema.Boolean }))
+export const Comparison = Schema.Struct({ working: FileVersion, head: FileVersion, base: FileVersion })
+export const Listing = FileTree
+
+/** Status of an answer that is a refusal. */
+export const REFUSED = 422
+export const ListRefusal = Schema.Union([AgentDisconnected, FileNotFound, NotADirectory, FileProtected])
+export const ReadRefusal = Schema.Union([AgentDisconnected, FileNotFound, IsDirectory, FileProtected, FileTooLarge])
+export const Refusal = Schema.Union([ListRefusal, ReadRefusal])
+
+const proof = (key: Redacted.Redacted, ...parts: ReadonlyArray<string>) =>
+  createHmac("sha256", Redacted.value(key)).update(parts.join("\n")).digest("hex")
+
+export const proofOfRequest = (key: Redacted.Redacted, body: string): string => proof(key, "request", body)
+
+/** `said`: the answer's JSON, or of a file its size. Its bytes are not covered. */
+export const proofOfAnswer = (key: Redacted.Redacted, request: string, status: number, said: string): string =>
+  proof(key, "answer", request, String(status), said)
+
+/** In a time that does not depend on where they differ. */
+export const isSame = (expected: string, given: string): boolean => {
+  const [a, b] = [Buffer.from(expected), Buffer.from(given)]
+  return a.length === b.length && timingSafeEqual(a, b)
+}

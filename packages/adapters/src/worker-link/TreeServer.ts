@@ -1,0 +1,123 @@
+/**
+ * A worker's private endpoint: reads the trees of this machine to the other processes on the database. It listens on
+ * loopback or a private network, and answers those that know the shared secret.
+ */
+import { createServer, type Server } from "node:http"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Clock, Effect, Layer, Option, Schedule, Schema } from "effect"
+import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { AgentDisconnected } from "@slipway/domain/files/Files"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import * as SharedSecret from "../postgres/SharedSecret.ts"
+import * as LinkAddresses from "./LinkAddresses.ts"
+import * as Protocol from "./LinkProtocol.ts"
+import { CannotServeTrees, type Endpoint, format, resolve } from "./PrivateAddress.ts"
+
+export interface Options {
+  /** Whose trees these are, as its leases name it. */
+  readonly worker: string
+  /** Where to listen; port 0 takes any free one. */
+  readonly listen: Endpoint
+}
+
+/** How often a worker is to be heard of. */
+const HEARD = "20 seconds"
+
+const LIMITS = {
+  headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  connectionsCheckingInterval: 2_000,
+  maxHeaderSize: 4096,
+  keepAliveTimeout: 1_000
+}
+/** Without a byte in either direction: beyond the longest a download may stand still. */
+const QUIET_MILLIS = 600_000
+
+const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(Protocol.Request))
+const encodeRefusal = Schema.encodeEffect(Schema.fromJsonString(Protocol.Refusal))
+const encodeListing = Schema.encodeEffect(Schema.fromJsonString(Protocol.Listing))
+const encodeComparison = Schema.encodeEffect(Schema.fromJsonString(Protocol.Comparison))
+
+const refuse = (status: number) => HttpServerResponse.empty({ status })
+
+/** The handler of every request. */
+const answering = Effect.fnUntraced(function*(worker: string) {
+  const trees = yield* WorkingTrees
+  const key = yield* SharedSecret.load(Protocol.SECRET)
+
+  return Effect.gen(function*() {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    if (request.method !== "POST" || request.url !== Protocol.PATH) return refuse(404)
+    if (Number(request.headers["content-length"] ?? Infinity) > Protocol.MAX_REQUEST_BYTES) return refuse(413)
+    const body = yield* request.text
+    const proof = Protocol.proofOfRequest(key, body)
+    if (!Protocol.isSame(proof, request.headers["authorization"] ?? "")) return refuse(401)
+    const decoded = yield* Effect.option(decodeRequest(body))
+    if (Option.isNone(decoded)) return refuse(400)
+    const { at, maximumBytes, operation, path, repo, sandboxId, worker: meant } = decoded.value
+    if (Math.abs((yield* Clock.currentTimeMillis) - at) > Protocol.MAX_AGE_MILLIS) return refuse(401)
+
+    const json = (status: number, said: string) =>
+      HttpServerResponse.text(said, {
+        status,
+        contentType: "application/json",
+        headers: { [Protocol.PROOF_HEADER]: Protocol.proofOfAnswer(key, proof, status, said) }
+      })
+    const tree: TreeKey = { sandboxId, repo }
+    const answer = Effect.gen(function*() {
+      if (meant !== worker || !(yield* trees.has(sandboxId))) return yield* new AgentDisconnected()
+      switch (operation) {
+        case "list":
+          return json(200, yield* Effect.orDie(encodeListing(yield* trees.list(tree, path))))
+        case "compare":
+          return json(200, yield* Effect.orDie(encodeComparison(yield* trees.compare(tree, path, maximumBytes))))
+        case "open": {
+          const { bytes, size } = yield* trees.open(tree, path, maximumBytes)
+          return HttpServerResponse.stream(bytes, {
+            contentType: "application/octet-stream",
+            contentLength: size,
+            headers: { [Protocol.PROOF_HEADER]: Protocol.proofOfAnswer(key, proof, 200, String(size)) }
+          })
+        }
+      }
+    })
+    return yield* Effect.catch(answer, (refusal) =>
+      Effect.map(Effect.orDie(encodeRefusal(refusal)), (said) => json(Protocol.REFUSED, said)))
+  })
+})
+
+/** Trouble with the database is told by those who wait for it. */
+const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the worker's address", error)))
+
+/** Tells where the trees are, until the scope closes. */
+const announce = Effect.fnUntraced(function*({ listen, worker }: Options) {
+  const { address } = yield* HttpServer.HttpServer
+  const links = yield* LinkAddresses.make
+  const publish = surviving(links.publish(worker, format({ host: listen.host, port: "port" in address ? address.port : listen.port })))
+  yield* publish
+  yield* Effect.addFinalizer(() => surviving(links.withdraw(worker)))
+  yield* publish.pipe(Effect.repeat(Schedule.spaced(HEARD)), Effect.forkScoped)
+})
+
+/** Serves the trees until the scope closes, and tells the others where. */
+export const layer = (options: Options) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const listen = yield* resolve(options.listen)
+    const answer = yield* answering(options.worker)
+    let node: Server | undefined
+    const server = NodeHttpServer.layer(() => {
+      node = createServer(LIMITS)
+      node.setTimeout(QUIET_MILLIS, (socket) => socket.destroy())
+      return node
+    }, { ...listen, gracefulShutdownTimeout: "1 second" }).pipe(
+      Layer.catchTag("ServeError", ({ cause }) =>
+        Layer.effect(HttpServer.HttpServer, new CannotServeTrees({ address: format(listen), problem: cause instanceof Error ? `${cause.message}.` : "it cannot be listened on." })))
+    )
+    // Between the two: what is still open must not keep the server from ending.
+    const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => node?.closeAllConnections())))
+    return Layer.effectDiscard(announce({ ...options, listen })).pipe(
+      Layer.provideMerge(HttpServer.serve(answer)),
+      Layer.provideMerge(cut),
+      Layer.provide(server)
+    )
+  }))

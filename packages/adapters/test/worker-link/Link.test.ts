@@ -1,0 +1,257 @@
+import { request as httpRequest } from "node:http"
+import { createServer, type AddressInfo, type Server, type Socket } from "node:net"
+import { assert, it } from "@effect/vitest"
+import { Deferred, Effect, Exit, Layer, Redacted, Scope, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { ReachableTrees } from "@slipway/domain/files/Files"
+import { FileNotFound, FileTooLarge, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
+import * as LinkAddresses from "@slipway/adapters/worker-link/LinkAddresses"
+import * as Protocol from "@slipway/adapters/worker-link/LinkProtocol"
+import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
+import { isPrivate, parse } from "@slipway/adapters/worker-link/PrivateAddress"
+import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
+import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
+import { addressOf, client, database, lease, server, WORKER } from "./Links.ts"
+
+const id = SandboxId.make("c_aaaaaaaaaaaa")
+const key = { sandboxId: id, repo: RepoName.make("acme/app") }
+const MiB = 2 ** 20
+
+/** Trees that do what the test says. */
+const treesWith = (own: Partial<WorkingTrees["Service"]>) =>
+  Layer.effect(WorkingTrees, Effect.map(WorkingTrees, (none) => WorkingTrees.of({ ...none, has: () => Effect.succeed(true), ...own }))).pipe(
+    Layer.provide(NoTrees.layer)
+  )
+
+const empty = Effect.succeed({ directory: "", entries: [], partialWarnings: [], scope: "all" as const })
+const small = treesWith({ list: () => empty, open: () => Effect.succeed({ size: 1, bytes: Stream.make(new Uint8Array([7])) }) })
+
+/** A worker with these trees that holds the lease, until the scope ends. */
+const worker = (trees: Layer.Layer<WorkingTrees>) => Effect.andThen(Layer.build(server.pipe(Layer.provide(trees))), lease(id))
+
+const reach = (limits?: Partial<ReachableTreesLink.TimeLimits>) =>
+  Effect.flatMap(ReachableTrees, (trees) => trees.reach(id)).pipe(Effect.provide(client(limits)))
+const failure = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) => Effect.map(Effect.flip(self), ({ _tag }) => _tag)
+const listed = (limits?: Partial<ReachableTreesLink.TimeLimits>) => Effect.flatMap(reach(limits), ({ list }) => list(key, ""))
+
+/** One request as anybody could send it; the answer's status and text. */
+const send = Effect.fnUntraced(function*(body: string, proof: string, method = "POST", path = Protocol.PATH) {
+  const { host, port } = parse(yield* addressOf(id)) ?? { host: "", port: 0 }
+  return yield* Effect.callback<readonly [number | undefined, string]>((resume) => {
+    httpRequest({ host, port, method, path, headers: { authorization: proof, "content-length": Buffer.byteLength(body) } }, (response) => {
+      let text = ""
+      response.setEncoding("utf8").on("data", (chunk: string) => text += chunk).on("end", () => resume(Effect.succeed([response.statusCode, text])))
+    }).on("error", (error) => resume(Effect.die(error))).end(body)
+  })
+})
+
+const bodyOf = (changes: Partial<Protocol.Request> = {}) =>
+  JSON.stringify({ operation: "list", worker: WORKER, ...key, path: "", maximumBytes: 0, at: Date.now(), nonce: "n", ...changes })
+
+/** Listens where a worker said it was. */
+const impostor = (answer: (socket: Socket) => void) =>
+  Effect.gen(function*() {
+    const received: Array<string> = []
+    const listening = yield* Effect.acquireRelease(
+      Effect.callback<Server>((resume) => {
+        const made = createServer((socket) => {
+          socket.on("error", () => {})
+          socket.on("data", (chunk) => {
+            received.push(chunk.toString())
+            if (chunk.toString().endsWith("}")) answer(socket)
+          })
+        }).listen(0, "127.0.0.1", () => resume(Effect.succeed(made)))
+      }),
+      (made) => Effect.sync(() => made.close())
+    )
+    const { port } = listening.address() as AddressInfo
+    yield* Effect.flatMap(LinkAddresses.make, (links) => links.publish(WORKER, `127.0.0.1:${port}`))
+    yield* lease(id)
+    return received
+  })
+
+it.layer(database, { excludeTestServices: true })("the link to a worker", (it) => {
+  it.effect("answers nobody who does not know the secret, and nothing that was changed on the way or is old", () =>
+    Effect.gen(function*() {
+      const asked: Array<string> = []
+      yield* worker(treesWith({ list: () => Effect.andThen(Effect.sync(() => asked.push("list")), empty) }))
+      const secret = yield* SharedSecret.load(Protocol.SECRET)
+      const body = bodyOf()
+      const proof = Protocol.proofOfRequest(secret, body)
+      for (const wrong of ["", "x", `${proof}0`, proof.toUpperCase(), Protocol.proofOfRequest(Redacted.make("another"), body)]) {
+        assert.deepStrictEqual(yield* send(body, wrong), [401, ""])
+      }
+      assert.deepStrictEqual(yield* send(bodyOf({ path: "src" }), proof), [401, ""])
+      const old = bodyOf({ at: Date.now() - 2 * Protocol.MAX_AGE_MILLIS })
+      assert.deepStrictEqual(yield* send(old, Protocol.proofOfRequest(secret, old)), [401, ""])
+      assert.deepStrictEqual(yield* send("{}", Protocol.proofOfRequest(secret, "{}")), [400, ""])
+      const large = " ".repeat(Protocol.MAX_REQUEST_BYTES + 1)
+      assert.deepStrictEqual(yield* send(large, Protocol.proofOfRequest(secret, large)), [413, ""])
+      assert.strictEqual((yield* send(body, proof, "GET"))[0], 404)
+      assert.deepStrictEqual(asked, [])
+      assert.strictEqual((yield* send(body, proof))[0], 200)
+      assert.deepStrictEqual(asked, ["list"])
+    }))
+
+  it.effect("believes nobody who does not know the secret, and does not tell it", () =>
+    Effect.gen(function*() {
+      const said = JSON.stringify(yield* empty)
+      const head = "HTTP/1.1 200 OK\r\nslipway-proof: 00\r\ncontent-length: "
+      const received = yield* impostor((socket) => socket.end(`${head}${said.length}\r\n\r\n${said}`))
+      assert.strictEqual(yield* failure(listed()), "AgentDisconnected")
+      assert.strictEqual(yield* failure(Effect.scoped(Effect.flatMap(reach(), ({ open }) => open(key, "a", 10)))), "AgentDisconnected")
+      assert.include(received.join(""), Protocol.PATH)
+      assert.notInclude(received.join(""), Redacted.value(yield* SharedSecret.load(Protocol.SECRET)))
+    }))
+
+  it.effect("there is none without a worker that holds the lease, knows the sandbox and has told its address", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${id}`
+      const nobody = yield* failure(reach())
+      const scope = yield* Scope.make()
+      yield* Scope.provide(worker(small), scope)
+      assert.deepStrictEqual((yield* listed()).entries, [])
+
+      yield* lease(id, "another")
+      const untold = yield* failure(reach())
+      // Whoever has its address now is not the one that is meant.
+      yield* Effect.flatMap(LinkAddresses.make, ({ publish }) => Effect.flatMap(addressOfWorker, (address) => publish("another", address)))
+      const moved = yield* failure(listed())
+      yield* lease(id)
+      yield* sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${id}`
+      const over = yield* failure(reach())
+      yield* lease(id)
+
+      const reader = yield* reach()
+      yield* Scope.close(scope, Exit.void)
+      const gone = yield* failure(reader.list(key, ""))
+      assert.deepStrictEqual({ nobody, untold, moved, over, gone }, {
+        nobody: "AgentDisconnected", untold: "AgentDisconnected", moved: "AgentDisconnected", over: "AgentDisconnected", gone: "AgentDisconnected"
+      })
+      yield* worker(treesWith({ has: () => Effect.succeed(false), list: () => empty }))
+      assert.strictEqual(yield* failure(listed()), "AgentDisconnected")
+    }))
+
+  it.effect("the worker of the same process needs none", () =>
+    Effect.gen(function*() {
+      yield* lease(id, "own")
+      const own = { list: () => empty, open: () => new FileNotFound(), compare: () => new FileNotFound() }
+      const tree = yield* Effect.flatMap(ReachableTrees, (trees) => trees.reach(id)).pipe(
+        Effect.provide(ReachableTreesLink.layer({ own: { worker: "own", reach: () => Effect.succeed(own) } }))
+      )
+      assert.strictEqual(tree, own)
+    }))
+
+  it.effect("refusals come through with what they say", () =>
+    Effect.gen(function*() {
+      yield* worker(treesWith({ open: () => new FileTooLarge({ maximumBytes: 5 }) }))
+      const refused = yield* Effect.flip(Effect.scoped(Effect.flatMap(reach(), ({ open }) => open(key, "a", 5))))
+      assert.instanceOf(refused, FileTooLarge)
+      assert.strictEqual(refused.message, "The file is larger than 5 bytes.")
+    }))
+
+  it.effect("100 MiB pass in little memory, no faster than they are read", () =>
+    Effect.gen(function*() {
+      const size = 100 * MiB
+      let produced = 0
+      const bytes = Stream.unfold(0, (position) =>
+        Effect.sync(() => {
+          if (position === size) return undefined
+          produced += 65_536
+          return [new Uint8Array(65_536).fill(position / 65_536 % 251), position + 65_536] as const
+        }))
+      yield* worker(treesWith({ open: () => Effect.succeed({ size, bytes }), list: () => empty }))
+      yield* Effect.scoped(Effect.gen(function*() {
+        const opened = yield* Effect.flatMap(reach(), ({ open }) => open(key, "big", size))
+        assert.strictEqual(opened.size, size)
+        let received = 0
+        let ahead = 0
+        let isRight = true
+        yield* Stream.runForEach(opened.bytes, (chunk) =>
+          Effect.gen(function*() {
+            // Others are served while the reader rests: what can be sent ahead has been sent.
+            if (received === 0) yield* Effect.forEach(Array.from({ length: 20 }), () => listed())
+            for (const at of [0, chunk.length - 1]) isRight &&= chunk[at] === Math.floor((received + at) / 65_536) % 251
+            received += chunk.length
+            ahead = Math.max(ahead, produced - received)
+          }))
+        assert.isTrue(isRight)
+        assert.strictEqual(received, size)
+        // What lies in the two processes and between them, most of it in the kernel.
+        assert.isBelow(ahead, 16 * MiB)
+      }))
+    }), 30_000)
+
+  it.effect("a reader that goes away closes the file", () =>
+    Effect.gen(function*() {
+      const closed = yield* Deferred.make<void>()
+      const open = () => Effect.acquireRelease(
+        Effect.succeed({ size: 100 * MiB, bytes: Stream.concat(Stream.make(new Uint8Array(10)), Stream.never) }),
+        () => Deferred.succeed(closed, undefined)
+      )
+      yield* worker(treesWith({ open }))
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { bytes } = yield* Effect.flatMap(reach(), (tree) => tree.open(key, "big", 100 * MiB))
+        yield* Stream.runDrain(Stream.take(bytes, 1))
+        assert.isFalse(yield* Deferred.isDone(closed))
+      }))
+      yield* Deferred.await(closed)
+    }))
+
+  it.effect("a file that breaks off, and a worker that ends or stands still in the middle of one, fail its bytes", () =>
+    Effect.gen(function*() {
+      const breaksOff = (rest: (seen: Effect.Effect<void>) => Effect.Effect<never, FileNotFound>, end: boolean, limits?: Partial<ReachableTreesLink.TimeLimits>) =>
+        Effect.gen(function*() {
+          const scope = yield* Effect.acquireRelease(Scope.make(), (scope) => Scope.close(scope, Exit.void))
+          const seen = yield* Deferred.make<void>()
+          const bytes = Stream.concat(Stream.make(new Uint8Array(10)), Stream.fromEffect(rest(Deferred.await(seen))))
+          yield* Scope.provide(worker(treesWith({ open: () => Effect.succeed({ size: 20, bytes }) })), scope)
+          const file = yield* Effect.flatMap(reach(limits), ({ open }) => open(key, "a", 100))
+          const read = Stream.runForEach(file.bytes, () => Effect.andThen(Deferred.succeed(seen, undefined), end ? Scope.close(scope, Exit.void) : Effect.void))
+          return yield* failure(read)
+        }).pipe(Effect.scoped)
+      assert.strictEqual(yield* breaksOff((seen) => Effect.andThen(seen, new FileNotFound()), false), "FileNotFound")
+      assert.strictEqual(yield* breaksOff(() => Effect.never, true), "FileNotFound")
+      assert.strictEqual(yield* breaksOff(() => Effect.never, false, { idleMillis: 50 }), "FileNotFound")
+    }), 20_000)
+
+  it.effect("a worker that does not answer in time is not reached", () =>
+    Effect.gen(function*() {
+      yield* impostor(() => {})
+      assert.strictEqual(yield* failure(listed({ answerMillis: 50 })), "AgentDisconnected")
+      yield* impostor((socket) => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"))
+      assert.strictEqual(yield* failure(listed({ idleMillis: 50 })), "AgentDisconnected")
+    }))
+
+  it.effect("is on loopback or a private network", () =>
+    Effect.gen(function*() {
+      const serve = (text: string) =>
+        Effect.flip(Effect.scoped(Layer.build(TreeServer.layer({ worker: WORKER, listen: parse(text) ?? { host: "", port: 0 } }).pipe(Layer.provide(small)))))
+      for (const address of ["8.8.8.8:0", "0.0.0.0:0", "[::]:0", "[2001:db8::1]:0"]) {
+        assert.match((yield* serve(address)).message, /neither on loopback nor on a private network/u, address)
+      }
+      yield* worker(small)
+      assert.match((yield* serve(yield* addressOf(id))).message, /EADDRINUSE/u)
+    }))
+})
+
+const addressOfWorker = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly address: string }>`SELECT address FROM worker_links WHERE worker = ${WORKER}`
+  return row?.address ?? ""
+})
+
+it("knows private addresses, in both families, and how they are written", () => {
+  for (const ip of ["127.0.0.1", "10.1.2.3", "172.31.0.1", "192.168.0.9", "100.64.0.1", "::1", "fd00::1", "fe80::1", "::ffff:10.0.0.1"]) {
+    assert.isTrue(isPrivate(ip), ip)
+  }
+  for (const ip of ["8.8.8.8", "172.32.0.1", "100.128.0.1", "0.0.0.0", "::", "2001:db8::1", "::ffff:8.8.8.8"]) assert.isFalse(isPrivate(ip), ip)
+  assert.deepStrictEqual(["10.0.0.5:4001", "[fd00::1]:0", "worker-1:80"].map(parse), [
+    { host: "10.0.0.5", port: 4001 }, { host: "fd00::1", port: 0 }, { host: "worker-1", port: 80 }
+  ])
+  for (const text of ["", "4001", "host", "host:", "host:65536", "fd00::1:80", "a b:1", "http://a:1"]) assert.isNull(parse(text), text)
+})

@@ -1,0 +1,66 @@
+/** A worker's endpoint and a process that reaches for it, on one database. */
+import { Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/Files"
+import { FileNotFound, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as Database from "@slipway/adapters/postgres/Database"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as LinkAddresses from "@slipway/adapters/worker-link/LinkAddresses"
+import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
+import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
+
+export const WORKER = "worker-1"
+
+/** A migrated database without the rows a sandbox would have to refer to. */
+export const database = Layer.unwrap(Effect.map(TestPostgres.database(Migrations.layer), (url) =>
+  Layer.effectDiscard(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`ALTER TABLE sandboxes DROP CONSTRAINT sandboxes_grant_id_fkey`)).pipe(
+    Layer.provideMerge(Database.layer({ url: Redacted.make(url) }))
+  )))
+
+/** The sandbox runs, and the worker holds its lease for a minute. */
+export const lease = Effect.fnUntraced(function*(id: SandboxId, worker = WORKER) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    INSERT INTO sandboxes (
+      id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, tool_approval_mode, metadata,
+      status, initiator, status_at, approvals, publications, usage, revision, last_seq, worker, lease_until
+    ) VALUES (
+      ${id}, gen_random_uuid(), 'x', now(), 'x', '[]', '{}', 'x', 'x', 'x', 'x', '{}',
+      'running', 'x', now(), '[]', '[]', '{}', 1, 1, ${worker}, now() + interval '1 minute'
+    )
+    ON CONFLICT (id) DO UPDATE SET worker = excluded.worker, lease_until = excluded.lease_until`
+})
+
+export const server = TreeServer.layer({ worker: WORKER, listen: { host: "127.0.0.1", port: 0 } })
+
+export const client = (limits: Partial<ReachableTreesLink.TimeLimits> = {}) => ReachableTreesLink.layer({ own: null, limits })
+
+/** Where the worker says it is. */
+export const addressOf = Effect.fnUntraced(function*(id: SandboxId) {
+  const links = yield* LinkAddresses.make
+  const holder = yield* Effect.flatMap(links.holder(id), Effect.fromOption)
+  return holder.address ?? ""
+})
+
+/** Trees that are read over the link, and otherwise used directly: what the port's contract needs. */
+export const overTheLink = Layer.effect(
+  WorkingTrees,
+  Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    const { reach } = yield* ReachableTrees
+    const context = yield* Effect.context<SqlClient.SqlClient>()
+    const reader = (id: SandboxId) => Effect.andThen(Effect.provide(Effect.orDie(lease(id)), context), Effect.orDie(reach(id)))
+    // A worker that has no tree of the sandbox is no worker of it. Any other trouble with the link is none of the port's.
+    const local = (id: SandboxId) => <A, E, R>(self: Effect.Effect<A, E | AgentDisconnected, R>) =>
+      Effect.catchIf(self, (error): error is Extract<E | AgentDisconnected, AgentDisconnected> => error instanceof AgentDisconnected, (error) =>
+        Effect.flatMap(trees.has(id), (isHere) => isHere ? Effect.die(error) : Effect.fail(new FileNotFound())))
+    return WorkingTrees.of({
+      ...trees,
+      list: (key, path) => Effect.flatMap(reader(key.sandboxId), ({ list }) => list(key, path)).pipe(local(key.sandboxId)),
+      open: (key, path, maximum) => Effect.flatMap(reader(key.sandboxId), ({ open }) => open(key, path, maximum)).pipe(local(key.sandboxId)),
+      compare: (key, path, maximum) => Effect.flatMap(reader(key.sandboxId), ({ compare }) => compare(key, path, maximum)).pipe(local(key.sandboxId))
+    })
+  })
+)

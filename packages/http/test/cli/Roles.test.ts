@@ -1,0 +1,101 @@
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFileSync, spawn } from "node:child_process"
+import { existsSync, mkdirSync, writeFileSync } from "node:fs"
+import path from "node:path"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { command, folder, processesOf, run, serve, until } from "./SlipwayProcess.ts"
+
+const LONG = 90_000
+
+const repository = (inside: string) => {
+  const at = path.join(inside, "shop")
+  const git = (...args: ReadonlyArray<string>) =>
+    execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", "-C", at, ...args], { stdio: "pipe" })
+  mkdirSync(at)
+  writeFileSync(path.join(at, "README.md"), "shop\n")
+  git("init", "--quiet", "--initial-branch=main")
+  git("add", "--all")
+  git("commit", "--quiet", "--message", "Start")
+  return at
+}
+
+/** A process that only works for sandboxes. Killed with the scope. */
+const worker = (dataDir: string, databaseUrl: string) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly kill: Effect.Effect<void> }>((resume) => {
+      const child = spawn(process.execPath, [command, "serve"], {
+        cwd: dataDir,
+        env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], SLIPWAY_DATA_DIR: dataDir, DATABASE_URL: databaseUrl, SLIPWAY_ROLE: "worker" }
+      })
+      let output = ""
+      const exited = new Promise<void>((end) => child.once("exit", () => end()))
+      void exited.then(() => resume(Effect.die(`the worker ended early: ${output}`)))
+      const listen = (chunk: Buffer) => {
+        output += chunk.toString()
+        if (/^Slipway +worker/mu.test(output)) {
+          resume(Effect.succeed({
+            kill: Effect.promise(() => {
+              child.kill("SIGKILL")
+              return exited
+            })
+          }))
+        }
+      }
+      child.stdout.on("data", listen)
+      child.stderr.on("data", listen)
+    }),
+    ({ kill }) => kill
+  )
+
+it.live("a process that only answers requests gives the files of the worker's machine, while the worker is there", () =>
+  Effect.gen(function*() {
+    const [front, back] = [yield* folder, yield* folder]
+    const url = yield* TestPostgres.database(Migrations.layer)
+    const server = yield* serve(front, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
+    yield* run(back, ["repos", "add", "acme/shop", repository(back)], { DATABASE_URL: url })
+    const first = yield* worker(back, url)
+
+    const call = (address: string, body?: unknown) =>
+      Effect.promise(() =>
+        fetch(`${server.url}/api/public/v1${address}`, {
+          headers: { authorization: `Bearer ${server.key}`, "content-type": "application/json" },
+          ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
+        }))
+    const json = (address: string, body?: unknown) =>
+      Effect.flatMap(call(address, body), (response) => Effect.map(Effect.promise(() => response.json()), (said) => ({ status: response.status, said })))
+
+    const made = yield* json("/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "[[write path=a.txt content=hello]]" })
+    assert.strictEqual(made.status, 201)
+    const sandbox = `/sandboxes/${made.said.id}`
+    yield* until(json(`${sandbox}/events`), ({ said }) => said.data.some(({ type }: { type: string }) => type === "turn.completed"))
+
+    const tree = yield* json(`${sandbox}/files/tree`)
+    assert.deepStrictEqual(
+      [tree.status, tree.said.entries.map(({ name, status }: { name: string; status: string }) => [name, status])],
+      [200, [["README.md", null], ["a.txt", "untracked"]]]
+    )
+    const large = Buffer.alloc(9_000_001, "0123456789")
+    writeFileSync(path.join(back, "trees", "sandboxes", made.said.id, "workspace", "shop", "large"), large)
+    const download = yield* call(`${sandbox}/files/download?path=large`)
+    assert.deepStrictEqual([download.status, download.headers.get("content-length")], [200, String(large.length)])
+    assert.isTrue(large.equals(Buffer.from(yield* Effect.promise(() => download.arrayBuffer()))))
+    const content = yield* json(`${sandbox}/files/content?path=a.txt`)
+    assert.deepStrictEqual([content.status, content.said.working.text, content.said.base], [200, "hello\n", null])
+    for (const [asked, status, code] of [
+      ["/files/download?path=gone", 404, "file_not_found"], ["/files/download?path=.env", 403, "file_protected"], ["/files/tree?directory=a.txt", 400, "not_a_directory"]
+    ] as const) {
+      const { said, status: given } = yield* json(sandbox + asked)
+      assert.deepStrictEqual([given, said.error.code], [status, code])
+    }
+    assert.isFalse(existsSync(path.join(front, "trees")))
+
+    yield* first.kill
+    const refused = yield* call(`${sandbox}/files/tree`)
+    assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [409, "1"])
+    assert.strictEqual((yield* Effect.promise(() => refused.json())).error.code, "agent_disconnected")
+    yield* until(processesOf(back), (left) => left.length === 0)
+    yield* worker(back, url)
+    yield* until(json(`${sandbox}/files/tree`), ({ status }) => status === 200)
+  }).pipe(Effect.scoped), LONG)
