@@ -49,6 +49,18 @@ const worker = (dataDir: string, databaseUrl: string) =>
     ({ kill }) => kill
   )
 
+const asking = (url: string, key: string | undefined) => {
+  const call = (address: string, body?: unknown) =>
+    Effect.promise(() =>
+      fetch(`${url}/api/public/v1${address}`, {
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
+      }))
+  const json = (address: string, body?: unknown) =>
+    Effect.flatMap(call(address, body), (response) => Effect.map(Effect.promise(() => response.json()), (said) => ({ status: response.status, said })))
+  return { call, json }
+}
+
 it.live("a process that only answers requests gives the files of the worker's machine, while the worker is there", () =>
   Effect.gen(function*() {
     const [front, back] = [yield* folder, yield* folder]
@@ -57,15 +69,7 @@ it.live("a process that only answers requests gives the files of the worker's ma
     yield* run(back, ["repos", "add", "acme/shop", repository(back)], { DATABASE_URL: url })
     const first = yield* worker(back, url)
 
-    const call = (address: string, body?: unknown) =>
-      Effect.promise(() =>
-        fetch(`${server.url}/api/public/v1${address}`, {
-          headers: { authorization: `Bearer ${server.key}`, "content-type": "application/json" },
-          ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
-        }))
-    const json = (address: string, body?: unknown) =>
-      Effect.flatMap(call(address, body), (response) => Effect.map(Effect.promise(() => response.json()), (said) => ({ status: response.status, said })))
-
+    const { call, json } = asking(server.url, server.key)
     const made = yield* json("/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "[[write path=a.txt content=hello]]" })
     assert.strictEqual(made.status, 201)
     const sandbox = `/sandboxes/${made.said.id}`
@@ -98,4 +102,31 @@ it.live("a process that only answers requests gives the files of the worker's ma
     yield* until(processesOf(back), (left) => left.length === 0)
     yield* worker(back, url)
     yield* until(json(`${sandbox}/files/tree`), ({ status }) => status === 200)
+  }).pipe(Effect.scoped), LONG)
+
+it.live("each of two processes that do everything gives its own files and the other one's", () =>
+  Effect.gen(function*() {
+    const folders = [yield* folder, yield* folder] as const
+    const url = yield* TestPostgres.database(Migrations.layer)
+    yield* run(folders[0], ["repos", "add", "acme/shop", repository(folders[0])], { DATABASE_URL: url })
+    const one = yield* serve(folders[0], { DATABASE_URL: url })
+    const other = yield* serve(folders[1], { DATABASE_URL: url, SLIPWAY_WORKER_ADDRESS: "localhost:0" })
+    const servers = [asking(one.url, one.key), asking(other.url, one.key)] as const
+    const made = yield* servers[0].json("/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "Hello" })
+    yield* until(servers[0].json(`/sandboxes/${made.said.id}`), ({ said }) => said.status === "running")
+    for (const { json } of servers) {
+      const { said, status } = yield* json(`/sandboxes/${made.said.id}/files/tree`)
+      assert.deepStrictEqual([status, said.entries?.some(({ name }: { name: string }) => name === "README.md")], [200, true])
+    }
+    assert.strictEqual((yield* one.stop("SIGTERM")).code, 0)
+    assert.strictEqual((yield* other.stop("SIGTERM")).code, 0)
+  }).pipe(Effect.scoped), LONG)
+
+it.live("a worker that was told to serve files on a public address does not start", () =>
+  Effect.gen(function*() {
+    const data = yield* folder
+    const url = yield* TestPostgres.database(Migrations.layer)
+    const ended = yield* run(data, ["serve"], { DATABASE_URL: url, SLIPWAY_ROLE: "worker", SLIPWAY_WORKER_ADDRESS: "8.8.8.8:4001" })
+    assert.strictEqual(ended.code, 1)
+    assert.match(ended.stderr, /^slipway: A worker cannot serve working trees at 8\.8\.8\.8:4001: it is neither [^\n]*SLIPWAY_WORKER_ADDRESS\.$/mu)
   }).pipe(Effect.scoped), LONG)
