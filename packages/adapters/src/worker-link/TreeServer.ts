@@ -113,7 +113,7 @@ export const layer = (options: Options) =>
       Layer.catchTag("ServeError", ({ cause }) =>
         Layer.effect(HttpServer.HttpServer, new CannotServeTrees({ address: format(listen), problem: cause instanceof Error ? `${cause.message}.` : "it cannot be listened on." })))
     )
-    // Between the two: what is still open must not keep the server from ending.
+    // Between the two: a request that is only half there has no handler that would end.
     const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => node?.closeAllConnections())))
     return Layer.effectDiscard(announce({ ...options, listen })).pipe(
       Layer.provideMerge(HttpServer.serve(answer)),

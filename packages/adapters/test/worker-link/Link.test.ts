@@ -1,5 +1,5 @@
 import { request as httpRequest } from "node:http"
-import { createServer, type AddressInfo, type Server, type Socket } from "node:net"
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net"
 import { assert, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Layer, Redacted, Scope, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -225,6 +225,20 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       assert.strictEqual(yield* failure(listed({ answerMillis: 50 })), "AgentDisconnected")
       yield* impostor((socket) => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"))
       assert.strictEqual(yield* failure(listed({ idleMillis: 50 })), "AgentDisconnected")
+    }))
+
+  it.effect("half a request is cut off when the worker ends", () =>
+    Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      yield* Scope.provide(worker(small), scope)
+      const { host, port } = parse(yield* addressOf(id)) ?? { host: "", port: 0 }
+      const socket = yield* Effect.callback<Socket>((resume) => {
+        const made = connect(port, host, () => made.write("POST /trees HTTP/1.1\r\n", () => resume(Effect.succeed(made)))).on("error", () => {})
+      })
+      const closed = new Promise((end) => socket.resume().once("close", end))
+      yield* listed()
+      yield* Scope.close(scope, Exit.void)
+      yield* Effect.promise(() => closed)
     }))
 
   it.effect("is on loopback or a private network", () =>
