@@ -187,6 +187,13 @@ const findPostmaster = Effect.fnUntraced(function*(cluster: string) {
   } satisfies Postmaster
 })
 
+/** The lock file of a server that starts is empty for a moment; that of one which crashed right then stays so. */
+const untilLockIsWritten = (cluster: string) =>
+  onDisk(() => readFile(path.join(cluster, "postmaster.pid"), "utf8").catch(missing)).pipe(
+    Effect.repeat({ schedule: Schedule.spaced("10 millis"), until: (content) => content !== "" }),
+    Effect.timeoutOption("5 seconds")
+  )
+
 /** Makes sure that no server runs over this cluster, without taking one away from a living process. */
 const clear = Effect.fnUntraced(function*(cluster: string) {
   const postmaster = yield* findPostmaster(cluster)
@@ -314,7 +321,9 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
     yield* Effect.andThen(ours, Effect.retry(ensureDatabase(connection), Schedule.spaced("10 millis"))).pipe(
       Effect.orDie,
       Effect.raceFirst(Effect.andThen(server.exited, Effect.gen(function*() {
-        // The one that refuses a second server is Postgres: whoever wrote postmaster.pid first has won.
+        // The one that refuses a second server is Postgres: whoever made postmaster.pid first has won, and may still be
+        // writing it.
+        yield* untilLockIsWritten(place.cluster)
         yield* clear(place.cluster)
         return yield* failed(
           `Postgres did not start: ${yield* complaints(place.log, log.start)}`,
