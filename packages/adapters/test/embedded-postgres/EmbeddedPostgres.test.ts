@@ -5,7 +5,7 @@ import os from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Schedule, Scope } from "effect"
+import { Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
@@ -126,6 +126,20 @@ describe("a server of the data folder", { timeout: 60_000 }, () => {
       const { connection } = yield* serve(dataDir)
       const rows = yield* query(connection, "SELECT n FROM rows ORDER BY n")
       assert.deepStrictEqual(rows.slice(0, owner.said.length).map(({ n }) => String(n)), owner.said)
+    }))
+
+  it.live("is refused to a second owner also while the first is still writing its lock file", () =>
+    Effect.gen(function*() {
+      const dataDir = yield* usedFolder
+      yield* ownerProcess(dataDir, 1)
+      const lock = pidFile(dataDir)
+      const written = yield* Effect.promise(() => readFile(lock, "utf8"))
+      yield* Effect.promise(() => writeFile(lock, ""))
+      const second = yield* Effect.forkChild(Effect.flip(serve(dataDir)))
+      const log = path.join(dataDir, "postgres/postgres.log")
+      yield* eventually(Effect.promise(async () => (await readFile(log, "utf8")).includes("is empty")))
+      yield* Effect.promise(() => writeFile(lock, written))
+      assert.strictEqual((yield* Fiber.join(second)).reason, "InUse")
     }))
 
   it.live("is refused to a second owner, who is told of the first", () =>
