@@ -4,19 +4,8 @@ import { TestClock } from "effect/testing"
 import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import * as AcpSession from "@slipway/adapters/agents/acp/AcpSession"
-import { box, type Frame, make } from "./FakeProcess.ts"
-
-const options: AgentSessionOptions = {
-  box,
-  profile: "fake",
-  model: "m",
-  access: null,
-  instructions: null,
-  reasoningEffort: null,
-  toolApprovalMode: "prompt",
-  repositories: [],
-  resume: null
-}
+import { type Frame, make } from "./FakeProcess.ts"
+import { options } from "./Session.ts"
 
 const update = (update: object, sessionId = "s1") => ({
   jsonrpc: "2.0",

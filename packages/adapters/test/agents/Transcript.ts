@@ -26,13 +26,17 @@ const shorten = (key: string, value: unknown): unknown => {
   return value
 }
 
+/** As agents name folders after paths. */
+const slug = (path: string) => path.replaceAll(/[^A-Za-z0-9]/gu, "-")
+
 /** Text of a recording. `folders` are replaced by what they stand for, `out` frames are kept whole. */
 export const render = (lines: ReadonlyArray<Line>, replaced: ReadonlyArray<readonly [found: string, name: string]>): string =>
   lines
     .map(({ dir, frame }) => {
       const text = JSON.stringify({ dir, frame: JSON.parse(JSON.stringify(frame, dir === "in" ? shorten : undefined)) })
       return replaced.reduce(
-        (line, [found, name]) => line.replaceAll(found, name).replaceAll(encodeURIComponent(found), encodeURIComponent(name)),
+        (line, [found, name]) =>
+          [String, encodeURIComponent, slug].reduce((so, as) => so.replaceAll(as(found), as(name)), line),
         text
       )
     })

@@ -7,7 +7,7 @@ import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as FakeProcess from "./FakeProcess.ts"
 import { run, type Scenario, scenarios, type Told } from "./Scenarios.ts"
-import { type Line, read } from "./Transcript.ts"
+import { type Line, read, render } from "./Transcript.ts"
 
 const runtimes = Object.keys(AgentRuntimeProfiles.profiles)
 
@@ -233,4 +233,15 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
       }
     })
   )
+})
+
+describe("a recording", () => {
+  it("names folders of the sandbox, and none of the machine it was made on", () => {
+    const found = [["/tmp/box-1/ws", "/sandbox/ws"]] as const
+    const frame = { path: "/tmp/box-1/ws/a", link: "file:%2Ftmp%2Fbox-1%2Fws", memory: "-tmp-box-1-ws" }
+    assert.deepStrictEqual(JSON.parse(render([{ dir: "in", frame }], found)), {
+      dir: "in",
+      frame: { path: "/sandbox/ws/a", link: "file:%2Fsandbox%2Fws", memory: "-sandbox-ws" }
+    })
+  })
 })
