@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path"
 import * as Cgroups from "@slipway/adapters/hosts/bubblewrap/Cgroups"
 import { filterFor } from "@slipway/adapters/hosts/bubblewrap/SeccompFilter"
-import * as Uids from "@slipway/adapters/hosts/bubblewrap/Uids"
+import * as Uids from "@slipway/adapters/hosts/box/Uids"
 import { temporaryFolder } from "./Machine.ts"
 
 /** The kernel's interpreter of classic BPF, for the instructions that filters use. */

@@ -3,7 +3,7 @@ import { Config, Effect, Option, Redacted, Result, Schema, SchemaTransformation 
 import path from "node:path"
 import * as AllowList from "@slipway/adapters/egress/AllowList"
 import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
-import type { Limits } from "@slipway/adapters/hosts/bubblewrap/Limits"
+import type { Limits } from "@slipway/adapters/hosts/box/Limits"
 import { Usd } from "@slipway/domain/sandbox/Budget"
 
 /** A setting cannot be used. The message is the one line an operator needs; a secret's value is never in it. */

@@ -6,7 +6,7 @@ import { constants, existsSync, readdirSync, readFileSync } from "node:fs"
 import { access } from "node:fs/promises"
 import { release } from "node:os"
 import { join } from "node:path"
-import type { Limits } from "./Limits.ts"
+import type { Limits } from "../box/Limits.ts"
 import type { Relay } from "./Relay.ts"
 
 /** Programs of the machine that boxes are made with, where they were found. */

@@ -2,23 +2,12 @@
 import { createHash } from "node:crypto"
 import { chmod, mkdir, realpath, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import { Effect, Schema } from "effect"
+import { Effect } from "effect"
+import { NotIsolated } from "../box/NotIsolated.ts"
 import * as Cgroups from "./Cgroups.ts"
 import { findTools, type Tools } from "./Launch.ts"
 import { filterFor } from "./SeccompFilter.ts"
-import * as Uids from "./Uids.ts"
-
-/** Sandboxes cannot be isolated here. */
-export class NotIsolated extends Schema.TaggedError<NotIsolated>()("NotIsolated", {
-  /** Sentences: what is missing. */
-  missing: Schema.NonEmptyArray(Schema.String),
-  /** What to do about it, best a command. */
-  help: Schema.String
-}) {
-  override get message() {
-    return `${this.missing.join(" ")} ${this.help}`
-  }
-}
+import * as Uids from "../box/Uids.ts"
 
 export interface Means {
   /** Holds what there is of sandboxes beside their trees; no link in its path. */

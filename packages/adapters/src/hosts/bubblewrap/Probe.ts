@@ -14,11 +14,12 @@ import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { deleteTree } from "../../git/DeleteTree.ts"
 import * as Arguments from "./Arguments.ts"
 import { countsPerNamespace } from "./Launch.ts"
-import type { Limits } from "./Limits.ts"
-import { type Means, NotIsolated } from "./Means.ts"
+import type { Limits } from "../box/Limits.ts"
+import { NotIsolated } from "../box/NotIsolated.ts"
+import type { Means } from "./Means.ts"
 
 /** The program that looks from inside; a box must see it. */
-export const inside = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Inside.ts" : "./Inside.js", import.meta.url))
+export const inside = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "../box/Inside.ts" : "../box/Inside.js", import.meta.url))
 
 export interface Property {
   readonly name: string

@@ -21,13 +21,14 @@ import * as Egress from "../../egress/Egress.ts"
 import * as NodeBoxProcess from "../none/NodeBoxProcess.ts"
 import * as ProcessTable from "../none/ProcessTable.ts"
 import * as Arguments from "./Arguments.ts"
-import * as BorrowedObjects from "./BorrowedObjects.ts"
-import * as DiskUse from "./DiskUse.ts"
-import * as HomeFiles from "./HomeFiles.ts"
+import * as BorrowedObjects from "../box/BorrowedObjects.ts"
+import * as DiskUse from "../box/DiskUse.ts"
+import * as HomeFiles from "../box/HomeFiles.ts"
 import * as Launch from "./Launch.ts"
-import { defaults, type Limits } from "./Limits.ts"
+import { defaults, type Limits } from "../box/Limits.ts"
+import type { NotIsolated } from "../box/NotIsolated.ts"
 import * as Means from "./Means.ts"
-import * as Ownership from "./Ownership.ts"
+import * as Ownership from "../box/Ownership.ts"
 import * as Probe from "./Probe.ts"
 import * as Processes from "./Processes.ts"
 import * as Relay from "./Relay.ts"
@@ -305,7 +306,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
 })
 
 /** Probes first, and fails with what is missing. Says what is in force. */
-export const layer = (options: Options): Layer.Layer<SandboxHost, Means.NotIsolated, Egress.Egress> =>
+export const layer = (options: Options): Layer.Layer<SandboxHost, NotIsolated, Egress.Egress> =>
   Layer.effect(
     SandboxHost,
     Effect.gen(function*() {
