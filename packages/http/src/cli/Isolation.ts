@@ -6,6 +6,7 @@ import * as Installed from "@slipway/adapters/agents/Installed"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
 import type { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
+import type { Report } from "@slipway/adapters/hosts/box/Probe"
 import * as Probe from "@slipway/adapters/hosts/bubblewrap/Probe"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
@@ -18,7 +19,7 @@ export interface Isolation {
   /** Why agents with a model account may not run here; `null`: they may. A sentence for the operator. */
   readonly problem: string | null
   /** What was seen in a box; `null`: there is none. */
-  readonly report: Probe.Report | null
+  readonly report: Report | null
   readonly host: Layer.Layer<SandboxHost, unknown>
   /** The way of agents to the gateway they are given. */
   readonly throughBox: <E, R>(gateway: Layer.Layer<ModelGateway, E, R>) => Layer.Layer<ModelGateway, E, R>
@@ -29,7 +30,7 @@ const offlineAgent = dirname(fileURLToPath(import.meta.resolve("@slipway/adapter
 
 const hostOptions = ({ dataDir, limits }: Settings): SandboxHostBubblewrap.Options => ({
   directory: join(dataDir, "boxes"),
-  readOnly: [Probe.inside, offlineAgent, Installed.folderIn(dataDir)],
+  readOnly: [offlineAgent, Installed.folderIn(dataDir)],
   limits
 })
 

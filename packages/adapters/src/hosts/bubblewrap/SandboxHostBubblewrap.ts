@@ -29,6 +29,7 @@ import { defaults, type Limits } from "../box/Limits.ts"
 import type { NotIsolated } from "../box/NotIsolated.ts"
 import * as Means from "./Means.ts"
 import * as Ownership from "../box/Ownership.ts"
+import { inside, type Property } from "../box/Probe.ts"
 import * as Probe from "./Probe.ts"
 import * as Processes from "./Processes.ts"
 import * as Relay from "./Relay.ts"
@@ -97,7 +98,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   const hostScope = yield* Effect.scope
   const provisioning = Semaphore.makeUnsafe(1)
   const strays = Launch.strays()
-  const readOnly = [...new Set([process.execPath, Egress.bridge, ...options.readOnly ?? []])]
+  const readOnly = [...new Set([process.execPath, Egress.bridge, inside, ...options.readOnly ?? []])]
   // Node's own folder comes last: it is there so that `node` is found, not to hide the machine's tools.
   const path = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
 
@@ -310,9 +311,9 @@ export const layer = (options: Options): Layer.Layer<SandboxHost, NotIsolated, E
   Layer.effect(
     SandboxHost,
     Effect.gen(function*() {
-      const made = yield* make({ ...options, readOnly: [Probe.inside, ...options.readOnly ?? []] })
+      const made = yield* make(options)
       const report = yield* Probe.run(made)
-      const details = (state: Probe.Property["state"]) =>
+      const details = (state: Property["state"]) =>
         Object.fromEntries(report.filter((property) => property.state === state).map(({ detail, name }) => [name, detail]))
       yield* Effect.logInfo("sandboxes are isolated by bubblewrap", details("in force"))
       for (const [name, detail] of Object.entries(details("off"))) yield* Effect.logWarning(`isolation lacks: ${name}`, { detail })

@@ -1,0 +1,134 @@
+/**
+ * Whether boxes keep in what runs in them: makes one the usual way and looks at it, from inside and from the machine. What
+ * was not seen counts as missing.
+ */
+import { randomUUID } from "node:crypto"
+import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises"
+import { createServer } from "node:net"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { Effect, Schema, Stream } from "effect"
+import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { deleteTree } from "../../git/DeleteTree.ts"
+import { NotIsolated } from "./NotIsolated.ts"
+import { SCRATCH, WORKSPACE } from "./Places.ts"
+
+/** The program that looks from inside; a box must see it. */
+export const inside = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Inside.ts" : "./Inside.js", import.meta.url))
+
+export interface Property {
+  readonly name: string
+  /** `off`: it is not there, and boxes are safe to use without it. */
+  readonly state: "in force" | "off"
+  /** How it is enforced, or why it is not and what helps. */
+  readonly detail: string
+}
+
+/** What was seen of a box. */
+export type Report = ReadonlyArray<Property>
+
+const Seen = Schema.fromJsonString(Schema.Struct({
+  uid: Schema.Int,
+  seccomp: Schema.String,
+  noNewPrivileges: Schema.String,
+  capabilities: Schema.String,
+  interfaces: Schema.Array(Schema.String),
+  processes: Schema.Int,
+  hidden: Schema.Boolean,
+  reached: Schema.Boolean,
+  writable: Schema.Array(Schema.String),
+  nests: Schema.NullOr(Schema.Boolean),
+  filtered: Schema.Boolean,
+  environment: Schema.Array(Schema.String)
+}))
+
+/** Bytes, for people. */
+export const size = (bytes: number): string => bytes >= 2 ** 30 ? `${Math.round(bytes / 2 ** 30 * 10) / 10} GiB` : `${Math.round(bytes / 2 ** 20)} MiB`
+
+/** A server that nobody may reach. */
+const canary = Effect.acquireRelease(
+  Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
+    const server = createServer((socket) => socket.destroy())
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address()
+      resume(Effect.succeed({ port: address !== null && typeof address === "object" ? address.port : 0, close: () => server.close() }))
+    })
+  }),
+  ({ close }) => Effect.sync(close)
+)
+
+/**
+ * Looks at a new box of `host`. Fails when it does not keep in what it should. Answers the user that the machine knows its
+ * processes by, and their control groups as `/proc/<pid>/cgroup` has them.
+ */
+export const look = Effect.fn("Probe.look")(
+  function*({ directory, helpFor, host, insideUser, leakHelp, userOf }: {
+    readonly host: SandboxHost["Service"]
+    /** Where a folder for the probe is made. */
+    readonly directory: string
+    /** What helps when the box is refused in these words. */
+    readonly helpFor: (complaint: string) => string
+    /** What helps when a box is made, and does not keep in what it should. */
+    readonly leakHelp: string
+    /** The user that a sandbox's processes must have on the machine. */
+    readonly userOf: (sandboxId: SandboxId) => Promise<number | undefined>
+    /** Their number inside, `null` when it is the machine's. */
+    readonly insideUser: number | null
+  }) {
+    const sandboxId = SandboxId.make(`c_${[...randomUUID().replaceAll("-", "").slice(0, 12)].map((digit) => ID_ALPHABET[parseInt(digit, 16)]).join("")}`)
+    const folder = join(directory, `probe-${randomUUID()}`)
+    const [workspace, hidden] = [join(folder, "workspace"), join(folder, "hidden")]
+    yield* Effect.acquireRelease(
+      Effect.promise(async () => {
+        await mkdir(folder, { mode: 0o711 })
+        await chmod(folder, 0o711)
+        await writeFile(hidden, "canary", { mode: 0o644 })
+      }),
+      () => deleteTree(folder)
+    )
+    const { port } = yield* canary
+    const failed = (detail: string) => new NotIsolated({ missing: [detail], help: helpFor(detail) })
+    const box = yield* Effect.acquireRelease(
+      Effect.mapError(host.provision({ sandboxId, workspace }), ({ detail }) => failed(detail)),
+      () => Effect.ignoreCause(host.stop(sandboxId))
+    )
+
+    const closed = ["/", "/usr", "/etc", "/dev", "/run", "/proc/sys/kernel", "/sys/fs/cgroup"]
+    const open = [WORKSPACE, box.home, SCRATCH, "/tmp", "/dev/shm"]
+    const boxed = yield* Effect.mapError(
+      box.spawn({ command: "sh", args: ["-c", 'touch "$1"; read -r _; shift; exec "$@"', "probe", `${WORKSPACE}/mine`, process.execPath, inside, hidden, `${port}`, ...closed, ...open], env: {} }),
+      ({ detail }) => failed(detail)
+    )
+    const groups = yield* Effect.promise(() => readFile(`/proc/${boxed.pid}/cgroup`, "utf8").catch(() => ""))
+    const user = yield* Effect.promise(() => readFile(`/proc/${boxed.pid}/status`, "utf8").then((status) => Number(/^Uid:\t(\d+)/mu.exec(status)?.[1]), () => Number.NaN))
+    yield* boxed.write("\n")
+    const output = yield* Stream.mkString(Stream.decodeText(boxed.stdout))
+    const { code } = yield* boxed.exited
+    const complaint = (yield* boxed.stderrTail).trim().slice(-300)
+    if (code !== 0) return yield* failed(`A box could not be made: ${complaint || "nothing was said of why"}.`)
+    const seen = yield* Effect.mapError(Schema.decodeEffect(Seen)(output), () => failed(`A box could not be looked at: ${complaint || output.slice(0, 300)}`))
+    const owner = yield* Effect.promise(() => stat(join(workspace, "mine")).then(({ uid }) => uid, () => Number.NaN))
+    const wanted = yield* Effect.promise(() => userOf(sandboxId))
+
+    const missing = [
+      ...(Number.isNaN(owner) ? ["What a box writes to its workspace does not appear on this machine."] : []),
+      ...(wanted === undefined || wanted === 0 || user !== wanted || owner !== wanted ? ["A box does not run as a user of its own."] : []),
+      ...(seen.uid !== (insideUser ?? wanted) ? ["A box has not the user it should."] : []),
+      ...(seen.seccomp !== "2" || !seen.filtered ? ["The system call filter is not in force."] : []),
+      ...(seen.noNewPrivileges !== "1" ? ["Programs in a box can gain privileges."] : []),
+      ...(/[^0,]/u.test(seen.capabilities) ? ["A box has capabilities."] : []),
+      ...(seen.nests !== false ? [seen.nests === null ? "Whether a box can make namespaces could not be seen: the program unshare is missing." : "A box can make namespaces."] : []),
+      ...(seen.interfaces.some((name) => name !== "lo") ? [`A box has network interfaces: ${seen.interfaces.join(", ")}.`] : []),
+      ...(seen.reached ? ["A box reaches the host's loopback interface."] : []),
+      ...(seen.processes > 10 ? ["A box sees processes of the machine."] : []),
+      ...(seen.hidden ? [] : ["A box sees files of the machine."]),
+      ...(closed.some((path) => seen.writable.includes(path)) ? [`A box can write to ${seen.writable.filter((path) => closed.includes(path)).join(", ")}.`] : []),
+      ...(open.every((path) => seen.writable.includes(path)) ? [] : [`A box cannot write to ${open.filter((path) => !seen.writable.includes(path)).join(", ")}.`])
+    ]
+    const [one, ...more] = missing
+    if (one !== undefined) return yield* new NotIsolated({ missing: [one, ...more], help: leakHelp })
+    return { user, groups }
+  },
+  Effect.scoped
+)
