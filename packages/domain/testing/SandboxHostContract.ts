@@ -238,6 +238,20 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
       })
     )
 
+    it.effect.each(["folder/new", "folder/kept", "file"])(
+      "writes no home file through a link that a process left in the home and that leads to a folder of the host: %s",
+      (path) =>
+        Effect.gen(function*() {
+          const { box } = yield* provision
+          // The host's own path, whatever the box makes of it; a second box sees what became of it.
+          const { box: other, workspace: outside } = yield* provision
+          yield* run(other, "echo kept > kept")
+          yield* run(box, `ln -s "${outside}" "$HOME/folder" && ln -s "${outside}/kept" "$HOME/file"`)
+          yield* Effect.result(Effect.scoped(box.spawn({ ...sh("exit 0"), homeFiles: { [path]: "written" } })))
+          assert.strictEqual((yield* run(other, "ls -A && cat kept")).output, "kept\nkept")
+        })
+    )
+
     it.effect("gives each sandbox a home and a temporary folder of its own, outside the workspace", () =>
       Effect.gen(function*() {
         const one = yield* provision
