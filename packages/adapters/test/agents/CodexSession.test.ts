@@ -110,6 +110,27 @@ describe("CodexSession", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("lets an interrupt that came too late for its turn not touch the next one", () =>
+    Effect.gen(function*() {
+      let late: Frame["id"]
+      const fake = yield* agent(({ id, method }) => {
+        if (method === "turn/interrupt") {
+          late = id
+          return [completed("interrupted")]
+        }
+        if (method !== "turn/start") return []
+        return late === undefined
+          ? [item("started", {}), ask(51)]
+          : [{ id: late, error: { code: -32600, message: "no active turn" } }, notify("turn/started", { turn: { id: "turn1" } }), delta("next"), completed()]
+      })
+      const session = yield* CodexSession.open(fake.process, options)
+      const first = yield* converse(session, ({ _tag }) => _tag === "ApprovalRequested" ? session.interrupt : Effect.void)
+      assert.deepStrictEqual(first.outcome, Result.succeed({ state: "interrupted" as const }))
+      assert.deepStrictEqual((yield* converse(session)).outcome, Result.succeed({ state: "succeeded" as const }))
+      assert.strictEqual(fake.received.filter(({ method }) => method === "turn/interrupt").length, 1)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("answers once what it was asked, whoever decides later", () =>
     Effect.gen(function*() {
       const fake = yield* agent(({ id, method }) =>

@@ -183,6 +183,8 @@ export const open = Effect.fn("CodexSession.open")(function*(
     send: (text) =>
       Effect.gen(function*() {
         turnId = null
+        // An answer that an earlier turn's interrupt still gets is not about this turn.
+        interruptId = null
         interrupting = false
         requests = 0
         asked.clear()
