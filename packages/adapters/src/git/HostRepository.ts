@@ -3,13 +3,14 @@
  * the only one a git process of ours ever uses. The agent gets a throw-away `.git` in the tree, which we never read.
  */
 import { randomUUID } from "node:crypto"
-import { copyFile, mkdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
+import { copyFile, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { Effect, Option, Schema } from "effect"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { deleteTree } from "./DeleteTree.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
+import { layOut } from "./GitDir.ts"
 
 const Prepared = Schema.Struct({
   repo: RepoName,
@@ -59,17 +60,19 @@ export const open = (gitDir: string, workspace: string): Effect.Effect<Option.Op
     )
   )
 
-/** Lays out a repository by hand: `git init` would take a process for each. */
-const layOut = async (gitDir: string, head: string, refs: string, objects: string, config: string): Promise<void> => {
-  await mkdir(join(gitDir, "objects", "info"), { recursive: true })
-  await mkdir(join(gitDir, "refs"), { recursive: true })
-  await Promise.all([
-    writeFile(join(gitDir, "HEAD"), `${head}\n`),
-    writeFile(join(gitDir, "packed-refs"), refs),
-    writeFile(join(gitDir, "objects", "info", "alternates"), `${objects}\n`),
-    writeFile(join(gitDir, "config"), `[core]\n\trepositoryformatversion = 0\n\tbare = false\n${config}`)
-  ])
+/** The folders whose objects the repositories in `directory` borrow. A folder that is not there has none. */
+export const borrowed = async (directory: string): Promise<ReadonlyArray<string>> => {
+  const found = await Promise.all((await orAbsent(readdir(directory), [])).map((name) =>
+    orAbsent(readFile(join(directory, name, "objects", "info", "alternates"), "utf8"), "")))
+  return found.flatMap((text) => text.split("\n")).filter((path) => path !== "")
 }
+
+// Any other failure is no reason to believe that nothing is borrowed.
+const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
+  self.catch((cause: unknown) => {
+    if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR")) return absent
+    throw cause
+  })
 
 export interface Making extends HostRepository {
   /** Where it is made, before it is moved to its place: a folder that nobody used before. */
@@ -77,6 +80,8 @@ export interface Making extends HostRepository {
   /** The mirror's objects, as this process and as the agent see them. */
   readonly objects: string
   readonly objectsInBox: string
+  /** The commits whose parents were not fetched. */
+  readonly shallow: ReadonlyArray<string>
 }
 
 /**
@@ -84,25 +89,25 @@ export interface Making extends HostRepository {
  * on another; with the last move it is there.
  */
 export const make = Effect.fn("HostRepository.make")(function*(making: Making) {
-  const { baseRef, baseSha, folder, objects, objectsInBox, preparedAt, repo, site } = making
+  const { baseRef, baseSha, folder, objects, objectsInBox, preparedAt, repo, shallow, site } = making
   const [gitDir, tree] = [join(site, "git"), join(site, "tree")]
   yield* Effect.promise(async () => {
     await mkdir(tree, { recursive: true })
     await mkdir(join(gitDir, "scratch"), { recursive: true })
-    await layOut(gitDir, baseSha, "", objects, "")
+    await layOut(gitDir, { head: baseSha, objects, shallow })
   })
   yield* run({ gitDir, workspace: site, folder: "tree" }, ["read-tree", "-m", "-u", baseSha])
   const mark = yield* Effect.orDie(Schema.encodeEffect(PreparedFile)({ repo, folder, baseSha, baseRef, preparedAt }))
   yield* Effect.promise(async () => {
     const agents = join(tree, ".git")
     const refs = `# pack-refs with: sorted\n${baseSha} refs/heads/${baseRef}\n${baseSha} refs/remotes/origin/${baseRef}\n`
-    await layOut(
-      agents,
-      baseRef === null ? baseSha : `ref: refs/heads/${baseRef}`,
-      baseRef === null ? "" : refs,
-      objectsInBox,
-      "[user]\n\tname = Agent\n\temail = agent@sandbox.invalid\n[gc]\n\tauto = 0\n"
-    )
+    await layOut(agents, {
+      head: baseRef === null ? baseSha : `ref: refs/heads/${baseRef}`,
+      refs: baseRef === null ? "" : refs,
+      objects: objectsInBox,
+      shallow,
+      config: "[user]\n\tname = Agent\n\temail = agent@sandbox.invalid\n[gc]\n\tauto = 0\n"
+    })
     await copyFile(join(gitDir, "index"), join(agents, "index"))
     await writeFile(markOf(gitDir), mark)
   })
@@ -116,12 +121,6 @@ export const make = Effect.fn("HostRepository.make")(function*(making: Making) {
     await rename(gitDir, making.gitDir)
   }))
 })
-
-export const replaceFile = async (path: string, content: string): Promise<void> => {
-  const temporary = `${path}.${randomUUID()}`
-  await writeFile(temporary, content, { flush: true })
-  await rename(temporary, path)
-}
 
 /** A name in the repository for a file or folder that lives as long as the scope. */
 export const scratch = (repository: HostRepository) =>

@@ -1,18 +1,64 @@
 /**
- * Bare copies of repositories, one per remote URL, from which all trees on this machine borrow their objects. Only the
- * host reads and writes them. They hold no branches, just one ref for each commit a sandbox started from:
- * `refs/commits/<sha>` is written after all of the commit has arrived. Nothing is ever collected, since trees borrow.
+ * Bare copies of repositories from which all trees on this machine borrow their objects. Only the host reads and writes
+ * them. One per remote URL, since a tree can read all that is in its mirror, and per depth of history:
+ *
+ *     <directory>/<repository>.git/objects          only grows: what was borrowed once stays
+ *     <directory>/<repository>.git/refs/commits/    what a fetch tells the remote that we have
+ *     <directory>/<repository>.git/commits/<sha>    what is known of a commit; written when all of it is there
+ *     <directory>/incoming/                         downloads under way
+ *     <directory>/removed/                          mirrors on their way out
+ *
+ * A download lands in a repository of its own and is moved to the mirror when it is whole. So one that is broken off
+ * leaves neither locks nor objects in a mirror, and may go on in an orphan of a killed worker without doing harm.
  */
-import { createHash } from "node:crypto"
-import { mkdir, readFile, rm } from "node:fs/promises"
+import { createHash, randomUUID } from "node:crypto"
+import { renameSync, statSync } from "node:fs"
+import { lstat, mkdir, readdir, readFile, rename, rm, utimes } from "node:fs/promises"
 import { join } from "node:path"
-import { Effect } from "effect"
+import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
 import { isCommitId, isRefName, type RepoName } from "@slipway/domain/source/RepoRef"
 import type { Remote } from "@slipway/domain/source/SourceHost"
+import { Counter } from "@slipway/domain/Text"
+import { deleteTree } from "./DeleteTree.ts"
 import { git, type GitFailed, line } from "./Git.ts"
+import { layOut, replaceFile } from "./GitDir.ts"
 import * as KeyedLock from "./KeyedLock.ts"
 import { explain, type Explanation, transport, type Transport, unsupported } from "./Remotes.ts"
+
+export interface Limits {
+  /** Time of one download. */
+  readonly fetchTime: Duration.Duration
+  /** Bytes of one download, as they are on disk. */
+  readonly fetchBytes: number
+  /** Of the files of one commit, before they are checked out. */
+  readonly checkoutBytes: number
+  readonly checkoutFiles: number
+}
+
+export interface Options {
+  /** It belongs to this process alone: locks are in memory. */
+  readonly directory: string
+  /** Commits of history to fetch; `null`: all. */
+  readonly depth: number | null
+  readonly limits: Limits
+  /** Mirrors that nobody borrows from are removed when nobody has asked for them in this time; `null`: never. */
+  readonly keepUnused: Duration.Duration | null
+  /** Folders with objects that repositories outside borrow. */
+  readonly borrowed: Effect.Effect<ReadonlySet<string>>
+}
+
+const Known = Schema.Struct({
+  /** The commit itself, when what was asked for is a tag of it. */
+  commit: Schema.String,
+  /** Of its tree, as it is checked out. */
+  bytes: Counter,
+  files: Counter,
+  /** The commits of its history whose parents were not fetched. */
+  shallow: Schema.Array(Schema.String)
+})
+type Known = typeof Known.Type
+const KnownFile = Schema.fromJsonString(Known)
 
 export interface FetchedCommit {
   readonly sha: string
@@ -20,19 +66,122 @@ export interface FetchedCommit {
   readonly branch: string | null
   /** The folder with the objects, for `objects/info/alternates`. */
   readonly objects: string
+  /** For `shallow`; empty when the history is whole. */
+  readonly shallow: ReadonlyArray<string>
+  /** Whether it had to be downloaded. */
+  readonly isNew: boolean
 }
 
-/** Below the ten minutes a sandbox has to boot. */
-const FETCH_TIMEOUT = "9 minutes"
+/** Every pack is looked into for every object. As `gc.autoPackLimit` of git. */
+const MAX_PACKS = 50
+/** How often the size of a running download is looked at. */
+const LOOK_INTERVAL = "250 millis"
+/** A size, at most 20 digits, and the end of the line. */
+const MAX_LINE_BYTES = 21
 
-/** `directory` belongs to this process alone: its locks are in memory. */
-export const make = Effect.fnUntraced(function*(directory: string) {
+export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, keepUnused, limits }: Options) {
   const locked = yield* KeyedLock.make
+  const [incoming, removed] = [join(directory, "incoming"), join(directory, "removed")]
+  /** Downloads of this process. */
+  const landing = new Set<string>()
+  /** How many are at work on a mirror without having borrowed from it yet. */
+  const users = new Map<string, number>()
 
+  const use = (mirror: string) =>
+    Effect.acquireRelease(
+      Effect.sync(() => users.set(mirror, (users.get(mirror) ?? 0) + 1)),
+      () =>
+        Effect.sync(() => {
+          const others = (users.get(mirror) ?? 0) - 1
+          if (others > 0) users.set(mirror, others)
+          else users.delete(mirror)
+        })
+    )
+
+  const landingSite = Effect.acquireRelease(
+    Effect.sync(() => {
+      const name = randomUUID()
+      landing.add(name)
+      return name
+    }),
+    (name) => Effect.promise(() => rm(join(incoming, name), { recursive: true, force: true }).finally(() => landing.delete(name)))
+  ).pipe(Effect.map((name) => join(incoming, name)))
+
+  /** All of `sha` that the mirror lacks. Under the lock of the mirror. */
+  const download = Effect.fnUntraced(function*(mirror: string, sha: string, isCommit: boolean, via: Transport) {
+    const site = yield* landingSite
+    yield* Effect.promise(async () => {
+      await layOutMirror(mirror)
+      await layOut(site, { head: "ref: refs/heads/none", objects: join(mirror, "objects"), shallow: await readShallow(mirror) })
+    })
+    const env = { GIT_DIR: site }
+    const packs = join(site, "objects", "pack")
+    const tooLarge = tooMuch(`Fetching it takes more than ${bytesText(limits.fetchBytes)}`, "SLIPWAY_CLONE_MIB")
+    const watch = Effect.sleep(LOOK_INTERVAL).pipe(
+      Effect.andThen(sizeOf(packs)),
+      Effect.filterOrFail((size) => size <= limits.fetchBytes, () => tooLarge),
+      Effect.forever
+    )
+    yield* git([
+      "fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--no-auto-maintenance", ...depth === null ? [] : [`--depth=${depth}`],
+      ...via.fetchArguments, "--end-of-options", via.url, `${sha}:refs/commits/${sha}`
+    ], { ...via.options, env, timeout: limits.fetchTime }).pipe(
+      Effect.catchIf((failure) => failure.reason === "timeout", () =>
+        Effect.fail(tooMuch(`It could not be fetched within ${Duration.toMinutes(limits.fetchTime)} minutes`, "SLIPWAY_CLONE_MINUTES"))),
+      Effect.raceFirst(watch)
+    )
+    if ((yield* sizeOf(packs)) > limits.fetchBytes) return yield* Effect.fail(tooLarge)
+
+    // What an id names may be a tag of its own, a folder or a file.
+    const commit = isCommit ? sha : yield* git(["rev-parse", "--verify", "--quiet", `${sha}^{commit}`], { env }).pipe(
+      Effect.map(line),
+      Effect.catchTag("GitFailed", () => Effect.fail({ detail: `"${sha}" is no commit.`, retryable: false }))
+    )
+    const { bytes, files } = yield* measure(site, commit)
+    const shallow = yield* Effect.promise(() => readShallow(site))
+    const roots = shallow.length === 0 ? [] : line(yield* git(["rev-list", "--max-parents=0", commit], { env })).split("\n")
+    const known: Known = { commit, bytes, files, shallow: shallow.filter((id) => roots.includes(id)) }
+    const excess = excessOf(known)
+    if (excess !== undefined) return yield* Effect.fail(excess)
+
+    const content = yield* Effect.orDie(Schema.encodeEffect(KnownFile)(known))
+    yield* Effect.uninterruptible(Effect.promise(async () => {
+      await movePacks(packs, join(mirror, "objects", "pack"))
+      if (shallow.length > 0) await replaceFile(join(mirror, "shallow"), `${shallow.join("\n")}\n`)
+      await replaceFile(join(mirror, "refs", "commits", sha), `${sha}\n`)
+      await replaceFile(knownFile(mirror, sha), content)
+    }))
+    return known
+  }, Effect.scoped)
+
+  /** What the commit's files come to. No more is read than is needed to say that they are too many: a few trees can hold billions. */
+  const measure = (gitDir: string, commit: string) =>
+    git(["ls-tree", "-r", "--format=%(objectsize)", commit], {
+      env: { GIT_DIR: gitDir },
+      maximumBytes: (limits.checkoutFiles + 1) * MAX_LINE_BYTES
+    }).pipe(
+      Effect.map((output) => {
+        const sizes = output.toString().split("\n").slice(0, -1)
+        // A submodule has "-".
+        return { files: sizes.length, bytes: sizes.reduce((sum, size) => sum + (Number(size) || 0), 0) }
+      }),
+      Effect.catchIf((failure) => failure.reason === "output", () => Effect.fail(tooManyFiles))
+    )
+  const tooManyFiles = tooMuch(`The commit has more than ${limits.checkoutFiles} files`, "SLIPWAY_CHECKOUT_FILES")
+  const excessOf = ({ bytes, files }: Known): Explanation | undefined =>
+    files > limits.checkoutFiles ? tooManyFiles
+      : bytes > limits.checkoutBytes
+      ? tooMuch(`The files of the commit have more than ${bytesText(limits.checkoutBytes)} together`, "SLIPWAY_CHECKOUT_MIB")
+      : undefined
+
+  /** The commit is there until the scope closes, and after that as long as it is borrowed. */
   const fetch = Effect.fn("Mirrors.fetch")(function*(repo: RepoName, remote: Remote, ref: string | undefined, defaultBranch: string) {
     const refuse = (explanation: Explanation) => new CloneFailed({ repo, ...explanation })
-    const failed = (failure: GitFailed) =>
-      Effect.andThen(Effect.logWarning("git could not read a repository", { repo, failure: failure.message }), refuse(explain(failure)))
+    const failed = (failure: GitFailed | Explanation) =>
+      "detail" in failure ? refuse(failure) : Effect.andThen(
+        Effect.logWarning("git could not read a repository", { repo, failure: failure.message }),
+        refuse(explain(failure))
+      )
 
     const via = transport(remote)
     if (via === undefined) return yield* refuse(unsupported)
@@ -41,7 +190,7 @@ export const make = Effect.fnUntraced(function*(directory: string) {
 
     const wanted = isCommitId(name) && ref !== undefined
       ? { sha: name.toLowerCase(), branch: null }
-      : yield* resolve(via, name).pipe(Effect.catchTag("GitFailed", failed))
+      : yield* Effect.catch(resolve(via, name), failed)
     if (wanted === "empty") return yield* refuse({ detail: "The repository is empty: it has no commit to start from.", retryable: false })
     if (wanted === "missing") {
       return yield* refuse({
@@ -50,32 +199,96 @@ export const make = Effect.fnUntraced(function*(directory: string) {
       })
     }
 
-    const path = join(directory, mirrorName(repo, remote))
+    const mirror = join(directory, mirrorName(repo, remote, depth))
+    yield* use(mirror)
     const { sha } = wanted
-    const download = Effect.gen(function*() {
-      if (yield* holds(path, sha)) return
-      yield* Effect.promise(() => clearLocks(path, sha))
-      yield* git(["init", "--quiet", "--bare", "--template=", "--object-format=sha1", "--end-of-options", path])
-      yield* git([
-        "fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--no-auto-maintenance", ...via.fetchArguments,
-        "--end-of-options", via.url, `${sha}:refs/commits/${sha}`
-      ], { ...via.options, env: { GIT_DIR: path }, timeout: FETCH_TIMEOUT })
-    }).pipe(locked(path), Effect.catchTag("GitFailed", failed))
     // A tree whose commit is here does not wait for the download of another one.
-    if (!(yield* holds(path, sha))) yield* download
-    // What is named by a tag or an id may be a tag of its own, a folder or a file.
-    const commit = wanted.branch !== null ? sha : yield* git(["rev-parse", "--verify", "--quiet", `${sha}^{commit}`], {
-      env: { GIT_DIR: path }
-    }).pipe(Effect.map(line), Effect.catchTag("GitFailed", () => refuse({ detail: `"${name}" is no commit.`, retryable: false })))
-    return { sha: commit, branch: wanted.branch, objects: join(path, "objects") }
+    const here = yield* readKnown(mirror, sha)
+    const known = Option.isSome(here) ? here.value : yield* readKnown(mirror, sha).pipe(
+      Effect.flatMap((now) => Option.isSome(now) ? Effect.succeed(now.value) : download(mirror, sha, wanted.branch !== null, via)),
+      locked(mirror),
+      Effect.catch(failed)
+    )
+    // The limits may be others than those it was fetched under.
+    const excess = excessOf(known)
+    if (excess !== undefined) return yield* refuse(excess)
+    const now = new Date(yield* Clock.currentTimeMillis)
+    yield* Effect.promise(() => utimes(mirror, now, now))
+    const fetched: FetchedCommit = {
+      sha: known.commit,
+      branch: wanted.branch,
+      objects: join(mirror, "objects"),
+      shallow: known.shallow,
+      isNew: Option.isNone(here)
+    }
+    return fetched
   })
 
-  return { fetch }
+  /** Packs of many fetches become few. Not under the lock: it adds packs that are whole, and takes away only what they hold. */
+  const consolidate = Effect.fnUntraced(function*(mirror: string) {
+    const packs = join(mirror, "objects", "pack")
+    yield* locked(mirror)(Effect.promise(() => clearLeftovers(packs)))
+    if ((yield* Effect.promise(() => readdir(packs))).filter((name) => name.endsWith(".idx")).length <= MAX_PACKS) return
+    yield* Effect.promise(() => Promise.all(["packed-refs.lock", "packed-refs.new"].map((name) => rm(join(mirror, name), { force: true })))).pipe(
+      Effect.andThen(git(["pack-refs", "--all"], { env: { GIT_DIR: mirror } })),
+      locked(mirror)
+    )
+    // Of all ways to repack this one drops no object, reachable or not, and need not write large packs again for each small one.
+    yield* git(["repack", "--geometric=2", "-d", "-n", "--quiet"], {
+      env: { GIT_DIR: mirror },
+      timeout: "1 hour",
+      // It has time; boots have not.
+      config: ["pack.threads=1", "pack.windowMemory=256m"]
+    })
+  })
+
+  /** Whether it is on its way out. */
+  const retire = Effect.fnUntraced(function*(mirror: string, lenders: Effect.Effect<ReadonlySet<string>>) {
+    if (keepUnused === null) return false
+    const oldest = (yield* Clock.currentTimeMillis) - Duration.toMillis(keepUnused)
+    const isUnused = () => !users.has(mirror) && statSync(mirror).mtimeMs < oldest
+    if (!isUnused() || (yield* lenders).has(join(mirror, "objects"))) return false
+    return yield* Effect.sync(() => {
+      // In one go, so that nobody begins to use it meanwhile. Whoever borrowed since we looked has made it younger.
+      if (!isUnused()) return false
+      renameSync(mirror, join(removed, randomUUID()))
+      return true
+    })
+  })
+
+  /** Removes what nobody needs any more and brings what is spread over many packs together. Boots go on meanwhile. */
+  const maintain = Effect.gen(function*() {
+    const lenders = yield* Effect.cached(borrowed)
+    const names = yield* Effect.promise(async () => {
+      await mkdir(removed, { recursive: true })
+      const left = (await readdir(incoming).catch(() => [])).filter((name) => !landing.has(name))
+      await Promise.all(left.map((name) => rm(join(incoming, name), { recursive: true, force: true })))
+      return (await readdir(directory)).filter((name) => name.endsWith(".git"))
+    })
+    yield* Effect.forEach(names, (name) => {
+      const mirror = join(directory, name)
+      return retire(mirror, lenders).pipe(
+        Effect.flatMap((isGone) => isGone ? Effect.logInfo("removed a mirror that nobody uses", { mirror: name }) : consolidate(mirror)),
+        Effect.catchCause((cause) => Effect.logWarning("a mirror could not be put in order", { mirror: name }, cause))
+      )
+    }, { discard: true })
+    yield* deleteTree(removed)
+  }).pipe(Effect.withSpan("Mirrors.maintain"))
+
+  return { fetch, maintain }
 })
 
 /** A readable name, and a digest because the URL decides which objects may be seen. */
-const mirrorName = (repo: RepoName, remote: Remote): string =>
-  `${repo.toLowerCase().replace("/", "+").slice(0, 100)}-${createHash("sha256").update(remote.url).digest("hex").slice(0, 16)}.git`
+const mirrorName = (repo: RepoName, remote: Remote, depth: number | null): string => {
+  const digest = createHash("sha256").update(remote.url).digest("hex").slice(0, 16)
+  return `${repo.toLowerCase().replace("/", "+").slice(0, 100)}-${digest}${depth === null ? "" : `-depth-${depth}`}.git`
+}
+
+const MiB = 2 ** 20
+const bytesText = (bytes: number): string => bytes % MiB === 0 ? `${bytes / MiB} MiB` : `${bytes} bytes`
+
+/** Passing it takes the operator, not another try. */
+const tooMuch = (limit: string, setting: string): Explanation => ({ detail: `${limit}. ${setting} raises this limit.`, retryable: false })
 
 /** A branch goes before a tag of the same name. An annotated tag stands for its commit. */
 const resolve = Effect.fnUntraced(function*(via: Transport, name: string) {
@@ -95,14 +308,48 @@ const resolve = Effect.fnUntraced(function*(via: Transport, name: string) {
   return (yield* advertised([])).length === 0 ? "empty" : "missing"
 })
 
-const commitRef = (mirror: string, sha: string): string => join(mirror, "refs", "commits", sha)
+const knownFile = (mirror: string, sha: string): string => join(mirror, "commits", sha)
 
-const holds = (mirror: string, sha: string): Effect.Effect<boolean> =>
-  Effect.promise(() => readFile(commitRef(mirror, sha), "utf8").then((content) => content.trim() === sha, () => false))
+/** `None`: it is not there, or not all of it. */
+const readKnown = (mirror: string, sha: string): Effect.Effect<Option.Option<Known>> =>
+  Effect.promise(() => readFile(knownFile(mirror, sha), "utf8").catch(() => "")).pipe(Effect.map(Schema.decodeOption(KnownFile)))
 
-/** What a git process leaves that was killed halfway, and a ref that a power failure left empty. We hold the lock. */
-const clearLocks = async (mirror: string, sha: string): Promise<void> => {
-  await mkdir(mirror, { recursive: true })
-  const ref = commitRef(mirror, sha)
-  await Promise.all([ref, `${ref}.lock`, join(mirror, "config.lock"), join(mirror, "HEAD.lock")].map((file) => rm(file, { force: true })))
+const readShallow = async (gitDir: string): Promise<ReadonlyArray<string>> =>
+  (await readFile(join(gitDir, "shallow"), "utf8").catch(() => "")).split("\n").filter((id) => id !== "")
+
+/** As far as it is not there, or a power failure left it empty. */
+const layOutMirror = async (mirror: string): Promise<void> => {
+  await Promise.all(["commits", "objects/pack", "refs/commits"].map((folder) => mkdir(join(mirror, folder), { recursive: true })))
+  const files = { HEAD: "ref: refs/heads/none\n", config: "[core]\n\trepositoryformatversion = 0\n\tbare = true\n" }
+  await Promise.all(Object.entries(files).map(async ([name, content]) => {
+    const path = join(mirror, name)
+    if (await readFile(path, "utf8").catch(() => undefined) !== content) await replaceFile(path, content)
+  }))
+}
+
+/** Bytes of the files of a folder, which may not be there yet. */
+const sizeOf = (folder: string): Effect.Effect<number> =>
+  Effect.promise(async () => {
+    const names = await readdir(folder).catch(() => [])
+    const sizes = await Promise.all(names.map((name) => lstat(join(folder, name)).then(({ size }) => size, () => 0)))
+    return sizes.reduce((sum, size) => sum + size, 0)
+  })
+
+const packOf = (name: string): string | undefined => /^(pack-[0-9a-f]+)\.\w+$/u.exec(name)?.[1]
+
+const movePacks = async (from: string, to: string): Promise<void> => {
+  const names = (await readdir(from).catch(() => [])).filter((name) => packOf(name) !== undefined)
+  // With its index a pack is there for everybody: it comes last.
+  const isIndex = (name: string) => name.endsWith(".idx")
+  for (const name of [...names.filter((name) => !isIndex(name)), ...names.filter(isIndex)]) await rename(join(from, name), join(to, name))
+}
+
+/** Parts of packs that a killed process began to write, to move or to remove. We hold the lock, and do not repack. */
+const clearLeftovers = async (packs: string): Promise<void> => {
+  const names = await readdir(packs)
+  const isLeft = (name: string) => {
+    const pack = packOf(name)
+    return pack === undefined ? /^\.?tmp[-_]/u.test(name) : !names.includes(`${pack}.idx`) || !names.includes(`${pack}.pack`)
+  }
+  await Promise.all(names.filter(isLeft).map((name) => rm(join(packs, name), { force: true })))
 }

@@ -1,7 +1,7 @@
 /**
  * `WorkingTrees` on git and the files of this machine:
  *
- *     <directory>/mirrors/<repository>.git                      what was fetched, shared by all trees
+ *     <directory>/mirrors/                                      what was fetched, shared by all trees (`Mirrors`)
  *     <directory>/sandboxes/<sandbox>/git/<owner>+<name>        the host's repository of one tree
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>        the tree: all that the agent may write
  *     <directory>/sandboxes/<sandbox>/making/                   trees that are not ready
@@ -9,7 +9,7 @@
 import { randomUUID } from "node:crypto"
 import { mkdir, readdir, stat } from "node:fs/promises"
 import { basename, join, resolve } from "node:path"
-import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
+import { Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
 import {
   CloneFailed, FileNotFound, FileTooLarge, type FileVersion, IsDirectory, PushFailed, type TreeKey, WorkingTrees
@@ -33,16 +33,55 @@ export interface Options {
   readonly objectsInBox?: (objects: string) => string
   /** Bytes of changed files that one snapshot takes. Default: 1 GiB. */
   readonly maximumSnapshotBytes?: number
+  /** Commits of history that trees come with; `null`: all. Default: all. */
+  readonly depth?: number | null
+  /** Time of one download. Default: 9 minutes, below the ten that a sandbox has to boot. */
+  readonly fetchTime?: Duration.Input
+  /** Bytes of one download. Default: 10 GiB. */
+  readonly maximumFetchBytes?: number
+  /** Bytes of the files of a commit. Default: 5 GiB. */
+  readonly maximumCheckoutBytes?: number
+  /** Files of a commit. Default: 500,000. */
+  readonly maximumCheckoutFiles?: number
+  /** Mirrors that no sandbox borrows from are removed when nobody has asked for them in this time; `null`: never. Default: 30 days. */
+  readonly keepUnused?: Duration.Input | null
 }
+
+/** Mirrors are also looked after when one of them has grown. */
+const MAINTENANCE_INTERVAL = "6 hours"
 
 type Trees = WorkingTrees["Service"]
 
+const GiB = 2 ** 30
+
 const make = Effect.fnUntraced(function*(options: Options) {
   const sandboxesDirectory = join(resolve(options.directory), "sandboxes")
-  const mirrors = yield* Mirrors.make(join(resolve(options.directory), "mirrors"))
+  const mirrors = yield* Mirrors.make({
+    directory: join(resolve(options.directory), "mirrors"),
+    depth: options.depth ?? null,
+    limits: {
+      fetchTime: Duration.fromInputUnsafe(options.fetchTime ?? "9 minutes"),
+      fetchBytes: options.maximumFetchBytes ?? 10 * GiB,
+      checkoutBytes: options.maximumCheckoutBytes ?? 5 * GiB,
+      checkoutFiles: options.maximumCheckoutFiles ?? 500_000
+    },
+    keepUnused: options.keepUnused === null ? null : Duration.fromInputUnsafe(options.keepUnused ?? "30 days"),
+    borrowed: Effect.promise(async () => {
+      const sandboxes = await readdir(sandboxesDirectory)
+      return new Set((await Promise.all(sandboxes.map((id) => HostRepository.borrowed(join(sandboxesDirectory, id, "git"))))).flat())
+    })
+  })
+  /** A mirror has grown. */
+  const growth = yield* Queue.sliding<void>(1)
   const locked = yield* KeyedLock.make
   // Boxes of other users pass through on the way to their workspace, but cannot look around.
   yield* Effect.promise(() => mkdir(sandboxesDirectory, { recursive: true, mode: 0o711 }))
+  yield* mirrors.maintain.pipe(
+    Effect.catchCause((cause) => Effect.logWarning("the mirrors could not be put in order", cause)),
+    Effect.andThen(Effect.raceFirst(Queue.take(growth), Effect.sleep(MAINTENANCE_INTERVAL))),
+    Effect.forever,
+    Effect.forkScoped
+  )
 
   const sandboxDirectory = (sandboxId: SandboxId): string => {
     // It becomes a path that is deleted with all that is in it.
@@ -77,6 +116,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       baseRef: commit.branch,
       objects: commit.objects,
       objectsInBox: options.objectsInBox?.(commit.objects) ?? commit.objects,
+      shallow: commit.shallow,
       preparedAt: yield* Clock.currentTimeMillis
     }
     yield* Effect.promise(async () => {
@@ -92,8 +132,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
           new CloneFailed({ repo, ...explainCheckout(failure) })
         ))
     )
+    if (commit.isNew) yield* Queue.offer(growth, undefined)
     return { baseSha: making.baseSha, baseRef: making.baseRef }
-  }, exclusive)
+  }, Effect.scoped, exclusive)
 
   const list = Effect.fn("WorkingTrees.list")(function*(key: TreeKey, directory: string) {
     if (isProtected(directory)) return yield* new FileProtected()

@@ -1,0 +1,37 @@
+/** Repositories laid out by hand: `git init` would take a process for each. */
+import { randomUUID } from "node:crypto"
+import { mkdir, rename, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+
+export interface Layout {
+  /** What `HEAD` holds. */
+  readonly head: string
+  /** What `packed-refs` holds. Default: nothing. */
+  readonly refs?: string
+  /** The folder with the objects to borrow. */
+  readonly objects: string
+  /** The commits whose parents are not there. */
+  readonly shallow: ReadonlyArray<string>
+  /** More configuration. */
+  readonly config?: string
+}
+
+export const layOut = async (gitDir: string, { config = "", head, objects, refs = "", shallow }: Layout): Promise<void> => {
+  await mkdir(join(gitDir, "objects", "info"), { recursive: true })
+  await mkdir(join(gitDir, "refs"), { recursive: true })
+  await Promise.all([
+    writeFile(join(gitDir, "HEAD"), `${head}\n`),
+    writeFile(join(gitDir, "packed-refs"), refs),
+    writeFile(join(gitDir, "objects", "info", "alternates"), `${objects}\n`),
+    writeFile(join(gitDir, "config"), `[core]\n\trepositoryformatversion = 0\n\tbare = false\n${config}`),
+    // To git the mere file makes the repository a shallow one.
+    shallow.length === 0 ? undefined : writeFile(join(gitDir, "shallow"), `${shallow.join("\n")}\n`)
+  ])
+}
+
+/** The file has the old content or the new one, whatever happens on the way. */
+export const replaceFile = async (path: string, content: string): Promise<void> => {
+  const temporary = `${path}.${randomUUID()}`
+  await writeFile(temporary, content, { flush: true })
+  await rename(temporary, path)
+}
