@@ -24,6 +24,7 @@ const runtime = ManagedRuntime.make(Service.layer({
   modelsFile: null,
   isolation: "auto",
   egressAllow: new Set(),
+  clone: { depth: null, minutes: 9, bytes: 2 ** 33, unusedDays: null, checkoutBytes: 2 ** 33, checkoutFiles: 500_000 },
   limits: { memoryBytes: 2 ** 32, processes: 1024, cpus: 2, diskBytes: 2 ** 33 },
   sandboxBudget: null,
   grantBudget: null,

@@ -66,6 +66,17 @@ const http = ({ host, port, rateLimitPerMinute }: Settings, publicUrl: string) =
       HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute }))))
   )
 
+const trees = ({ clone, dataDir }: Settings) =>
+  WorkingTreesGit.layer({
+    directory: path.join(dataDir, "trees"),
+    depth: clone.depth,
+    fetchTime: Duration.minutes(clone.minutes),
+    maximumFetchBytes: clone.bytes,
+    maximumCheckoutBytes: clone.checkoutBytes,
+    maximumCheckoutFiles: clone.checkoutFiles,
+    keepUnused: clone.unusedDays === null ? null : Duration.days(clone.unusedDays)
+  })
+
 /** What was asked for by name and cannot be had is worth a line; of the built-in list `slipway models` tells. */
 const reportModels = ({ modelsFile }: Settings, { checked }: Models.Models) =>
   Effect.gen(function*() {
@@ -77,9 +88,9 @@ const reportModels = ({ modelsFile }: Settings, { checked }: Models.Models) =>
   })
 
 /** The service was told to isolate, and cannot. */
-export class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { problem: Schema.String }) {
+export class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { isolation: Schema.String, problem: Schema.String }) {
   override get message() {
-    return `Sandboxes cannot be isolated, and SLIPWAY_ISOLATION is bubblewrap. ${this.problem}`
+    return `Sandboxes cannot be isolated, and SLIPWAY_ISOLATION is ${this.isolation}. ${this.problem}`
   }
 }
 
@@ -90,7 +101,7 @@ export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@sli
 export const layer = (settings: Settings, publicUrl: string) =>
   Layer.unwrap(Effect.gen(function*() {
     const isolation = yield* Isolation.choose(settings)
-    if (settings.isolation === "bubblewrap" && isolation.problem !== null) return yield* new CannotIsolate({ problem: isolation.problem })
+    if (settings.isolation !== "auto" && isolation.problem !== null) return yield* new CannotIsolate({ isolation: settings.isolation, problem: isolation.problem })
     const models = yield* Models.load(settings, isolation.problem)
     // Before anything is started that would inherit them.
     yield* Models.hideKeys(models)
@@ -111,7 +122,7 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
     Layer.provide(reachable),
     Layer.provideMerge(Layer.mergeAll(
-      role === "http" ? NoTrees.layer : WorkingTreesGit.layer({ directory: path.join(settings.dataDir, "trees") }),
+      role === "http" ? NoTrees.layer : trees(settings),
       SourceHostLocal.layer({ publicUrl })
     )),
     Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
@@ -124,7 +135,11 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
     Layer.provideMerge(domain),
     Layer.provideMerge(Storage.layer(settings, true)),
     Layer.provide([
-      Layer.effect(Policy, Effect.map(Policy, (limits) => ({ ...limits, approval: Duration.minutes(settings.approvalMinutes) }))),
+      Layer.effect(Policy, Effect.map(Policy, (limits) => ({
+        ...limits,
+        boot: Duration.max(limits.boot, Duration.minutes(settings.clone.minutes + 1)),
+        approval: Duration.minutes(settings.approvalMinutes)
+      }))),
       // Nobody collects spans yet, and each request would make half a dozen.
       Layer.succeed(References.TracerEnabled, false)
     ])

@@ -143,10 +143,24 @@ export const settings = {
   isolation: setting({
     name: "SLIPWAY_ISOLATION",
     default: "auto",
-    about: "bubblewrap keeps agents in, or the service does not start. auto: the same where it can, else only the offline agent runs. " +
+    about: "bubblewrap, or the Docker daemon of this machine, keeps agents in, or the service does not start. auto: bubblewrap where it can, else only the offline agent runs. " +
       "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
-    expected: "auto, bubblewrap or none",
-    schema: Schema.Literals(["auto", "bubblewrap", "none"])
+    expected: "auto, bubblewrap, docker or none",
+    schema: Schema.Literals(["auto", "bubblewrap", "docker", "none"])
+  }),
+  dockerImage: setting({
+    name: "SLIPWAY_DOCKER_IMAGE",
+    default: "node:24-bookworm",
+    about: "What sandboxes have of programs with SLIPWAY_ISOLATION=docker: an image with glibc, sh, unshare and git. It is pulled when it is not there.",
+    expected: "the name of an image",
+    schema: Schema.NonEmptyString
+  }),
+  dockerSocket: setting({
+    name: "SLIPWAY_DOCKER_SOCKET",
+    default: "/var/run/docker.sock",
+    about: "Where the Docker daemon of this machine listens.",
+    expected: "a file",
+    schema: Schema.NonEmptyString
   }),
   egressAllow: setting({
     name: "SLIPWAY_EGRESS_ALLOW",
@@ -155,6 +169,48 @@ export const settings = {
       "Without it, nothing.",
     expected: "names with ports between commas, such as registry.npmjs.org:443",
     schema: Schema.String.check(Schema.makeFilter((value: string) => Result.isSuccess(AllowList.parse(value))))
+  }),
+  cloneDepth: setting({
+    name: "SLIPWAY_CLONE_DEPTH",
+    default: null,
+    about: "Commits of history that clones have. Without it, all.",
+    expected: "a number from 1 to 1000000",
+    schema: integer(1, 1_000_000)
+  }),
+  cloneMinutes: setting({
+    name: "SLIPWAY_CLONE_MINUTES",
+    default: "9",
+    about: "How long one download of a repository may take, in minutes. A boot may take ten, or one more than this.",
+    expected: "a number from 1 to 1440",
+    schema: integer(1, 1440)
+  }),
+  cloneSize: setting({
+    name: "SLIPWAY_CLONE_MIB",
+    default: "10240",
+    about: "What one download of a repository may have, in MiB.",
+    expected: "a number from 1 to 100000000",
+    schema: integer(1, 100_000_000)
+  }),
+  cloneUnusedDays: setting({
+    name: "SLIPWAY_CLONE_UNUSED_DAYS",
+    default: "30",
+    about: "Days after which a clone is removed that no sandbox has or asks for; 0 keeps all.",
+    expected: "a number from 0 to 36500",
+    schema: integer(0, 36_500)
+  }),
+  checkoutSize: setting({
+    name: "SLIPWAY_CHECKOUT_MIB",
+    default: "5120",
+    about: "What the files of the commit that a sandbox starts from may have together, in MiB.",
+    expected: "a number from 1 to 100000000",
+    schema: integer(1, 100_000_000)
+  }),
+  checkoutFiles: setting({
+    name: "SLIPWAY_CHECKOUT_FILES",
+    default: "500000",
+    about: "How many files the commit that a sandbox starts from may have.",
+    expected: "a number from 1 to 10000000",
+    schema: integer(1, 10_000_000)
   }),
   sandboxMemory: setting({
     name: "SLIPWAY_SANDBOX_MEMORY_MIB",
@@ -232,8 +288,22 @@ export interface Settings {
   readonly maxActiveSandboxes: number | null
   /** Absolute. `null`: the built-in catalogue. */
   readonly modelsFile: string | null
-  readonly isolation: "auto" | "bubblewrap" | "none"
+  readonly isolation: "auto" | "bubblewrap" | "docker" | "none"
+  readonly dockerImage: string
+  readonly dockerSocket: string
   readonly egressAllow: AllowList.AllowList
+  readonly clone: {
+    /** Commits; `null`: all. */
+    readonly depth: number | null
+    /** Of one download. */
+    readonly minutes: number
+    readonly bytes: number
+    /** `null`: they are never removed. */
+    readonly unusedDays: number | null
+    /** Of one commit. */
+    readonly checkoutBytes: number
+    readonly checkoutFiles: number
+  }
   /** Of isolated sandboxes. */
   readonly limits: Pick<Limits, "memoryBytes" | "processes" | "cpus" | "diskBytes">
   /** Micro-USD; `null`: no limit. */
@@ -275,7 +345,17 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     maxActiveSandboxes: yield* read(settings.maxActiveSandboxes),
     modelsFile: modelsFile === null ? null : path.resolve(modelsFile),
     isolation: yield* required(settings.isolation),
+    dockerImage: yield* required(settings.dockerImage),
+    dockerSocket: yield* required(settings.dockerSocket),
     egressAllow: Result.getOrElse(AllowList.parse((yield* read(settings.egressAllow)) ?? ""), () => new Set()),
+    clone: {
+      depth: yield* read(settings.cloneDepth),
+      minutes: yield* required(settings.cloneMinutes),
+      bytes: (yield* required(settings.cloneSize)) * MiB,
+      unusedDays: (yield* required(settings.cloneUnusedDays)) || null,
+      checkoutBytes: (yield* required(settings.checkoutSize)) * MiB,
+      checkoutFiles: yield* required(settings.checkoutFiles)
+    },
     limits: {
       memoryBytes: (yield* required(settings.sandboxMemory)) * MiB,
       processes: yield* required(settings.sandboxProcesses),

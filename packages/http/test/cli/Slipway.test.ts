@@ -52,8 +52,10 @@ describe("slipway", () => {
       const wrong: ReadonlyArray<readonly [string, string]> = [
         ["SLIPWAY_PORT", "65536"], ["SLIPWAY_PORT", "http"], ["SLIPWAY_ROLE", "boss"], ["SLIPWAY_RATE_LIMIT_PER_MINUTE", "0"],
         ["SLIPWAY_WORKER_SLOTS", "-1"], ["SLIPWAY_PUBLIC_URL", "ftp://x"], ["DATABASE_URL", "mysql://secret@x"], ["SLIPWAY_ROLE", "http"],
-        ["SLIPWAY_ISOLATION", "docker"], ["SLIPWAY_EGRESS_ALLOW", "https://pypi.org"], ["SLIPWAY_EGRESS_ALLOW", "10.0.0.1:443"],
+        ["SLIPWAY_ISOLATION", "podman"], ["SLIPWAY_EGRESS_ALLOW", "https://pypi.org"], ["SLIPWAY_EGRESS_ALLOW", "10.0.0.1:443"],
         ["SLIPWAY_SANDBOX_MEMORY_MIB", "1"], ["SLIPWAY_SANDBOX_PROCESSES", "0"], ["SLIPWAY_SANDBOX_CPUS", "0"], ["SLIPWAY_SANDBOX_DISK_MIB", "x"],
+        ["SLIPWAY_CLONE_DEPTH", "0"], ["SLIPWAY_CLONE_MINUTES", "0"], ["SLIPWAY_CLONE_MIB", "0"], ["SLIPWAY_CLONE_UNUSED_DAYS", "-1"],
+        ["SLIPWAY_CHECKOUT_MIB", "0"], ["SLIPWAY_CHECKOUT_FILES", "1e9"],
         ["SLIPWAY_GRANT_BUDGET_USD", "1e3"], ["SLIPWAY_SANDBOX_BUDGET_USD", "-1"],
         ["SLIPWAY_APPROVAL_MINUTES", "0"], ["SLIPWAY_AGENT_IDLE_MINUTES", "1.5"]
       ]
