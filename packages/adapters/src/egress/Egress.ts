@@ -22,6 +22,17 @@ export const BASE_URL = `http://127.0.0.1:${PORT}`
 /** The program that opens the port in a box; see there. It lies beside this file, in source and in a build alike. */
 export const bridge = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Bridge.ts" : "./Bridge.js", import.meta.url))
 
+/** Starts a command when the bridge's port is open. Arguments: node, program, port, socket, the command. */
+const BRIDGED = `
+test "$("$1" --max-old-space-size=32 "$2" "$3" "$4" 9>&1 </dev/null >/dev/null 2>&1 &)" = listening || { echo "the way out of the box could not be opened" >&2; exit 126; }
+shift 4
+exec "$@"
+`
+
+/** The command line, inside a box, of `command` with the port of {@link bridge} before it. `socket` is the box's path of its way out. */
+export const bridged = (socket: string, command: ReadonlyArray<string>): ReadonlyArray<string> =>
+  ["/bin/sh", "-c", BRIDGED, "slipway-bridge", process.execPath, bridge, `${PORT}`, socket, ...command]
+
 /** Tells tools of a box where the proxy is. Names in both cases, since tools read either. */
 export const environment: Readonly<Record<string, string>> = Object.fromEntries(
   [["https_proxy", BASE_URL], ["http_proxy", BASE_URL], ["no_proxy", "127.0.0.1,localhost"]].flatMap(([name = "", value = ""]) => [

@@ -23,6 +23,8 @@ const runtime = ManagedRuntime.make(Service.layer({
   maxActiveSandboxes: null,
   modelsFile: null,
   isolation: "auto",
+  dockerImage: "",
+  dockerSocket: "",
   egressAllow: new Set(),
   clone: { depth: null, minutes: 9, bytes: 2 ** 33, unusedDays: null, checkoutBytes: 2 ** 33, checkoutFiles: 500_000 },
   limits: { memoryBytes: 2 ** 32, processes: 1024, cpus: 2, diskBytes: 2 ** 33 },

@@ -82,7 +82,7 @@ const isolation = (settings: Settings.Settings) =>
         : { what: "isolation", state: "missing", detail: problem }]
     }
     return [
-      { what: "isolation", state: "ok", detail: "bubblewrap" },
+      { what: "isolation", state: "ok", detail: kind },
       ...(report ?? []).map(({ detail, name, state }): Finding => ({ what: `box: ${name}`, state: state === "in force" ? "ok" : "note", detail: state === "in force" ? detail : `not in force. ${detail}` })),
       { what: "box: way out", state: "ok", detail: ["the model gateway", ...settings.egressAllow].join(", ") }
     ]

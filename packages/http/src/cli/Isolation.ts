@@ -1,4 +1,5 @@
 /** What keeps agents in on this machine, chosen by SLIPWAY_ISOLATION and by what a probe sees. */
+import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Context, Effect, Layer } from "effect"
@@ -7,15 +8,17 @@ import * as Egress from "@slipway/adapters/egress/Egress"
 import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
 import type { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
 import type { Report } from "@slipway/adapters/hosts/box/Probe"
-import * as Probe from "@slipway/adapters/hosts/bubblewrap/Probe"
+import * as BubblewrapProbe from "@slipway/adapters/hosts/bubblewrap/Probe"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import * as DockerProbe from "@slipway/adapters/hosts/docker/Probe"
+import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import type { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { Settings } from "./Settings.ts"
 
 export interface Isolation {
-  readonly kind: "bubblewrap" | "none"
+  readonly kind: "bubblewrap" | "docker" | "none"
   /** Why agents with a model account may not run here; `null`: they may. A sentence for the operator. */
   readonly problem: string | null
   /** What was seen in a box; `null`: there is none. */
@@ -28,7 +31,7 @@ export interface Isolation {
 /** The offline agent is a part of Slipway, so boxes must see it. */
 const offlineAgent = dirname(fileURLToPath(import.meta.resolve("@slipway/adapters/agents/offline/main")))
 
-const hostOptions = ({ dataDir, limits }: Settings): SandboxHostBubblewrap.Options => ({
+const hostOptions = ({ dataDir, limits }: Settings) => ({
   directory: join(dataDir, "boxes"),
   readOnly: [offlineAgent, Installed.folderIn(dataDir)],
   limits
@@ -43,33 +46,52 @@ const none = ({ dataDir }: Settings, problem: string | null): Isolation => ({
 })
 
 /** Makes a box and looks at it: some 100 ms. */
-const bubblewrap = Effect.fnUntraced(function*(settings: Settings) {
-  const egress = Egress.layer({ allow: settings.egressAllow })
-  const services = yield* Layer.build(egress)
-  const made = yield* Effect.provideContext(SandboxHostBubblewrap.make(hostOptions(settings)), services)
-  const report = yield* Probe.run(made)
+const isolated = Effect.fnUntraced(function*<R>(
+  kind: "bubblewrap" | "docker",
+  settings: Settings,
+  probed: Effect.Effect<{ readonly host: SandboxHost["Service"]; readonly report: Report }, NotIsolated, R>
+) {
+  const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow }))
+  const { host, report } = yield* Effect.provideContext(probed, services)
   const isolation: Isolation = {
-    kind: "bubblewrap",
+    kind,
     problem: null,
     report,
-    host: Layer.succeed(SandboxHost, made.host),
+    host: Layer.succeed(SandboxHost, host),
     throughBox: (gateway) =>
       ModelGatewayInBox.layer.pipe(Layer.provide(gateway), Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress))))
   }
   return isolation
 })
 
+const bubblewrap = (settings: Settings) =>
+  isolated("bubblewrap", settings, Effect.gen(function*() {
+    const made = yield* SandboxHostBubblewrap.make(hostOptions(settings))
+    return { host: made.host, report: yield* BubblewrapProbe.run(made) }
+  }))
+
+const docker = (settings: Settings) =>
+  isolated("docker", settings, Effect.gen(function*() {
+    const made = yield* SandboxHostDocker.make({ ...hostOptions(settings), image: settings.dockerImage, socket: settings.dockerSocket })
+    return { host: made.host, report: yield* DockerProbe.run(made) }
+  }))
+
+/** Where bubblewrap cannot be had, there may be a daemon. */
+const advice = ({ dockerSocket, isolation }: Settings) =>
+  isolation === "auto" && existsSync(dockerSocket) ? " Or let the Docker daemon of this machine keep them in: SLIPWAY_ISOLATION=docker." : ""
+
 /** Never fails: what is missing is the `problem`. The host lives as long as the scope. */
 export const choose = (settings: Settings) =>
   settings.isolation === "none" || settings.role === "http"
     ? Effect.succeed(none(settings, null))
-    : Effect.catchTag(bubblewrap(settings), "NotIsolated", (missing: NotIsolated) => Effect.succeed(none(settings, missing.message)))
+    : Effect.catchTag(settings.isolation === "docker" ? docker(settings) : bubblewrap(settings), "NotIsolated", (missing) =>
+      Effect.succeed(none(settings, missing.message + advice(settings))))
 
 /** Says at each start what is in force, and loudly what is not. */
 export const announce = (settings: Settings, { kind, problem, report }: Isolation) =>
   Effect.gen(function*() {
     if (settings.role === "http") return
-    if (kind === "bubblewrap") {
+    if (kind !== "none") {
       for (const { detail, name, state } of report ?? []) {
         yield* state === "in force" ? Effect.logInfo(`isolation, ${name}: ${detail}`) : Effect.logWarning(`isolation has no limit of ${name}: ${detail}`)
       }
@@ -86,4 +108,4 @@ export const announce = (settings: Settings, { kind, problem, report }: Isolatio
 
 /** One line. */
 export const summary = ({ kind, problem }: Isolation): string =>
-  kind === "bubblewrap" ? "bubblewrap" : problem === null ? "none: agents run as this user, kept in by nothing" : `none: only the offline agent runs. ${problem}`
+  kind !== "none" ? kind : problem === null ? "none: agents run as this user, kept in by nothing" : `none: only the offline agent runs. ${problem}`

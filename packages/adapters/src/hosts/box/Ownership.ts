@@ -13,7 +13,7 @@ export interface User {
  * Gives the workspace to `user`, and every tree in it that is not theirs yet. A tree's own folder changes hands last
  * (`chown -R` comes back to it at the end), so what a crash left halfway is done again. Links are never followed.
  */
-export const give = async (workspace: string, user: User, chownProgram: string): Promise<void> => {
+export const give = async (workspace: string, user: User): Promise<void> => {
   if ((await lstat(workspace)).uid !== user.uid) await chown(workspace, user.uid, user.gid)
   const entries = await readdir(workspace)
   const strange = (await Promise.all(entries.map(async (name) => {
@@ -23,6 +23,6 @@ export const give = async (workspace: string, user: User, chownProgram: string):
     return owner === user.uid ? [] : [path]
   }))).flat()
   if (strange.length > 0) {
-    await promisify(execFile)(chownProgram, ["-R", "-h", "-P", `${user.uid}:${user.gid}`, "--", ...strange], { env: {} })
+    await promisify(execFile)("chown", ["-R", "-h", "-P", `${user.uid}:${user.gid}`, "--", ...strange], { env: { PATH: "/usr/bin:/bin" } })
   }
 }

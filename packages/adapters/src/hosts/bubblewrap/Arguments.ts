@@ -1,16 +1,10 @@
 /** What a box sees and may do, as arguments of bubblewrap. An allow list: what is not named here is not there. */
 import { lstatSync, readlinkSync } from "node:fs"
 import { dirname } from "node:path"
-
-/** Where a box has its working trees. */
-export const WORKSPACE = "/workspace"
-/** Where a box has its temporary files that outlive a process. Its `/tmp` is memory, and each process has its own. */
-export const SCRATCH = "/scratch"
-/** The only way out of a box, where it has one. */
-export const EGRESS_SOCKET = "/run/slipway/egress.sock"
+import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"
 
 /** Inside every box; the host knows it as the sandbox's own user. */
-const USER = 1000
+export const USER = 1000
 
 export interface Sight {
   /** Path of the agent's home in the box. */
@@ -21,21 +15,15 @@ export interface Sight {
   readonly workspaceFolder: string
   /** Host paths that appear in the box where they are on the host. A missing one is left out. */
   readonly readOnly: ReadonlyArray<string>
-  /** Folder with `passwd`, `group` and `hosts`. */
+  /** Folder with the files of `/etc` that are the box's own, and their names. */
   readonly etc: string
+  readonly etcFiles: ReadonlyArray<string>
   /** Host path of the egress socket, for {@link EGRESS_SOCKET}. */
   readonly egressSocket: string | null
   /** How the box's user reaches a path of the host. */
   readonly through: (path: string) => string
   /** Bytes of `/tmp`, and as many of `/dev/shm`. */
   readonly memoryFilesBytes: number
-}
-
-/** Accounts of a box: programs die without a name and a home for their user. */
-export const etcFiles = {
-  passwd: (home: string) => `root:x:0:0::/nonexistent:/usr/sbin/nologin\nagent:x:${USER}:${USER}::${home}:/bin/sh\n`,
-  group: `root:x:0:\nagent:x:${USER}:\n`,
-  hosts: "127.0.0.1 localhost\n::1 localhost\n"
 }
 
 /** System folders that are links into `/usr` on most systems, and folders of their own on others. */
@@ -64,7 +52,7 @@ export const bubblewrap = (
   ...["--uid", `${USER}`, "--gid", `${USER}`, "--hostname", "sandbox"],
   ...["--ro-bind", "/usr", "/usr", ...system],
   ...configuration.flatMap((name) => ["--ro-bind-try", `/etc/${name}`, `/etc/${name}`]),
-  ...Object.keys(etcFiles).flatMap((name) => ["--ro-bind", through(`${sight.etc}/${name}`), `/etc/${name}`]),
+  ...sight.etcFiles.flatMap((name) => ["--ro-bind", through(`${sight.etc}/${name}`), `/etc/${name}`]),
   ...["--proc", "/proc", "--dev", "/dev"],
   ...["/dev/shm", "/tmp"].flatMap((path) => ["--size", `${sight.memoryFilesBytes}`, "--perms", "1777", "--tmpfs", path]),
   // Before anything that a box can write to: there, mount points could lead elsewhere.

@@ -14,13 +14,12 @@ export interface Tools {
   readonly bwrap: string
   readonly setpriv: string
   readonly prlimit: string
-  readonly chown: string
   readonly unshare: string
 }
 
 /** Name of the package that has a tool, the same in Debian, Ubuntu, Fedora and Arch. */
 const packages: Readonly<Record<keyof Tools, string>> = {
-  bwrap: "bubblewrap", setpriv: "util-linux", prlimit: "util-linux", unshare: "util-linux", chown: "coreutils"
+  bwrap: "bubblewrap", setpriv: "util-linux", prlimit: "util-linux", unshare: "util-linux"
 }
 
 /** Not the service's own PATH, which a checkout may have put itself into. */
@@ -41,8 +40,8 @@ const find = async (tool: string): Promise<string | undefined> => {
 
 /** The tools, or the first one that is missing. */
 export const findTools = async (): Promise<Tools | MissingTool> => {
-  const found: Record<keyof Tools, string> = { bwrap: "", setpriv: "", prlimit: "", chown: "", unshare: "" }
-  for (const tool of ["bwrap", "setpriv", "prlimit", "chown", "unshare"] as const) {
+  const found: Record<keyof Tools, string> = { bwrap: "", setpriv: "", prlimit: "", unshare: "" }
+  for (const tool of ["bwrap", "setpriv", "prlimit", "unshare"] as const) {
     const file = await find(tool)
     if (file === undefined) return { tool, package: packages[tool] }
     found[tool] = file

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { Limits } from "../box/Limits.ts"
 import { look, type Report, size } from "../box/Probe.ts"
+import { USER } from "./Arguments.ts"
 import { countsPerNamespace } from "./Launch.ts"
 import type { Means } from "./Means.ts"
 
@@ -63,7 +64,7 @@ export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
     directory: means.directory,
     helpFor,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",
-    insideUser: 1000,
+    insideUser: USER,
     userOf: async (sandboxId) => own ? (await means.uids?.list())?.find(({ name }) => name === sandboxId)?.uid : process.getuid?.()
   })
   const report: Report = [

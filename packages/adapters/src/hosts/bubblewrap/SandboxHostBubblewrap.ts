@@ -4,14 +4,12 @@
  * its home and nothing else. See `SECURITY.md` for what that stops and what not.
  *
  *     <directory>/filter.bpf
- *     <directory>/<sandbox id>/home, scratch      the sandbox's; they live as long as it does
- *     <directory>/<sandbox id>/etc                accounts that a box sees
- *     <directory>/<sandbox id>/launch             what a starting box is told, removed when it has read it
- *     <directory>/<sandbox id>/egress.sock        its way out
+ *     <directory>/<sandbox id>/…         see `box/SandboxFolder`
+ *     <directory>/<sandbox id>/launch    what a starting box is told, removed when it has read it
  */
 import { randomUUID } from "node:crypto"
 import { existsSync } from "node:fs"
-import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { Effect, Exit, Layer, Option, Schema, Scope, Semaphore } from "effect"
 import { type Box, type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -23,13 +21,14 @@ import * as ProcessTable from "../none/ProcessTable.ts"
 import * as Arguments from "./Arguments.ts"
 import * as BorrowedObjects from "../box/BorrowedObjects.ts"
 import * as DiskUse from "../box/DiskUse.ts"
-import * as HomeFiles from "../box/HomeFiles.ts"
 import * as Launch from "./Launch.ts"
 import { defaults, type Limits } from "../box/Limits.ts"
 import type { NotIsolated } from "../box/NotIsolated.ts"
 import * as Means from "./Means.ts"
-import * as Ownership from "../box/Ownership.ts"
+import { EGRESS_SOCKET, etcFiles, SCRATCH, WORKSPACE } from "../box/Places.ts"
 import { inside, type Property } from "../box/Probe.ts"
+import * as SandboxFolder from "../box/SandboxFolder.ts"
+import { attempt, reason } from "../HostAttempt.ts"
 import * as Probe from "./Probe.ts"
 import * as Processes from "./Processes.ts"
 import * as Relay from "./Relay.ts"
@@ -55,26 +54,11 @@ const DISK_LOOK_MILLIS = 10_000
 
 const isSandboxId = Schema.is(SandboxId)
 
-const reason = (error: unknown) => error instanceof Error && "code" in error ? String(error.code) : String(error)
-
-const attempt = <A>(operation: HostError["operation"], detail: string, run: () => Promise<A>) =>
-  Effect.tryPromise({
-    try: run,
-    catch: (error) => new HostError({ operation, detail: `${detail} (${reason(error)})`, retryable: true })
-  })
-
 /** Kernel limits that pass, in bubblewrap's words. */
 const isPassing = (complaint: string) => /temporarily unavailable|Cannot allocate memory|Too many open files|No space left/u.test(complaint)
 
 const Info = Schema.fromJsonString(Schema.Struct({ "child-pid": Schema.Int }))
 const decodeInfo = Schema.decodeUnknownOption(Info)
-
-/** Starts a command when the port of {@link Egress.bridge} is open. Arguments: node, program, port, socket, the command. */
-const BRIDGED = `
-test "$("$1" --max-old-space-size=32 "$2" "$3" "$4" 9>&1 </dev/null >/dev/null 2>&1 &)" = listening || { echo "the way out of the box could not be opened" >&2; exit 126; }
-shift 4
-exec "$@"
-`
 
 interface Running {
   readonly release: Effect.Effect<void>
@@ -88,8 +72,10 @@ interface Live {
 }
 
 /** The host without its probe: what {@link layer} is made of, and what the probe looks at. */
-export const make = Effect.fnUntraced(function*(options: Options) {
-  const means = yield* Means.find(options)
+export const make = (options: Options) => Effect.flatMap(Means.find(options), (means) => makeWith(means, options))
+
+/** The same with means that were found before. */
+export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: Pick<Options, "limits" | "readOnly" | "diskLookMillis">) {
   const egress = yield* Egress.Egress
   const limits: Limits = { ...defaults, ...options.limits }
   const { directory, filterFile, groups, service, tools, uids } = means
@@ -102,37 +88,21 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   // Node's own folder comes last: it is there so that `node` is found, not to hide the machine's tools.
   const path = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
 
-  const folderOf = (sandboxId: SandboxId) => join(directory, sandboxId)
-
-  /** Makes what is missing of a sandbox's folder. The ways in stay ours; what is in them is the sandbox's. */
-  const prepare = async (sandboxId: SandboxId, workspace: string, user: Ownership.User | null, home: string) => {
-    const folder = folderOf(sandboxId)
-    // The trees may still be on their way.
-    await mkdir(workspace, { recursive: true, mode: 0o711 })
-    if (!(await stat(workspace)).isDirectory()) throw new Error("it is no folder")
-    for (const [name, mode] of [["", 0o711], ["home", 0o700], ["scratch", 0o700], ["etc", 0o755], ["launch", 0o700]] as const) {
-      await mkdir(join(folder, name), { recursive: true })
-      await chmod(join(folder, name), mode)
-    }
-    if (user !== null) for (const name of ["home", "scratch"]) await chown(join(folder, name), user.uid, user.gid)
-    const { group, hosts, passwd } = Arguments.etcFiles
-    for (const [name, content] of Object.entries({ group, hosts, passwd: passwd(home) })) {
-      await writeFile(join(folder, "etc", name), content)
-      await chmod(join(folder, "etc", name), 0o644)
-    }
-    // Left by a worker that was killed while it started something.
-    for (const name of await readdir(join(folder, "launch"))) await rm(join(folder, "launch", name), { force: true })
-  }
-
   const open = Effect.fnUntraced(function*(sandboxId: SandboxId, workspace: string) {
-    const folder = folderOf(sandboxId)
-    const home = `/home/${sandboxId}`
-    const [homeFolder, scratchFolder, launchFolder, socket] = [join(folder, "home"), join(folder, "scratch"), join(folder, "launch"), join(folder, "egress.sock")]
+    const folder = SandboxFolder.of(directory, sandboxId)
+    const { homeInBox: home, socket } = folder
+    const launchFolder = join(folder.path, "launch")
+    const ownEtc = etcFiles({ uid: Arguments.USER, gid: Arguments.USER, home })
     const user = uids === null ? null : yield* attempt("provision", "No user could be found for the sandbox.", async () => {
       const uid = await uids.claim(sandboxId)
       return { uid, gid: uid }
     })
-    yield* attempt("provision", `The workspace or ${folder} cannot be used.`, () => prepare(sandboxId, workspace, user, home))
+    yield* attempt("provision", `The workspace or ${folder.path} cannot be used.`, async () => {
+      await SandboxFolder.prepare(folder, { workspace, user, etcFiles: ownEtc })
+      // What is left there is of a worker that was killed while it started something.
+      await rm(launchFolder, { recursive: true, force: true })
+      await mkdir(launchFolder, { mode: 0o700 })
+    })
     const groupFiles = "reason" in groups ? [] : yield* attempt("provision", "The sandbox's control group cannot be made.", () => groups.create(sandboxId, limits))
 
     const scope = yield* Scope.fork(hostScope)
@@ -145,7 +115,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     const endAll = Effect.suspend(() => Effect.forEach(running, ({ release }) => release, { concurrency: "unbounded", discard: true }))
     yield* Effect.forkIn(
       DiskUse.guard({
-        folders: [workspace, homeFolder, scratchFolder],
+        folders: [workspace, folder.home, folder.scratch],
         limits,
         everyMillis: options.diskLookMillis ?? DISK_LOOK_MILLIS,
         isIdle: () => running.size === 0,
@@ -179,38 +149,30 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     })
 
     const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env, homeFiles = {} }) {
-      yield* Effect.tryPromise({
-        try: async () => {
-          await HomeFiles.write(homeFolder, user, homeFiles)
-          if (user !== null) await Ownership.give(workspace, user, tools.chown)
-        },
-        catch: (error) =>
-          error instanceof HomeFiles.RefusedPath
-            ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
-            : new HostError({ operation: "spawn", detail: `The home or the workspace cannot be written to (${reason(error)}).`, retryable: true })
-      })
+      yield* SandboxFolder.handOver(folder, { workspace, user, homeFiles })
       const bridged = yield* egress.isOpen(sandboxId)
       const id = randomUUID()
       const [argumentsFile, infoFile] = [join(launchFolder, `${id}.arguments`), join(launchFolder, `${id}.info`)]
       // Agents may be installed at any time.
       const programs = [...readOnly, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))].filter((path) => existsSync(path))
       const relay = user === null ? Relay.none : yield* Effect.try({
-        try: () => Relay.to([folder, workspace, ...programs]),
+        try: () => Relay.to([folder.path, workspace, ...programs]),
         catch: (error) => new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
       })
       const sight = Arguments.bubblewrap({
         home,
-        homeFolder,
-        scratchFolder,
+        homeFolder: folder.home,
+        scratchFolder: folder.scratch,
         workspaceFolder: workspace,
         readOnly: programs,
-        etc: join(folder, "etc"),
+        etc: folder.etc,
+        etcFiles: Object.keys(ownEtc),
         egressSocket: bridged ? socket : null,
         through: relay.through,
         memoryFilesBytes: limits.memoryFilesBytes
       }, Launch.descriptors)
       const environment = {
-        ...env, ...(bridged ? Egress.environment : {}), PATH: path, HOME: home, TMPDIR: Arguments.SCRATCH, LANG: "C.UTF-8", TERM: "dumb"
+        ...env, ...(bridged ? Egress.environment : {}), PATH: path, HOME: home, TMPDIR: SCRATCH, LANG: "C.UTF-8", TERM: "dumb"
       }
       const settings = ["--clearenv", ...Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]), ...sight]
       yield* attempt("spawn", `${launchFolder} cannot be written to.`, () =>
@@ -218,9 +180,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
 
       const [program, ...launchArguments] = Launch.commandLine({
         tools, user, limits, groupFiles, relay, strays, filterFile, argumentsFile, infoFile,
-        command: bridged
-          ? ["/bin/sh", "-c", BRIDGED, "slipway-bridge", process.execPath, Egress.bridge, `${Egress.PORT}`, Arguments.EGRESS_SOCKET, command, ...args]
-          : [command, ...args]
+        command: bridged ? Egress.bridged(EGRESS_SOCKET, [command, ...args]) : [command, ...args]
       })
 
       const forget = Effect.promise(() => Promise.all([rm(argumentsFile, { force: true }), rm(infoFile, { force: true })]))
@@ -247,7 +207,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       return boxed
     })
 
-    const live: Live = { box: { sandboxId, workspace: Arguments.WORKSPACE, home, spawn }, scope, running }
+    const live: Live = { box: { sandboxId, workspace: WORKSPACE, home, spawn }, scope, running }
     lives.set(sandboxId, live)
     return live.box
   })
@@ -285,9 +245,9 @@ export const make = Effect.fnUntraced(function*(options: Options) {
         await groups.remove(sandboxId)
       })
     }
-    const folder = folderOf(sandboxId)
-    yield* Effect.catchDefect(deleteTree(folder), (error) =>
-      Effect.fail(new HostError({ operation: "stop", detail: `${folder} cannot be removed (${reason(error)}).`, retryable: true })))
+    const { path } = SandboxFolder.of(directory, sandboxId)
+    yield* Effect.catchDefect(deleteTree(path), (error) =>
+      Effect.fail(new HostError({ operation: "stop", detail: `${path} cannot be removed (${reason(error)}).`, retryable: true })))
     // Last: nothing of it is left that the next one of this number could find.
     if (uids !== null) yield* attempt("stop", "The sandbox's user cannot be given back.", () => uids.release(sandboxId))
   })

@@ -9,6 +9,7 @@ import { mkdir, readdir, realpath, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { attempt, reason } from "../HostAttempt.ts"
 import * as HomeFiles from "./HomeFiles.ts"
 import * as NodeBoxProcess from "./NodeBoxProcess.ts"
 import * as ProcessTable from "./ProcessTable.ts"
@@ -20,17 +21,6 @@ const MARK = "SLIPWAY_SANDBOX"
 const KILL_WITHIN = "5 seconds"
 
 const isSandboxId = Schema.is(SandboxId)
-
-const attempt = <A>(operation: HostError["operation"], detail: string, run: () => Promise<A>) =>
-  Effect.tryPromise({
-    try: run,
-    catch: (error) =>
-      new HostError({
-        operation,
-        detail: `${detail} (${error instanceof Error && "code" in error ? error.code : error})`,
-        retryable: true
-      })
-  })
 
 const kill = (matches: (mark: string) => boolean) =>
   ProcessTable.killAll({ variable: MARK, matches, within: KILL_WITHIN })
@@ -81,7 +71,7 @@ export const layer = (options: {
                 ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
                 : new HostError({
                     operation: "spawn",
-                    detail: `The home cannot be written to (${error instanceof Error && "code" in error ? error.code : error}).`,
+                    detail: `The home cannot be written to (${reason(error)}).`,
                     retryable: true
                   })
           })

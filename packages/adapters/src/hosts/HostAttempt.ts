@@ -1,0 +1,13 @@
+/** Work of a host that the machine may refuse. */
+import { Effect } from "effect"
+import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+
+/** Why, in the system's word for it. */
+export const reason = (error: unknown): string => error instanceof Error && "code" in error ? String(error.code) : String(error)
+
+/** Files and processes of the machine: what fails now may go well later. */
+export const attempt = <A>(operation: HostError["operation"], detail: string, run: () => Promise<A>): Effect.Effect<A, HostError> =>
+  Effect.tryPromise({
+    try: run,
+    catch: (error) => new HostError({ operation, detail: `${detail} (${reason(error)})`, retryable: true })
+  })

@@ -1,0 +1,72 @@
+/**
+ * What the host keeps of a sandbox beside its trees. The ways in stay the service's; what is in `home` and `scratch` is the
+ * sandbox's, and lives as long as it does.
+ *
+ *     <directory>/<sandbox id>/home, scratch
+ *     <directory>/<sandbox id>/etc            accounts that a box sees
+ *     <directory>/<sandbox id>/egress.sock    its way out
+ */
+import { chmod, chown, mkdir, stat, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { Effect } from "effect"
+import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { reason } from "../HostAttempt.ts"
+import * as HomeFiles from "./HomeFiles.ts"
+import * as Ownership from "./Ownership.ts"
+
+export interface SandboxFolder {
+  readonly path: string
+  readonly home: string
+  readonly scratch: string
+  readonly etc: string
+  readonly socket: string
+  /** Path of the home inside a box. */
+  readonly homeInBox: string
+}
+
+export const of = (directory: string, sandboxId: SandboxId): SandboxFolder => {
+  const path = join(directory, sandboxId)
+  return {
+    path, home: join(path, "home"), scratch: join(path, "scratch"), etc: join(path, "etc"), socket: join(path, "egress.sock"),
+    homeInBox: `/home/${sandboxId}`
+  }
+}
+
+/** Makes what is missing, and the workspace: the trees may still be on their way. */
+export const prepare = async (folder: SandboxFolder, options: {
+  readonly workspace: string
+  /** The sandbox's user, `null` when it is ours. */
+  readonly user: Ownership.User | null
+  readonly etcFiles: Readonly<Record<string, string>>
+}): Promise<void> => {
+  const { etcFiles, user, workspace } = options
+  await mkdir(workspace, { recursive: true, mode: 0o711 })
+  if (!(await stat(workspace)).isDirectory()) throw new Error("it is no folder")
+  for (const [path, mode] of [[folder.path, 0o711], [folder.home, 0o700], [folder.scratch, 0o700], [folder.etc, 0o755]] as const) {
+    await mkdir(path, { recursive: true })
+    await chmod(path, mode)
+  }
+  if (user !== null) for (const path of [folder.home, folder.scratch]) await chown(path, user.uid, user.gid)
+  for (const [name, content] of Object.entries(etcFiles)) {
+    await writeFile(join(folder.etc, name), content)
+    await chmod(join(folder.etc, name), 0o644)
+  }
+}
+
+/** Before a process starts: writes its home files, and gives the user the trees that the host has made since. */
+export const handOver = (folder: SandboxFolder, options: {
+  readonly workspace: string
+  readonly user: Ownership.User | null
+  readonly homeFiles: Readonly<Record<string, string>>
+}): Effect.Effect<void, HostError> =>
+  Effect.tryPromise({
+    try: async () => {
+      await HomeFiles.write(folder.home, options.user, options.homeFiles)
+      if (options.user !== null) await Ownership.give(options.workspace, options.user)
+    },
+    catch: (error) =>
+      error instanceof HomeFiles.RefusedPath
+        ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
+        : new HostError({ operation: "spawn", detail: `The home or the workspace cannot be written to (${reason(error)}).`, retryable: true })
+  })

@@ -1,0 +1,51 @@
+/** What this host asks of a Docker daemon on this machine. Podman's socket answers the same. */
+import { Duration, Effect, Schema } from "effect"
+import type Dockerode from "dockerode"
+import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+
+/** Where a daemon listens unless it is told otherwise. */
+export const SOCKET = "/var/run/docker.sock"
+
+/** A daemon under load takes seconds to start a container. */
+const ANSWER_WITHIN = Duration.seconds(30)
+
+const Refusal = Schema.Struct({ statusCode: Schema.Int, json: Schema.optionalKey(Schema.NullOr(Schema.Struct({ message: Schema.String }))) })
+const isRefusal = Schema.is(Refusal)
+
+/** What the daemon said, at most 300 characters of it. */
+const words = (error: unknown): string => {
+  const text = isRefusal(error) ? error.json?.message ?? `status ${error.statusCode}` : error instanceof Error ? error.message : String(error)
+  return text.slice(0, 300)
+}
+
+const status = (error: unknown): number | undefined => isRefusal(error) ? error.statusCode : undefined
+
+/** Runs one call. A daemon that cannot be reached, or fails, may answer the next one. */
+export const call = <A>(operation: HostError["operation"], run: () => Promise<A>): Effect.Effect<A, HostError> =>
+  Effect.tryPromise({
+    try: run,
+    catch: (error) => {
+      const code = status(error)
+      return new HostError({
+        operation,
+        detail: code === undefined ? `The Docker daemon cannot be reached (${words(error)}).` : `The Docker daemon refuses: ${words(error)}.`,
+        retryable: code === undefined || code >= 500
+      })
+    }
+  }).pipe(Effect.timeoutOrElse({
+    duration: ANSWER_WITHIN,
+    orElse: () => Effect.fail(new HostError({ operation, detail: "The Docker daemon does not answer.", retryable: true }))
+  }))
+
+/** As {@link call}, where `gone` (404, or 409: it is being removed already) is as good as done. */
+export const callUnlessGone = (operation: HostError["operation"], run: () => Promise<unknown>): Effect.Effect<void, HostError> =>
+  call(operation, () => run().catch((error: unknown) => {
+    if (status(error) !== 404 && status(error) !== 409) throw error
+  })).pipe(Effect.asVoid)
+
+/** The client is loaded when it is needed: it brings two megabytes with it. */
+export const connect = (socketPath: string): Effect.Effect<Dockerode> =>
+  Effect.promise(async () => {
+    const { default: Docker } = await import("dockerode")
+    return new Docker({ socketPath })
+  })

@@ -1,0 +1,106 @@
+/** What the daemon and the rights of this process give to keep boxes in. */
+import { createHash } from "node:crypto"
+import { chmod, mkdir, realpath } from "node:fs/promises"
+import type Dockerode from "dockerode"
+import { Effect } from "effect"
+import { NotIsolated } from "../box/NotIsolated.ts"
+import * as Uids from "../box/Uids.ts"
+import * as Daemon from "./Daemon.ts"
+import { profileFor } from "./SeccompProfile.ts"
+
+export interface Means {
+  readonly docker: Dockerode
+  readonly socket: string
+  /** Of the daemon. */
+  readonly version: string
+  /** Holds what there is of sandboxes beside their trees; no link in its path. */
+  readonly directory: string
+  /** Tells what belongs to this service from what belongs to others on the machine. */
+  readonly service: string
+  readonly seccompProfile: string
+  /** `null`: all boxes run as our own user. */
+  readonly uids: ReturnType<typeof Uids.make> | null
+  readonly image: {
+    readonly name: string
+    /** Where its programs are. */
+    readonly path: string
+  }
+  /** What the kernel limits, says the daemon. */
+  readonly kernel: { readonly memory: boolean; readonly processes: boolean; readonly cpu: boolean }
+}
+
+export interface Options {
+  /** Made when missing. */
+  readonly directory: string
+  /** What boxes have of programs beside ours: `sh`, `unshare`, glibc, `git`. */
+  readonly image: string
+  /** Where the daemon listens. Default {@link Daemon.SOCKET}. */
+  readonly socket?: string
+  /** Where services of this machine keep which users they gave away. Default {@link Uids.REGISTRY}. */
+  readonly uidRegistry?: string
+}
+
+const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/** Gets the image when the daemon has it not. That may take minutes: it is said before and after. */
+const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
+  yield* Effect.logInfo("getting the image of sandboxes", { image })
+  yield* Effect.tryPromise({
+    try: async (signal) => {
+      const progress = await docker.pull(image, { abortSignal: signal })
+      await new Promise<void>((resolve, reject) => docker.modem.followProgress(progress, (error) => error === null ? resolve() : reject(error)))
+    },
+    catch: (error) =>
+      new NotIsolated({
+        missing: [`The image ${image} is not on this machine, and the daemon cannot get it: ${error instanceof Error ? error.message.slice(0, 300) : "it does not say why"}.`],
+        help: `Get it: docker pull ${image}, or name another one with SLIPWAY_DOCKER_IMAGE.`
+      })
+  })
+  yield* Effect.logInfo("got the image of sandboxes", { image })
+})
+
+export const find = Effect.fn("Means.find")(function*(options: Options) {
+  const { image, socket = Daemon.SOCKET } = options
+  const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
+  if (process.platform !== "linux") {
+    return yield* refuse(`Boxes of Docker need the daemon and the service on one Linux machine, and this is ${process.platform}.`, "Run the service on Linux, or in a Linux machine.")
+  }
+  const seccompProfile = profileFor(process.arch)
+  if (seccompProfile === undefined) return yield* refuse(`There is no system call filter for ${process.arch}.`, "Run the service on x64 or arm64.")
+  const docker = yield* Daemon.connect(socket)
+  const asked = <A>(run: () => Promise<A>) =>
+    Effect.mapError(Daemon.call("provision", run), ({ detail }) =>
+      refuse(detail, "Install and start it: apt-get install docker.io, and let this user use it: usermod -aG docker; or name its socket with SLIPWAY_DOCKER_SOCKET."))
+  const info = yield* asked(() => docker.info())
+  if (info.OSType !== "linux") return yield* refuse("The Docker daemon runs no Linux containers.", "Switch it to Linux containers.")
+  if (!info.SecurityOptions?.some((option: string) => option.includes("seccomp"))) {
+    return yield* refuse("The Docker daemon has no system call filters.", "Use a kernel and a daemon with seccomp.")
+  }
+  const images = yield* asked(() => docker.listImages({ filters: JSON.stringify({ reference: [image] }) }))
+  if (images.length === 0) yield* pull(docker, image)
+  const { Config } = yield* asked(() => docker.getImage(image).inspect())
+
+  const isRoot = process.getuid?.() === 0
+  const range = isRoot ? Uids.range() : null
+  if (isRoot && range === null) {
+    return yield* refuse("This root can become too few other users, and boxes never run as root.", "Run the service as a normal user, or map more users into its container.")
+  }
+  return yield* Effect.tryPromise({
+    try: async (): Promise<Means> => {
+      await mkdir(options.directory, { recursive: true, mode: 0o711 })
+      const directory = await realpath(options.directory)
+      // As a host without isolation may have left it.
+      await chmod(directory, 0o711)
+      const uids = range === null ? null : Uids.make({ registry: options.uidRegistry ?? Uids.REGISTRY, directory, range })
+      await uids?.prune()
+      return {
+        docker, socket, directory, seccompProfile, uids,
+        version: info.ServerVersion,
+        service: `slipway-${createHash("sha256").update(directory).digest("hex").slice(0, 12)}`,
+        image: { name: image, path: Config.Env?.find((variable) => variable.startsWith("PATH="))?.slice("PATH=".length) ?? DEFAULT_PATH },
+        kernel: { memory: info.MemoryLimit === true, processes: info.PidsLimit === true, cpu: info.CpuCfsQuota === true }
+      }
+    },
+    catch: (error) => refuse(`${options.directory} cannot be used (${error instanceof Error ? error.message : error}).`, "Choose another folder with SLIPWAY_DATA_DIR.")
+  })
+})

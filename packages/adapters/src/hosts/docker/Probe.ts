@@ -1,0 +1,53 @@
+/** What keeps a box of Docker in, on this machine. */
+import { Effect } from "effect"
+import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { Limits } from "../box/Limits.ts"
+import { look, type Property, type Report, size } from "../box/Probe.ts"
+import type { Means } from "./Means.ts"
+
+const helpFor = (complaint: string): string =>
+  /bind source path does not exist/u.test(complaint)
+    ? "The daemon must run on this machine and find its folders where we do."
+    : /docker-init/u.test(complaint)
+    ? "The daemon needs its init program: apt-get install tini (or docker's own package)."
+    : "See whether this works: docker run --rm --init --network none --read-only node:24-bookworm true"
+
+/** Limits of which the daemon says that this machine has them. */
+const limitsOf = ({ kernel }: Means, limits: Limits): Report => {
+  const limit = (name: string, inForce: boolean, detail: string): Property =>
+    inForce ? { name, state: "in force", detail } : { name, state: "off", detail: "The daemon says that the kernel does not limit it here." }
+  return [
+    limit("memory", kernel.memory, `${size(limits.memoryBytes)} for each process tree`),
+    limit("processes", kernel.processes, `${limits.processes} for each process tree`),
+    limit("cpu", kernel.cpu, `${limits.cpus} processors for each process tree`),
+    { name: "disk", state: "in force", detail: `${size(limits.diskBytes)} and ${limits.diskFiles} files, measured while it runs; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE` }
+  ]
+}
+
+/** Looks at a new box of `host`. Fails when it does not keep in what it should. */
+export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
+  readonly host: SandboxHost["Service"]
+  readonly limits: Limits
+  readonly means: Means
+}) {
+  const own = means.uids !== null
+  const { user } = yield* look({
+    host,
+    directory: means.directory,
+    helpFor,
+    leakHelp: "The daemon must run on this machine, as root, without userns-remap, and its image must have sh and unshare.",
+    insideUser: null,
+    userOf: async (sandboxId) => own ? (await means.uids?.list())?.find(({ name }) => name === sandboxId)?.uid : process.getuid?.()
+  })
+  const report: Report = [
+    own
+      ? { name: "own user", state: "in force", detail: `${user}, another one for each sandbox` }
+      : { name: "own user", state: "off", detail: `All sandboxes run as our user ${user}; namespaces still keep them apart. Run the service as root to give each its own.` },
+    { name: "namespaces", state: "in force", detail: `pid, network, mount, IPC, UTS, of Docker ${means.version}; nested ones are refused` },
+    { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
+    { name: "files", state: "in force", detail: `image ${means.image.name} read-only; workspace, home and scratch folder writable; the rest unseen` },
+    { name: "network", state: "in force", detail: "no interface but its own loopback" },
+    ...limitsOf(means, limits)
+  ]
+  return report
+})

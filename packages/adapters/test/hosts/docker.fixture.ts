@@ -1,0 +1,47 @@
+/** Boxes of Docker for tests, where a daemon answers. */
+import { Effect, Layer } from "effect"
+import { execFileSync, spawnSync } from "node:child_process"
+import { chmodSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, symlinkSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as Daemon from "@slipway/adapters/hosts/docker/Daemon"
+import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
+import { openFolder } from "./bubblewrap.fixture.ts"
+
+export const socket = process.env["SLIPWAY_DOCKER_SOCKET"] ?? Daemon.SOCKET
+
+const ping = () => spawnSync("curl", ["--silent", "--max-time", "5", "--unix-socket", socket, "http://docker/_ping"], { encoding: "utf8" }).stdout
+
+/** Why there are no such boxes on this machine; `undefined`: there are. */
+export const absent: string | undefined = process.platform !== "linux" ? "needs Linux" : ping() === "OK" ? undefined : `no Docker daemon answers at ${socket}`
+
+const IMAGE = "slipway-test:1"
+
+/** The programs of boxes are this machine's: the image brings the folders they appear in, and nothing to download. */
+const makeImage = () => {
+  const folder = mkdtempSync(join(tmpdir(), "slipway-image-"))
+  // `sbin` is one of the image's own: the daemon puts its init program there.
+  for (const name of ["usr", "etc", "sbin", "proc", "sys", "dev", "tmp", "run", "home"]) mkdirSync(join(folder, name))
+  chmodSync(join(folder, "tmp"), 0o1777)
+  for (const name of ["bin", "lib", "lib64"]) symlinkSync(readlinkSync(`/${name}`), join(folder, name))
+  const archive = execFileSync("tar", ["--create", "--directory", folder, "."])
+  execFileSync("curl", ["--silent", "--fail", "--unix-socket", socket, "--data-binary", "@-", "--header", "content-type: application/x-tar",
+    "http://docker/images/create?fromSrc=-&repo=slipway-test&tag=1"], { input: archive })
+  rmSync(folder, { recursive: true })
+}
+
+if (absent === undefined) makeImage()
+
+export type Options = Omit<SandboxHostDocker.Options, "directory" | "image" | "socket">
+
+export const optionsIn = (folder: string, options: Options = {}): SandboxHostDocker.Options => ({
+  ...options, directory: join(folder, "boxes"), image: IMAGE, socket, readOnly: ["/usr", "/etc/alternatives", ...options.readOnly ?? []]
+})
+
+export const hostIn = (folder: string, options: Options = {}) =>
+  Layer.effect(SandboxHost, Effect.map(SandboxHostDocker.make(optionsIn(folder, options)), ({ host }) => host))
+
+export const layer = (options: Options = {}, allow: Egress.Options = { allow: new Set() }) =>
+  Layer.provideMerge(Layer.unwrap(Effect.map(openFolder, (folder) => hostIn(folder, options))), Egress.layer(allow))
