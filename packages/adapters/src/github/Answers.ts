@@ -1,0 +1,131 @@
+/** What is read of GitHub's answers, and what it is called here. Other fields are left behind. */
+import { Schema } from "effect"
+import type { CheckRun, PullRequest, PullRequestComment, WorkflowRun } from "@slipway/domain/source/PullRequest"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Counter } from "@slipway/domain/Text"
+
+const nullable = Schema.NullOr(Schema.String)
+const User = Schema.NullOr(Schema.Struct({ login: Schema.String, avatar_url: Schema.String }))
+
+export const Repository = Schema.Struct({ full_name: RepoName, default_branch: Schema.String })
+
+/** Its items lack half of what one alone has. */
+export const PullList = Schema.Array(Schema.Struct({
+  number: Counter,
+  head: Schema.Struct({ ref: Schema.String, repo: Schema.NullOr(Schema.Struct({ full_name: Schema.String })) })
+}))
+
+export const Pull = Schema.Struct({
+  id: Counter,
+  node_id: Schema.String,
+  number: Counter,
+  html_url: Schema.String,
+  title: Schema.String,
+  state: Schema.Literals(["open", "closed"]),
+  draft: Schema.optionalKey(Schema.Boolean),
+  merged: Schema.Boolean,
+  /** `null` while GitHub computes it, which it begins when somebody asks; of closed ones for ever. */
+  mergeable: Schema.NullOr(Schema.Boolean),
+  base: Schema.Struct({ ref: Schema.String }),
+  head: Schema.Struct({ ref: Schema.String, sha: Schema.String }),
+  created_at: Schema.DateTimeUtcFromString,
+  updated_at: Schema.DateTimeUtcFromString,
+  additions: Counter,
+  deletions: Counter,
+  changed_files: Counter
+})
+export type Pull = typeof Pull.Type
+
+export const toPullRequest = (pull: Pull): PullRequest => ({
+  id: pull.id,
+  nodeId: pull.node_id,
+  number: pull.number,
+  url: pull.html_url,
+  title: pull.title,
+  state: pull.state,
+  draft: pull.draft ?? false,
+  merged: pull.merged,
+  baseRef: pull.base.ref,
+  headRef: pull.head.ref,
+  headSha: pull.head.sha,
+  createdAt: pull.created_at,
+  updatedAt: pull.updated_at,
+  additions: pull.additions,
+  deletions: pull.deletions,
+  changedFiles: pull.changed_files
+})
+
+const CheckRunAnswer = Schema.Struct({
+  id: Counter,
+  name: Schema.String,
+  status: Schema.String,
+  conclusion: nullable,
+  started_at: nullable,
+  completed_at: nullable,
+  html_url: nullable
+})
+/** One page. */
+export const CheckRuns = Schema.Struct({ check_runs: Schema.Array(CheckRunAnswer) })
+
+export const toCheckRun = (run: typeof CheckRunAnswer.Type): typeof CheckRun.Type => ({
+  id: run.id,
+  name: run.name,
+  status: run.status,
+  url: run.html_url ?? "",
+  ...(run.conclusion === null ? {} : { conclusion: run.conclusion }),
+  ...(run.started_at === null ? {} : { startedAt: run.started_at }),
+  ...(run.completed_at === null ? {} : { completedAt: run.completed_at })
+})
+
+const WorkflowRunAnswer = Schema.Struct({
+  id: Counter,
+  name: Schema.optionalKey(nullable),
+  status: nullable,
+  conclusion: nullable,
+  event: Schema.String,
+  head_branch: nullable,
+  head_sha: Schema.String,
+  run_number: Counter,
+  created_at: Schema.String,
+  updated_at: Schema.String,
+  html_url: Schema.String
+})
+/** One page. */
+export const WorkflowRuns = Schema.Struct({ workflow_runs: Schema.Array(WorkflowRunAnswer) })
+
+export const toWorkflowRun = (run: typeof WorkflowRunAnswer.Type): typeof WorkflowRun.Type => ({
+  id: run.id,
+  name: run.name ?? "",
+  status: run.status ?? "queued",
+  event: run.event,
+  headBranch: run.head_branch ?? "",
+  headSha: run.head_sha,
+  runNumber: run.run_number,
+  createdAt: run.created_at,
+  updatedAt: run.updated_at,
+  url: run.html_url,
+  ...(run.conclusion === null ? {} : { conclusion: run.conclusion })
+})
+
+const CommentAnswer = Schema.Struct({
+  id: Counter,
+  user: User,
+  created_at: Schema.String,
+  updated_at: Schema.String,
+  html_url: Schema.String,
+  /** Of a comment on code. */
+  path: Schema.optionalKey(Schema.String)
+})
+/** One page, of comments on the pull request or on its code. */
+export const Comments = Schema.Array(CommentAnswer)
+
+export const toComment = (comment: typeof CommentAnswer.Type): typeof PullRequestComment.Type => ({
+  id: comment.id,
+  title: comment.path === undefined ? "Comment" : `Review comment on ${comment.path}`,
+  // What GitHub calls whoever deleted their account.
+  author: comment.user?.login ?? "ghost",
+  authorAvatarUrl: comment.user?.avatar_url ?? "",
+  createdAt: comment.created_at,
+  updatedAt: comment.updated_at,
+  url: comment.html_url
+})

@@ -1,0 +1,40 @@
+/** What runs on a commit, in one word and one line. */
+import type { Checks } from "@slipway/domain/source/PullRequest"
+import { noChecks } from "@slipway/domain/source/PullRequest"
+
+type Run = Pick<Checks["checkRuns"][number], "conclusion" | "status">
+type State = "pending" | "success" | "failure"
+
+const PASSED = new Set(["success", "neutral", "skipped"])
+
+/** As GitHub's own command counts; `stale` is what GitHub gave up waiting for. https://github.com/cli/cli/blob/trunk/api/queries_pr.go */
+const stateOf = ({ conclusion, status }: Run): State =>
+  status !== "completed" || conclusion === undefined || conclusion === "stale" ? "pending" : PASSED.has(conclusion) ? "success" : "failure"
+
+/** A failure is told before the rest is through. */
+const overall = (states: ReadonlyArray<State>): State =>
+  states.includes("failure") ? "failure" : states.includes("pending") ? "pending" : "success"
+
+/** Check runs are what people see; the jobs of a workflow are check runs too, but a workflow may have none yet, or never get any. */
+export const summarize = (runs: Checks["runs"], checkRuns: Checks["checkRuns"]): Checks => {
+  const shown = checkRuns.length > 0 ? checkRuns : runs
+  if (shown.length === 0) return noChecks
+  const passed = shown.filter((run) => stateOf(run) === "success").length
+  const changes = [...runs.map(({ updatedAt }) => updatedAt), ...checkRuns.flatMap(({ completedAt, startedAt }) => completedAt ?? startedAt ?? [])].sort()
+  const last = changes.at(-1)
+  return {
+    label: `${passed} of ${shown.length} ${shown.length === 1 ? "check" : "checks"} passed`,
+    runs,
+    checkRuns,
+    state: overall([...checkRuns, ...runs].map(stateOf)),
+    ...(last === undefined ? {} : { updatedAt: last })
+  }
+}
+
+/** The installation lets us see none of it: that is not the same as there being none. */
+export const hidden: Checks = {
+  ...noChecks,
+  label: "Checks unknown",
+  state: "error",
+  error: "The GitHub App may not read checks: its installation lacks checks: read and actions: read."
+}

@@ -1,0 +1,60 @@
+/**
+ * Reads that GitHub need not answer again: what was read is kept with its tag, and a tag that still holds costs neither
+ * bytes nor rate limit. GitHub decides each time, for the token at hand, so nobody sees what their token may not.
+ */
+import { Effect, type Schema } from "effect"
+import { type Access, type GitHubApi, type GitHubFailed, onStatus, type TokenRefused } from "./GitHubApi.ts"
+
+interface Kept {
+  readonly etag: string
+  readonly value: unknown
+  readonly hasNext: boolean
+}
+
+/** Of answers, each at most a page of a hundred items of some hundred bytes: megabytes in the worst case. */
+const MAXIMUM_KEPT = 500
+const PER_PAGE = 100
+/** A thousand comments or checks are more than anybody looks at. */
+const MAXIMUM_PAGES = 10
+
+export const make = (api: GitHubApi) => {
+  /** In the order of their last use. */
+  const kept = new Map<string, Kept>()
+
+  const page = Effect.fnUntraced(function*<A, I>(access: Access, path: string, schema: Schema.Codec<A, I>, query: Readonly<Record<string, string | number>>) {
+    const key = `${access.owner}/${access.name}${path}?${new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))}`
+    const known = kept.get(key)
+    const answer = yield* api.request(access, "GET", path, query, known === undefined ? {} : { "if-none-match": known.etag }).pipe(
+      onStatus(304, () => Effect.succeed("unchanged" as const))
+    )
+    kept.delete(key)
+    if (answer === "unchanged") {
+      if (known !== undefined) kept.set(key, known)
+      return { value: known?.value as A, hasNext: known?.hasNext === true }
+    }
+    const { etag, link = "" } = answer.headers
+    const read = { value: yield* api.decode(schema, answer), hasNext: link.includes("rel=\"next\"") }
+    if (etag !== undefined) kept.set(key, { etag, ...read })
+    for (const oldest of kept.keys()) {
+      if (kept.size <= MAXIMUM_KEPT) break
+      kept.delete(oldest)
+    }
+    return read
+  })
+
+  return {
+    one: <A, I>(access: Access, path: string, schema: Schema.Codec<A, I>): Effect.Effect<A, GitHubFailed | TokenRefused> =>
+      Effect.map(page(access, path, schema, {}), ({ value }) => value),
+
+    /** All pages of a list, up to {@link MAXIMUM_PAGES}. */
+    all: Effect.fnUntraced(function*<A, I>(access: Access, path: string, schema: Schema.Codec<A, I>, query: Readonly<Record<string, string>> = {}) {
+      const pages: Array<A> = []
+      for (let number = 1; number <= MAXIMUM_PAGES; number++) {
+        const { hasNext, value } = yield* page(access, path, schema, { ...query, per_page: PER_PAGE, page: number })
+        pages.push(value)
+        if (!hasNext) break
+      }
+      return pages
+    })
+  }
+}

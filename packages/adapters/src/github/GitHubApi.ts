@@ -1,0 +1,279 @@
+/**
+ * Requests to GitHub's REST API as a GitHub App: each one with a time limit, sent once, and with what went wrong told in
+ * GitHub's words, free of secrets. Tokens are minted for one repository and for what an operation needs.
+ */
+import { createPrivateKey } from "node:crypto"
+import { Duration, Effect, Redacted, Schema } from "effect"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
+import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/SourceHost"
+
+export interface Options {
+  /** The App's id, or its client id. */
+  readonly appId: string
+  /** PEM: PKCS#1 as GitHub hands it out, or PKCS#8. Line breaks may be written as `\n`. */
+  readonly privateKey: Redacted.Redacted
+  /** Default `https://api.github.com`. `https://HOST/api/v3` for GitHub Enterprise Server, `https://api.NAME.ghe.com` with data residency. */
+  readonly apiUrl?: string
+  /** Where repositories are cloned from. Default: what belongs to `apiUrl`. */
+  readonly gitUrl?: string
+}
+
+/** GitHub did not do what it was asked to. Becomes the port's error where it is known what the request was for. */
+export class GitHubFailed extends Schema.TaggedError<GitHubFailed>()("GitHubFailed", {
+  /** `null`: there was no answer, and whether the request took effect is not known. */
+  status: Schema.NullOr(Schema.Int),
+  /** A sentence for people, at most {@link MAXIMUM_DETAIL} characters of it from GitHub, free of secrets. */
+  detail: Schema.String,
+  retryable: Schema.Boolean,
+  /** Seconds. */
+  retryAfter: Schema.optionalKey(Schema.Int)
+}) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** The token has ended, or GitHub does not know it yet. Nothing was done: the request may be sent again with another one. */
+export class TokenRefused extends Schema.TaggedError<TokenRefused>()("TokenRefused", { detail: Schema.String }) {}
+
+/** Handles failures of that one status. */
+export const onStatus = <A2, E2>(status: number, handle: (failure: GitHubFailed) => Effect.Effect<A2, E2>) =>
+  <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A | A2, E | E2> =>
+    Effect.catchIf(self, (error) => error instanceof GitHubFailed && error.status === status, (error) => handle(error as E & GitHubFailed))
+
+export type Permissions = Readonly<Record<string, "read" | "write">>
+
+/** A token of one repository. It lives an hour at most; nobody writes it anywhere. */
+export interface Access {
+  readonly token: Redacted.Redacted
+  readonly permissions: Readonly<Record<string, string>>
+  /** As GitHub spells it. */
+  readonly owner: string
+  readonly name: string
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | undefined>>
+  readonly data: unknown
+}
+
+/** Without it GitHub decides which version of its API answers. GitHub Enterprise Server knows this one since 3.9. */
+const API_VERSION = "2022-11-28"
+const READ_TIMEOUT = Duration.seconds(10)
+/** GitHub gives up on a request after ten seconds of its own, but may queue it before. */
+const WRITE_TIMEOUT = Duration.seconds(30)
+const MAXIMUM_DETAIL = 300
+/** GitHub's advice where it names no time. https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#handle-rate-limit-errors-appropriately */
+const UNNAMED_WAIT_SECONDS = 60
+
+const Installation = Schema.Struct({
+  id: Schema.Int,
+  permissions: Schema.Record(Schema.String, Schema.String),
+  suspended_at: Schema.optionalKey(Schema.NullOr(Schema.String))
+})
+const Minted = Schema.Struct({
+  token: Schema.NonEmptyString,
+  permissions: Schema.Record(Schema.String, Schema.String),
+  repositories: Schema.NonEmptyArray(Schema.Struct({ full_name: Schema.String }))
+})
+const Refusal = Schema.Struct({
+  message: Schema.String,
+  errors: Schema.optionalKey(Schema.Array(Schema.Unknown))
+})
+const isRefusal = Schema.is(Refusal)
+const isFieldError = Schema.is(Schema.Struct({ field: Schema.String, code: Schema.String }))
+const hasMessage = Schema.is(Schema.Struct({ message: Schema.String }))
+const hasAnswer = Schema.is(Schema.Struct({
+  status: Schema.Int,
+  response: Schema.Struct({ headers: Schema.Record(Schema.String, Schema.UndefinedOr(Schema.Union([Schema.String, Schema.Finite]))), data: Schema.Unknown })
+}))
+
+/** `read` is part of `write`, and both of `admin`. */
+const includes = (granted: string | undefined, wanted: "read" | "write"): boolean =>
+  granted === wanted || granted === "admin" || granted === "write" && wanted === "read"
+
+/** What GitHub says is wrong, in its own words. */
+const said = (data: unknown): string => {
+  if (!isRefusal(data)) return ""
+  const errors = (data.errors ?? []).map((error) =>
+    typeof error === "string" ? error : hasMessage(error) ? error.message : isFieldError(error) ? `${error.field} is ${error.code}` : "")
+  return [data.message, ...errors].filter((text) => text !== "").join(": ")
+}
+
+/** Removes `secret` wherever it stands, and what looks like one of GitHub's. */
+const scrub = (text: string, secret: string): string =>
+  (secret.length > 8 ? text.replaceAll(secret, "***") : text)
+    .replaceAll(/\b(?:gh[a-z]_\w+|github_pat_\w+|eyJ[\w-]+\.[\w-]+\.[\w-]+)/gu, "***")
+    // oxlint-disable-next-line no-control-regex -- control characters are what is taken out
+    .replaceAll(/[\u0000-\u001f\u007f]+/gu, " ")
+    .slice(0, MAXIMUM_DETAIL)
+
+/** Seconds to wait, where GitHub refused because of the number of requests, or asks for patience. */
+const waitOf = (status: number, headers: Answer["headers"], message: string): number | undefined => {
+  const asked = Number(headers["retry-after"] ?? Number.NaN)
+  if (Number.isFinite(asked)) return Math.max(Math.ceil(asked), 0)
+  if (status !== 403 && status !== 429) return undefined
+  if (headers["x-ratelimit-remaining"] === "0") {
+    // By GitHub's clock on both sides.
+    const seconds = Number(headers["x-ratelimit-reset"]) - Date.parse(headers["date"] ?? "") / 1000
+    return Number.isFinite(seconds) ? Math.max(Math.ceil(seconds), 1) : UNNAMED_WAIT_SECONDS
+  }
+  return status === 429 || /rate limit|abuse detection/iu.test(message) ? UNNAMED_WAIT_SECONDS : undefined
+}
+
+const failureOf = (status: number, headers: Answer["headers"], message: string): GitHubFailed => {
+  const detail = message === "" ? `GitHub answered with status ${status}.` : `GitHub says: ${message}`
+  const retryAfter = waitOf(status, headers, message)
+  return new GitHubFailed({ status, detail, retryable: retryAfter !== undefined || status >= 500, ...(retryAfter === undefined ? {} : { retryAfter }) })
+}
+
+/** The system's name of a broken connection, such as `ECONNREFUSED`; messages would name addresses. */
+const codeOf = (error: unknown): string => {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ("code" in cause && typeof cause.code === "string") return cause.code
+  }
+  return "no code"
+}
+
+/** `https://api.github.com` → `https://github.com`, `https://HOST/api/v3` → `https://HOST`. */
+const gitUrlOf = (apiUrl: string): string => {
+  const { host, protocol } = new URL(apiUrl)
+  return `${protocol}//${apiUrl.includes("/api/v3") ? host : host.replace(/^api\./u, "")}`
+}
+
+const withoutSlash = (url: string): string => url.replace(/\/+$/u, "")
+
+/** Fails when the key is none. GitHub is not asked yet. */
+export const make = Effect.fnUntraced(function*(options: Options) {
+  const apiUrl = withoutSlash(options.apiUrl ?? "https://api.github.com")
+  const gitUrl = withoutSlash(options.gitUrl ?? gitUrlOf(apiUrl))
+  const { host } = new URL(gitUrl)
+  const appId = /^\d+$/u.test(options.appId) ? Number(options.appId) : options.appId
+  const privateKey = Redacted.value(options.privateKey).replaceAll("\\n", "\n").trim()
+  yield* Effect.try({
+    try: () => createPrivateKey(privateKey),
+    catch: () => new SourceHostError({ operation: "use the GitHub App", detail: "Its private key is no PEM file as GitHub hands out.", retryable: false })
+  })
+
+  // Loading these takes 100 ms (2026-11-21): only whoever uses GitHub pays for them.
+  const [{ Octokit }, { createAppAuth }] = yield* Effect.promise(() => Promise.all([import("@octokit/core"), import("@octokit/auth-app")]))
+  const context = yield* Effect.context<never>()
+  const log = (message: string) => void Effect.runForkWith(context)(Effect.logWarning(scrub(message, "")))
+  const settings = {
+    baseUrl: apiUrl,
+    userAgent: "slipway",
+    log: { debug: () => {}, info: () => {}, warn: log, error: log },
+    request: { log: { warn: log } }
+  }
+  // Signs each request anew, and corrects a clock of ours that is wrong.
+  const asApp = new Octokit({ ...settings, authStrategy: createAppAuth, auth: { appId, privateKey } })
+  const asInstallation = new Octokit(settings)
+
+  /** One request, sent once. `access: "app"`: signed with the App's key. */
+  const send = (access: Access | "app", route: `${"GET" | "POST"} ${string}`, parameters: Readonly<Record<string, unknown>>, headers: Readonly<Record<string, string>>) => {
+    let secret = ""
+    const octokit = access === "app" ? asApp : asInstallation
+    const authorization = access === "app" ? {} : { authorization: `token ${Redacted.value(access.token)}` }
+    const timeout = route.startsWith("GET") ? READ_TIMEOUT : WRITE_TIMEOUT
+    return Effect.tryPromise({
+      try: (signal): Promise<Answer> =>
+        octokit.request(route, {
+          ...parameters,
+          headers: { "x-github-api-version": API_VERSION, ...authorization, ...headers },
+          request: {
+            signal,
+            // Credentials go nowhere else.
+            redirect: "manual",
+            fetch: (url: string, init: RequestInit & { readonly headers: Readonly<Record<string, string>> }) => {
+              secret = init.headers["authorization"]?.split(" ").at(-1) ?? ""
+              return fetch(url, init)
+            }
+          }
+        }) as Promise<Answer>,
+      catch: (error) => {
+        if (!hasAnswer(error)) {
+          return new GitHubFailed({ status: null, detail: `The connection to ${host} failed (${codeOf(error)}).`, retryable: true })
+        }
+        const headers = Object.fromEntries(Object.entries(error.response.headers).map(([name, value]) => [name, value?.toString()]))
+        return failureOf(error.status, headers, scrub(said(error.response.data), secret))
+      }
+    }).pipe(
+      Effect.timeoutOrElse({
+        duration: timeout,
+        orElse: () =>
+          Effect.fail(new GitHubFailed({ status: null, detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`, retryable: true }))
+      }),
+      Effect.filterOrFail(
+        ({ status }) => status < 300,
+        ({ status }) => new GitHubFailed({ status, detail: "The repository has moved; use its present name.", retryable: false })
+      )
+    )
+  }
+
+  /** As `schema` has it. What is no such thing is some other server's answer, or half of one. */
+  const decode = <A, I>(schema: Schema.Codec<A, I>, { data, status }: Answer) =>
+    Effect.mapError(Schema.decodeUnknownEffect(schema)(data), () =>
+      new GitHubFailed({ status, detail: `The answer of ${host} could not be understood.`, retryable: true }))
+
+  /** An unknown id is a 404 to GitHub; it is as wrong as a wrong key. */
+  const ofApp = (route: `${"GET" | "POST"} ${string}`, parameters: Readonly<Record<string, unknown>>) =>
+    Effect.mapError(send("app", route, parameters, {}), (failure) =>
+      failure.status !== 401 && !failure.detail.includes("Integration not found") ? failure : new GitHubFailed({
+        status: 401,
+        detail: `GitHub does not accept the App's key; check the App's id and its private key. ${failure.detail}`,
+        retryable: false
+      }))
+
+  /** A new token with all of `needed`, and what of `wanted` the installation has. */
+  const mint = Effect.fn("GitHubApi.mint")(function*(repo: RepoName, needed: Permissions, wanted: Permissions = {}) {
+    const [owner = "", name = ""] = repo.split("/")
+    const hidden = new RepoNotAccessible({ repo })
+    const installation = yield* ofApp("GET /repos/{owner}/{repo}/installation", { owner, repo: name }).pipe(
+      Effect.flatMap((answer) => decode(Installation, answer)),
+      onStatus(404, () => Effect.fail(hidden))
+    )
+    if (typeof installation.suspended_at === "string") return yield* hidden
+    const has = ([permission, level]: readonly [string, "read" | "write"]) => includes(installation.permissions[permission], level)
+    const missing = Object.entries(needed).filter((entry) => entry[0] !== "metadata" && !has(entry)).map(([permission, level]) => `${permission}: ${level}`)
+    if (missing.length > 0) {
+      const detail = `The GitHub App may not do this here: its installation lacks ${missing.join(", ")}. The owner of ${repo} can grant it.`
+      return yield* new GitHubFailed({ status: 403, detail, retryable: false })
+    }
+    const permissions = { ...needed, ...Object.fromEntries(Object.entries(wanted).filter(has)) }
+    const minted = yield* ofApp("POST /app/installations/{installation_id}/access_tokens", {
+      installation_id: installation.id,
+      repositories: [name],
+      permissions
+    }).pipe(
+      Effect.flatMap((answer) => decode(Minted, answer)),
+      // Taken from the installation a moment ago.
+      onStatus(404, () => Effect.fail(hidden)),
+      onStatus(422, (failure) => Effect.fail(failure.detail.includes("repositor") ? hidden : failure))
+    )
+    const [ownerName = owner, repositoryName = name] = minted.repositories[0].full_name.split("/")
+    const access: Access = { token: Redacted.make(minted.token), permissions: minted.permissions, owner: ownerName, name: repositoryName }
+    return access
+  })
+
+  return {
+    /** Such as `github.com`. */
+    host,
+    remoteUrl: ({ name, owner }: Access) => `${gitUrl}/${owner}/${name}.git`,
+    mint,
+    decode,
+    /** Below the repository. `parameters` go into the path, else into the query or the body. */
+    request: (
+      access: Access,
+      method: "GET" | "POST",
+      path: string,
+      parameters: Readonly<Record<string, unknown>> = {},
+      headers: Readonly<Record<string, string>> = {}
+    ) =>
+      send(access, `${method} /repos/{owner}/{repo}${path}`, { owner: access.owner, repo: access.name, ...parameters }, headers).pipe(
+        onStatus(401, ({ detail }) => Effect.fail(new TokenRefused({ detail })))
+      )
+  }
+})
+
+export type GitHubApi = Effect.Success<ReturnType<typeof make>>

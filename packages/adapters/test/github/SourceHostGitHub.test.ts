@@ -1,0 +1,15 @@
+import { Effect } from "effect"
+import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"
+import { layer, repository } from "./TestGitHub.ts"
+
+SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), {
+  repository: Effect.fnUntraced(function*(files) {
+    const { fullName, repository: there } = yield* repository(files)
+    return {
+      fullName,
+      commit: (branch, changes) => Effect.promise(() => there.commit(branch, changes)),
+      merge: (head, base) => Effect.promise(() => there.merge(head, base)),
+      deleteBranch: (branch) => Effect.promise(() => there.deleteBranch(branch))
+    }
+  })
+})

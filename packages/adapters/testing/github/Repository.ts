@@ -1,0 +1,225 @@
+/** A repository on the test server: its git side, and the pull requests, comments and checks on it. */
+import type { BareRepository, Changes, Counts } from "./BareRepository.ts"
+
+export interface User {
+  readonly id: number
+  readonly login: string
+}
+
+export interface Pull {
+  readonly id: number
+  readonly number: number
+  readonly user: User
+  readonly createdAt: string
+  title: string
+  body: string | null
+  state: "open" | "closed"
+  readonly draft: boolean
+  closedAt: string | null
+  mergedAt: string | null
+  baseRef: string
+  baseSha: string
+  readonly headRef: string
+  headSha: string
+  updatedAt: string
+  counts: Counts
+  /** `null`: not computed yet. */
+  mergeable: boolean | null
+  /** How often it is still answered before it is computed. */
+  readsBeforeMergeable: number
+}
+
+export interface Comment {
+  readonly id: number
+  readonly number: number
+  /** `null`: the account was deleted. */
+  readonly user: User | null
+  readonly body: string
+  /** Of a comment on code. */
+  readonly path: string | null
+  readonly createdAt: string
+}
+
+export interface CheckRun {
+  readonly id: number
+  name: string
+  readonly headSha: string
+  status: "queued" | "in_progress" | "completed" | "waiting" | "requested" | "pending"
+  conclusion: "success" | "failure" | "neutral" | "cancelled" | "skipped" | "timed_out" | "action_required" | null
+  startedAt: string | null
+  completedAt: string | null
+}
+
+export interface WorkflowRun {
+  readonly id: number
+  readonly name: string | null
+  readonly headSha: string
+  readonly headBranch: string | null
+  readonly event: string
+  readonly status: string
+  readonly conclusion: string | null
+  readonly runNumber: number
+  readonly createdAt: string
+}
+
+/** What all repositories of a server share. */
+export interface Surroundings {
+  readonly nextId: () => number
+  readonly now: () => number
+  readonly readsBeforeMergeable: number
+}
+
+const MANY_SECONDS = 1000
+
+export class Repository {
+  readonly id: number
+  readonly owner: User
+  readonly defaultBranch: string
+  readonly bare: BareRepository
+  name: string
+  private: boolean
+  /** Whether the plan of its owner has drafts. */
+  drafts = true
+  readonly formerNames: Array<string> = []
+  readonly pulls: Array<Pull> = []
+  readonly comments: Array<Comment> = []
+  readonly checkRuns: Array<CheckRun> = []
+  readonly workflowRuns: Array<WorkflowRun> = []
+  readonly #surroundings: Surroundings
+  #last = 0
+  #queue: Promise<unknown> = Promise.resolve()
+
+  constructor(owner: User, name: string, defaultBranch: string, bare: BareRepository, surroundings: Surroundings) {
+    this.id = surroundings.nextId()
+    this.owner = owner
+    this.name = name
+    this.private = true
+    this.defaultBranch = defaultBranch
+    this.bare = bare
+    this.#surroundings = surroundings
+  }
+
+  get fullName(): string {
+    return `${this.owner.login}/${this.name}`
+  }
+
+  nextId(): number {
+    return this.#surroundings.nextId()
+  }
+
+  /** Whole seconds as on GitHub, but no two changes in the same one: tests can tell them apart without waiting. */
+  instant(): string {
+    this.#last = Math.max(Math.floor(this.#surroundings.now() / MANY_SECONDS), this.#last + 1)
+    return new Date(this.#last * MANY_SECONDS).toISOString().replace(".000Z", "Z")
+  }
+
+  /** One change or look at a time. */
+  exclusively<A>(work: () => Promise<A>): Promise<A> {
+    const result = this.#queue.then(work)
+    this.#queue = result.catch(() => {})
+    return result
+  }
+
+  /** Follows what was pushed: heads move, pull requests are merged, or closed when their branch is gone. */
+  async settle(): Promise<void> {
+    const branches = await this.bare.branches()
+    for (const pull of this.pulls) {
+      if (pull.state === "closed") continue
+      const [head, base] = [branches.get(pull.headRef), branches.get(pull.baseRef)]
+      if (head === undefined || base === undefined) {
+        pull.state = "closed"
+        pull.closedAt = pull.updatedAt = this.instant()
+        continue
+      }
+      if (head !== pull.headSha) {
+        pull.headSha = head
+        pull.baseSha = base
+        pull.counts = await this.bare.counts(base, head)
+        pull.mergeable = null
+        pull.readsBeforeMergeable = this.#surroundings.readsBeforeMergeable
+        pull.updatedAt = this.instant()
+      }
+      if (await this.bare.contains(base, head)) {
+        pull.state = "closed"
+        pull.mergedAt = pull.closedAt = pull.updatedAt = this.instant()
+      }
+    }
+  }
+
+  /** Adds an open pull request. That there may be one was checked before. */
+  async open(fields: Pick<Pull, "title" | "body" | "draft" | "user" | "baseRef" | "baseSha" | "headRef" | "headSha">): Promise<Pull> {
+    const at = this.instant()
+    const pull: Pull = {
+      ...fields,
+      id: this.nextId(),
+      number: this.pulls.length + 1,
+      state: "open",
+      createdAt: at,
+      updatedAt: at,
+      closedAt: null,
+      mergedAt: null,
+      counts: await this.bare.counts(fields.baseSha, fields.headSha),
+      mergeable: null,
+      readsBeforeMergeable: this.#surroundings.readsBeforeMergeable
+    }
+    this.pulls.push(pull)
+    return pull
+  }
+
+  /** A reader asks: what is not computed yet is being computed from now on. */
+  async look(pull: Pull): Promise<void> {
+    if (pull.state === "closed" || pull.mergeable !== null) return
+    if (pull.readsBeforeMergeable-- > 0) return
+    pull.mergeable = await this.bare.canMerge(`refs/heads/${pull.baseRef}`, pull.headSha)
+  }
+
+  private change<A>(work: () => Promise<A>): Promise<A> {
+    return this.exclusively(async () => {
+      const result = await work()
+      await this.settle()
+      return result
+    })
+  }
+
+  /** Commits on top of `branch`, or starts it from the default branch. Gives the commit. */
+  commit(branch: string, changes: Changes): Promise<string> {
+    return this.change(() => this.bare.commit(branch, changes, this.defaultBranch))
+  }
+
+  /** Merges by a merge commit. */
+  merge(head: string, base: string): Promise<void> {
+    return this.change(() => this.bare.merge(head, base))
+  }
+
+  deleteBranch(branch: string): Promise<void> {
+    return this.change(async () => void await this.bare.deleteRef(`refs/heads/${branch}`))
+  }
+
+  /** Somebody's word on a pull request, or on a file of it. */
+  comment(number: number, fields: { readonly user?: User | null; readonly body?: string; readonly path?: string }): Comment {
+    const { body = "", path = null, user = { id: 1, login: "octocat" } } = fields
+    const comment = { id: this.nextId(), number, user, body, path, createdAt: this.instant() }
+    this.comments.push(comment)
+    return comment
+  }
+
+  checkRun(headSha: string, fields: Partial<Omit<CheckRun, "id" | "headSha">> = {}): CheckRun {
+    const { completedAt = null, conclusion = null, name = "check", startedAt = null, status = "queued" } = fields
+    const run = { id: this.nextId(), headSha, name, status, conclusion, startedAt, completedAt }
+    this.checkRuns.push(run)
+    return run
+  }
+
+  workflowRun(headSha: string, fields: Partial<Omit<WorkflowRun, "id" | "headSha" | "runNumber">> = {}): WorkflowRun {
+    const { conclusion = null, createdAt = this.instant(), event = "push", headBranch = null, name = "workflow", status = "queued" } = fields
+    const run = { id: this.nextId(), headSha, name, headBranch, event, status, conclusion, runNumber: this.workflowRuns.length + 1, createdAt }
+    this.workflowRuns.push(run)
+    return run
+  }
+
+  /** The old name answers with a redirection from now on. */
+  rename(name: string): void {
+    this.formerNames.push(this.name)
+    this.name = name
+  }
+}
