@@ -12,17 +12,22 @@ export interface Seen {
   readonly body: Buffer
 }
 
-/** `answer` goes first; what it leaves (by `false`) is served from the bare repositories below `root`. */
+/**
+ * `answer` goes first; what it leaves (by `false`) is served from the bare repositories below `root`. Of the answers that
+ * `stalls` gives a number for, only so many bytes are sent, and the connection stays open.
+ */
 export const serve = Effect.fnUntraced(function*(
   root: string,
-  answer: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>
+  answer: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean> = () => false,
+  stalls: (request: Seen) => number | undefined = () => undefined
 ) {
   const seen: Array<Seen> = []
   const server = createServer((request, response) => {
     const handle = async () => {
       if (await answer(request, response)) return
       const body = await buffer(request)
-      seen.push({ method: request.method ?? "", url: request.url ?? "", body })
+      const said: Seen = { method: request.method ?? "", url: request.url ?? "", body }
+      seen.push(said)
       const { pathname, search } = new URL(request.url ?? "", "http://localhost")
       const backend = spawn("git", ["http-backend"], {
         env: {
@@ -49,7 +54,9 @@ export const serve = Effect.fnUntraced(function*(
         if (name === "Status") response.statusCode = Number(value.slice(0, 3))
         else response.setHeader(name, value)
       }
-      response.end(output.subarray(end + 4))
+      const sent = stalls(said)
+      if (sent === undefined) response.end(output.subarray(end + 4))
+      else response.write(output.subarray(end + 4, end + 5 + sent))
     }
     void handle()
   })
