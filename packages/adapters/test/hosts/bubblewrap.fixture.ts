@@ -9,12 +9,21 @@ import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import { temporaryFolder } from "./Machine.ts"
 
-/** Why there are no boxes on this machine; `undefined`: there are. */
-export const absent: string | undefined = process.platform !== "linux"
-  ? "bubblewrap needs Linux"
-  : spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "bubblewrap is not installed (apt-get install bubblewrap)"
-
 export const isRoot = process.getuid?.() === 0
+
+const NOBODY = 65_534
+
+const lookForBoxes = () => {
+  if (process.platform !== "linux") return "bubblewrap needs Linux"
+  if (spawnSync("bwrap", ["--version"]).status !== 0) return "bubblewrap is not installed (apt-get install bubblewrap)"
+  // Boxes never run as root, who may do what others may not.
+  const user = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
+  const { status, stderr } = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"], { ...user, cwd: "/", encoding: "utf8" })
+  return status === 0 ? undefined : `user namespaces are forbidden: ${stderr.trim()}`
+}
+
+/** Why there are no boxes on this machine; `undefined`: there are. */
+export const absent: string | undefined = lookForBoxes()
 
 /** A new folder that users of sandboxes can pass through. */
 export const openFolder = Effect.tap(temporaryFolder, (folder) => Effect.promise(() => chmod(folder, 0o711)))

@@ -1,0 +1,194 @@
+/** What a hostile program tries. Each attempt is real and says whether it came off; none takes more than a machine can spare. */
+import { spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { hostname, networkInterfaces } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { Effect } from "effect"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { isWritableGroup } from "./Groups.ts"
+import { freshId, isRoot, run } from "../hosts/bubblewrap.fixture.ts"
+import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
+import { type Attempted, CANARY, type Options, type World } from "./World.ts"
+
+/** What of a machine some layers need. */
+export type Needs = "root" | "control groups"
+
+export interface Attempt extends Options {
+  /** `without`: names of layers that are taken away. */
+  readonly succeeds: (world: World, without: ReadonlyArray<string>) => Attempted
+  /** Of the layer that stops it. */
+  readonly needs?: Needs
+  /** Whether the kernel has what is tried, so that it comes off where nothing stops it. */
+  readonly isThere?: () => boolean
+}
+
+/** A shell script that comes off when it prints the canary. */
+const reads = (script: (world: World) => string) => (world: World): Attempted =>
+  Effect.map(run(world.box, script(world)), ({ output }) => output.includes(CANARY))
+
+/** A shell script that comes off when it ends well. */
+const does = (script: (world: World) => string) => (world: World): Attempted => Effect.map(run(world.box, script(world)), ({ code }) => code === 0)
+
+const worksHere = (script: string) => () => spawnSync("sh", ["-c", script]).status === 0
+
+/** Wherever the machine's root may lie. */
+const contentOf = (files: ReadonlyArray<string>) => files.map((file) => `cat ${file} /*${file} /proc/[0-9]*/root${file} 2>/dev/null`).join("; ")
+
+const isArm = process.arch === "arm64"
+const syscall = (x64: number, arm64: number, args: string) => `syscall(${isArm ? arm64 : x64}, ${args})`
+const perl = (program: string) => `perl -e '${program}'`
+const calls = (x64: number, arm64: number, args: string) => perl(`exit(${syscall(x64, arm64, args)} < 0)`)
+
+const connects = (host: string, port: number) =>
+  `perl -MIO::Socket::INET -e 'my $s = IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}, Timeout => 2) or exit 1; print $s->getline'`
+
+const ownAddress = Object.values(networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")?.address
+
+/** Asks the way out for a connection, and prints what it says first. */
+const asks = (target: string) =>
+  `node -e 'require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" }).on("connect", (response, socket, head) => { if (response.statusCode !== 200) process.exit(); process.stdout.write(head); socket.pipe(process.stdout) }).end()'`
+
+// add_key, then KEYCTL_READ, in the keyring of the process.
+const KEY = perl(`my @key = ("user", "slipway", "kept"); my $id = ${syscall(248, 217, "$key[0], $key[1], $key[2], 4, -2")}; exit 1 if $id < 0; my $read = "\\0" x 4; ${syscall(250, 219, "11, $id, $read, 4")}; exit($read ne "kept")`)
+const VSOCK = calls(41, 198, "40, 1, 0")
+// PTRACE_ATTACH
+const TRACE = perl(`my $child = fork; sleep 60 if !$child; my $traced = ${syscall(101, 117, "16, $child, 0, 0")}; kill 9, $child; exit($traced < 0)`)
+const READ_MEMORY = perl(
+  `my ($from, $to) = ("memory", "\\0" x 6); my ($remote, $local) = map { pack "PJ", $_, 6 } $from, $to; exit(${syscall(310, 270, "$$ + 0, $local, 1, $remote, 1, 0")} != 6 || $to ne "memory")`
+)
+
+const MiB = 2 ** 20
+
+/** Longer than the disk is left unlooked at. */
+const LIVE_ON = "sleep 3"
+
+/** Leaves its session and its parent, sees to it that nothing is heard of it, and goes on when its worker is dead. */
+const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
+  Effect.gen(function*() {
+    const workspace = yield* temporaryFolder
+    const [sandboxId, mark] = [freshId(), `mark-${freshId()}`]
+    const [ready, asked, answers] = [join(workspace, "ready"), join(workspace, "asked"), join(workspace, "answers")]
+    const survivor = 'trap "" TERM INT HUP; until test -e asked; do sleep 0.05; done; for i in $(seq 20); do echo alive >> answers; sleep 0.05; done'
+    const script = `(setsid sh -c '${survivor}' ${mark} >/dev/null 2>&1 </dev/null &); touch ready; cat`
+    const worker = spawn(
+      process.execPath,
+      [fileURLToPath(new URL("./worker.ts", import.meta.url)), world.folder, workspace, sandboxId, without.join(), script],
+      { stdio: ["ignore", "ignore", "inherit"] }
+    )
+    yield* Effect.addFinalizer(() =>
+      Effect.gen(function*() {
+        worker.kill("SIGKILL")
+        for (const pid of yield* processes(mark)) process.kill(pid, "SIGKILL")
+        yield* Effect.orDie(world.made.host.stop(sandboxId))
+      })
+    )
+    yield* SandboxHostContract.eventually(Effect.sync(() => existsSync(ready)), (made) => made, "60 seconds")
+    worker.kill("SIGKILL")
+    if (worker.signalCode === null) yield* Effect.promise(() => once(worker, "exit"))
+    writeFileSync(asked, "")
+    const look = Effect.gen(function*() {
+      const answered = existsSync(answers) ? readFileSync(answers, "utf8").split("\n").length - 1 : 0
+      return answered === 20 ? "lives" : (yield* running(mark)) === 0 ? "dead" : "neither"
+    })
+    return (yield* SandboxHostContract.eventually(look, (seen) => seen !== "neither", "30 seconds")) === "lives"
+  })
+
+const all = {
+  // files
+  "read a file of the machine": { succeeds: reads(({ outside }) => contentOf([join(outside, "canary")])) },
+  "read what is the service's alone, in a folder that boxes see": { needs: "root", succeeds: reads(({ programs }) => `cat ${programs}/private`) },
+  "read another sandbox's tree, home and scratch folder": { succeeds: reads(({ other }) => contentOf(other.secrets)) },
+  "change a program that other sandboxes run": {
+    succeeds: (world) =>
+      Effect.map(run(world.box, `echo changed > ${world.programs}/program`), () => readFileSync(join(world.programs, "program"), "utf8") === "changed\n")
+  },
+  "put a file beside the system's": { succeeds: does(() => "touch /file") },
+  "have the host write its home files elsewhere, through a link": {
+    succeeds: ({ box, outside }) =>
+      Effect.gen(function*() {
+        yield* run(box, `ln -s ${outside} "$HOME/link"`)
+        yield* Effect.exit(Effect.scoped(box.spawn({ command: "true", args: [], env: {}, homeFiles: { "link/written": "" } })))
+        return existsSync(join(outside, "written"))
+      })
+  },
+
+  // processes
+  "read command lines of others": { succeeds: reads(() => "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'") },
+  "read the environment of another sandbox's process": { succeeds: reads(() => "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'") },
+  "find the service's environment in its own": { succeeds: reads(() => "env; cat /proc/1/environ /proc/self/environ | tr '\\0' '\\n'") },
+  "end another sandbox's process": {
+    // By its last argument: never more than that.
+    succeeds: does(({ other }) =>
+      perl(`my $ended = 0; for (glob "/proc/[0-9]*/cmdline") { open my $file, "<", $_ or next; local $/; my $line = <$file> // ""; my ($pid) = /(\\d+)/; $ended += kill 9, $pid if $line =~ /\\0${other.mark}\\0$/ } exit($ended == 0)`))
+  },
+  "trace a process": { succeeds: does(() => TRACE) },
+  "read a process's memory past the kernel's files": { succeeds: does(() => READ_MEMORY) },
+  "outlive its worker": { succeeds: outlives },
+
+  // the kernel
+  "keep something in the kernel's keyrings": { succeeds: does(() => KEY), isThere: worksHere(KEY) },
+  "become root in a user namespace of its own": { succeeds: does(() => "unshare --user --map-root-user true") },
+  "mount": { succeeds: does(() => "unshare --user --map-root-user --mount mount -t tmpfs none /tmp || mount -t tmpfs none /tmp") },
+  "use a capability, to rename its machine": { succeeds: does(() => perl(`my $name = "taken"; exit(${syscall(170, 161, "$name, 5")} < 0)`)) },
+  "learn the machine's name": { succeeds: ({ box }) => Effect.map(run(box, "uname -n"), ({ output }) => output === hostname()) },
+  "read shared memory of the machine": {
+    succeeds: reads(({ sharedMemory }) => perl(`my $id = shmget(${sharedMemory}, 0, 0); my $text = ""; defined $id and shmread($id, $text, 0, 64) and print $text`))
+  },
+
+  // the network
+  "reach a port of the machine's loopback interface": { succeeds: reads(({ port }) => connects("127.0.0.1", port)) },
+  "reach a port of the machine at its own address": {
+    succeeds: reads(({ port }) => connects(ownAddress ?? "127.0.0.1", port))
+  },
+  "reach an abstract unix socket of the machine": {
+    succeeds: reads(({ abstractSocket }) =>
+      `perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); connect($s, pack("Sa*", AF_UNIX, "\\0${abstractSocket}")) or exit 1; print readline $s'`)
+  },
+  "reach a metadata service": { succeeds: does(() => connects("169.254.169.254", 80)) },
+  "reach a private address": { succeeds: does(() => ["10.0.0.1", "172.16.0.1", "192.168.0.1", "192.168.1.1"].map((host) => connects(host, 80)).join(" || ")) },
+  "reach a public address": { succeeds: does(() => ["1.1.1.1", "8.8.8.8"].map((host) => connects(host, 53)).join(" || ")) },
+  "resolve a name": { succeeds: does(() => "getent hosts example.com") },
+  "open a raw socket": { succeeds: does(() => calls(41, 198, "2, 3, 1")) },
+  "open a packet socket": { succeeds: does(() => calls(41, 198, "17, 3, 0")), isThere: () => existsSync("/proc/net/packet") },
+  "open a socket to the hypervisor (AF_VSOCK)": { succeeds: does(() => VSOCK), isThere: worksHere(VSOCK) },
+
+  // the way out
+  "reach a name that is not listed": { isOpen: true, succeeds: reads(({ port }) => asks(`unlisted.test:${port}`)) },
+  "reach a listed name that leads to a private address": { isOpen: true, succeeds: reads(({ port }) => asks(`inner.test:${port}`)) },
+  "reach a listed name that leads to a metadata service": { isOpen: true, succeeds: reads(() => asks("metadata.test:80")) },
+  "reach an address by the way out": { isOpen: true, succeeds: reads(({ port }) => ["127.0.0.1", "127.1", "0x7f000001", "localhost"].map((host) => asks(`${host}:${port}`)).join("; ")) },
+
+  // the machine's capacity
+  "start 200 processes": {
+    limits: { processes: 64 },
+    succeeds: does(() => perl("my @children; for (1 .. 200) { my $child = fork; last unless defined $child; if (!$child) { sleep 30; exit } push @children, $child } kill 9, @children; exit(@children < 200)"))
+  },
+  "take 400 MiB of memory": {
+    needs: "control groups",
+    limits: { memoryBytes: 96 * MiB },
+    succeeds: does(() => perl('my @taken; push @taken, "a" x (1048576 + $_) for 1 .. 400; exit 0'))
+  },
+  "take a processor": {
+    needs: "control groups",
+    limits: { cpus: 0.05 },
+    // 0.4 seconds of it in less than four: without the limit even a busy machine has as much.
+    succeeds: does(() => perl("my $end = time + 4; while (time < $end) { my ($user, $system) = times; exit 0 if $user + $system > 0.4 } exit 1"))
+  },
+  "fill memory with files": { limits: { memoryFilesBytes: 3 * MiB }, succeeds: does(() => "dd if=/dev/zero of=/tmp/file bs=1048576 count=8 2>/dev/null") },
+  "fill the disk and live on": {
+    limits: { diskBytes: 12 * MiB },
+    succeeds: does(() => `for i in 1 2 3 4 5 6; do dd if=/dev/zero of=$i bs=1048576 count=4 2>/dev/null; done; ${LIVE_ON}`)
+  },
+  "make files without number and live on": { limits: { diskFiles: 200 }, succeeds: does(() => `for i in $(seq 300); do : > $i; done; ${LIVE_ON}`) },
+  "write a file beyond its limit": { limits: { fileBytes: 2 * MiB }, succeeds: does(() => "dd if=/dev/zero of=file bs=1048576 count=4 2>/dev/null") }
+} satisfies Readonly<Record<string, Attempt>>
+
+export type Name = keyof typeof all
+
+export const attempts: Readonly<Record<Name, Attempt>> = all
+
+/** What this machine lacks, in words; `undefined`: nothing. */
+export const lacks = (needs: Needs | undefined): string | undefined =>
+  (needs === "root" && !isRoot) || (needs === "control groups" && !isWritableGroup) ? `needs ${needs}` : undefined

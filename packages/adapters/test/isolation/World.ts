@@ -1,0 +1,190 @@
+/** A machine with something to find on it, and a service on it whose boxes may lack a layer. */
+import { execFileSync } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs"
+import { createServer, type ListenOptions, type Server } from "node:net"
+import { join } from "node:path"
+import { Effect, Layer, type Scope, Stream } from "effect"
+import type { Box, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { isPublic } from "@slipway/adapters/egress/Addresses"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import type { Limits } from "@slipway/adapters/hosts/box/Limits"
+import type { Tools } from "@slipway/adapters/hosts/bubblewrap/Launch"
+import * as Means from "@slipway/adapters/hosts/bubblewrap/Means"
+import * as Probe from "@slipway/adapters/hosts/box/Probe"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import { freshId, openFolder } from "../hosts/bubblewrap.fixture.ts"
+import { temporaryFolder } from "../hosts/Machine.ts"
+
+/** What no box may see: whoever has read it was where it may not be. */
+export const CANARY = `canary-${randomUUID()}`
+/** Variable of the service's environment that has it. */
+export const CANARY_VARIABLE = "SLIPWAY_TEST_CANARY"
+
+/** Addresses of the loopback interface in place of a public one, and of a private one. */
+const PUBLIC = "127.0.0.1"
+const PRIVATE = "127.0.0.2"
+
+/** How a layer is taken away. Production code has no switch for it: it is given other means. */
+export interface Removal {
+  readonly options?: Pick<SandboxHostBubblewrap.Options, "cgroupRoot" | "diskLookMillis">
+  readonly means?: (means: Means.Means) => Means.Means
+  /** Perl that changes `$_`: the arguments of a program that boxes are made with, each ended by NUL. */
+  readonly tools?: Partial<Readonly<Record<keyof Tools, string>>>
+  readonly egress?: Partial<Egress.Options>
+  /** `home`: the folder of the machine that is the box's home. */
+  readonly box?: (box: Box, home: string) => Box
+}
+
+/** In the place of a tool: changes its arguments, those that bubblewrap would read from a descriptor as well, and becomes it. */
+const tampered = (tool: string, change: string) => `#!/usr/bin/perl
+if ($ARGV[0] eq "--args") {
+  (undef, my $descriptor) = splice @ARGV, 0, 2;
+  open my $options, "<&=", $descriptor or die;
+  local $/ = "\\0";
+  unshift @ARGV, map { chomp; $_ } <$options>;
+}
+$_ = join "", map { "$_\\0" } @ARGV;
+${change};
+chop;
+exec "${tool}", split /\\0/, $_, -1;
+`
+
+/** The host of a service that keeps its things in `folder`. Shows boxes the folder `programs` in it. */
+export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits> = {}) =>
+  Effect.gen(function*() {
+    const found = yield* Means.find({ directory: join(folder, "boxes"), ...removal.options })
+    const toolsFolder = join(folder, "tools")
+    mkdirSync(toolsFolder, { recursive: true, mode: 0o755 })
+    const tools = { ...found.tools }
+    for (const [name, change] of Object.entries(removal.tools ?? {})) {
+      const tool = name as keyof Tools
+      tools[tool] = join(toolsFolder, tool)
+      writeFileSync(tools[tool], tampered(found.tools[tool], change), { mode: 0o755 })
+    }
+    const means = { ...found, tools }
+    return yield* SandboxHostBubblewrap.makeWith(removal.means?.(means) ?? means, {
+      limits,
+      // A limit may be set in the box, where its tool is wanted then.
+      readOnly: [Probe.inside, join(folder, "programs"), toolsFolder],
+      diskLookMillis: removal.options?.diskLookMillis ?? 100
+    })
+  })
+
+/** Says the canary to whoever connects. */
+const telling = (where: ListenOptions) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.callback<Server>((resume) => {
+        const server = createServer((socket) => socket.on("error", () => {}).end(CANARY))
+        server.listen(where, () => resume(Effect.succeed(server)))
+      }),
+      (server) => Effect.sync(() => server.close())
+    ),
+    (server) => {
+      const address = server.address()
+      return address !== null && typeof address === "object" ? address.port : 0
+    }
+  )
+
+/** A segment of System V memory that everybody may read. */
+const sharedMemory = Effect.acquireRelease(
+  Effect.sync(() => {
+    const key = 1 + Math.floor(Math.random() * 2 ** 30)
+    execFileSync("perl", ["-e", 'my $id = shmget($ARGV[0], 64, 01644); defined $id && shmwrite($id, $ARGV[1], 0, 64) or die $!', `${key}`, CANARY])
+    return key
+  }),
+  (key) => Effect.sync(() => execFileSync("perl", ["-e", "shmctl(shmget($ARGV[0], 0, 0), 0, 0)", `${key}`]))
+)
+
+const plant = Effect.gen(function*() {
+  const [folder, outside] = [yield* openFolder, yield* openFolder]
+  const programs = join(folder, "programs")
+  mkdirSync(programs)
+  for (const [path, content, mode] of [
+    [join(outside, "canary"), CANARY, 0o644],
+    [join(programs, "private"), CANARY, 0o600],
+    [join(programs, "program"), "#!/bin/sh\n", 0o777]
+  ] as const) {
+    writeFileSync(path, content)
+    chmodSync(path, mode)
+  }
+  const abstractSocket = `slipway-test-${randomUUID()}`
+  yield* telling({ path: `\0${abstractSocket}` })
+  return {
+    folder,
+    programs,
+    /** A folder that no box knows of; everybody may read its file `canary`. */
+    outside,
+    port: yield* telling({ port: 0, host: "0.0.0.0" }),
+    abstractSocket,
+    sharedMemory: yield* sharedMemory
+  }
+})
+
+type Planted = Effect.Success<typeof plant>
+
+const egress = ({ port }: Planted, options: Partial<Egress.Options>): Egress.Options => ({
+  allow: new Set([`listed.test:${port}`, `inner.test:${port}`, "metadata.test:80"]),
+  lookup: async (name) => [name === "inner.test." ? PRIVATE : name === "metadata.test." ? "169.254.169.254" : PUBLIC],
+  mayConnect: (address) => address === PUBLIC || isPublic(address),
+  ...options
+})
+
+export interface World extends Planted {
+  readonly made: Effect.Success<ReturnType<typeof hostIn>>
+  readonly removal: Removal
+  /** Where the hostile program runs. */
+  readonly box: Box
+  /** Another sandbox of the same service. */
+  readonly other: {
+    readonly box: Box
+    /** Files of the machine with the canary in them: in its tree, its home and its scratch folder. */
+    readonly secrets: ReadonlyArray<string>
+    /** The last argument of a process of its own, which has the canary in its arguments and in its environment. */
+    readonly mark: string
+  }
+}
+
+export interface Options {
+  readonly limits?: Partial<Limits>
+  /** Whether sandboxes may reach anything: the names `listed.test`, `inner.test` and `metadata.test`. */
+  readonly isOpen?: boolean
+}
+
+export const make = ({ isOpen = false, limits = {} }: Options, removal: Removal) =>
+  Effect.gen(function*() {
+    const planted = yield* plant
+    const { folder } = planted
+    const services = yield* Layer.build(Egress.layer(isOpen ? egress(planted, removal.egress ?? {}) : { allow: new Set() }))
+    const made = yield* Effect.provide(hostIn(folder, removal, limits), services)
+
+    const provision = Effect.fnUntraced(function*(sandboxId: SandboxId) {
+      const workspace = yield* temporaryFolder
+      const box = yield* Effect.acquireRelease(made.host.provision({ sandboxId, workspace }), () => Effect.orDie(made.host.stop(sandboxId)))
+      return { box: removal.box?.(box, join(folder, "boxes", sandboxId, "home")) ?? box, workspace }
+    })
+    const [id, otherId] = [freshId(), freshId()]
+    const other = yield* provision(otherId)
+    const mark = `mark-${randomUUID()}`
+    const boxed = yield* other.box.spawn({
+      command: "sh",
+      args: [
+        "-c",
+        'for folder in /workspace "$HOME" "$TMPDIR"; do echo "$TOKEN" > "$folder/secret"; chmod 600 "$folder/secret"; done; exec perl -e \'$| = 1; print "ready\\n"; sleep 1000 while 1\' "$TOKEN" "$0"',
+        mark
+      ],
+      env: { TOKEN: CANARY }
+    })
+    yield* Stream.runHead(boxed.stdout)
+    const { box } = yield* provision(id)
+    const boxes = join(folder, "boxes", otherId)
+    const world: World = {
+      ...planted, made, removal, box,
+      other: { box: other.box, mark, secrets: [join(other.workspace, "secret"), join(boxes, "home", "secret"), join(boxes, "scratch", "secret")] }
+    }
+    return world
+  })
+
+export type Attempted = Effect.Effect<boolean, HostError, Scope.Scope>

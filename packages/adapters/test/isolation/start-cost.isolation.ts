@@ -1,0 +1,59 @@
+/** What a box costs, beside a plain process. Printed, not asserted. */
+import { spawn } from "node:child_process"
+import { join } from "node:path"
+import { it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import { freshId, isRoot, openFolder } from "../hosts/bubblewrap.fixture.ts"
+import { temporaryFolder } from "../hosts/Machine.ts"
+import { isWritableGroup } from "./Groups.ts"
+import { type LayerName, without } from "./Layers.ts"
+import { hostIn } from "./World.ts"
+
+const TIMES = 20
+
+const nothing = (command: string, ...args: ReadonlyArray<string>) =>
+  Effect.promise(() => new Promise((resolve) => spawn(command, args, { stdio: "ignore", env: {} }).once("close", resolve)))
+
+const nothingIn = (box: Box) => Effect.scoped(Effect.flatMap(box.spawn({ command: "true", args: [], env: {} }), ({ exited }) => exited))
+
+const boxWithout = Effect.fnUntraced(function*(names: ReadonlyArray<LayerName>, allow: ReadonlyArray<string> = []) {
+  const services = yield* Layer.build(Egress.layer({ allow: new Set(allow) }))
+  const { host } = yield* Effect.provide(hostIn(yield* openFolder, without(names)), services)
+  const [sandboxId, workspace] = [freshId(), join(yield* temporaryFolder, "workspace")]
+  return yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+})
+
+const millisOf = <E, R>(effect: Effect.Effect<unknown, E, R>) =>
+  Effect.gen(function*() {
+    const before = performance.now()
+    yield* effect
+    return performance.now() - before
+  })
+
+it.live("what it costs to start a program in a box", () =>
+  Effect.gen(function*() {
+    const kinds = [
+      ["plain spawn", nothing("/bin/true")],
+      ["bubblewrap alone", nothing("bwrap", "--unshare-all", "--ro-bind", "/", "/", "true")],
+      ["box", nothingIn(yield* boxWithout([]))],
+      ...(isWritableGroup ? [["box without control groups", nothingIn(yield* boxWithout(["control groups"]))] as const] : []),
+      ...(isRoot ? [["box without an own user", nothingIn(yield* boxWithout(["own user"]))] as const] : []),
+      ["box with a way out", nothingIn(yield* boxWithout([], ["listed.test:443"]))]
+    ] as const
+    const taken = new Map<string, Array<number>>(kinds.map(([name]) => [name, []]))
+    // In turns: what else the machine does falls on all alike. The first finds cold caches.
+    for (let i = -1; i < TIMES; i++) {
+      for (const [name, start] of kinds) {
+        const millis = yield* millisOf(start)
+        if (i >= 0) taken.get(name)?.push(millis)
+      }
+    }
+    const rows = [...taken].map(([name, times]) => {
+      const sorted = times.toSorted((a, b) => a - b)
+      const at = (share: number) => (sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN).toFixed(1).padStart(8)
+      return `  ${name.padEnd(28)}${at(0.5)}${at(0.9)}\n`
+    })
+    process.stdout.write(`\nFrom start to end of \`true\`, ms, ${TIMES} times\n  ${"".padEnd(28)}${"median".padStart(8)}${"p90".padStart(8)}\n${rows.join("")}\n`)
+  }))

@@ -1,0 +1,19 @@
+/** `npm run test:isolation`: what a hostile program can do in a box, and in one that lacks a layer. */
+import { fileURLToPath } from "node:url"
+import { defineConfig } from "vitest/config"
+
+/** A bound for tests that hang. */
+const PATIENCE_MILLIS = 120_000
+
+export default defineConfig({
+  root: fileURLToPath(new URL("../..", import.meta.url)),
+  test: {
+    include: ["test/isolation/*.isolation.ts"],
+    globalSetup: ["test/isolation/Boxes.ts"],
+    reporters: ["verbose"],
+    testTimeout: PATIENCE_MILLIS,
+    hookTimeout: PATIENCE_MILLIS,
+    // What one takes of the machine is not the other's to measure.
+    fileParallelism: false
+  }
+})

@@ -1,0 +1,18 @@
+/**
+ * A worker that starts something in a box without some layers, and is then killed by the test.
+ * node worker.ts FOLDER WORKSPACE ID LAYER,… SCRIPT
+ */
+import { Effect } from "effect"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import { type LayerName, without } from "./Layers.ts"
+import { hostIn } from "./World.ts"
+
+const [folder = "", workspace = "", id = "", names = "", script = ""] = process.argv.slice(2)
+
+Effect.gen(function*() {
+  const { host } = yield* hostIn(folder, without(names.split(",").filter((name) => name !== "") as ReadonlyArray<LayerName>))
+  const box = yield* host.provision({ sandboxId: SandboxId.make(id), workspace })
+  yield* box.spawn({ command: "sh", args: ["-c", script], env: {} })
+  return yield* Effect.never
+}).pipe(Effect.scoped, Effect.provide(Egress.layer({ allow: new Set() })), Effect.runFork)
