@@ -1,26 +1,76 @@
-/** A real agent in a box of this machine, with a fake model of its own. */
+/** A real agent on a host of this machine, with a fake model of its own. */
 import { execFileSync } from "node:child_process"
 import { randomInt } from "node:crypto"
 import { mkdir, readFile } from "node:fs/promises"
 import path from "node:path"
-import { Effect, Layer, Redacted } from "effect"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { fileURLToPath } from "node:url"
+import { Context, Effect, Layer, Redacted, References, type Scope } from "effect"
+import type { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import type * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import { openFolder } from "../../hosts/bubblewrap.fixture.ts"
 import { running, temporaryFolder } from "../../hosts/Machine.ts"
 
 /** Where `npm run agents:install` put the programs. */
 export const agentsFolder = Installed.folderIn(path.resolve(process.env.SLIPWAY_DATA_DIR ?? ".slipway"))
 
-export const layer = Layer.mergeAll(
-  AgentRuntimeProfiles.layer({ agentsFolder }),
-  Layer.unwrap(Effect.map(temporaryFolder, (directory) => SandboxHostNone.layer({ directory })))
+/** What tests ask of a host beside the port. */
+export class Premises extends Context.Service<Premises, {
+  /** Folder of this machine with all that the host keeps of a sandbox, its home with it. */
+  folderOf(sandboxId: SandboxId): string
+  /** Address at which a box finds the server that is at `url` on this machine, until the scope closes. */
+  reach(sandboxId: SandboxId, url: string): Effect.Effect<string, never, Scope.Scope>
+}>()("@slipway/adapters/test/Premises") {}
+
+const agents = AgentRuntimeProfiles.layer({ agentsFolder })
+
+const none = Layer.unwrap(Effect.map(temporaryFolder, (directory) =>
+  Layer.mergeAll(
+    agents,
+    SandboxHostNone.layer({ directory }),
+    Layer.succeed(Premises, {
+      folderOf: (sandboxId) => path.join(directory, sandboxId),
+      reach: (_, url) => Effect.succeed(url)
+    })
+  )
+))
+
+const offlineAgent = fileURLToPath(new URL("../../../src/agents/offline", import.meta.url))
+
+const bubblewrap = Layer.unwrap(Effect.map(openFolder, (directory) =>
+  Layer.mergeAll(
+    agents,
+    SandboxHostBubblewrap.layer({ directory, readOnly: [offlineAgent, agentsFolder] }),
+    Layer.effect(Premises, Effect.map(Egress.Egress, ({ route }) => ({
+      folderOf: (sandboxId: SandboxId) => path.join(directory, sandboxId),
+      reach: (sandboxId: SandboxId, url: string) => Effect.as(route(sandboxId, new URL(url)), Egress.BASE_URL)
+    })))
+  )
+)).pipe(Layer.provide(Egress.layer({ allow: new Set() })))
+
+export interface Host {
+  readonly name: SandboxHost["Service"]["isolation"]
+  readonly layer: Layer.Layer<AgentRuntime | SandboxHost | Premises, unknown>
+}
+
+export const unisolated: Host = { name: "none", layer: none }
+
+/** Boxes as in production, where this machine can make them. Says which host it is. */
+export const chooseHost: Effect.Effect<Host> = Layer.build(bubblewrap).pipe(
+  Effect.scoped,
+  Effect.provideService(References.MinimumLogLevel, "Warn"),
+  Effect.matchEffect({
+    onSuccess: () => Effect.as(Effect.logInfo("agents run in boxes of bubblewrap"), { name: "bubblewrap", layer: bubblewrap }),
+    onFailure: ({ message }) => Effect.as(Effect.logWarning(`agents run without boxes, on host none: ${message}`), unisolated)
+  })
 )
 
 const freshId = () =>
@@ -37,16 +87,16 @@ const models: Readonly<Record<string, string>> = { claude: "claude-opus-5-5" }
 /** Like a token of the gateway: found nowhere by chance. */
 export const freshToken = () => `token-${randomInt(2 ** 47).toString(36)}`
 
-export const sandbox = (profile: string, prepare: (repository: string) => Promise<void> = async () => {}) =>
+export const sandbox = (profile: string) =>
   Effect.gen(function*() {
     const host = yield* SandboxHost
+    const premises = yield* Premises
     const workspace = yield* temporaryFolder
     for (const { folder } of repositories) {
       const repository = path.join(workspace, folder)
       yield* Effect.promise(() => mkdir(repository))
       execFileSync("git", ["init", "--quiet", repository])
     }
-    yield* Effect.promise(() => prepare(path.join(workspace, "slipway")))
     const provisioned = yield* Effect.acquireRelease(host.provision({ sandboxId: freshId(), workspace }), ({ sandboxId }) =>
       Effect.orDie(host.stop(sandboxId))
     )
@@ -58,7 +108,7 @@ export const sandbox = (profile: string, prepare: (repository: string) => Promis
     const token = freshToken()
     const model = yield* FakeModel.start({ token, workspace: { path: box.workspace, repositories } })
     const access = {
-      baseUrl: model.url,
+      baseUrl: yield* premises.reach(box.sandboxId, model.url),
       token: Redacted.make(token),
       model: models[profile] ?? "fake-model",
       contextTokens: 128_000,
@@ -70,6 +120,10 @@ export const sandbox = (profile: string, prepare: (repository: string) => Promis
       access,
       model,
       started,
+      /** The folder of this machine that is the workspace of the box. */
+      workspace,
+      /** The folder of this machine with what else belongs to the box. */
+      folder: premises.folderOf(box.sandboxId),
       read: (file: string) => Effect.promise(() => readFile(path.join(workspace, "slipway", file), "utf8").catch(() => null)),
       running,
       killAgent: Effect.sync(() => {

@@ -1,10 +1,11 @@
 /** What every real agent is held to: the contract, and that nothing of the host or of a hostile repository gets through. */
-import { readdirSync, readFileSync } from "node:fs"
+import { chmodSync, mkdirSync, readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { assert, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { type AgentEvent, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
 import { costOf } from "@slipway/domain/sandbox/Budget"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
@@ -12,7 +13,7 @@ import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { KEY, layer as gatewayLayer, open as openGateway, upstreamOf } from "../../gateway/Gateway.ts"
 import { temporaryFolder } from "../../hosts/Machine.ts"
 import { plant } from "./HostileRepository.ts"
-import { freshToken, layer, sandbox } from "./RealAgent.ts"
+import { chooseHost, freshToken, type Host, Premises, sandbox, unisolated } from "./RealAgent.ts"
 
 const prompt = (session: AgentSession, text: string) =>
   Effect.gen(function*() {
@@ -45,41 +46,56 @@ const filesWith = (folder: string, text: string): ReadonlyArray<string> =>
     .map(({ name, parentPath }) => path.join(parentPath, name))
     .filter((file) => contentOf(file).includes(text))
 
-/** Arguments and environments of the processes whose home is this one. */
-const processesOf = (home: string) =>
+/** Arguments and environments of the sandbox's processes and of those that make its box: all have its id in their environment. */
+const processesOf = (sandboxId: SandboxId) =>
   readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).flatMap((pid) => {
     try {
       const environment = readFileSync(`/proc/${pid}/environ`, "utf8")
-      return environment.includes(`HOME=${home}\0`) ? [{ environment, args: readFileSync(`/proc/${pid}/cmdline`, "utf8") }] : []
+      return environment.includes(sandboxId) ? [{ environment, args: readFileSync(`/proc/${pid}/cmdline`, "utf8") }] : []
     } catch {
       return []
     }
   })
 
-/**
- * `believes`: traps that work when they lie in the workspace itself, where only the agent can put them. Not a way out of
- * the box, but past the questions of prompt mode.
- */
-export const suite = (name: string, believes: ReadonlyArray<string> = []) => {
+type Made = Effect.Success<ReturnType<typeof sandbox>>
+
+const opening = (name: string) =>
+  Effect.fnUntraced(function*(
+    { access, box, repositories }: Pick<Made, "access" | "box" | "repositories">,
+    toolApprovalMode: "auto" | "prompt",
+    instructions: string | null = null
+  ) {
+    const runtime = yield* AgentRuntime
+    return yield* runtime.open({
+      box, repositories, access, instructions, toolApprovalMode,
+      profile: name, model: `test/${name}`, reasoningEffort: null, resume: null
+    })
+  })
+
+const happyPath = ({ layer, name: hostName }: Host, name: string) =>
+  it.layer(layer, { excludeTestServices: true })(`${name} on host ${hostName}`, (it) => {
+    it.effect("edits files, runs commands and answers", () =>
+      Effect.gen(function*() {
+        const made = yield* sandbox(name)
+        const session = yield* opening(name)(made, "auto")
+        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[shell echo two > b.txt]] [[say done]]")
+        assert.deepStrictEqual(end, { state: "succeeded" })
+        assert.deepStrictEqual([yield* made.read("a.txt"), yield* made.read("b.txt")], ["one\n", "two\n"])
+        assert.isTrue(events.some((event) => event._tag === "MessageUpdated" && event.text.includes("done")))
+      })
+    )
+  })
+
+const everything = ({ layer, name: hostName }: Host, name: string, believes: ReadonlyArray<string>) => {
   const profile = profiles[name]
   if (profile === undefined) throw new Error(`there is no profile ${name}`)
   const { afterDenial, countsRequests } = profile.capabilities
   const fixture = { profile: name, model: `test/${name}`, traits: { afterDenial, countsRequests }, sandbox: sandbox(name) }
-  AgentRuntimeContract.suite(name, layer, fixture)
-  AgentRuntimeContract.models(name, layer, fixture)
+  AgentRuntimeContract.suite(`${name} on host ${hostName}`, layer, fixture)
+  AgentRuntimeContract.models(`${name} on host ${hostName}`, layer, fixture)
 
-  it.layer(layer, { excludeTestServices: true })(`the host and ${name}`, (it) => {
-    const open = Effect.fnUntraced(function*(
-      { access, box, repositories }: Effect.Success<ReturnType<typeof sandbox>>,
-      toolApprovalMode: "auto" | "prompt",
-      instructions: string | null = null
-    ) {
-      const runtime = yield* AgentRuntime
-      return yield* runtime.open({
-        box, repositories, access, instructions, toolApprovalMode,
-        profile: name, model: `test/${name}`, reasoningEffort: null, resume: null
-      })
-    })
+  it.layer(layer, { excludeTestServices: true })(`host ${hostName} and ${name}`, (it) => {
+    const open = opening(name)
 
     it.effect("shows the agent nothing of the worker's environment, and its token to nobody else", () =>
       Effect.gen(function*() {
@@ -88,17 +104,18 @@ export const suite = (name: string, believes: ReadonlyArray<string> = []) => {
         const made = yield* sandbox(name)
         const session = yield* open(made, "auto")
         assert.deepStrictEqual((yield* prompt(session, "[[shell env > env.txt]] [[say done]]")).end, { state: "succeeded" })
-        const processes = processesOf(made.box.home)
-        assert.isNotEmpty(processes)
+        const processes = processesOf(made.box.sandboxId)
         const token = Redacted.value(made.access.token)
+        // The agent is among them.
+        assert.isTrue(processes.some(({ environment }) => environment.includes(token)))
         for (const { args, environment } of processes) {
           assert.notInclude(environment, canary)
           assert.notInclude(args, canary)
           assert.notInclude(args, token)
         }
         assert.notInclude(yield* made.read("env.txt"), canary)
-        assert.deepStrictEqual(filesWith(made.box.home, canary), [])
-        assert.deepStrictEqual(filesWith(made.box.home, token), [])
+        assert.deepStrictEqual(filesWith(made.folder, canary), [])
+        assert.deepStrictEqual(filesWith(made.folder, token), [])
       })
     )
 
@@ -110,7 +127,8 @@ export const suite = (name: string, believes: ReadonlyArray<string> = []) => {
           const model = yield* FakeModel.start({ token: KEY, workspace: { path: made.box.workspace, repositories: made.repositories } })
           const upstream = upstreamOf(modelProtocol, `${model.url}/v1`, { model: made.access.model, contextTokens: 128_000, outputTokens: 8_192 })
           const gateway = yield* openGateway(upstream)
-          const session = yield* open({ ...made, access: gateway.access }, "auto")
+          const baseUrl = yield* (yield* Premises).reach(made.box.sandboxId, gateway.access.baseUrl)
+          const session = yield* open({ ...made, access: { ...gateway.access, baseUrl } }, "auto")
           const { end, events } = yield* prompt(
             session,
             "[[usage input=900 cached=400 output=70 reasoning=20]] [[shell env > env.txt]] [[think hm]] [[say done]]"
@@ -125,30 +143,60 @@ export const suite = (name: string, believes: ReadonlyArray<string> = []) => {
           assert.strictEqual(usage.llmRequestCount, served.length)
           assert.strictEqual(usage.costMicroUsd, served.reduce((sum, each) => sum + cost(each), 0))
 
-          for (const { args, environment } of processesOf(made.box.home)) assert.notInclude(args + environment, KEY)
+          for (const { args, environment } of processesOf(made.box.sandboxId)) assert.notInclude(args + environment, KEY)
           assert.notInclude(yield* made.read("env.txt"), KEY)
-          assert.deepStrictEqual([...filesWith(made.box.home, KEY), ...filesWith(made.box.workspace, KEY)], [])
+          assert.deepStrictEqual([...filesWith(made.folder, KEY), ...filesWith(made.workspace, KEY)], [])
           assert.notInclude(JSON.stringify(events), KEY)
           for (const { headers } of model.requests) assert.notInclude(JSON.stringify(headers), Redacted.value(gateway.access.token))
         }).pipe(Effect.provide(gatewayLayer()))
       )
     }
 
-    it.effect.each(["repository", "workspace"])("runs nothing of a hostile %s, and asks all the same", (where) =>
-      Effect.gen(function*() {
-        const evil = yield* temporaryFolder
-        // The agent itself may have left it where the next one starts.
-        const made = yield* sandbox(name, (repository) => plant(where === "repository" ? repository : path.dirname(repository), evil))
-        const session = yield* open(made, "prompt", "MARK-AGENTS")
-        const { approvals, end } = yield* prompt(session, "[[write path=f.txt content=hi]] [[say ok]]")
-        assert.deepStrictEqual(end, { state: "succeeded" })
-        assert.strictEqual(approvals.length, 1)
-        assert.isNull(yield* made.read("f.txt"))
-        for (const { body } of yield* made.asked) assert.include(body, "MARK-AGENTS")
-        // What is started beside the turn has had its time.
-        yield* Effect.sleep("1500 millis")
-        assert.deepStrictEqual(readdirSync(evil).sort(), where === "repository" ? [] : believes)
-      })
-    )
+    const keptIn = hostName !== "none"
+    const ofWorkspace = believes.length === 0
+      ? "runs nothing of a hostile workspace"
+      : `runs ${believes.join(" and ")} of a hostile workspace, ${keptIn ? "which reach nothing outside the box" : "with nothing to keep them in"}`
+    const places = [
+      { where: "slipway", rule: "runs nothing of a hostile repository", sprung: [] },
+      // The agent itself may have left it where the next one starts.
+      { where: ".", rule: ofWorkspace, sprung: believes }
+    ]
+    for (const { rule, sprung, where } of places) {
+      it.effect(`${rule}, and asks all the same`, () =>
+        Effect.gen(function*() {
+          const made = yield* sandbox(name)
+          const inside = path.join(made.workspace, "evil")
+          mkdirSync(inside)
+          const outside = yield* temporaryFolder
+          // Nothing but the box is in the way.
+          chmodSync(outside, 0o777)
+          yield* Effect.promise(() =>
+            plant(path.join(made.workspace, where), [path.join(made.box.workspace, "evil"), outside])
+          )
+          const session = yield* open(made, "prompt", "MARK-AGENTS")
+          const { approvals, end } = yield* prompt(session, "[[write path=f.txt content=hi]] [[say ok]]")
+          assert.deepStrictEqual(end, { state: "succeeded" })
+          assert.strictEqual(approvals.length, 1)
+          assert.isNull(yield* made.read("f.txt"))
+          for (const { body } of yield* made.asked) assert.include(body, "MARK-AGENTS")
+          // What is started beside the turn has had its time.
+          yield* Effect.sleep("1500 millis")
+          assert.deepStrictEqual(readdirSync(inside).sort(), sprung)
+          assert.deepStrictEqual(readdirSync(outside).sort(), keptIn ? [] : sprung)
+        })
+      )
+    }
   })
+}
+
+const host = await Effect.runPromise(chooseHost)
+
+/**
+ * All of it on the host of this machine, and in any case a turn without a box.
+ * `believes`: traps that work when they lie in the workspace itself, where only the agent can put them. Not a way out of
+ * the box, but past the questions of prompt mode.
+ */
+export const suite = (name: string, believes: ReadonlyArray<string> = []) => {
+  everything(host, name, believes)
+  if (host !== unisolated) happyPath(unisolated, name)
 }

@@ -1,4 +1,7 @@
+import { Effect } from "effect"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
-import { layer, sandbox } from "./RealAgent.ts"
+import { chooseHost, sandbox } from "./RealAgent.ts"
 
-AgentRuntimeContract.suite("offline", layer, { profile: "offline", model: "offline/demo", sandbox: sandbox("offline") })
+// `npm test` has it on host none.
+const { layer, name } = await Effect.runPromise(chooseHost)
+AgentRuntimeContract.suite(`offline on host ${name}`, layer, { profile: "offline", model: "offline/demo", sandbox: sandbox("offline") })

@@ -8,7 +8,7 @@ import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { run, type Scenario, scenarios } from "../Scenarios.ts"
 import { fileOf, type Line, render } from "../Transcript.ts"
-import { layer, sandbox } from "./RealAgent.ts"
+import { sandbox, unisolated } from "./RealAgent.ts"
 
 const parse = (text: string): unknown => {
   try {
@@ -85,6 +85,6 @@ const record = (runtime: string, scenario: Scenario) =>
 const chosen = process.argv.slice(2)
 const runtimes = chosen.length > 0 ? chosen : ["offline", "opencode", "codex", "claude", "grok"]
 await Effect.forEach(runtimes, (runtime) => Effect.forEach(scenarios, (scenario) => record(runtime, scenario))).pipe(
-  Effect.provide(layer),
+  Effect.provide(unisolated.layer),
   Effect.runPromise
 )
