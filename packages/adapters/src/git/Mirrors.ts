@@ -104,7 +104,7 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
       landing.add(name)
       return name
     }),
-    (name) => Effect.promise(() => rm(join(incoming, name), { recursive: true, force: true }).finally(() => landing.delete(name)))
+    (name) => Effect.promise(() => clear(join(incoming, name)).finally(() => landing.delete(name)))
   ).pipe(Effect.map((name) => join(incoming, name)))
 
   /** All of `sha` that the mirror lacks. Under the lock of the mirror. */
@@ -228,7 +228,7 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
   const consolidate = Effect.fnUntraced(function*(mirror: string) {
     const packs = join(mirror, "objects", "pack")
     yield* locked(mirror)(Effect.promise(() => clearLeftovers(packs)))
-    if ((yield* Effect.promise(() => readdir(packs))).filter((name) => name.endsWith(".idx")).length <= MAX_PACKS) return
+    if ((yield* Effect.promise(() => namesIn(packs))).filter((name) => name.endsWith(".idx")).length <= MAX_PACKS) return
     yield* Effect.promise(() => Promise.all(["packed-refs.lock", "packed-refs.new"].map((name) => rm(join(mirror, name), { force: true })))).pipe(
       Effect.andThen(git(["pack-refs", "--all"], { env: { GIT_DIR: mirror } })),
       locked(mirror)
@@ -261,8 +261,7 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     const lenders = yield* Effect.cached(borrowed)
     const names = yield* Effect.promise(async () => {
       await mkdir(removed, { recursive: true })
-      const left = (await readdir(incoming).catch(() => [])).filter((name) => !landing.has(name))
-      await Promise.all(left.map((name) => rm(join(incoming, name), { recursive: true, force: true })))
+      await Promise.all((await namesIn(incoming)).filter((name) => !landing.has(name)).map((name) => clear(join(incoming, name))))
       return (await readdir(directory)).filter((name) => name.endsWith(".git"))
     })
     yield* Effect.forEach(names, (name) => {
@@ -327,10 +326,16 @@ const layOutMirror = async (mirror: string): Promise<void> => {
   }))
 }
 
-/** Bytes of the files of a folder, which may not be there yet. */
+/** None when the folder is not there yet. */
+const namesIn = (folder: string): Promise<ReadonlyArray<string>> => readdir(folder).catch(() => [])
+
+/** The orphan of a killed worker may still write to it: then once more. */
+const clear = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true, maxRetries: 5 })
+
+/** Bytes of the files of a folder. */
 const sizeOf = (folder: string): Effect.Effect<number> =>
   Effect.promise(async () => {
-    const names = await readdir(folder).catch(() => [])
+    const names = await namesIn(folder)
     const sizes = await Promise.all(names.map((name) => lstat(join(folder, name)).then(({ size }) => size, () => 0)))
     return sizes.reduce((sum, size) => sum + size, 0)
   })
@@ -338,7 +343,7 @@ const sizeOf = (folder: string): Effect.Effect<number> =>
 const packOf = (name: string): string | undefined => /^(pack-[0-9a-f]+)\.\w+$/u.exec(name)?.[1]
 
 const movePacks = async (from: string, to: string): Promise<void> => {
-  const names = (await readdir(from).catch(() => [])).filter((name) => packOf(name) !== undefined)
+  const names = (await namesIn(from)).filter((name) => packOf(name) !== undefined)
   // With its index a pack is there for everybody: it comes last.
   const isIndex = (name: string) => name.endsWith(".idx")
   for (const name of [...names.filter((name) => !isIndex(name)), ...names.filter(isIndex)]) await rename(join(from, name), join(to, name))
@@ -346,7 +351,7 @@ const movePacks = async (from: string, to: string): Promise<void> => {
 
 /** Parts of packs that a killed process began to write, to move or to remove. We hold the lock, and do not repack. */
 const clearLeftovers = async (packs: string): Promise<void> => {
-  const names = await readdir(packs)
+  const names = await namesIn(packs)
   const isLeft = (name: string) => {
     const pack = packOf(name)
     return pack === undefined ? /^\.?tmp[-_]/u.test(name) : !names.includes(`${pack}.idx`) || !names.includes(`${pack}.pack`)

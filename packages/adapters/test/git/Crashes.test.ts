@@ -32,6 +32,10 @@ const setUp = Effect.gen(function*() {
     assert.strictEqual(gitIn(origin.path, "ls-tree", "-r", "--name-only", sha).split("\n").length, 302)
     yield* trees.remove(sandboxId)
     assert.deepStrictEqual(readdirSync(join(directory, "sandboxes")), [])
+    // Nor of a download that was broken off.
+    yield* Effect.promise(async () => {
+      while (readdirSync(join(directory, "mirrors", "incoming")).length > 0) await new Promise((resolve) => setImmediate(resolve))
+    })
   }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
   return { origin, directory, carryOn }
 })
@@ -51,11 +55,18 @@ const killWhen = (directory: string, origin: string, seen: () => boolean) =>
     return worker.signalCode
   })
 
+/** What the mirrors have in one of their folders. */
+const inMirrors = (directory: string, ...folder: ReadonlyArray<string>) =>
+  some(join(directory, "mirrors")).flatMap((name) => some(join(directory, "mirrors", name, ...folder)))
+
 describe("a worker that is killed", () => {
   const inSandbox = (directory: string, ...path: ReadonlyArray<string>) => join(directory, "sandboxes", sandboxId, ...path)
   it.live.each([
-    { when: "the mirror appears", seen: (d: string) => some(join(d, "mirrors")).length > 0 },
-    { when: "the commit is fetched", seen: (d: string) => some(join(d, "mirrors")).some((m) => some(join(d, "mirrors", m, "refs", "commits")).length > 0) },
+    { when: "the mirror appears", seen: (d: string) => some(join(d, "mirrors")).some((name) => name.endsWith(".git")) },
+    { when: "the download begins", seen: (d: string) => some(join(d, "mirrors", "incoming")).length > 0 },
+    { when: "the download is moved to the mirror", seen: (d: string) => inMirrors(d, "objects", "pack").length > 0 },
+    { when: "the commit is fetched", seen: (d: string) => inMirrors(d, "refs", "commits").length > 0 },
+    { when: "the commit is known", seen: (d: string) => inMirrors(d, "commits").length > 0 },
     { when: "the site of the tree appears", seen: (d: string) => some(inSandbox(d, "making")).length > 0 },
     { when: "the tree is in its place", seen: (d: string) => some(inSandbox(d, "workspace")).length > 0 },
     { when: "the repository is in its place", seen: (d: string) => some(inSandbox(d, "git")).length > 0 },
@@ -72,14 +83,15 @@ describe("a worker that is killed", () => {
 })
 
 describe("what a power failure leaves", () => {
-  it.live("a mirror with locks and an empty ref is put right", () =>
+  const mirrorIn = (directory: string) => join(directory, "mirrors", some(join(directory, "mirrors")).find((name) => name.endsWith(".git")) ?? "")
+
+  it.live("a mirror with empty files is put right", () =>
     Effect.gen(function*() {
       const { carryOn, directory, origin } = yield* setUp
       yield* carryOn
-      const mirror = join(directory, "mirrors", readdirSync(join(directory, "mirrors"))[0] ?? "")
-      const ref = join(mirror, "refs", "commits", (yield* origin.tip("main")) ?? "")
-      truncateSync(ref)
-      for (const file of [`${ref}.lock`, join(mirror, "config.lock"), join(mirror, "HEAD.lock")]) writeFileSync(file, "")
+      const mirror = mirrorIn(directory)
+      const sha = (yield* origin.tip("main")) ?? ""
+      for (const file of ["HEAD", "config", join("refs", "commits", sha), join("commits", sha)]) truncateSync(join(mirror, file))
       yield* origin.deleteBranch("slipway/x")
       yield* carryOn
     }))
@@ -88,7 +100,7 @@ describe("what a power failure leaves", () => {
     Effect.gen(function*() {
       const { carryOn, directory, origin } = yield* setUp
       yield* carryOn
-      const mirror = join(directory, "mirrors", readdirSync(join(directory, "mirrors"))[0] ?? "")
+      const mirror = mirrorIn(directory)
       rmSync(mirror, { recursive: true })
       mkdirSync(join(mirror, "objects"), { recursive: true })
       yield* origin.deleteBranch("slipway/x")

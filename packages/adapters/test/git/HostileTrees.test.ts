@@ -1,12 +1,14 @@
 /** The agent owns its tree and does its worst. Nothing of it may run here, and nothing from outside may get in. */
 import { execFileSync, spawn } from "node:child_process"
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { createServer, type Server } from "node:net"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Result, Stream } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import * as SafeTree from "@slipway/adapters/git/SafeTree"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import { agent, gitIn, source, temporaryFolder, tolerate } from "./Repositories.ts"
 
@@ -145,6 +147,28 @@ describe("a hostile tree", () => {
       assert.strictEqual((yield* trees.compare(key, "file", 100).pipe(Effect.flip))._tag, "FileProtected")
       yield* trees.remove(key.sandboxId)
       assert.isTrue(existsSync(join(outside, "file")))
+    }))
+
+  it.live("sockets are neither listed nor opened nor committed, and devices are no files", () =>
+    Effect.gen(function*() {
+      const { origin, publish, tree, trees } = yield* setUp
+      const socket = join(tree, "socket")
+      yield* Effect.acquireRelease(
+        Effect.promise(() => new Promise<Server>((resolve) => {
+          const server = createServer().listen(socket, () => resolve(server))
+        })),
+        (server) => Effect.promise(() => new Promise((resolve) => server.close(resolve)))
+      )
+      yield* agent.write(join(tree, "new"), "x")
+      const { entries, partialWarnings } = yield* trees.list(key, "")
+      assert.deepStrictEqual([entries.some(({ name }) => name === "socket"), partialWarnings], [false, ["unreadable_entries"]])
+      assert.strictEqual((yield* trees.open(key, "socket", 100).pipe(Effect.scoped, Effect.flip))._tag, "FileProtected")
+      assert.strictEqual((yield* trees.compare(key, "socket", 100).pipe(Effect.flip))._tag, "FileProtected")
+      assert.deepStrictEqual(Object.keys(yield* origin.files(yield* publish)), [".gitmodules", "README.md", "dir/file", "new"])
+      // No agent of ours can make one, but a tree may be on a disk where one is.
+      for (const device of ["null", "tty"]) {
+        assert.strictEqual((yield* SafeTree.openFile("/dev", Buffer.from(device)).pipe(Effect.scoped, Effect.flip))._tag, "FileProtected", device)
+      }
     }))
 
   it.live("names that are no text are left out of listings, but committed", () =>
