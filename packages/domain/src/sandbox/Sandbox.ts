@@ -38,6 +38,9 @@ export const Publication = Schema.Struct({
   actionState: ActionState,
   number: Schema.NullOr(Counter),
   headSha: Schema.NullOr(Schema.String),
+  state: Schema.NullOr(Schema.Literals(["open", "closed"])),
+  draft: Schema.NullOr(Schema.Boolean),
+  merged: Schema.NullOr(Schema.Boolean),
   /** Why the last publication failed; `null` while one runs and after it went through. */
   error: Schema.NullOr(PublicationTrouble)
 })
@@ -192,6 +195,9 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
     actionState: data.action_state,
     number: data.number ?? known?.number ?? null,
     headSha: data.head_sha ?? known?.headSha ?? null,
+    state: data.state ?? known?.state ?? null,
+    draft: data.draft ?? known?.draft ?? null,
+    merged: data.merged ?? known?.merged ?? null,
     error: data.error ?? null
   }
   return {

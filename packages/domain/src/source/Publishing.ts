@@ -8,10 +8,10 @@ import { type FileNotFound, type NoChanges, type PushFailed, type TreeKey, Worki
 import { Hints } from "../Hints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
 import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
-import type { SandboxEvent } from "../sandbox/SandboxEvent.ts"
+import type { SandboxEvent, SandboxEventOf } from "../sandbox/SandboxEvent.ts"
 import type { SandboxId } from "../sandbox/SandboxId.ts"
 import { type Lease, type SandboxNotFound, SandboxStore, type StaleLease, type StoreUnavailable } from "../sandbox/SandboxStore.ts"
-import { headRef, noChecks, type PullRequest, type PullRequestStatus } from "./PullRequest.ts"
+import { headRef, noChecks, type PullRequest, type PullRequestStatus, sandboxOf } from "./PullRequest.ts"
 import { type RepoName, sameRepo } from "./RepoRef.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "./SourceHost.ts"
 
@@ -65,7 +65,7 @@ export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<Readonl
 }
 
 /** What the event log says of a pull request that was pushed to. */
-export const published = (repo: RepoName, pullRequest: PullRequest): SandboxEvent => ({
+export const published = (repo: RepoName, pullRequest: PullRequest): SandboxEventOf<"pull_request.updated"> => ({
   type: "pull_request.updated",
   data: {
     repo,
@@ -79,6 +79,16 @@ export const published = (repo: RepoName, pullRequest: PullRequest): SandboxEven
     head_sha: pullRequest.headSha
   }
 })
+
+/** What happened to the pull request since the log last told of it: nothing, while it is published to. */
+export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest): ReadonlyArray<SandboxEvent> => {
+  const publication = publicationOf(sandbox, repo)
+  if (publication === undefined || publication.number !== pullRequest.number || isUnderWay(publication)) return []
+  const { actionState, draft, error, headSha, merged, state } = publication
+  if (state === pullRequest.state && draft === pullRequest.draft && merged === pullRequest.merged && headSha === pullRequest.headSha) return []
+  const { data } = published(repo, pullRequest)
+  return [{ type: "pull_request.updated", data: { ...data, action_state: actionState, ...(error === null ? {} : { error }) } }]
+}
 
 type Trouble = NoChanges | FileNotFound | PushFailed | RepoNotAccessible | SourceHostError
 
@@ -114,6 +124,15 @@ export const CommitAuthor = Context.Reference<Author>("@slipway/domain/CommitAut
   defaultValue: () => ({ name: "Slipway", email: "slipway@localhost" })
 })
 
+/** What a commit says: `{title}`, `{sandbox}` and `{repo}` stand for what they name, anything else for itself. Configuration. */
+export const CommitMessage = Context.Reference<string>("@slipway/domain/CommitMessage", { defaultValue: () => "{title}" })
+
+export const commitMessage = (template: string, sandbox: Pick<Sandbox, "id" | "title">, repo: RepoName): string => {
+  const values = { title: sandbox.title, sandbox: sandbox.id, repo }
+  // In one pass: a title may have braces of its own.
+  return template.replace(/\{(title|sandbox|repo)\}/gu, (_, name: keyof typeof values) => values[name])
+}
+
 /** How long a request waits for its publication before it answers that it is still under way (decisions, section 7). */
 export const WAIT = Duration.seconds(20)
 
@@ -124,11 +143,13 @@ export class Publishing extends Context.Service<Publishing, {
     PullRequestStatus,
     NothingToPublish | RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SandboxNotRunning | SourceHostError | StoreUnavailable
   >
-  /** How the pull request stands. */
+  /** How the pull request stands, as the source host knows it now. What changed there is told by an event. */
   status(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     PullRequestStatus,
     RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
   >
+  /** The source host says that something happened to a branch of ours: tells by an event what. Unknown branches are ignored. */
+  follow(repo: RepoName, branch: string): Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
   /**
    * The worker's part: snapshot, push, find or open the draft, record. Safe to run again after a crash at any point;
    * what is wrong with the publication is recorded, not failed with.
@@ -143,10 +164,11 @@ export class Publishing extends Context.Service<Publishing, {
       const host = yield* SourceHost
       const hints = yield* Hints
       const author = yield* CommitAuthor
+      const template = yield* CommitMessage
 
       const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
         const key: TreeKey = { sandboxId: sandbox.id, repo }
-        const { baseRef, sha } = yield* trees.snapshot(key, { message: sandbox.title, author })
+        const { baseRef, sha } = yield* trees.snapshot(key, { message: commitMessage(template, sandbox, repo), author })
         const head = headRef(sandbox.id)
         yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") })
         const at = yield* DateTime.now
@@ -178,10 +200,17 @@ export class Publishing extends Context.Service<Publishing, {
         )
       })
 
+      /** Looked at once more under the sandbox's lock: whoever else saw the change may have told it. */
+      const tell = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest) {
+        if (observed(sandbox, repo, pullRequest).length === 0) return
+        yield* store.change(sandbox.id, "policy", (current) => Result.succeed(observed(current, repo, pullRequest)), yield* DateTime.now)
+      }, Effect.catchTag("SandboxNotFound", () => Effect.void), Effect.catchTag("StaleLease", Effect.die))
+
       const describe = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
         const publication = publicationOf(sandbox, repo)
         const number = publication?.number ?? null
         const details = number === null ? null : yield* host.pullRequestDetails(repo, number)
+        if (details !== null) yield* tell(sandbox, repo, details.pullRequest)
         const status: PullRequestStatus = {
           actionState: publication?.actionState ?? "idle",
           checks: details?.checks ?? noChecks,
@@ -214,6 +243,16 @@ export class Publishing extends Context.Service<Publishing, {
 
       return Publishing.of({
         carryOut,
+        follow: Effect.fn("Publishing.follow")(function*(named, branch) {
+          const id = sandboxOf(branch)
+          if (id === undefined) return
+          const sandbox = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
+          const repo = selectRepo(sandbox, named)
+          if (Result.isFailure(repo)) return
+          const number = publicationOf(sandbox, repo.success)?.number ?? null
+          if (number === null) return
+          yield* tell(sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
+        }, Effect.catchTag("SandboxNotFound", () => Effect.void), Effect.catchTag("StaleLease", Effect.die)),
         status: Effect.fn("Publishing.status")(function*(by, id, repo) {
           const sandbox = yield* store.find({ grantId: by.grantId, id })
           return yield* describe(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))

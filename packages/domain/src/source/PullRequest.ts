@@ -1,5 +1,6 @@
 /** Pull requests as the interface shows them (2.5). */
 import { Schema } from "effect"
+import { SandboxId } from "../sandbox/SandboxId.ts"
 import { Counter } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 
@@ -101,5 +102,15 @@ export type PullRequestStatus = typeof PullRequestStatus.Type
 /** Of a pull request nothing runs on. */
 export const noChecks: Checks = { label: "No checks", runs: [], checkRuns: [], state: "idle" }
 
+const BRANCHES = "slipway/"
+
 /** The branch a sandbox publishes to: one per sandbox, the same in each of its repositories. */
-export const headRef = (sandboxId: string): string => `slipway/${sandboxId}`
+export const headRef = (sandboxId: string): string => `${BRANCHES}${sandboxId}`
+
+const isSandboxId = Schema.is(SandboxId)
+
+/** The sandbox that publishes to a branch, `undefined` when none of ours does. */
+export const sandboxOf = (branch: string): SandboxId | undefined => {
+  const id = branch.startsWith(BRANCHES) ? branch.slice(BRANCHES.length) : ""
+  return isSandboxId(id) ? id : undefined
+}

@@ -176,13 +176,17 @@ describe("what the service does", () => {
       history.system({ _tag: "ReportPublication", data }).after.publications
     report({ repo: "acme/Shop", action_state: "publishing" })
     report({ repo: "acme/other", action_state: "publishing" })
-    assert.deepStrictEqual(report({ repo: "ACME/shop", action_state: "idle", number: 7, head_sha: "abc" }), [
-      { repo: "acme/Shop", actionState: "idle", number: 7, headSha: "abc", error: null },
-      { repo: "acme/other", actionState: "publishing", number: null, headSha: null, error: null }
+    const seen = { number: 7, headSha: "abc", state: "open", draft: true, merged: false } as const
+    assert.deepStrictEqual(report({ repo: "ACME/shop", action_state: "idle", number: 7, head_sha: "abc", state: "open", draft: true, merged: false }), [
+      { repo: "acme/Shop", actionState: "idle", ...seen, error: null },
+      { repo: "acme/other", actionState: "publishing", number: null, headSha: null, state: null, draft: null, merged: null, error: null }
     ])
     const error = { code: "source_host_error", message: "No." }
     assert.deepStrictEqual(report({ repo: "acme/shop", action_state: "failed", error })[0], {
-      repo: "acme/Shop", actionState: "failed", number: 7, headSha: "abc", error
+      repo: "acme/Shop", actionState: "failed", ...seen, error
+    })
+    assert.deepInclude(report({ repo: "acme/shop", action_state: "idle", draft: false, merged: true, state: "closed" })[0], {
+      ...seen, draft: false, merged: true, state: "closed"
     })
     assert.strictEqual(report({ repo: "acme/shop", action_state: "updating" })[0]?.error, null)
   })

@@ -7,12 +7,15 @@ import { offlineDemo } from "../../src/sandbox/ModelCatalogue.ts"
 import { Policy } from "../../src/sandbox/Policy.ts"
 import { SandboxId } from "../../src/sandbox/SandboxId.ts"
 import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
-import { decide } from "../../src/sandbox/SystemCommand.ts"
+import { decide, type SystemCommand } from "../../src/sandbox/SystemCommand.ts"
 import {
   CommitAuthor,
+  commitMessage,
+  CommitMessage,
   failure,
   isUnderWay,
   NothingToPublish,
+  observed,
   publicationOf,
   published,
   Publishing,
@@ -22,6 +25,7 @@ import {
   selectRepo,
   WAIT
 } from "../../src/source/Publishing.ts"
+import { noChecks, type PullRequest, sandboxOf } from "../../src/source/PullRequest.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../../src/source/SourceHost.ts"
 import { creation, reach, type Scene } from "../../testing/Histories.ts"
 
@@ -84,15 +88,24 @@ describe("a wish to publish", () => {
   it("waits for 20 seconds, and commits as Slipway unless it is told otherwise", () => {
     assert.deepStrictEqual(WAIT, Duration.seconds(20))
     assert.deepStrictEqual(CommitAuthor.defaultValue(), { name: "Slipway", email: "slipway@localhost" })
+    assert.strictEqual(CommitMessage.defaultValue(), "{title}")
+  })
+
+  it("commits with a message that names what it was told to", () => {
+    const sandbox = { id, title: "Use {repo} and $&" }
+    assert.strictEqual(commitMessage("{title}", sandbox, REPO), "Use {repo} and $&")
+    assert.strictEqual(commitMessage("{title} {title}\n\nSandbox: {sandbox}\nRepo: {repo} {other}", sandbox, REPO),
+      `Use {repo} and $& Use {repo} and $&\n\nSandbox: ${id}\nRepo: acme/shop {other}`)
   })
 })
 
+const pullRequest: PullRequest = {
+  id: 1, nodeId: "n", number: 7, url: "https://h/7", title: "T", state: "open", draft: true, merged: false, baseRef: "main", headRef: "slipway/c",
+  headSha: "abc", createdAt: at, updatedAt: at, additions: 1, deletions: 2, changedFiles: 3
+}
+
 describe("the end of a publication is told", () => {
   it("with its pull request when it went through", () => {
-    const pullRequest = {
-      id: 1, nodeId: "n", number: 7, url: "https://h/7", title: "T", state: "open", draft: true, merged: false, baseRef: "main", headRef: "slipway/c",
-      headSha: "abc", createdAt: at, updatedAt: at, additions: 1, deletions: 2, changedFiles: 3
-    } as const
     assert.deepStrictEqual<object>(published(REPO, pullRequest), updated({
       repo: REPO, action_state: "idle", number: 7, url: "https://h/7", state: "open", draft: true, merged: false, head_ref: "slipway/c", head_sha: "abc"
     }))
@@ -124,6 +137,22 @@ describe("the end of a publication is told", () => {
   })
 })
 
+/** A sandbox that runs, leased by a worker. */
+const running = Effect.gen(function*() {
+  const store = yield* SandboxStore
+  const limits = yield* Policy
+  yield* store.create({
+    id, grantId: by.grantId, createdBy: by.userId, title: "title", repos: [{ fullName: REPO }], prompt: "prompt", model: offlineDemo.id,
+    agentRuntime: "opencode", reasoningEffort: null, toolApprovalMode: "auto", metadata: {}, createdAt: at
+  }, null)
+  const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
+  assert(claimed !== undefined)
+  const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+  yield* report({ _tag: "StartBoot" })
+  yield* report({ _tag: "FinishBoot", turnId: "t" })
+  return { claimed, report, store }
+})
+
 /** What the caller of a publication gets whose push ends in this trouble. */
 const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) => {
   const ports = Layer.mergeAll(
@@ -140,18 +169,8 @@ const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) => {
     })
   ).pipe(Layer.provideMerge(Hints.layerMemory))
   return Effect.gen(function*() {
-    const store = yield* SandboxStore
     const publishing = yield* Publishing
-    const limits = yield* Policy
-    yield* store.create({
-      id, grantId: by.grantId, createdBy: by.userId, title: "title", repos: [{ fullName: REPO }], prompt: "prompt", model: offlineDemo.id,
-      agentRuntime: "opencode", reasoningEffort: null, toolApprovalMode: "auto", metadata: {}, createdAt: at
-    }, null)
-    const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
-    assert(claimed !== undefined)
-    for (const command of [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: "t" }] as const) {
-      yield* store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
-    }
+    const { claimed, store } = yield* running
     const changed = yield* Hints.use((hints) => hints.watch(id))
     const asked = yield* Effect.forkChild(Effect.flip(publishing.publish(by, id, undefined)))
     yield* changed
@@ -186,4 +205,95 @@ describe("a publication that does not go through", () => {
     Effect.gen(function*() {
       assert.strictEqual((yield* told(new RepoNotAccessible({ repo: REPO })))._tag, "RepoNotAccessible")
     }))
+})
+
+describe("a branch of ours", () => {
+  it("names its sandbox, and no other branch does", () => {
+    assert.strictEqual(sandboxOf(`slipway/${id}`), id)
+    for (const branch of ["", id, "main", `slipway/${id}x`, `x-slipway/${id}`, "slipway/", `refs/heads/slipway/${id}`]) assert.isUndefined(sandboxOf(branch), branch)
+  })
+})
+
+describe("what happens to a pull request on its host", () => {
+  const open = { repo: REPO, action_state: "idle", number: 7, state: "open", draft: true, merged: false, head_sha: "abc" } as const
+  const having = (...reports: ReadonlyArray<Extract<SystemCommand, { _tag: "ReportPublication" }>["data"]>) => {
+    const history = reach("idle")
+    for (const data of reports) history.system({ _tag: "ReportPublication", data })
+    return history.sandbox
+  }
+  const merged: PullRequest = { ...pullRequest, state: "closed", draft: false, merged: true }
+
+  it.each<Partial<PullRequest>>([{ state: "closed" }, { draft: false }, { merged: true }, { headSha: "def" }])("is told when it differs: %o", (change) => {
+    const seen = { ...pullRequest, ...change }
+    assert.deepStrictEqual(observed(having(open), REPO, seen), [published(REPO, seen)])
+  })
+
+  it("is told once, and not while we publish to it", () => {
+    assert.deepStrictEqual(observed(having(open), REPO, pullRequest), [])
+    assert.deepStrictEqual(observed(having(open, { repo: REPO, action_state: "updating" }), REPO, merged), [])
+    assert.deepStrictEqual(observed(having({ ...open, number: 6 }), REPO, merged), [])
+    assert.deepStrictEqual(observed(reach("idle").sandbox, REPO, merged), [])
+  })
+
+  it("leaves it as it was that the last publication failed", () => {
+    const error = { code: "source_host_error", message: "No." }
+    const [event] = observed(having(open, { repo: REPO, action_state: "failed", error }), REPO, merged)
+    assert.deepInclude(event?.data, { action_state: "failed", error, merged: true })
+  })
+
+  /** A host with one pull request of {@link REPO}, and how often it was asked. */
+  const host = (pullRequest: PullRequest) => {
+    const asked: Array<number> = []
+    return {
+      asked,
+      ports: Layer.mergeAll(
+        SandboxStore.layerMemory,
+        Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "" }),
+        Layer.mock(SourceHost, {
+          name: "test",
+          pullRequestDetails: (_, number) => Effect.sync(() => {
+            asked.push(number)
+            return { pullRequest, checks: noChecks, comments: [], pending: false }
+          })
+        })
+      ).pipe(Layer.provideMerge(Hints.layerMemory))
+    }
+  }
+  const updates = Effect.gen(function*() {
+    const store = yield* SandboxStore
+    return (yield* store.log(id, 0, 100)).filter(({ type }) => type === "pull_request.updated").length
+  })
+
+  for (const [how, look] of [
+    ["somebody asks how it stands", (publishing: Publishing["Service"]) => Effect.asVoid(publishing.status(by, id, undefined))],
+    ["the host says so", (publishing: Publishing["Service"]) => publishing.follow("ACME/Shop", `slipway/${id}`)]
+  ] as const) {
+    it.effect(`is an event, once, when ${how}`, () => {
+      const { asked, ports } = host(merged)
+      return Effect.gen(function*() {
+        const { report, store } = yield* running
+        const publishing = yield* Publishing
+        yield* report({ _tag: "ReportPublication", data: open })
+        yield* look(publishing)
+        yield* look(publishing)
+        assert.strictEqual(yield* updates, 2)
+        assert.deepStrictEqual(asked, [7, 7])
+        assert.deepInclude((yield* store.find({ grantId: by.grantId, id })).publications[0], { state: "closed", draft: false, merged: true })
+      }).pipe(Effect.provide(Publishing.layer.pipe(Layer.provideMerge(ports))))
+    })
+  }
+
+  it.effect("is none of ours on other branches, in other repositories, and before anything was published", () => {
+    const { asked, ports } = host(merged)
+    return Effect.gen(function*() {
+      const publishing = yield* Publishing
+      yield* running
+      yield* publishing.follow(REPO, `slipway/${id}`)
+      yield* publishing.follow(REPO, "main")
+      yield* publishing.follow("acme/third", `slipway/${id}`)
+      yield* publishing.follow(REPO, "slipway/c_bbbbbbbbbbbb")
+      assert.deepStrictEqual(asked, [])
+      assert.strictEqual(yield* updates, 0)
+    }).pipe(Effect.provide(Publishing.layer.pipe(Layer.provideMerge(ports))))
+  })
 })
