@@ -39,13 +39,18 @@ export const push = Effect.fn("Push.push")(function*(
   if (!isCommitId(sha) || !isRefName(headRef)) return yield* refuse({ detail: "The branch or the commit has no valid name.", retryable: false })
   const [ref, ours] = [`refs/heads/${headRef}`, attempts(repository, headRef)]
 
+  const base = repository.baseRef === null ? [] : [`refs/heads/${repository.baseRef}`]
   const advertised = line(
-    yield* run(repository, ["ls-remote", "--heads", ...via.fetchArguments, "--end-of-options", via.url, ref], {
+    yield* run(repository, ["ls-remote", "--heads", ...via.fetchArguments, "--end-of-options", via.url, ref, ...base], {
       ...via.options,
       timeout: TIMEOUT
     }).pipe(Effect.catchTag("GitFailed", failed))
   )
-  const current = advertised.split("\n").map((entry) => entry.split("\t")).find(([, name]) => name === ref)?.[0] ?? ""
+  const tips = new Map(advertised.split("\n").map((entry) => {
+    const [tip = "", name = ""] = entry.split("\t")
+    return [name, tip]
+  }))
+  const current = tips.get(ref) ?? ""
 
   if (current !== sha) {
     const isOurs = current === "" || (yield* Effect.promise(() => access(join(ours, current)).then(() => true, () => false)))
@@ -54,10 +59,16 @@ export const push = Effect.fn("Push.push")(function*(
       await mkdir(ours, { recursive: true })
       await writeFile(join(ours, sha), "", { flush: true })
     })
+    // Else what is sent is all that no branch there points to: the whole history, once the base has moved on.
+    const negotiates = current === "" && !base.some((name) => tips.get(name) === repository.baseSha)
     yield* run(repository, [
       "push", "--quiet", "--no-verify", `--force-with-lease=${ref}:${current}`, ...via.pushArguments,
       "--end-of-options", via.url, `${sha}:${ref}`
-    ], { ...via.options, timeout: TIMEOUT }).pipe(Effect.catchTag("GitFailed", failed))
+    ], {
+      ...via.options,
+      config: [...via.options.config ?? [], `push.negotiate=${negotiates}`],
+      timeout: TIMEOUT
+    }).pipe(Effect.catchTag("GitFailed", failed))
   }
   yield* Effect.promise(() => replaceFile(publishedFile(repository), sha))
 })

@@ -1,4 +1,5 @@
 /** Trees that come with less than all of the history, over HTTP as source hosts speak it. */
+import { randomBytes } from "node:crypto"
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
@@ -130,6 +131,28 @@ describe("a shallow clone", () => {
       }
     }))
 })
+
+it.live.each([{ depth: null }, { depth: 2 }])("a push from depth $depth sends only what is new, also when its branch has moved on", ({ depth }) =>
+  Effect.gen(function*() {
+    const { origin, server, worker } = yield* setUp
+    const sha = yield* origin.commit("main", { large: randomBytes(300_000) })
+    yield* origin.tag("v1", sha)
+    const { boot } = yield* worker(depth)
+    const booted = yield* Effect.forEach(["main", "v1", sha], boot)
+    yield* origin.commit("main", { large: "gone" })
+    gitIn(origin.path, "tag", "--delete", "v1")
+    server.seen.length = 0
+    for (const [i, { publish, tree }] of booted.entries()) {
+      for (const change of ["once", "again"]) {
+        yield* agent.write(join(tree, "new"), `${i} ${change}\n`)
+        const pushed = yield* publish(`slipway/${i}`)
+        assert.deepStrictEqual(gitIn(origin.path, "diff", "--name-status", sha, pushed), "A\tnew")
+      }
+    }
+    const sent = server.seen.filter(({ url }) => url.endsWith("/git-receive-pack")).map(({ body }) => body.length)
+    assert.isAtLeast(sent.length, 6)
+    assert.isTrue(sent.every((bytes) => bytes < 5_000), JSON.stringify(sent))
+  }))
 
 it.live("a full clone has all of the history, and fetches again only what is new", () =>
   Effect.gen(function*() {
