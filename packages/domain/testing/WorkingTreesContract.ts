@@ -18,7 +18,7 @@ export interface SourceRepository {
   readonly remote: Remote
   /** Commits on top of `branch`, making it when it is new. `null` deletes a file. */
   commit(branch: string, changes: Readonly<Record<string, string | Uint8Array | null>>): Effect.Effect<string>
-  /** An annotated tag. */
+  /** An annotated tag. One that is there is moved. */
   tag(name: string, sha: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
   /** Makes a branch point to a commit that is there, whatever it pointed to before. */
@@ -154,6 +154,24 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const base = yield* trees.prepare({ sandboxId, repo: app }, options(source, "both"))
         assert.deepStrictEqual(base, { baseSha: branch, baseRef: "both" })
         yield* trees.remove(sandboxId)
+      }))
+
+    it.effect("sees at once where a branch or a tag has been moved, forwards or back", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        const source = yield* fixture.source({ v: "0" })
+        const first = (yield* source.tip("main")) ?? ""
+        const second = yield* source.commit("main", { v: "1" })
+        const baseOf = (ref?: string) => {
+          const key: TreeKey = { sandboxId: freshId(), repo: app }
+          return Effect.ensuring(trees.prepare(key, options(source, ref)), trees.remove(key.sandboxId))
+        }
+        for (const sha of [second, first, second]) {
+          yield* source.setBranch("main", sha)
+          yield* source.tag("latest", sha)
+          assert.deepStrictEqual(yield* baseOf(), { baseSha: sha, baseRef: "main" })
+          assert.deepStrictEqual(yield* baseOf("latest"), { baseSha: sha, baseRef: null })
+        }
       }))
 
     it.effect("says what is wrong with a ref that is not there, and that trying again is no use", () =>

@@ -87,7 +87,7 @@ export const source = Effect.fnUntraced(function*(files?: Parameters<DiskFixture
     path: origin,
     remote: { url: origin, authorization: null },
     commit,
-    tag: (name, sha) => Effect.sync(() => void gitIn(origin, "tag", "--annotate", "--message", name, name, sha)),
+    tag: (name, sha) => Effect.sync(() => void gitIn(origin, "tag", "--force", "--annotate", "--message", name, name, sha)),
     deleteBranch: (branch) => Effect.sync(() => void gitIn(origin, "update-ref", "-d", `refs/heads/${branch}`)),
     setBranch: (branch, sha) => Effect.sync(() => void gitIn(origin, "update-ref", `refs/heads/${branch}`, sha)),
     tip: (branch) => Effect.sync(() => gitIn(origin, "for-each-ref", "--format=%(objectname)", `refs/heads/${branch}`) || null),
