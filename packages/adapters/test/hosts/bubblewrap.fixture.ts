@@ -18,8 +18,8 @@ const lookForBoxes = () => {
   if (spawnSync("bwrap", ["--version"]).status !== 0) return "bubblewrap is not installed (apt-get install bubblewrap)"
   // Boxes never run as root, who may do what others may not.
   const user = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
-  const { status, stderr } = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"], { ...user, cwd: "/", encoding: "utf8" })
-  return status === 0 ? undefined : `user namespaces are forbidden: ${stderr.trim()}`
+  const { error, status, stderr } = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"], { ...user, cwd: "/", encoding: "utf8" })
+  return status === 0 ? undefined : `namespaces are forbidden: ${error?.message ?? stderr.trim()}`
 }
 
 /** Why there are no boxes on this machine; `undefined`: there are. */

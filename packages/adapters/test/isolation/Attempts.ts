@@ -48,16 +48,34 @@ const ownAddress = Object.values(networkInterfaces()).flat().find((address) => a
 
 /** Asks the way out for a connection, and prints what it says first. */
 const asks = (target: string) =>
-  `node -e 'require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" }).on("connect", (response, socket, head) => { if (response.statusCode !== 200) process.exit(); process.stdout.write(head); socket.pipe(process.stdout) }).end()'`
+  `node -e '
+    require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" }).on("connect", (response, socket, head) => {
+      if (response.statusCode !== 200) process.exit()
+      process.stdout.write(head)
+      socket.pipe(process.stdout)
+    }).end()'`
 
 // add_key, then KEYCTL_READ, in the keyring of the process.
-const KEY = perl(`my @key = ("user", "slipway", "kept"); my $id = ${syscall(248, 217, "$key[0], $key[1], $key[2], 4, -2")}; exit 1 if $id < 0; my $read = "\\0" x 4; ${syscall(250, 219, "11, $id, $read, 4")}; exit($read ne "kept")`)
+const KEY = perl(`
+  my @key = ("user", "slipway", "kept");
+  my $id = ${syscall(248, 217, "$key[0], $key[1], $key[2], 4, -2")};
+  exit 1 if $id < 0;
+  my $read = "\\0" x 4;
+  ${syscall(250, 219, "11, $id, $read, 4")};
+  exit($read ne "kept")`)
 const VSOCK = calls(41, 198, "40, 1, 0")
 // PTRACE_ATTACH
-const TRACE = perl(`my $child = fork; sleep 60 if !$child; my $traced = ${syscall(101, 117, "16, $child, 0, 0")}; kill 9, $child; exit($traced < 0)`)
-const READ_MEMORY = perl(
-  `my ($from, $to) = ("memory", "\\0" x 6); my ($remote, $local) = map { pack "PJ", $_, 6 } $from, $to; exit(${syscall(310, 270, "$$ + 0, $local, 1, $remote, 1, 0")} != 6 || $to ne "memory")`
-)
+const TRACE = perl(`
+  my $child = fork;
+  sleep 60 if !$child;
+  my $traced = ${syscall(101, 117, "16, $child, 0, 0")};
+  kill 9, $child;
+  exit($traced < 0)`)
+const READ_MEMORY = perl(`
+  my ($from, $to) = ("memory", "\\0" x 6);
+  my ($remote, $local) = map { pack "PJ", $_, 6 } $from, $to;
+  my $read = ${syscall(310, 270, "$$ + 0, $local, 1, $remote, 1, 0")};
+  exit($read != 6 || $to ne "memory")`)
 
 const MiB = 2 ** 20
 
@@ -120,8 +138,15 @@ const all = {
   "find the service's environment in its own": { succeeds: reads(() => "env; cat /proc/1/environ /proc/self/environ | tr '\\0' '\\n'") },
   "end another sandbox's process": {
     // By its last argument: never more than that.
-    succeeds: does(({ other }) =>
-      perl(`my $ended = 0; for (glob "/proc/[0-9]*/cmdline") { open my $file, "<", $_ or next; local $/; my $line = <$file> // ""; my ($pid) = /(\\d+)/; $ended += kill 9, $pid if $line =~ /\\0${other.mark}\\0$/ } exit($ended == 0)`))
+    succeeds: does(({ other }) => perl(`
+      my $ended = 0;
+      for (glob "/proc/[0-9]*/cmdline") {
+        my ($pid) = /(\\d+)/;
+        open my $file, "<", $_ or next;
+        local $/;
+        $ended += kill 9, $pid if (<$file> // "") =~ /\\0${other.mark}\\0$/;
+      }
+      exit($ended == 0)`))
   },
   "trace a process": { succeeds: does(() => TRACE) },
   "read a process's memory past the kernel's files": { succeeds: does(() => READ_MEMORY) },
@@ -158,12 +183,24 @@ const all = {
   "reach a name that is not listed": { isOpen: true, succeeds: reads(({ port }) => asks(`unlisted.test:${port}`)) },
   "reach a listed name that leads to a private address": { isOpen: true, succeeds: reads(({ port }) => asks(`inner.test:${port}`)) },
   "reach a listed name that leads to a metadata service": { isOpen: true, succeeds: reads(() => asks("metadata.test:80")) },
-  "reach an address by the way out": { isOpen: true, succeeds: reads(({ port }) => ["127.0.0.1", "127.1", "0x7f000001", "localhost"].map((host) => asks(`${host}:${port}`)).join("; ")) },
+  "reach an address by the way out": {
+    isOpen: true,
+    succeeds: reads(({ port }) => ["127.0.0.1", "127.1", "0x7f000001", "localhost"].map((host) => asks(`${host}:${port}`)).join("; "))
+  },
 
   // the machine's capacity
   "start 200 processes": {
     limits: { processes: 64 },
-    succeeds: does(() => perl("my @children; for (1 .. 200) { my $child = fork; last unless defined $child; if (!$child) { sleep 30; exit } push @children, $child } kill 9, @children; exit(@children < 200)"))
+    succeeds: does(() => perl(`
+      my @children;
+      for (1 .. 200) {
+        my $child = fork;
+        last unless defined $child;
+        if (!$child) { sleep 30; exit }
+        push @children, $child;
+      }
+      kill 9, @children;
+      exit(@children < 200)`))
   },
   "take 400 MiB of memory": {
     needs: "control groups",

@@ -11,7 +11,7 @@ export interface Layer {
   readonly lets: ReadonlyArray<Name>
   /** What the probe says when it is missing; `undefined`: the probe does not look at it. */
   readonly probe?: string
-  /** Where there is no such layer, none can be taken away. */
+  /** Elsewhere there is no such layer. */
   readonly needs?: Needs
 }
 
@@ -28,9 +28,8 @@ const all = {
     lets: ["read what is the service's alone, in a folder that boxes see"],
     probe: "A box does not run as a user of its own."
   },
-  // Bubblewrap makes the others by means of it, unless it is root.
+  // One thing: only root's bubblewrap can do without the first.
   "user namespace and own user": {
-    needs: "root",
     removal: { ...asOneUser, tools: { bwrap: String.raw`s/--unshare-user\0//; s/--[ug]id\0\d+\0//g; ${mayNest}` } },
     lets: []
   },
@@ -116,9 +115,9 @@ export type LayerName = keyof typeof all
 export const layers: Readonly<Record<LayerName, Layer>> = all
 
 /** Layers that stop the same thing, each by itself: it comes off only without both. */
-export const pairs: ReadonlyArray<{ readonly layers: readonly [LayerName, LayerName]; readonly lets: ReadonlyArray<Name> }> = [
+export const pairs: ReadonlyArray<{ readonly layers: readonly [LayerName, LayerName]; readonly lets: ReadonlyArray<Name>; readonly needs?: Needs }> = [
   { layers: ["process namespace", "own user"], lets: ["end another sandbox's process"] },
-  { layers: ["process namespace", "user namespace and own user"], lets: ["read the environment of another sandbox's process"] },
+  { layers: ["process namespace", "user namespace and own user"], needs: "root", lets: ["read the environment of another sandbox's process"] },
   { layers: ["files by allow list", "own user"], lets: ["read another sandbox's tree, home and scratch folder"] },
   { layers: ["system call filter", "--disable-userns"], lets: ["become root in a user namespace of its own", "mount"] },
   { layers: ["system call filter", "no capabilities"], lets: ["open a raw socket", "open a packet socket"] },

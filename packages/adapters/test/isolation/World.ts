@@ -168,15 +168,10 @@ export const make = ({ isOpen = false, limits = {} }: Options, removal: Removal)
     const [id, otherId] = [freshId(), freshId()]
     const other = yield* provision(otherId)
     const mark = `mark-${randomUUID()}`
-    const boxed = yield* other.box.spawn({
-      command: "sh",
-      args: [
-        "-c",
-        'for folder in /workspace "$HOME" "$TMPDIR"; do echo "$TOKEN" > "$folder/secret"; chmod 600 "$folder/secret"; done; exec perl -e \'$| = 1; print "ready\\n"; sleep 1000 while 1\' "$TOKEN" "$0"',
-        mark
-      ],
-      env: { TOKEN: CANARY }
-    })
+    const busy = `
+      for folder in /workspace "$HOME" "$TMPDIR"; do (umask 077; echo "$TOKEN" > "$folder/secret"); done
+      exec perl -e '$| = 1; print "ready\\n"; sleep 1000 while 1' "$TOKEN" "$0"`
+    const boxed = yield* other.box.spawn({ command: "sh", args: ["-c", busy, mark], env: { TOKEN: CANARY } })
     yield* Stream.runHead(boxed.stdout)
     const { box } = yield* provision(id)
     const boxes = join(folder, "boxes", otherId)

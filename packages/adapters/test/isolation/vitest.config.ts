@@ -1,9 +1,17 @@
 /** `npm run test:isolation`: what a hostile program can do in a box, and in one that lacks a layer. */
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 /** A bound for tests that hang. */
 const PATIENCE_MILLIS = 120_000
+
+/** By name, so that what the suite prints comes at its end. */
+class ByName extends BaseSequencer {
+  override sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
+    return Promise.resolve(files.toSorted((a, b) => a.moduleId.localeCompare(b.moduleId)))
+  }
+}
 
 export default defineConfig({
   root: fileURLToPath(new URL("../..", import.meta.url)),
@@ -14,6 +22,7 @@ export default defineConfig({
     testTimeout: PATIENCE_MILLIS,
     hookTimeout: PATIENCE_MILLIS,
     // What one takes of the machine is not the other's to measure.
-    fileParallelism: false
+    fileParallelism: false,
+    sequence: { sequencer: ByName }
   }
 })
