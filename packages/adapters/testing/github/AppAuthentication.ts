@@ -59,7 +59,7 @@ const keys = () => {
 }
 
 export const isGranted = (granted: Permissions, permission: string, level: Level): boolean =>
-  granted[permission] === "write" || granted[permission] === level
+  granted[permission] === level || granted[permission] === "write" && level === "read"
 
 export class AppAuthentication {
   readonly appId = 4711

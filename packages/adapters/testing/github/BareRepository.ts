@@ -13,16 +13,21 @@ export interface Counts {
   readonly commits: number
 }
 
+export interface Signature {
+  readonly name: string
+  readonly email: string
+  /** ISO 8601; absent: now. */
+  readonly date?: string
+}
+
+const someone: Signature = { name: "Someone", email: "someone@example.com" }
+
 const ENVIRONMENT = {
   PATH: process.env["PATH"],
   HOME: "/nonexistent",
   LC_ALL: "C",
   GIT_CONFIG_GLOBAL: "/dev/null",
-  GIT_CONFIG_NOSYSTEM: "1",
-  GIT_AUTHOR_NAME: "Someone",
-  GIT_AUTHOR_EMAIL: "someone@example.com",
-  GIT_COMMITTER_NAME: "Someone",
-  GIT_COMMITTER_EMAIL: "someone@example.com"
+  GIT_CONFIG_NOSYSTEM: "1"
 }
 
 interface GitOptions {
@@ -121,8 +126,12 @@ export class BareRepository {
     }
   }
 
-  commitTree(tree: string, parents: ReadonlyArray<string>, message: string): Promise<string> {
-    return this.git(["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-F", "-"], { input: message })
+  commitTree(tree: string, parents: ReadonlyArray<string>, message: string, author = someone, committer = author): Promise<string> {
+    const signed = ({ date, email, name }: Signature) =>
+      `${name} <${email}> ${Math.floor((date === undefined ? Date.now() : Date.parse(date)) / 1000)} +0000`
+    // As an object of its own making: git's command would touch the message.
+    const lines = [`tree ${tree}`, ...parents.map((parent) => `parent ${parent}`), `author ${signed(author)}`, `committer ${signed(committer)}`, "", message]
+    return this.git(["hash-object", "-t", "commit", "-w", "--stdin"], { input: lines.join("\n") })
   }
 
   /** Commits on top of `branch`, or starts it from `from`. Gives the commit. */
@@ -131,7 +140,7 @@ export class BareRepository {
     const parent = branches.get(branch) ?? (from === undefined ? undefined : branches.get(from))
     const entries = await Promise.all(Object.entries(changes).map(async ([path, content]) =>
       ({ mode: "100644", path, sha: content === null ? null : await this.blob(content) })))
-    const sha = await this.commitTree(await this.tree(entries, parent), parent === undefined ? [] : [parent], "change")
+    const sha = await this.commitTree(await this.tree(entries, parent), parent === undefined ? [] : [parent], "change\n")
     await this.setRef(`refs/heads/${branch}`, sha)
     return sha
   }
@@ -139,7 +148,7 @@ export class BareRepository {
   /** Merges branches by a merge commit. */
   async merge(head: string, base: string): Promise<void> {
     const tree = await this.git(["merge-tree", "--write-tree", base, head])
-    const sha = await this.commitTree(tree, [await this.git(["rev-parse", base]), await this.git(["rev-parse", head])], "merge")
+    const sha = await this.commitTree(tree, [await this.git(["rev-parse", base]), await this.git(["rev-parse", head])], "merge\n")
     await this.setRef(`refs/heads/${base}`, sha)
   }
 }

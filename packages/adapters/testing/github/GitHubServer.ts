@@ -36,6 +36,8 @@ export interface Seen {
   readonly body: Buffer
   /** `null`: no answer (yet). */
   status: number | null
+  /** Resolves when it is over, answered or not. */
+  readonly over: Promise<void>
 }
 
 /**
@@ -67,6 +69,8 @@ export interface GitHubServer {
   strike(fault: Fault): void
   /** When such a request has arrived, now or earlier. */
   arrived(method: string, url: RegExp): Effect.Effect<Seen>
+  /** `look` runs as each request from now on arrives, while whoever sent it waits. */
+  watch(look: (seen: Seen) => void): void
 }
 
 /** GitHub's answer to too many requests at once. https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits */
@@ -162,7 +166,8 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       const raw = request.url ?? "/"
       const isGit = GIT.test(raw.split("?")[0] ?? "")
       const url = !isGit && raw.startsWith(`${apiPath}/`) ? raw.slice(apiPath.length) : raw
-      const seen: Seen = { method: request.method ?? "", url, headers: request.headers, body, status: null }
+      const over = new Promise<void>((resolve) => response.once("close", () => resolve()))
+      const seen: Seen = { method: request.method ?? "", url, headers: request.headers, body, status: null, over }
       requests.push(seen)
       for (const tell of listeners) tell(seen)
       const fault = faults.find(({ left, method, url }) => left > 0 && method === seen.method && url.test(seen.url))
@@ -222,6 +227,7 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
           repositories.push(repository)
           return repository
         }),
+      watch: (look) => void listeners.add(look),
       strike: (fault) => void faults.push({ ...fault, left: fault.times ?? 1 }),
       arrived: (method, url) =>
         Effect.callback<Seen>((resume) => {

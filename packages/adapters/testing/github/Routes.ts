@@ -1,5 +1,6 @@
 /** The part of GitHub's REST API that the server has: who may ask for what, and what is answered. */
 import { type AppAuthentication, isGranted, type Level, type Permissions, type Token } from "./AppAuthentication.ts"
+import type { Signature } from "./BareRepository.ts"
 import type { Pull, Repository, User } from "./Repository.ts"
 import * as Shapes from "./Shapes.ts"
 
@@ -308,8 +309,15 @@ const addTree = async ({ body, repository }: RepositoryContext): Promise<Answer>
 }
 
 const addCommit = async ({ body, repository }: RepositoryContext): Promise<Answer> => {
-  const { message, parents = [], tree } = body as { readonly message: string; readonly parents?: ReadonlyArray<string>; readonly tree: string }
-  return created({ sha: await repository.bare.commitTree(tree, parents, message), message, tree: { sha: tree }, parents: parents.map((sha) => ({ sha })) })
+  const { author, committer, message, parents = [], tree } = body as {
+    readonly message: string
+    readonly tree: string
+    readonly parents?: ReadonlyArray<string>
+    readonly author?: Signature
+    readonly committer?: Signature
+  }
+  const sha = await repository.bare.commitTree(tree, parents, message, author, committer)
+  return created({ sha, message, tree: { sha: tree }, parents: parents.map((parent) => ({ sha: parent })) })
 }
 
 // --- the table -------------------------------------------------------------------------------------------------------

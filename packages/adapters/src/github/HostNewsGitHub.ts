@@ -1,0 +1,27 @@
+/** `HostNews` from GitHub: webhooks of a GitHub App, signed with the secret that was given to it. */
+import { verify } from "@octokit/webhooks-methods"
+import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import { HostNews, NotAuthentic } from "@slipway/domain/source/HostNews"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+
+/** https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request, and the events on reviews that look like it. */
+const PullRequestNews = Schema.fromJsonString(Schema.Struct({
+  pull_request: Schema.Struct({ head: Schema.Struct({ ref: Schema.String }) }),
+  repository: Schema.Struct({ full_name: RepoName })
+}))
+const decode = Schema.decodeUnknownOption(PullRequestNews)
+
+export const layer = (options: { readonly secret: Redacted.Redacted }): Layer.Layer<HostNews> =>
+  Layer.succeed(HostNews, {
+    read: Effect.fn("HostNews.read")(function*({ body, headers }) {
+      const signature = headers["x-hub-signature-256"] ?? ""
+      // An empty one is an error to the library, not a wrong one.
+      const authentic = signature !== "" && body !== "" &&
+        (yield* Effect.promise(() => verify(Redacted.value(options.secret), body, signature)))
+      if (!authentic) return yield* new NotAuthentic()
+      return Option.match(decode(body), {
+        onNone: () => null,
+        onSome: ({ pull_request, repository }) => ({ repo: repository.full_name, branch: pull_request.head.ref })
+      })
+    })
+  })
