@@ -8,6 +8,7 @@ import { Api } from "./api/Api.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
+import * as HostNewsHandler from "./handlers/HostNewsHandler.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
@@ -41,6 +42,7 @@ const Docs = HttpRouter.use(Effect.fnUntraced(function*(router) {
 export const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(Layer.provide(Handlers)),
   Docs,
+  HostNewsHandler.layer,
   Edge.layer
 )
 

@@ -24,6 +24,7 @@ import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxId, turnId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Spending } from "@slipway/domain/sandbox/Spending"
+import type { HostNews } from "@slipway/domain/source/HostNews"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { Settings } from "@slipway/http/middleware/Settings"
@@ -35,6 +36,8 @@ export interface Options {
   readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
   readonly trees?: Partial<WorkingTrees["Service"]>
   readonly host?: Partial<SourceHost["Service"]>
+  /** The source host tells by itself what happens there. */
+  readonly news?: Layer.Layer<HostNews>
   readonly maxActiveSandboxes?: number
   readonly catalogue?: Catalogue
   /** Changes what the store of access says, for what it cannot be told. */
@@ -44,7 +47,7 @@ export interface Options {
 const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
 
 export const layer = (
-  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, settings = {}, trees = {} }: Options = {}
+  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, news, settings = {}, trees = {} }: Options = {}
 ) => {
   const stores = Layer.mergeAll(
     SandboxStore.layerMemory.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
@@ -66,6 +69,7 @@ export const layer = (
       refusedKeysPerMinute: 100_000,
       ...settings
     })),
+    Layer.provide(news ?? Layer.empty),
     Layer.provideMerge(domain)
   )
 }

@@ -1,4 +1,5 @@
 /** Which methods an address answers to: for `Allow`, OPTIONS and 405. */
+import { Effect, type Scope } from "effect"
 import { HttpApi } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 
@@ -22,6 +23,16 @@ const declare = (path: string, method: string) => {
 HttpApi.reflect(Api, { onGroup: () => {}, onEndpoint: ({ endpoint: { method, path } }) => declare(path, method) })
 declare("/openapi.json", "GET")
 declare("/docs", "GET")
+
+/** A route outside of the API that is there until the scope closes. */
+export const declared = (path: string, method: string): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => declare(path, method)),
+    () =>
+      Effect.sync(() => {
+        addresses.delete(path)
+      })
+  )
 
 /** `null`: no such address. `OPTIONS` is among them. */
 export const methodsAt = (path: string): ReadonlyArray<string> | null => {

@@ -1,0 +1,29 @@
+/** Port: what a source host sends by itself when something happens there, over the web. Only where the operator set it up. */
+import { Context, type Effect, Schema } from "effect"
+import type { RepoName } from "./RepoRef.ts"
+
+/** Nobody but the source host could have signed it, and it is not signed so. Sending it again does not help. */
+export class NotAuthentic extends Schema.TaggedError<NotAuthentic>()("NotAuthentic", {}) {
+  override get message() {
+    return "The signature is not the source host's."
+  }
+}
+
+/** A request as it came in. */
+export interface Delivery {
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string | undefined>>
+  /** Exactly what was sent: the signature is over its bytes. */
+  readonly body: string
+}
+
+/** Something happened to a pull request from this branch. What, the host tells when it is asked. */
+export interface News {
+  readonly repo: RepoName
+  readonly branch: string
+}
+
+export class HostNews extends Context.Service<HostNews, {
+  /** `null`: authentic, and nothing that concerns us. */
+  read(delivery: Delivery): Effect.Effect<News | null, NotAuthentic>
+}>()("@slipway/domain/HostNews") {}

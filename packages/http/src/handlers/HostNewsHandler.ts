@@ -1,0 +1,45 @@
+/** Where the source host tells by itself that something happened, if the operator set that up: `POST /hooks/source-host`. */
+import { ByteSize, Effect, Option, Semaphore } from "effect"
+import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HostNews } from "@slipway/domain/source/HostNews"
+import { Publishing } from "@slipway/domain/source/Publishing"
+import { Unauthorized } from "../api/Errors.ts"
+import { declared } from "../middleware/Routes.ts"
+
+export const PATH = "/hooks/source-host"
+
+const MAX_BODY = ByteSize.mebibytes(1)
+
+/** There is no registered scheme for signed bodies. */
+const CHALLENGE = "Signature realm=\"slipway\""
+
+/** Questions to the host at once: it may send many deliveries in a moment. */
+const AT_ONCE = 8
+
+/**
+ * Answers as soon as it knows who sent it, since hosts wait a few seconds only. What is lost when the process ends then is
+ * seen the next time somebody asks for the pull request.
+ */
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const configured = yield* Effect.serviceOption(HostNews)
+  if (Option.isNone(configured)) return
+  const publishing = yield* Publishing
+  const scope = yield* Effect.scope
+  const turnstile = Semaphore.makeUnsafe(AT_ONCE)
+  yield* declared(PATH, "POST")
+
+  yield* router.add("POST", PATH, Effect.gen(function*() {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const body = yield* Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, MAX_BODY)
+    const news = yield* Effect.catchTag(configured.value.read({ headers: request.headers, body }), "NotAuthentic", ({ message }) =>
+      Effect.fail(Unauthorized.make(message, { "www-authenticate": CHALLENGE })))
+    if (news !== null) {
+      yield* publishing.follow(news.repo, news.branch).pipe(
+        turnstile.withPermits(1),
+        Effect.catch((error) => Effect.logWarning("what the source host told of could not be looked at", { ...news, reason: error.message })),
+        Effect.forkIn(scope)
+      )
+    }
+    return HttpServerResponse.empty({ status: 204 })
+  }))
+}))
