@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Effect } from "effect"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { kill } from "@slipway/adapters/hosts/bubblewrap/Processes"
 import { isWritableGroup } from "./Groups.ts"
 import { freshId, isRoot, run } from "../hosts/bubblewrap.fixture.ts"
 import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
@@ -79,8 +80,8 @@ const READ_MEMORY = perl(`
 
 const MiB = 2 ** 20
 
-/** Longer than the disk is left unlooked at. */
-const LIVE_ON = "sleep 3"
+/** Longer than a disk is left unlooked at, even where a look takes its time. */
+const LIVE_ON = "sleep 10"
 
 /** Leaves its session and its parent, sees to it that nothing is heard of it, and goes on when its worker is dead. */
 const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
@@ -98,8 +99,8 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
         worker.kill("SIGKILL")
-        for (const pid of yield* processes(mark)) process.kill(pid, "SIGKILL")
         yield* Effect.orDie(world.made.host.stop(sandboxId))
+        for (const pid of yield* processes(mark)) kill(pid)
       })
     )
     yield* SandboxHostContract.eventually(Effect.sync(() => existsSync(ready)), (made) => made, "60 seconds")
