@@ -22,6 +22,8 @@ const runtime = ManagedRuntime.make(Service.layer({
   workerSlots: 1,
   maxActiveSandboxes: null,
   modelsFile: null,
+  github: null,
+  commit: { author: { name: "Slipway", email: "slipway@localhost" }, message: "{title}" },
   isolation: "auto",
   dockerImage: "",
   dockerSocket: "",

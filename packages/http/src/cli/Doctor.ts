@@ -14,6 +14,7 @@ import { json } from "./Administration.ts"
 import * as Isolation from "./Isolation.ts"
 import { columns, print } from "./Output.ts"
 import * as Settings from "./Settings.ts"
+import * as Source from "./Source.ts"
 
 /** Agents could not run on this machine as it is. */
 export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
@@ -99,7 +100,7 @@ const agents = ({ dataDir }: Settings.Settings) =>
 export const examine = Effect.fn("Doctor.examine")(function*(settings: Settings.Settings) {
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all([git, postgres(settings), disk(settings), isolation(settings), agents(settings)], { concurrency: "unbounded" })
-  return [node, ...found.flat()]
+  return [node, { what: "source host", state: "ok" as const, detail: Source.summary(settings) }, ...found.flat()]
 })
 
 const marks: Readonly<Record<Finding["state"], string>> = { ok: "✓", note: "!", missing: "✗" }

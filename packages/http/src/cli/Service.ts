@@ -8,7 +8,6 @@ import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProf
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
-import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
 import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
@@ -31,6 +30,7 @@ import * as Machine from "./Machine.ts"
 import * as Models from "./Models.ts"
 import * as Offers from "./Offers.ts"
 import type { Settings } from "./Settings.ts"
+import * as Source from "./Source.ts"
 import * as Storage from "./Storage.ts"
 
 const worker = (
@@ -60,8 +60,9 @@ const worker = (
     ])
   )
 
-const http = ({ host, port, rateLimitPerMinute }: Settings, publicUrl: string) =>
+const http = ({ host, port, rateLimitPerMinute, ...settings }: Settings, publicUrl: string) =>
   Server.layer({ host, port }).pipe(
+    Layer.provide(Source.news(settings)),
     Layer.provide(Layer.unwrap(Effect.map(SharedSecret.load("list_cursors"), (cursorKey) =>
       HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute }))))
   )
@@ -105,6 +106,7 @@ export const layer = (settings: Settings, publicUrl: string) =>
     const models = yield* Models.load(settings, isolation.problem)
     // Before anything is started that would inherit them.
     yield* Models.hideKeys(models)
+    yield* Source.hideSecrets
     yield* reportModels(settings, models)
     return withModels(settings, publicUrl, models, isolation).pipe(Layer.provideMerge(Layer.succeed(Chosen, isolation)))
   }))
@@ -123,8 +125,9 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
     Layer.provide(reachable),
     Layer.provideMerge(Layer.mergeAll(
       role === "http" ? NoTrees.layer : trees(settings),
-      SourceHostLocal.layer({ publicUrl })
+      Source.host(settings, publicUrl)
     )),
+    Layer.provide(Source.commits(settings)),
     Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
   )
   const roles = role === "all"

@@ -5,6 +5,7 @@ import * as AllowList from "@slipway/adapters/egress/AllowList"
 import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
 import type { Limits } from "@slipway/adapters/hosts/box/Limits"
 import { Usd } from "@slipway/domain/sandbox/Budget"
+import type { Author } from "@slipway/domain/source/Publishing"
 
 /** A setting cannot be used. The message is the one line an operator needs; a secret's value is never in it. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
@@ -138,6 +139,49 @@ export const settings = {
     default: null,
     about: "File with the models that sandboxes may use; see slipway models. Without it, a built-in list.",
     expected: "a file",
+    schema: Schema.NonEmptyString
+  }),
+  githubAppId: setting({
+    name: "SLIPWAY_GITHUB_APP_ID",
+    default: null,
+    about: "Id or client id of the GitHub App that sandboxes' repositories and pull requests go through. Without it, repositories of this machine; see slipway repos.",
+    expected: "the id of a GitHub App",
+    schema: Schema.String.check(Schema.isPattern(/^[A-Za-z0-9.]{1,100}$/u))
+  }),
+  githubPrivateKeyFile: setting({
+    name: "SLIPWAY_GITHUB_PRIVATE_KEY_FILE",
+    default: null,
+    about: "File with the private key of the GitHub App, as GitHub hands it out.",
+    expected: "a file",
+    schema: Schema.NonEmptyString
+  }),
+  githubWebhookSecret: setting({
+    name: "SLIPWAY_GITHUB_WEBHOOK_SECRET",
+    default: null,
+    about: "Secret of the App's webhook, which is sent to /hooks/source-host. Without it, changes on GitHub are seen when somebody asks for them.",
+    expected: "at least 16 characters",
+    secret: true,
+    schema: Schema.String.check(Schema.isMinLength(16))
+  }),
+  githubApiUrl: setting({
+    name: "SLIPWAY_GITHUB_API_URL",
+    default: "https://api.github.com",
+    about: "API of GitHub; of GitHub Enterprise Server https://HOST/api/v3.",
+    expected: "an http or https address without query or user",
+    schema: webAddress
+  }),
+  commitAuthor: setting({
+    name: "SLIPWAY_COMMIT_AUTHOR",
+    default: "Slipway <slipway@localhost>",
+    about: "Author of commits that are published.",
+    expected: "a name and an address, such as Slipway <slipway@example.com>",
+    schema: Schema.String.check(Schema.isPattern(/^[^<>\n\0]*[^<>\s\0] <[^<>\s\0]+>$/u))
+  }),
+  commitMessage: setting({
+    name: "SLIPWAY_COMMIT_MESSAGE",
+    default: "{title}",
+    about: "Message of commits that are published; {title}, {sandbox} and {repo} stand for the sandbox's.",
+    expected: "a text",
     schema: Schema.NonEmptyString
   }),
   isolation: setting({
@@ -288,6 +332,19 @@ export interface Settings {
   readonly maxActiveSandboxes: number | null
   /** Absolute. `null`: the built-in catalogue. */
   readonly modelsFile: string | null
+  /** `null`: repositories of this machine. */
+  readonly github: {
+    readonly appId: string
+    /** Absolute. */
+    readonly privateKeyFile: string
+    readonly webhookSecret: Redacted.Redacted | null
+    readonly apiUrl: string
+  } | null
+  readonly commit: {
+    readonly author: Author
+    /** See `CommitMessage`. */
+    readonly message: string
+  }
   readonly isolation: "auto" | "bubblewrap" | "docker" | "none"
   readonly dockerImage: string
   readonly dockerSocket: string
@@ -325,6 +382,25 @@ const read = Effect.fnUntraced(function*<A>({ default: fallback, expected, name,
 /** For a setting that has a default. */
 const required = <A>(definition: Setting<A>) => Effect.map(read(definition), (value) => Option.getOrThrow(Option.fromNullOr(value)))
 
+/** What belongs to a GitHub App makes no sense in part. */
+const loadGitHub = Effect.gen(function*() {
+  const appId = yield* read(settings.githubAppId)
+  const privateKeyFile = yield* read(settings.githubPrivateKeyFile)
+  const webhookSecret = yield* read(settings.githubWebhookSecret)
+  const apiUrl = yield* required(settings.githubApiUrl)
+  if (appId === null && privateKeyFile === null && webhookSecret === null) return null
+  if (appId === null || privateKeyFile === null) {
+    const lacking = appId === null ? settings.githubAppId : settings.githubPrivateKeyFile
+    return yield* new InvalidSetting({ setting: lacking.name, expected: "set when another one of the GitHub App is" })
+  }
+  return { appId, privateKeyFile: path.resolve(privateKeyFile), webhookSecret: webhookSecret === null ? null : Redacted.make(webhookSecret), apiUrl }
+})
+
+const authorOf = (text: string): Author => {
+  const start = text.lastIndexOf(" <")
+  return { name: text.slice(0, start), email: text.slice(start + 2, -1) }
+}
+
 /** The settings of this process. Fails with the first one that cannot be used. */
 export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function*() {
   const publicUrl = yield* read(settings.publicUrl)
@@ -344,6 +420,8 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     workerSlots: yield* required(settings.workerSlots),
     maxActiveSandboxes: yield* read(settings.maxActiveSandboxes),
     modelsFile: modelsFile === null ? null : path.resolve(modelsFile),
+    github: yield* loadGitHub,
+    commit: { author: authorOf(yield* required(settings.commitAuthor)), message: yield* required(settings.commitMessage) },
     isolation: yield* required(settings.isolation),
     dockerImage: yield* required(settings.dockerImage),
     dockerSocket: yield* required(settings.dockerSocket),

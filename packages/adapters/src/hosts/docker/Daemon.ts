@@ -1,4 +1,4 @@
-/** What this host asks of a Docker daemon on this machine. Podman's socket answers the same. */
+/** What this host asks of a Docker daemon on this machine. */
 import { Duration, Effect, Schema } from "effect"
 import type Dockerode from "dockerode"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"

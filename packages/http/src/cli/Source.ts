@@ -1,0 +1,37 @@
+/** Where repositories and pull requests live: GitHub when the service was given a GitHub App, else this machine. */
+import { readFile } from "node:fs/promises"
+import { Effect, Layer, Redacted } from "effect"
+import * as HostNewsGitHub from "@slipway/adapters/github/HostNewsGitHub"
+import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
+import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
+import { CommitAuthor, CommitMessage } from "@slipway/domain/source/Publishing"
+import { InvalidSetting, type Settings, settings as known } from "./Settings.ts"
+
+const privateKey = (file: string) =>
+  Effect.tryPromise({
+    try: async () => Redacted.make(await readFile(file, "utf8")),
+    catch: () => new InvalidSetting({ setting: known.githubPrivateKeyFile.name, expected: "a file that this process can read", found: file })
+  })
+
+/** The source host of this process. */
+export const host = ({ github }: Pick<Settings, "github">, publicUrl: string) =>
+  github === null
+    ? SourceHostLocal.layer({ publicUrl })
+    : Layer.unwrap(Effect.map(privateKey(github.privateKeyFile), (privateKey) =>
+      SourceHostGitHub.layer({ appId: github.appId, apiUrl: github.apiUrl, privateKey })))
+
+/** What it tells by itself, where that was set up. */
+export const news = ({ github }: Pick<Settings, "github">) =>
+  github === null || github.webhookSecret === null ? Layer.empty : HostNewsGitHub.layer({ secret: github.webhookSecret })
+
+/** Takes them out of the environment that the programs we start inherit. */
+export const hideSecrets = Effect.sync(() => {
+  delete process.env[known.githubWebhookSecret.name]
+})
+
+/** How commits are signed and called. */
+export const commits = ({ commit }: Pick<Settings, "commit">) => Layer.mergeAll(Layer.succeed(CommitAuthor, commit.author), Layer.succeed(CommitMessage, commit.message))
+
+/** One line. */
+export const summary = ({ github }: Pick<Settings, "github">): string =>
+  github === null ? "repositories of this machine (slipway repos)" : `GitHub App ${github.appId} at ${new URL(github.apiUrl).host}`
