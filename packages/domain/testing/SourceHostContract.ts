@@ -92,7 +92,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
         assert.isAbove(opened.number, 0)
         assert.match(opened.url, /^https?:\/\/.+/u)
         assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened)
-        assert.isNull(yield* host.findOpenPullRequest(repo, "slipway/other"))
+        for (const other of ["slipway/other", "slipway/X", "slipway", "x"]) assert.isNull(yield* host.findOpenPullRequest(repo, other))
         assert.deepStrictEqual(yield* host.pullRequestDetails(repo, opened.number), {
           pullRequest: opened, checks: noChecks, comments: [], pending: false
         })

@@ -61,10 +61,10 @@ export interface Answer {
 /** Without it GitHub decides which version of its API answers. GitHub Enterprise Server knows this one since 3.9. */
 const API_VERSION = "2022-11-28"
 const READ_TIMEOUT = Duration.seconds(10)
-/** GitHub gives up on a request after ten seconds of its own, but may queue it before. */
+/** GitHub itself ends a request after ten seconds; what may have taken effect is worth waiting for its answer. */
 const WRITE_TIMEOUT = Duration.seconds(30)
 const MAXIMUM_DETAIL = 300
-/** GitHub's advice where it names no time. https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#handle-rate-limit-errors-appropriately */
+/** GitHub's advice where it names no time. https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api */
 const UNNAMED_WAIT_SECONDS = 60
 
 const Installation = Schema.Struct({
@@ -84,9 +84,10 @@ const Refusal = Schema.Struct({
 const isRefusal = Schema.is(Refusal)
 const isFieldError = Schema.is(Schema.Struct({ field: Schema.String, code: Schema.String }))
 const hasMessage = Schema.is(Schema.Struct({ message: Schema.String }))
+const Header = Schema.UndefinedOr(Schema.Union([Schema.String, Schema.Finite]))
 const hasAnswer = Schema.is(Schema.Struct({
   status: Schema.Int,
-  response: Schema.Struct({ headers: Schema.Record(Schema.String, Schema.UndefinedOr(Schema.Union([Schema.String, Schema.Finite]))), data: Schema.Unknown })
+  response: Schema.Struct({ headers: Schema.Record(Schema.String, Header), data: Schema.Unknown })
 }))
 
 /** `read` is part of `write`, and both of `admin`. */
@@ -144,17 +145,21 @@ const gitUrlOf = (apiUrl: string): string => {
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/u, "")
 
-/** Fails when the key is none. GitHub is not asked yet. */
+const isLoopback = (hostname: string): boolean => ["127.0.0.1", "[::1]", "localhost"].includes(hostname)
+
+/** Fails when the key is none, or would be sent over an open line. GitHub is not asked yet. */
 export const make = Effect.fnUntraced(function*(options: Options) {
   const apiUrl = withoutSlash(options.apiUrl ?? "https://api.github.com")
   const gitUrl = withoutSlash(options.gitUrl ?? gitUrlOf(apiUrl))
   const { host } = new URL(gitUrl)
   const appId = /^\d+$/u.test(options.appId) ? Number(options.appId) : options.appId
   const privateKey = Redacted.value(options.privateKey).replaceAll("\\n", "\n").trim()
-  yield* Effect.try({
-    try: () => createPrivateKey(privateKey),
-    catch: () => new SourceHostError({ operation: "use the GitHub App", detail: "Its private key is no PEM file as GitHub hands out.", retryable: false })
-  })
+  const unusable = (detail: string) => new SourceHostError({ operation: "use the GitHub App", detail, retryable: false })
+  const isKey = yield* Effect.orElseSucceed(Effect.try(() => createPrivateKey(privateKey).asymmetricKeyType === "rsa"), () => false)
+  if (!isKey) return yield* unusable("Its private key is no PEM file as GitHub hands out.")
+  for (const { hostname, protocol } of [new URL(apiUrl), new URL(gitUrl)]) {
+    if (protocol !== "https:" && !isLoopback(hostname)) return yield* unusable(`The address of ${hostname} must start with https:, since tokens are sent there.`)
+  }
 
   // Loading these takes 100 ms (2026-11-21): only whoever uses GitHub pays for them.
   const [{ Octokit }, { createAppAuth }] = yield* Effect.promise(() => Promise.all([import("@octokit/core"), import("@octokit/auth-app")]))
@@ -171,7 +176,12 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   const asInstallation = new Octokit(settings)
 
   /** One request, sent once. `access: "app"`: signed with the App's key. */
-  const send = (access: Access | "app", route: `${"GET" | "POST"} ${string}`, parameters: Readonly<Record<string, unknown>>, headers: Readonly<Record<string, string>>) => {
+  const send = (
+    access: Access | "app",
+    route: `${"GET" | "POST"} ${string}`,
+    parameters: Readonly<Record<string, unknown>>,
+    headers: Readonly<Record<string, string>>
+  ) => {
     let secret = ""
     const octokit = access === "app" ? asApp : asInstallation
     const authorization = access === "app" ? {} : { authorization: `token ${Redacted.value(access.token)}` }
@@ -202,7 +212,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       Effect.timeoutOrElse({
         duration: timeout,
         orElse: () =>
-          Effect.fail(new GitHubFailed({ status: null, detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`, retryable: true }))
+          new GitHubFailed({ status: null, detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`, retryable: true })
       }),
       Effect.filterOrFail(
         ({ status }) => status < 300,

@@ -95,7 +95,10 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
     if (!may("checks") && !may("actions")) return hidden
     const [checkRuns, runs] = yield* Effect.all([
       may("checks") ? reads.all(access, `/commits/${headSha}/check-runs`, Answers.CheckRuns) : Effect.succeed([]),
-      may("actions") ? reads.all(access, "/actions/runs", Answers.WorkflowRuns, { head_sha: headSha }) : Effect.succeed([])
+      // An Enterprise host may be without Actions.
+      may("actions")
+        ? reads.all(access, "/actions/runs", Answers.WorkflowRuns, { head_sha: headSha }).pipe(onStatus(404, () => Effect.succeed([])))
+        : Effect.succeed([])
     ], { concurrency: "unbounded" })
     const checks: Checks = summarize(
       runs.flatMap(({ workflow_runs }) => workflow_runs.map(Answers.toWorkflowRun)),
@@ -144,14 +147,18 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
       const operation = "open the pull request"
       /** Knows the refusals that need more words than GitHub's. */
       const explain = Effect.fnUntraced(function*(access: Access, failure: GitHubFailed) {
-        if (failure.detail.includes("already exists")) {
+        if (failure.detail.includes("pull request already exists")) {
           const open = yield* Effect.orElseSucceed(findOpen(operation, access, headRef), () => null)
           const detail = `There is an open pull request for the branch "${headRef}" already${open === null ? "" : `: ${open.url}`}.`
           return yield* new SourceHostError({ operation, detail, retryable: false })
         }
         if (/draft pull requests are not supported/iu.test(failure.detail)) {
-          const detail = `The plan of ${access.owner} has no draft pull requests for private repositories. Make the repository public, or change to a plan that has them, such as GitHub Team.`
-          return yield* new SourceHostError({ operation, detail, retryable: false })
+          return yield* new SourceHostError({
+            operation,
+            detail: `The plan of ${access.owner} has no draft pull requests for private repositories. ` +
+              "Make the repository public, or change to a plan that has them, such as GitHub Team.",
+            retryable: false
+          })
         }
         return yield* failure
       })

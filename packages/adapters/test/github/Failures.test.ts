@@ -37,6 +37,10 @@ it.layer(layer())("What GitHub refuses", (it) => {
     ["too many requests at once, with another status", GitHubServer.secondaryLimit(429, 3), failed(true, /secondary rate limit/u, 3)],
     ["too many requests at once, without a wait", GitHubServer.secondaryLimit(403), failed(true, /secondary rate limit/u, 60)],
     ["too many requests, without a word", { status: 429 }, failed(true, /status 429/u, 60)],
+    ["a spent hour", {
+      ...refuse(403, "Not now."),
+      headers: { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "2000000100", "date": new Date(2_000_000_000_000).toUTCString() }
+    }, failed(true, /Not now/u, 100)],
     ["a failure of its own", { status: 502, body: "<html>Unicorn!</html>" }, failed(true, /status 502/u)],
     ["maintenance", { ...refuse(503, "Back soon."), headers: { "retry-after": "120" } }, failed(true, /Back soon/u, 120)],
     ["a redirection elsewhere", { status: 302, headers: { location: "https://example.com/" }, body: {} }, failed(false, /moved/u)],
@@ -114,6 +118,10 @@ it.layer(layer())("What GitHub refuses", (it) => {
         assert.match(message, /You sent (?:token|bearer) \*\*\* and \*\*\*\. long/u)
         assert.isBelow(message.length, 400)
       }
+      // Tokens need not look like tokens.
+      server.app.tokenPrefix = "v1."
+      server.strike({ method: "GET", url: new RegExp(`^/repos/${repo}$`, "u"), outcome: echo })
+      assert.match((yield* host.repository(repo).pipe(Effect.flip)).message, /You sent token \*\*\* and/u)
     }))
 })
 
@@ -150,8 +158,12 @@ it.layer(layer())("What does not come back", (it) => {
     }))
 
   for (const when of ["before", "after"] as const) {
-    const ways = { "a server error": { status: 502 }, "a broken connection": "reset", "silence": "hang" } as const
-    for (const [name, outcome] of Object.entries(ways)) {
+    const ways = [
+      ["a server error", { status: 502 }, /status 502/u],
+      ["a broken connection", "reset", /connection to .* failed/u],
+      ["silence", "hang", /did not answer within 30 seconds/u]
+    ] as const
+    for (const [name, outcome, detail] of ways) {
       it.effect(`opening is sent once when ${name} comes ${when} it took effect, and found by who looks`, () =>
         Effect.gen(function*() {
           const { draft, host, repo, server } = yield* pushed
@@ -162,7 +174,7 @@ it.layer(layer())("What does not come back", (it) => {
             yield* server.arrived("POST", url)
             yield* TestClock.adjust("30 seconds")
           }
-          assert.deepInclude(yield* Fiber.join(opening), { _tag: "SourceHostError", retryable: true })
+          failed(true, detail)(yield* Fiber.join(opening))
           const sent = () => server.requests.filter(({ method, url: asked }) => method === "POST" && url.test(asked)).length
           assert.strictEqual(sent(), 1)
           // What is still being done on the other side is through before the next request of this repository.
@@ -265,8 +277,10 @@ it.layer(TestGitHub.layer())("The App", (it) => {
   it.effect("with a key of another App is refused, and the key is what to look at", () =>
     Effect.gen(function*() {
       const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 })
-      const other = privateKey.export({ type: "pkcs8", format: "pem" }).toString()
-      failed(false, /check the App's id and its private key.*could not be decoded/u)(yield* asked({ privateKey: Redacted.make(other) }))
+      for (const type of ["pkcs1", "pkcs8"] as const) {
+        const other = privateKey.export({ type, format: "pem" }).toString()
+        failed(false, /check the App's id and its private key.*could not be decoded/u)(yield* asked({ privateKey: Redacted.make(other) }))
+      }
     }))
 
   it.effect("that GitHub does not know is no repository that is not there", () =>
@@ -278,13 +292,23 @@ it.layer(TestGitHub.layer())("The App", (it) => {
     Effect.gen(function*() {
       const server = yield* TestGitHub
       const before = server.requests.length
-      const error = yield* asked({ privateKey: Redacted.make("-----BEGIN RSA PRIVATE KEY-----\nnonsense\n") })
-      failed(false, /private key is no PEM file/u)(error)
-      assert.notInclude(JSON.stringify(error), "nonsense")
+      const curve = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ type: "pkcs8", format: "pem" }).toString()
+      for (const key of ["-----BEGIN RSA PRIVATE KEY-----\nnonsense\n", curve]) {
+        const error = yield* asked({ privateKey: Redacted.make(key) })
+        failed(false, /private key is no PEM file/u)(error)
+        assert.notInclude(JSON.stringify(error), key.split("\n")[1] ?? "")
+      }
       assert.strictEqual(server.requests.length, before)
     }))
 
-  it.effect("works with its key on one line, and in either form", () =>
+  it.effect("sends nothing over an open line", () =>
+    Effect.gen(function*() {
+      for (const wrong of [{ apiUrl: "http://git.example.com/api/v3" }, { gitUrl: "http://git.example.com" }]) {
+        failed(false, /git\.example\.com must start with https:/u)(yield* asked(wrong))
+      }
+    }))
+
+  it.effect("works with its key on one line", () =>
     Effect.gen(function*() {
       const server = yield* TestGitHub
       const { fullName } = yield* repository({ v: "0" })

@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { layer, repository, TestGitHub } from "./TestGitHub.ts"
 
 /** A repository with an open pull request. */
@@ -109,6 +110,14 @@ it.layer(layer({ readsBeforeMergeable: 0 }))("The status of a pull request", (it
       assert.match(none.error ?? "", /lacks checks: read and actions: read/u)
       assert.deepStrictEqual([checks.checkRuns.length, checks.runs.length], [1, 0])
       assert.deepStrictEqual([actions.checkRuns.length, actions.runs.length], [0, 1])
+    }))
+
+  it.effect("has no workflows where the host has none", () =>
+    Effect.gen(function*() {
+      const { details, headSha, server, there } = yield* opened
+      there.checkRun(headSha, {})
+      server.strike({ method: "GET", url: /\/actions\/runs\?/u, outcome: refuse(404, "Not Found") })
+      assert.deepInclude((yield* details).checks, { label: "0 of 1 check passed", runs: [] })
     }))
 
   it.effect("comes as a whole or not at all", () =>

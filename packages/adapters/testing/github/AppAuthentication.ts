@@ -65,6 +65,8 @@ export class AppAuthentication {
   readonly appId = 4711
   readonly slug = "slipway"
   readonly privateKey = keys().privateKey
+  /** `v1.` with GitHub Enterprise of old. */
+  tokenPrefix = "ghs_"
   readonly installations: Array<Installation> = []
   /** Every token ever given, so that tests can look for them. */
   readonly issued: Array<string> = []
@@ -121,7 +123,7 @@ export class AppAuthentication {
 
   /** Gives a token. Whether the installation may give this much was checked before. */
   mint(installation: Installation, permissions: Permissions, repositories: ReadonlySet<number> | null): { readonly value: string; readonly token: Token } {
-    const value = `ghs_${randomBytes(18).toString("hex")}`
+    const value = this.tokenPrefix + randomBytes(18).toString("hex")
     const token: Token = { installation, permissions: { metadata: "read", ...permissions }, repositories, expiresAtMillis: this.#now() + TOKEN_LIFE_MILLIS }
     this.issued.push(value)
     this.#tokens.set(value, token)
