@@ -1,7 +1,7 @@
 /** Repositories laid out by hand: `git init` would take a process for each. */
 import { randomUUID } from "node:crypto"
 import { mkdir, rename, writeFile } from "node:fs/promises"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 
 export interface Layout {
   /** What `HEAD` holds. */
@@ -29,9 +29,9 @@ export const layOut = async (gitDir: string, { config = "", head, objects, refs 
   ])
 }
 
-/** The file has the old content or the new one, whatever happens on the way. */
-export const replaceFile = async (path: string, content: string): Promise<void> => {
-  const temporary = `${path}.${randomUUID()}`
+/** The file has the old content or the new one, whatever happens on the way. What a crash leaves is in the folder `aside`. */
+export const replaceFile = async (path: string, content: string, aside = dirname(path)): Promise<void> => {
+  const temporary = join(aside, randomUUID())
   await writeFile(temporary, content, { flush: true })
   await rename(temporary, path)
 }

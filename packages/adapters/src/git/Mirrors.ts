@@ -147,9 +147,9 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     const content = yield* Effect.orDie(Schema.encodeEffect(KnownFile)(known))
     yield* Effect.uninterruptible(Effect.promise(async () => {
       await movePacks(packs, join(mirror, "objects", "pack"))
-      if (shallow.length > 0) await replaceFile(join(mirror, "shallow"), `${shallow.join("\n")}\n`)
-      await replaceFile(join(mirror, "refs", "commits", sha), `${sha}\n`)
-      await replaceFile(knownFile(mirror, sha), content)
+      if (shallow.length > 0) await replaceFile(join(mirror, "shallow"), `${shallow.join("\n")}\n`, site)
+      await replaceFile(join(mirror, "refs", "commits", sha), `${sha}\n`, site)
+      await replaceFile(knownFile(mirror, sha), content, site)
     }))
     return known
   }, Effect.scoped)

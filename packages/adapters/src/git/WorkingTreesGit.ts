@@ -78,7 +78,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   yield* Effect.promise(() => mkdir(sandboxesDirectory, { recursive: true, mode: 0o711 }))
   yield* mirrors.maintain.pipe(
     Effect.catchCause((cause) => Effect.logWarning("the mirrors could not be put in order", cause)),
-    Effect.andThen(Effect.raceFirst(Queue.take(growth), Effect.sleep(MAINTENANCE_INTERVAL))),
+    Effect.andThen(Effect.timeoutOrElse(Queue.take(growth), { duration: MAINTENANCE_INTERVAL, orElse: () => Effect.void })),
     Effect.forever,
     Effect.forkScoped
   )

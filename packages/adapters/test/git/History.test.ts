@@ -21,13 +21,13 @@ const setUp = Effect.gen(function*() {
   const shas = [(yield* origin.tip("main")) ?? ""]
   for (let i = 1; i < 7; i++) shas.push(yield* origin.commit("main", { v: `${i}\n` }))
   const server = yield* serve(dirname(origin.path))
-  const remote = { url: `${server.url}/origin.git`, authorization: null }
   const directory = yield* temporaryFolder
   let made = 0
   const worker = (depth: number | null) =>
     Effect.gen(function*() {
       const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory, depth })), WorkingTrees)
-      const boot = Effect.fnUntraced(function*(ref?: string) {
+      const boot = Effect.fnUntraced(function*(ref?: string, url = `${server.url}/origin.git`) {
+        const remote = { url, authorization: null }
         const key = { sandboxId: idOf(made++), repo: app }
         const { baseSha } = yield* trees.prepare(key, { remote, ref, defaultBranch: "main", repos: [app] })
         const tree = join(trees.workspace(key.sandboxId), "app")
@@ -138,7 +138,7 @@ it.live.each([{ depth: null }, { depth: 2 }])("a push from depth $depth sends on
     const sha = yield* origin.commit("main", { large: randomBytes(300_000) })
     yield* origin.tag("v1", sha)
     const { boot } = yield* worker(depth)
-    const booted = yield* Effect.forEach(["main", "v1", sha], boot)
+    const booted = yield* Effect.forEach(["main", "v1", sha], (ref) => boot(ref))
     yield* origin.commit("main", { large: "gone" })
     gitIn(origin.path, "tag", "--delete", "v1")
     server.seen.length = 0
@@ -152,6 +152,21 @@ it.live.each([{ depth: null }, { depth: 2 }])("a push from depth $depth sends on
     const sent = server.seen.filter(({ url }) => url.endsWith("/git-receive-pack")).map(({ body }) => body.length)
     assert.isAtLeast(sent.length, 6)
     assert.isTrue(sent.every((bytes) => bytes < 5_000), JSON.stringify(sent))
+  }))
+
+it.live.each([{ depth: null }, { depth: 2 }])("a push from depth $depth arrives also where the remote is too old to agree on anything", ({ depth }) =>
+  Effect.gen(function*() {
+    const { newestFirst, origin, worker } = yield* setUp
+    const old = yield* serve(dirname(origin.path), (request) => {
+      delete request.headers["git-protocol"]
+      return false
+    })
+    const { boot } = yield* worker(depth)
+    const { publish, tree } = yield* boot("main", `${old.url}/origin.git`)
+    yield* origin.commit("main", { v: "gone on\n" })
+    yield* agent.write(join(tree, "new"), "new\n")
+    const sha = yield* publish("slipway/x")
+    assert.deepStrictEqual(gitIn(origin.path, "log", "--format=%H", "slipway/x").split("\n"), [sha, ...newestFirst])
   }))
 
 it.live("a full clone has all of the history, and fetches again only what is new", () =>

@@ -55,6 +55,17 @@ const borrower = (folder: string, mirror: string) => {
   return gitDir
 }
 
+/** A worker that has started. Its first look at the mirrors is over when what was on its way out is gone. */
+const worker = Effect.fnUntraced(function*(options: WorkingTreesGit.Options) {
+  const marker = join(options.directory, "mirrors", "removed", "marker")
+  mkdirSync(marker, { recursive: true })
+  const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer(options)), WorkingTrees)
+  yield* Effect.promise(async () => {
+    while (existsSync(marker)) await new Promise((resolve) => setImmediate(resolve))
+  })
+  return trees
+})
+
 describe("a mirror of many packs", () => {
   it.live("comes to have few, with every object, while borrowers go on reading", () =>
     Effect.gen(function*() {
@@ -114,8 +125,8 @@ describe("a mirror of many packs", () => {
   it.live("is brought together after a boot that made it grow, and boots are served meanwhile", () =>
     Effect.gen(function*() {
       const { folder, mirror, origin, packs } = yield* setUp()
+      const trees = yield* worker({ directory: folder })
       const before = spread(mirror, packs)
-      const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory: folder })), WorkingTrees)
       const boot = (id: string, ref: string) =>
         trees.prepare({ sandboxId: SandboxId.make(id), repo: app }, { remote: origin.remote, ref, defaultBranch: "main", repos: [app] })
       yield* boot("c_aaaaaaaaaaaa", "main")
@@ -179,30 +190,21 @@ describe("a mirror that nobody has asked for in a long time", () => {
       const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: app }
       const prepare = { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [app] }
       const mirrorsLeft = () => readdirSync(join(directory, "mirrors")).filter((name) => name.endsWith(".git"))
-      /** A worker that starts. Its first look at the mirrors is over when what was on its way out is gone. */
-      const worker = <A>(use: (trees: WorkingTrees["Service"]) => Effect.Effect<A>) =>
-        Effect.gen(function*() {
-          const marker = join(directory, "mirrors", "removed", "marker")
-          mkdirSync(marker, { recursive: true })
-          const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory, keepUnused })), WorkingTrees)
-          yield* Effect.promise(async () => {
-            while (existsSync(marker)) await new Promise((resolve) => setImmediate(resolve))
-          })
-          return yield* use(trees)
-        }).pipe(Effect.scoped)
+      const inWorker = <A>(use: (trees: WorkingTrees["Service"]) => Effect.Effect<A>) =>
+        Effect.scoped(Effect.flatMap(worker({ directory, keepUnused }), use))
 
-      yield* worker((trees) => Effect.orDie(trees.prepare(key, prepare)))
+      yield* inWorker((trees) => Effect.orDie(trees.prepare(key, prepare)))
       const mirror = join(directory, "mirrors", mirrorsLeft()[0] ?? "")
       age(mirror, 31)
-      yield* worker((trees) => trees.remove(key.sandboxId))
+      yield* inWorker((trees) => trees.remove(key.sandboxId))
       assert.isTrue(existsSync(mirror))
       age(mirror, 29)
-      yield* worker(() => Effect.void)
+      yield* inWorker(() => Effect.void)
       assert.isTrue(existsSync(mirror))
       age(mirror, 31)
-      yield* worker(() => Effect.void)
+      yield* inWorker(() => Effect.void)
       assert.deepStrictEqual(mirrorsLeft(), [])
-      yield* worker((trees) => Effect.orDie(trees.prepare(key, prepare)))
+      yield* inWorker((trees) => Effect.orDie(trees.prepare(key, prepare)))
       assert.strictEqual(mirrorsLeft().length, 1)
     }))
 
@@ -232,6 +234,7 @@ describe("a mirror that nobody has asked for in a long time", () => {
       yield* mirrors.maintain
       assert.isTrue(existsSync(mirror))
 
+      age(mirror, 31)
       const scope = yield* Scope.make()
       meanwhile = Effect.andThen(Effect.orDie(Scope.provide(fetch, scope)), Effect.sync(() => age(mirror, 31)))
       yield* mirrors.maintain
