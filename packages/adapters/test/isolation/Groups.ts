@@ -1,5 +1,15 @@
-import { existsSync } from "node:fs"
+/** What the kernel lets this process limit, found without the code under test. */
+import { accessSync, constants } from "node:fs"
 import { isRoot } from "../hosts/bubblewrap.fixture.ts"
 
-/** Whether the kernel limits memory here. */
-export const isWritableGroup = isRoot && ["/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/cgroup.controllers"].some((file) => existsSync(file))
+const isWritable = (file: string) => {
+  try {
+    accessSync(file, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Whether there are control groups, version 1 or 2, for memory and the rest. */
+export const isWritableGroup = isRoot && ["memory/memory.limit_in_bytes", "cgroup.subtree_control"].some((file) => isWritable(`/sys/fs/cgroup/${file}`))

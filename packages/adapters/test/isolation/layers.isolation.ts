@@ -24,7 +24,7 @@ const when = (needs: ReadonlyArray<Needs | undefined>, kernelHas = true) => {
 const tried = (name: Name, names: ReadonlyArray<LayerName>) =>
   Effect.flatMap(make(attempts[name], without(names)), (world) => attempts[name].succeeds(world, names)).pipe(Effect.scoped)
 
-describe.concurrent("with every layer in place, a hostile program cannot", () => {
+describe("with every layer in place, a hostile program cannot", () => {
   for (const name of everyAttempt) {
     const attempt = attempts[name]
     when([attempt.needs])(name, Effect.gen(function*() {
@@ -38,7 +38,7 @@ describe.concurrent("with every layer in place, a hostile program cannot", () =>
 
 for (const layer of everyLayer.filter((name) => layers[name].lets.length > 0)) {
   const { lets, needs } = layers[layer]
-  describe.concurrent(`without ${layer}, a hostile program can`, () => {
+  describe(`without ${layer}, a hostile program can`, () => {
     for (const name of lets) {
       const attempt = attempts[name]
       when([needs, attempt.needs], attempt.isThere?.())(name, Effect.gen(function*() {
@@ -50,7 +50,7 @@ for (const layer of everyLayer.filter((name) => layers[name].lets.length > 0)) {
 
 for (const { layers: pair, lets, needs } of pairs) {
   const there = pair.filter((layer) => lacks(layers[layer].needs) === undefined)
-  describe.concurrent(`without ${pair.join(" and ")}, but not without one of them alone, a hostile program can`, () => {
+  describe(`without ${pair.join(" and ")}, but not without one of them alone, a hostile program can`, () => {
     for (const name of lets) {
       const attempt = attempts[name]
       when([needs, attempt.needs], attempt.isThere?.())(name, Effect.gen(function*() {
@@ -62,7 +62,7 @@ for (const { layers: pair, lets, needs } of pairs) {
 }
 
 // All that comes off above does so on a host that was not probed: the probe, too, is a layer.
-describe.concurrent("the probe refuses to start a service without", () => {
+describe("the probe refuses to start a service without", () => {
   for (const layer of everyLayer) {
     const { needs, probe, removal } = layers[layer]
     if (probe === undefined) continue
