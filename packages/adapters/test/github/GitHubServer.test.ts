@@ -258,6 +258,14 @@ it.effect("what is asked is recorded, and what is to fail fails as often as it i
     assert.deepInclude(JSON.parse(server.requests.at(-4)?.body.toString() ?? ""), draft)
   }))
 
+it.effect("the API is where it is said to be", () =>
+  Effect.gen(function*() {
+    const { server, token } = yield* started()
+    const mine = yield* token()
+    const reply = yield* Effect.promise(() => ask({ apiUrl: server.url }, `GET ${app}`, { token: mine }))
+    assert.strictEqual(reply.status, 404)
+  }))
+
 it.effect("the API may be at the root of the origin too", () =>
   Effect.gen(function*() {
     const { asked, server } = yield* started({ apiPath: "" })

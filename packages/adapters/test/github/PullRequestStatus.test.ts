@@ -153,6 +153,18 @@ it.layer(layer())("A pull request", (it) => {
       assert.deepInclude(yield* host.pullRequestPushed(repo, number, push), { headSha: draft.headSha, state: "closed" })
     }))
 
+  it.effect("is not taken for that of a fork, or of another branch, whatever GitHub makes of the question", () =>
+    Effect.gen(function*() {
+      const { host, repo, server } = yield* opened
+      const heads = [
+        { ref: "slipway/x", repo: null },
+        { ref: "slipway/x", repo: { full_name: "mallory/app" } },
+        { ref: "slipway/y", repo: { full_name: repo } }
+      ]
+      server.strike({ method: "GET", url: /\/pulls\?/u, outcome: { status: 200, body: heads.map((head) => ({ number: 1, head })) } })
+      assert.isNull(yield* host.findOpenPullRequest(repo, "slipway/x"))
+    }))
+
   it.effect("is found by the exact name of its branch, whatever is in it", () =>
     Effect.gen(function*() {
       const { draft, host, number, repo, there } = yield* opened

@@ -111,6 +111,8 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       }
     }
 
+    const world = (): Routes.World => ({ addresses: { origin: origin(), api: origin() + apiPath }, app, repositories })
+
     const api = async (seen: Seen): Promise<Routes.Answer> => {
       const { authorization, "if-none-match": known } = seen.headers
       const { pathname, searchParams } = new URL(seen.url, origin())
@@ -121,9 +123,8 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
           headers: rateLimit(token, 0)
         }
       }
-      const world = { addresses: { origin: origin(), api: origin() + apiPath }, app, repositories }
       const call = { method: seen.method, path: pathname, query: searchParams, authorization, body: seen.body.toString() }
-      const answer = await Routes.answer(world, call, token)
+      const answer = await Routes.answer(world(), call, token)
       if (seen.method !== "GET" || answer.status !== 200) return { ...answer, headers: { ...rateLimit(token, 1), ...answer.headers } }
       // GitHub's tags are good for the one token they were given to: https://github.com/eclipse-csi/otterdog/issues/201
       const etag = `"${createHash("sha256").update(`${authorization}\n${JSON.stringify(answer.body)}`).digest("hex")}"`
@@ -138,13 +139,11 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
     const refuseGit = (status: number, text: string, headers: Record<string, string> = {}): GitBackend.GitAnswer =>
       ({ status, headers: { "content-type": "text/plain", ...headers }, body: Buffer.from(`${text}\n`) })
 
-    const gitAnswer = async (seen: Seen): Promise<GitBackend.GitAnswer | undefined> => {
+    const git = async (seen: Seen): Promise<GitBackend.GitAnswer> => {
       const { pathname, search, searchParams } = new URL(seen.url, origin())
-      const [, owner = "", name = "", service] = GIT.exec(pathname) ?? []
-      if (service === undefined) return undefined
+      const [, owner = "", name = "", service = ""] = GIT.exec(pathname) ?? []
       const token = app.token(Routes.tokenOf(seen.headers.authorization) ?? "")
-      const world = { addresses: { origin: origin(), api: origin() + apiPath }, app, repositories }
-      const repository = Routes.findRepository(world, owner, name)
+      const repository = Routes.findRepository(world(), owner, name)
       if (token === undefined && (seen.headers.authorization !== undefined || repository?.private !== false)) {
         return refuseGit(401, "Invalid username or token.", { "www-authenticate": "Basic realm=\"GitHub\"" })
       }
@@ -164,8 +163,8 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
     const handle = async (request: IncomingMessage, response: ServerResponse) => {
       const body = await buffer(request)
       const raw = request.url ?? "/"
-      const isGit = GIT.test(raw.split("?")[0] ?? "")
-      const url = !isGit && raw.startsWith(`${apiPath}/`) ? raw.slice(apiPath.length) : raw
+      const isApi = raw.startsWith(`${apiPath}/`)
+      const url = isApi ? raw.slice(apiPath.length) : raw
       const over = new Promise<void>((resolve) => response.once("close", () => resolve()))
       const seen: Seen = { method: request.method ?? "", url, headers: request.headers, body, status: null, over }
       requests.push(seen)
@@ -186,7 +185,7 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
         })
         response.end(content)
       }
-      const serve = async () => (isGit ? await gitAnswer(seen) : undefined) ?? await api(seen)
+      const serve = () => GIT.test(raw.split("?")[0] ?? "") ? git(seen) : isApi ? api(seen) : Promise.resolve(Routes.refuse(404, "Not Found"))
 
       const outcome = fault?.outcome === "revoke" ? undefined : fault?.outcome
       if (outcome === undefined) return send(await serve())
