@@ -14,7 +14,7 @@
 import { createHash, randomUUID } from "node:crypto"
 import { renameSync, statSync } from "node:fs"
 import { lstat, mkdir, readdir, readFile, rename, rm, utimes } from "node:fs/promises"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
 import { isCommitId, isRefName, type RepoName } from "@slipway/domain/source/RepoRef"
@@ -242,18 +242,19 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     })
   })
 
-  /** Whether it is on its way out. */
+  /** Moves it out if nobody needs it. */
   const retire = Effect.fnUntraced(function*(mirror: string, lenders: Effect.Effect<ReadonlySet<string>>) {
-    if (keepUnused === null) return false
+    if (keepUnused === null) return
     const oldest = (yield* Clock.currentTimeMillis) - Duration.toMillis(keepUnused)
     const isUnused = () => !users.has(mirror) && statSync(mirror).mtimeMs < oldest
-    if (!isUnused() || (yield* lenders).has(join(mirror, "objects"))) return false
-    return yield* Effect.sync(() => {
+    if (!isUnused() || (yield* lenders).has(join(mirror, "objects"))) return
+    const isOut = yield* Effect.sync(() => {
       // In one go, so that nobody begins to use it meanwhile. Whoever borrowed since we looked has made it younger.
       if (!isUnused()) return false
       renameSync(mirror, join(removed, randomUUID()))
       return true
     })
+    if (isOut) yield* Effect.logInfo("removed a mirror that nobody uses", { mirror: basename(mirror) })
   })
 
   /** Removes what nobody needs any more and brings what is spread over many packs together. Boots go on meanwhile. */
@@ -264,14 +265,15 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
       await Promise.all((await namesIn(incoming)).filter((name) => !landing.has(name)).map((name) => clear(join(incoming, name))))
       return (await readdir(directory)).filter((name) => name.endsWith(".git"))
     })
-    yield* Effect.forEach(names, (name) => {
-      const mirror = join(directory, name)
-      return retire(mirror, lenders).pipe(
-        Effect.flatMap((isGone) => isGone ? Effect.logInfo("removed a mirror that nobody uses", { mirror: name }) : consolidate(mirror)),
-        Effect.catchCause((cause) => Effect.logWarning("a mirror could not be put in order", { mirror: name }, cause))
-      )
-    }, { discard: true })
+    const each = <E>(work: (mirror: string) => Effect.Effect<void, E>) =>
+      Effect.forEach(names, (name) =>
+        Effect.catchCause(work(join(directory, name)), (cause) => Effect.logWarning("a mirror could not be put in order", { mirror: name }, cause)), {
+        discard: true
+      })
+    yield* each((mirror) => retire(mirror, lenders))
+    // What takes time comes last.
     yield* deleteTree(removed)
+    yield* each(consolidate)
   }).pipe(Effect.withSpan("Mirrors.maintain"))
 
   return { fetch, maintain }

@@ -6,7 +6,8 @@ import { mkdir, open, symlink } from "node:fs/promises"
 import { join } from "node:path"
 import { Effect, Result } from "effect"
 import { isEnvironmentFile } from "@slipway/domain/files/FileRules"
-import { NoChanges, PushFailed } from "@slipway/domain/files/WorkingTrees"
+import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
+import * as AgentCommits from "./AgentCommits.ts"
 import { isNestedRepository, untracked } from "./Changes.ts"
 import { fields, line, terminated } from "./Git.ts"
 import { type HostRepository, run, scratch, scratchIndex } from "./HostRepository.ts"
@@ -15,14 +16,11 @@ import * as SafeTree from "./SafeTree.ts"
 /** Bytes of all changed files together: more is an accident, and would fill the disk of the host. */
 export const MAX_SNAPSHOT_BYTES = 1_073_741_824
 
-export interface SnapshotOptions {
-  readonly message: string
-  readonly author: { readonly name: string; readonly email: string }
-}
-
 /** A pure function of the tree and the options: dated by the making of the tree, so that a repeated run gives the same commit. */
 export const snapshot = Effect.fn("Snapshot.snapshot")(function*(repository: HostRepository, options: SnapshotOptions, maximumBytes: number) {
   const { baseRef, baseSha, folder, preparedAt, repo, workspace } = repository
+  // First: what the agent commits meanwhile is in the tree.
+  const own = options.history === undefined ? undefined : yield* AgentCommits.take(repository, options.history(baseSha), maximumBytes)
   const tracked = fields(
     yield* run(repository, ["diff", "--name-only", "--no-renames", "-z", "--no-ext-diff", "--ignore-submodules=all"], {
       env: { GIT_INDEX_FILE: yield* scratchIndex(repository) }
@@ -52,11 +50,13 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(function*(repository: Hos
   if (gone.length > 0) yield* run(repository, ["update-index", "--force-remove", "-z", "--stdin"], { env, input: terminated(gone) })
   if (present.length > 0) yield* run(repository, ["update-index", "--add", "--replace", "-z", "--stdin"], { env, input: terminated(present) })
   const tree = line(yield* run(repository, ["write-tree"], { env }))
-  if (tree === line(yield* run(repository, ["rev-parse", "--verify", `${baseSha}^{tree}`]))) return yield* new NoChanges({ repo })
+  const treeOf = (commit: string) => Effect.map(run(repository, ["rev-parse", "--verify", `${commit}^{tree}`]), line)
+  if (tree === (yield* treeOf(baseSha))) return yield* new NoChanges({ repo })
+  if (own !== undefined && tree === (yield* treeOf(own))) return { sha: own, baseRef }
 
   const date = `@${Math.floor(preparedAt / 1_000)} +0000`
   const sha = line(
-    yield* run(repository, ["commit-tree", tree, "-p", baseSha, "-F", "-"], {
+    yield* run(repository, ["commit-tree", tree, "-p", own ?? baseSha, "-F", "-"], {
       input: options.message,
       env: {
         GIT_AUTHOR_NAME: options.author.name,

@@ -12,7 +12,7 @@ import { basename, join, resolve } from "node:path"
 import { Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
 import {
-  CloneFailed, FileNotFound, FileTooLarge, type FileVersion, IsDirectory, PushFailed, type TreeKey, WorkingTrees
+  CloneFailed, FileNotFound, FileTooLarge, type FileVersion, IsDirectory, PushFailed, type SnapshotOptions, type TreeKey, WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
@@ -191,7 +191,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   const snapshot = Effect.fn("WorkingTrees.snapshot")(
-    function*(key: TreeKey, commit: Snapshot.SnapshotOptions) {
+    function*(key: TreeKey, commit: SnapshotOptions) {
       return yield* Snapshot.snapshot(yield* find(key), commit, options.maximumSnapshotBytes ?? Snapshot.MAX_SNAPSHOT_BYTES)
     },
     Effect.catchTag("GitFailed", Effect.die),

@@ -2,7 +2,7 @@
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Fiber, Layer, Scope } from "effect"
@@ -55,10 +55,10 @@ const borrower = (folder: string, mirror: string) => {
   return gitDir
 }
 
-/** A worker that has started. Its first look at the mirrors is over when what was on its way out is gone. */
-const worker = Effect.fnUntraced(function*(options: WorkingTreesGit.Options) {
-  const marker = join(options.directory, "mirrors", "removed", "marker")
-  mkdirSync(marker, { recursive: true })
+/** A worker that has started, and has come to see that `marker` is to be removed. */
+const worker = Effect.fnUntraced(function*(options: WorkingTreesGit.Options, marker: string) {
+  mkdirSync(dirname(marker), { recursive: true })
+  writeFileSync(marker, "")
   const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer(options)), WorkingTrees)
   yield* Effect.promise(async () => {
     while (existsSync(marker)) await new Promise((resolve) => setImmediate(resolve))
@@ -125,7 +125,8 @@ describe("a mirror of many packs", () => {
   it.live("is brought together after a boot that made it grow, and boots are served meanwhile", () =>
     Effect.gen(function*() {
       const { folder, mirror, origin, packs } = yield* setUp()
-      const trees = yield* worker({ directory: folder })
+      // Its first look is over: what it finds later it was told of.
+      const trees = yield* worker({ directory: folder }, join(packs, "tmp_pack_x"))
       const before = spread(mirror, packs)
       const boot = (id: string, ref: string) =>
         trees.prepare({ sandboxId: SandboxId.make(id), repo: app }, { remote: origin.remote, ref, defaultBranch: "main", repos: [app] })
@@ -191,7 +192,7 @@ describe("a mirror that nobody has asked for in a long time", () => {
       const prepare = { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [app] }
       const mirrorsLeft = () => readdirSync(join(directory, "mirrors")).filter((name) => name.endsWith(".git"))
       const inWorker = <A>(use: (trees: WorkingTrees["Service"]) => Effect.Effect<A>) =>
-        Effect.scoped(Effect.flatMap(worker({ directory, keepUnused }), use))
+        Effect.scoped(Effect.flatMap(worker({ directory, keepUnused }, join(directory, "mirrors", "removed", "x")), use))
 
       yield* inWorker((trees) => Effect.orDie(trees.prepare(key, prepare)))
       const mirror = join(directory, "mirrors", mirrorsLeft()[0] ?? "")
