@@ -13,6 +13,7 @@ import { isActive } from "@slipway/domain/sandbox/Turn"
 import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/source/Publishing"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import * as Agent from "./Agent.ts"
+import * as AgentHistory from "./AgentHistory.ts"
 import { boot, type Booted } from "./BootSandbox.ts"
 import { type HeldSandbox, isLeaving, untilAvailable, type View } from "./HeldSandbox.ts"
 import { cleanUp, release } from "./ReleaseSandbox.ts"
@@ -118,11 +119,13 @@ const keepAgent = Effect.fnUntraced(function*(held: HeldSandbox, { agent: first,
 })
 
 /** Publishes a repository whenever that is asked for, beside the turns. */
-const publish = Effect.fnUntraced(function*(held: HeldSandbox, repo: RepoName) {
+const publish = Effect.fnUntraced(function*(held: HeldSandbox, box: Box, repo: RepoName) {
   const publishing = yield* Publishing
+  const trees = yield* WorkingTrees
   for (;;) {
     const { sandbox } = yield* held.until(({ sandbox }) => isUnderWay(publicationOf(sandbox, repo)))
-    yield* publishing.carryOut(held.lease, sandbox, repo).pipe(
+    const folder = trees.folder(repo, sandbox.repos.map(({ fullName }) => fullName))
+    yield* publishing.carryOut(held.lease, sandbox, repo, AgentHistory.read(box, folder)).pipe(
       untilAvailable,
       Effect.catchTag("SandboxNotFound", Effect.die),
       Effect.flatMap(held.observe)
@@ -162,7 +165,7 @@ const live = Effect.fnUntraced(function*(held: HeldSandbox, elsewhere: boolean) 
   if (booted === null) return
   yield* Effect.raceFirst(
     keepAgent(held, booted),
-    Effect.forEach(repos, ({ fullName }) => publish(held, fullName), { concurrency: "unbounded", discard: true })
+    Effect.forEach(repos, ({ fullName }) => publish(held, booted.box, fullName), { concurrency: "unbounded", discard: true })
   )
 })
 

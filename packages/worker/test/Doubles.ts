@@ -214,6 +214,7 @@ const Publisher = (world: World) =>
     Publishing.of({
       publish: () => Effect.die("not the worker's part"),
       status: () => Effect.die("not the worker's part"),
+      follow: () => Effect.die("not the worker's part"),
       carryOut: Effect.fnUntraced(function*(lease, sandbox, repo) {
         yield* world.pushing
         return yield* store.change(

@@ -86,7 +86,7 @@ export const isNestedRepository = (path: Uint8Array): boolean => path.at(-1) ===
 const TIMEOUT = "20 seconds"
 
 /** The empty file; git need not have it. */
-const EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+export const EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 /**
  * All changes against the base commit, renames found. New files are `untracked`, or `added` once they are in the commit

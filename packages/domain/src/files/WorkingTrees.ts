@@ -84,6 +84,17 @@ export interface OpenedFile {
 /** One side of a comparison: `null` when the file is not there, `text: null` when it is binary. */
 export type FileVersion = { readonly text: string | null; readonly size: number; readonly binary: boolean } | null
 
+/** How a tree is committed. */
+export interface SnapshotOptions {
+  readonly message: string
+  readonly author: { readonly name: string; readonly email: string }
+  /**
+   * What the agent's own git has beyond the commit the tree started from, as written on the agent's side: nothing of it is
+   * trusted. The id of its newest commit and a line feed, then a pack of all objects that `baseSha` lacks; empty without any.
+   */
+  readonly history?: (baseSha: string) => Stream.Stream<Uint8Array>
+}
+
 /** Checked by `testing/WorkingTreesContract`. */
 export class WorkingTrees extends Context.Service<WorkingTrees, {
   /** The host folder that holds all trees of a sandbox: what a box shows as its workspace. */
@@ -116,13 +127,11 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   >
   /**
    * Commits the tree as it is, on the commit it started from. Equal trees with equal options give the same commit.
-   * Ignored files, new environment files and repositories within the tree are left out. `PushFailed`: there is more than
-   * could be pushed.
+   * Ignored files, new environment files and repositories within the tree are left out. The agent's own commits are kept
+   * where they go on from that commit and hold none of these: then only what is beyond them is committed. `PushFailed`:
+   * there is more than could be pushed.
    */
-  snapshot(key: TreeKey, commit: {
-    readonly message: string
-    readonly author: { readonly name: string; readonly email: string }
-  }): Effect.Effect<{
+  snapshot(key: TreeKey, commit: SnapshotOptions): Effect.Effect<{
     readonly sha: string
     /** The branch the tree started from; `null` when it started from a tag or a commit. */
     readonly baseRef: string | null
@@ -138,7 +147,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
 }>()("@slipway/domain/WorkingTrees") {
   /**
    * Trees on `MemoryDisk` of repositories in `MemoryRepositories`; for tests and for embedding. Files are text, there are
-   * no links, and renames are found by equal content alone. Passes `trees` of the contract suite; the rest needs a real disk.
+   * no links, renames are found by equal content alone, and agents have no git of their own. Passes `trees` of the contract suite; the rest needs a real disk.
    */
   static readonly layerMemory = Layer.effect(
     WorkingTrees,

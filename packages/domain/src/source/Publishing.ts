@@ -4,7 +4,7 @@
  */
 import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } from "effect"
 import type { Principal } from "../access/Principal.ts"
-import { type FileNotFound, type NoChanges, type PushFailed, type TreeKey, WorkingTrees } from "../files/WorkingTrees.ts"
+import { type FileNotFound, type NoChanges, type PushFailed, type SnapshotOptions, type TreeKey, WorkingTrees } from "../files/WorkingTrees.ts"
 import { Hints } from "../Hints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
 import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
@@ -152,9 +152,9 @@ export class Publishing extends Context.Service<Publishing, {
   follow(repo: RepoName, branch: string): Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
   /**
    * The worker's part: snapshot, push, find or open the draft, record. Safe to run again after a crash at any point;
-   * what is wrong with the publication is recorded, not failed with.
+   * what is wrong with the publication is recorded, not failed with. `history`: the agent's own commits.
    */
-  carryOut(lease: Lease, sandbox: Sandbox, repo: RepoName): Effect.Effect<Sandbox, SandboxNotFound | StaleLease | StoreUnavailable>
+  carryOut(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]): Effect.Effect<Sandbox, SandboxNotFound | StaleLease | StoreUnavailable>
 }>()("@slipway/domain/Publishing") {
   static readonly layer = Layer.effect(
     Publishing,
@@ -166,9 +166,13 @@ export class Publishing extends Context.Service<Publishing, {
       const author = yield* CommitAuthor
       const template = yield* CommitMessage
 
-      const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
+      const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"]) {
         const key: TreeKey = { sandboxId: sandbox.id, repo }
-        const { baseRef, sha } = yield* trees.snapshot(key, { message: commitMessage(template, sandbox, repo), author })
+        const { baseRef, sha } = yield* trees.snapshot(key, {
+          message: commitMessage(template, sandbox, repo),
+          author,
+          ...(history === undefined ? {} : { history })
+        })
         const head = headRef(sandbox.id)
         yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") })
         const at = yield* DateTime.now
@@ -186,8 +190,8 @@ export class Publishing extends Context.Service<Publishing, {
           })
       })
 
-      const carryOut = Effect.fn("Publishing.carryOut")(function*(lease: Lease, sandbox: Sandbox, repo: RepoName) {
-        const event = yield* Effect.match(pushAndOpen(sandbox, repo), {
+      const carryOut = Effect.fn("Publishing.carryOut")(function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
+        const event = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
           onSuccess: (pullRequest) => published(repo, pullRequest),
           onFailure: (trouble) => failure(repo, trouble)
         })

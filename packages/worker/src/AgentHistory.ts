@@ -1,0 +1,26 @@
+/** The agent's own commits, read where its git can do no harm: in its box. */
+import { Effect, Stream } from "effect"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import type { SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
+
+/** Arguments: the folder, the commit the tree started from. Says nothing when there is nothing beyond it. */
+const SCRIPT = `
+cd "$1" && head=$(git rev-parse --verify --quiet "HEAD^{commit}") && [ "$head" != "$2" ] || exit 0
+echo "$head"
+printf '%s\\n^%s\\n' "$head" "$2" | git pack-objects --revs --stdout --quiet
+`
+
+/** More commits than anybody waits for. */
+const WITHIN = "2 minutes"
+
+/** For `WorkingTrees.snapshot`. Whatever keeps the box from telling makes it nothing, or cuts it short. */
+export const read = (box: Box, folder: string): NonNullable<SnapshotOptions["history"]> => (baseSha) =>
+  Stream.unwrap(
+    Effect.map(
+      box.spawn({ command: "sh", args: ["-c", SCRIPT, "slipway-history", `${box.workspace}/${folder}`, baseSha], env: {} }),
+      ({ stdout }) => stdout
+    )
+  ).pipe(
+    Stream.interruptWhen(Effect.sleep(WITHIN)),
+    Stream.catch(({ message }) => Stream.drain(Stream.fromEffect(Effect.logWarning("the agent's commits cannot be read", { reason: message }))))
+  )
