@@ -22,6 +22,8 @@ const packOf = (tree: string, base: string, head = gitIn(tree, "rev-parse", "HEA
 
 const setUp = Effect.fnUntraced(function*(options: Partial<WorkingTreesGit.Options> = {}) {
   const origin = yield* source({ "README.md": "# app\n", "dir/file": "inside\n", ".gitignore": "dist\n", ".env": "KEPT=1\n" })
+  // The base has a parent of its own.
+  yield* origin.commit("main", { more: "more\n" })
   const directory = yield* temporaryFolder
   const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory, ...options })), WorkingTrees)
   const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
@@ -72,7 +74,7 @@ describe("an agent's own commits", () => {
       rmSync(join(tree, "gone"))
       const { sha } = yield* snapshot()
       assert.deepStrictEqual(subjects(sha), ["the rest", "one"])
-      assert.deepStrictEqual(filesOf(sha), [".env", ".gitignore", "README.md", "a", "b", "dir/file"])
+      assert.deepStrictEqual(filesOf(sha), [".env", ".gitignore", "README.md", "a", "b", "dir/file", "more"])
       assert.strictEqual((yield* snapshot()).sha, sha)
       yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
       // And once more, when more was committed.
@@ -82,6 +84,19 @@ describe("an agent's own commits", () => {
       assert.deepStrictEqual(subjects(next.sha), ["two", "one"])
       yield* trees.push(key, { sha: next.sha, headRef: "slipway/x", remote: origin.remote })
       assert.strictEqual(gitIn(origin.path, "rev-parse", "slipway/x"), next.sha)
+    })
+  )
+
+  it.live("are kept in a clone without history as well", () =>
+    Effect.gen(function*() {
+      const { commit, origin, snapshot, subjects, tree, trees } = yield* setUp({ depth: 1 })
+      assert.strictEqual(gitIn(tree, "rev-list", "--count", "HEAD"), "1")
+      const head = commit("one", { a: "a\n" })
+      const { sha } = yield* snapshot()
+      assert.deepStrictEqual([sha, subjects(sha)], [head, ["one"]])
+      yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
+      assert.strictEqual(gitIn(origin.path, "rev-parse", "slipway/x"), head)
+      assert.strictEqual(gitIn(origin.path, "rev-list", "--count", "slipway/x"), "3")
     })
   )
 
