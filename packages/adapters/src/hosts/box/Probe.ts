@@ -13,6 +13,7 @@ import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { deleteTree } from "../../git/DeleteTree.ts"
 import { NotIsolated } from "./NotIsolated.ts"
 import { SCRATCH, WORKSPACE } from "./Places.ts"
+import type { ServiceFolder } from "./ServiceFolder.ts"
 
 /** The program that looks from inside; a box must see it. */
 export const inside = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Inside.ts" : "./Inside.js", import.meta.url))
@@ -46,6 +47,12 @@ const Seen = Schema.fromJsonString(Schema.Struct({
 /** Bytes, for people. */
 export const size = (bytes: number): string => bytes >= 2 ** 30 ? `${Math.round(bytes / 2 ** 30 * 10) / 10} GiB` : `${Math.round(bytes / 2 ** 20)} MiB`
 
+/** Of the user that {@link look} saw. */
+export const ownUser = (uids: ServiceFolder["uids"], user: number): Property =>
+  uids === null
+    ? { name: "own user", state: "off", detail: `All sandboxes run as our user ${user}; namespaces still keep them apart. Run the service as root to give each its own.` }
+    : { name: "own user", state: "in force", detail: `${user}, another one for each sandbox` }
+
 /** A server that nobody may reach. */
 const canary = Effect.acquireRelease(
   Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
@@ -63,7 +70,7 @@ const canary = Effect.acquireRelease(
  * processes by, and their control groups as `/proc/<pid>/cgroup` has them.
  */
 export const look = Effect.fn("Probe.look")(
-  function*({ directory, helpFor, host, insideUser, leakHelp, userOf }: {
+  function*({ directory, helpFor, host, insideUser, leakHelp, uids }: {
     readonly host: SandboxHost["Service"]
     /** Where a folder for the probe is made. */
     readonly directory: string
@@ -71,8 +78,7 @@ export const look = Effect.fn("Probe.look")(
     readonly helpFor: (complaint: string) => string
     /** What helps when a box is made, and does not keep in what it should. */
     readonly leakHelp: string
-    /** The user that a sandbox's processes must have on the machine. */
-    readonly userOf: (sandboxId: SandboxId) => Promise<number | undefined>
+    readonly uids: ServiceFolder["uids"]
     /** Their number inside, `null` when it is the machine's. */
     readonly insideUser: number | null
   }) {
@@ -109,7 +115,9 @@ export const look = Effect.fn("Probe.look")(
     if (code !== 0) return yield* failed(`A box could not be made: ${complaint || "nothing was said of why"}.`)
     const seen = yield* Effect.mapError(Schema.decodeEffect(Seen)(output), () => failed(`A box could not be looked at: ${complaint || output.slice(0, 300)}`))
     const owner = yield* Effect.promise(() => stat(join(workspace, "mine")).then(({ uid }) => uid, () => Number.NaN))
-    const wanted = yield* Effect.promise(() => userOf(sandboxId))
+    const wanted = uids === null
+      ? process.getuid?.()
+      : (yield* Effect.promise(() => uids.list())).find(({ name }) => name === sandboxId)?.uid
 
     const missing = [
       ...(Number.isNaN(owner) ? ["What a box writes to its workspace does not appear on this machine."] : []),

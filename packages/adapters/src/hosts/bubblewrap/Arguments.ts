@@ -1,29 +1,15 @@
 /** What a box sees and may do, as arguments of bubblewrap. An allow list: what is not named here is not there. */
 import { lstatSync, readlinkSync } from "node:fs"
 import { dirname } from "node:path"
+import type { Launch } from "../box/IsolatedHost.ts"
 import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"
 
 /** Inside every box; the host knows it as the sandbox's own user. */
 export const USER = 1000
 
-export interface Sight {
-  /** Path of the agent's home in the box. */
-  readonly home: string
-  /** Host folders that become the home, the scratch folder and the workspace: all that a box can write to on a disk. */
-  readonly homeFolder: string
-  readonly scratchFolder: string
-  readonly workspaceFolder: string
-  /** Host paths that appear in the box where they are on the host. A missing one is left out. */
-  readonly readOnly: ReadonlyArray<string>
-  /** Folder with the files of `/etc` that are the box's own, and their names. */
-  readonly etc: string
-  readonly etcFiles: ReadonlyArray<string>
-  /** Host path of the egress socket, for {@link EGRESS_SOCKET}. */
-  readonly egressSocket: string | null
+export interface Sight extends Pick<Launch, "etcFiles" | "folder" | "hasWayOut" | "limits" | "readOnly" | "workspace"> {
   /** How the box's user reaches a path of the host. */
   readonly through: (path: string) => string
-  /** Bytes of `/tmp`, and as many of `/dev/shm`. */
-  readonly memoryFilesBytes: number
 }
 
 /** System folders that are links into `/usr` on most systems, and folders of their own on others. */
@@ -43,7 +29,7 @@ const configuration = [
 
 /** Options of bubblewrap, up to the command. `seccomp` is the descriptor that it reads the filter from. */
 export const bubblewrap = (
-  { through, ...sight }: Sight,
+  { etcFiles, folder, hasWayOut, limits, readOnly, through, workspace }: Sight,
   descriptors: { readonly seccomp: number; readonly info: number }
 ): ReadonlyArray<string> => [
   ...["--seccomp", `${descriptors.seccomp}`, "--info-fd", `${descriptors.info}`],
@@ -52,14 +38,14 @@ export const bubblewrap = (
   ...["--uid", `${USER}`, "--gid", `${USER}`, "--hostname", "sandbox"],
   ...["--ro-bind", "/usr", "/usr", ...system],
   ...configuration.flatMap((name) => ["--ro-bind-try", `/etc/${name}`, `/etc/${name}`]),
-  ...sight.etcFiles.flatMap((name) => ["--ro-bind", through(`${sight.etc}/${name}`), `/etc/${name}`]),
+  ...etcFiles.flatMap((name) => ["--ro-bind", through(`${folder.etc}/${name}`), `/etc/${name}`]),
   ...["--proc", "/proc", "--dev", "/dev"],
-  ...["/dev/shm", "/tmp"].flatMap((path) => ["--size", `${sight.memoryFilesBytes}`, "--perms", "1777", "--tmpfs", path]),
+  ...["/dev/shm", "/tmp"].flatMap((path) => ["--size", `${limits.memoryFilesBytes}`, "--perms", "1777", "--tmpfs", path]),
   // Before anything that a box can write to: there, mount points could lead elsewhere.
-  ...sight.readOnly.flatMap((path) => ["--ro-bind-try", through(path), path]),
-  ...["--bind", through(sight.homeFolder), sight.home, "--bind", through(sight.scratchFolder), SCRATCH],
-  ...["--bind", through(sight.workspaceFolder), WORKSPACE],
+  ...readOnly.flatMap((path) => ["--ro-bind-try", through(path), path]),
+  ...["--bind", through(folder.home), folder.homeInBox, "--bind", through(folder.scratch), SCRATCH],
+  ...["--bind", through(workspace), WORKSPACE],
   ...["--dir", dirname(EGRESS_SOCKET)],
-  ...(sight.egressSocket === null ? [] : ["--ro-bind", through(sight.egressSocket), EGRESS_SOCKET]),
+  ...(hasWayOut ? ["--ro-bind", through(folder.socket), EGRESS_SOCKET] : []),
   ...["--chdir", WORKSPACE, "--remount-ro", "/dev", "--remount-ro", "/"]
 ]

@@ -1,31 +1,20 @@
 /** What this machine and the rights of this process give to keep boxes in. */
-import { createHash } from "node:crypto"
-import { chmod, mkdir, realpath, writeFile } from "node:fs/promises"
+import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { Effect } from "effect"
 import { NotIsolated } from "../box/NotIsolated.ts"
+import * as ServiceFolder from "../box/ServiceFolder.ts"
 import * as Cgroups from "./Cgroups.ts"
 import { findTools, type Tools } from "./Launch.ts"
 import { filterFor } from "./SeccompFilter.ts"
-import * as Uids from "../box/Uids.ts"
 
-export interface Means {
-  /** Holds what there is of sandboxes beside their trees; no link in its path. */
-  readonly directory: string
-  /** Tells what belongs to this service from what belongs to others on the machine. */
-  readonly service: string
+export interface Means extends ServiceFolder.ServiceFolder {
   readonly tools: Tools
   readonly filterFile: string
-  /** `null`: all boxes run as our own user. */
-  readonly uids: ReturnType<typeof Uids.make> | null
   readonly groups: Cgroups.Groups | Cgroups.NoGroups
 }
 
-export interface Options {
-  /** Made when missing. */
-  readonly directory: string
-  /** Where services of this machine keep which users they gave away. Default `/var/lib/slipway/uids`. */
-  readonly uidRegistry?: string
+export interface Options extends ServiceFolder.Options {
   /** Where the kernel's control groups are mounted. */
   readonly cgroupRoot?: string
 }
@@ -40,24 +29,14 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
   const tools = yield* Effect.promise(findTools)
   if ("package" in tools) return yield* refuse(`The program ${tools.tool} is not installed.`, install(tools.package))
 
-  const isRoot = process.getuid?.() === 0
-  const range = isRoot ? Uids.range() : null
-  if (isRoot && range === null) {
-    return yield* refuse("This root can become too few other users, and boxes never run as root.", "Run the service as a normal user, or map more users into its container.")
-  }
-  return yield* Effect.tryPromise({
-    try: async (): Promise<Means> => {
-      await mkdir(options.directory, { recursive: true, mode: 0o711 })
-      const directory = await realpath(options.directory)
-      // As a host without isolation may have left it.
-      await chmod(directory, 0o711)
-      const service = `slipway-${createHash("sha256").update(directory).digest("hex").slice(0, 12)}`
-      const filterFile = join(directory, "filter.bpf")
+  const folder = yield* ServiceFolder.open(options)
+  const filterFile = join(folder.directory, "filter.bpf")
+  const means: Means = {
+    ...folder, tools, filterFile,
+    groups: yield* Effect.promise(async () => {
       await writeFile(filterFile, filter, { mode: 0o600 })
-      const uids = range === null ? null : Uids.make({ registry: options.uidRegistry ?? Uids.REGISTRY, directory, range })
-      await uids?.prune()
-      return { directory, service, tools, filterFile, uids, groups: await Cgroups.open(service, options.cgroupRoot) }
-    },
-    catch: (error) => error instanceof NotIsolated ? error : refuse(`${options.directory} cannot be used (${error instanceof Error ? error.message : error}).`, "Choose another folder with SLIPWAY_DATA_DIR.")
-  })
+      return Cgroups.open(folder.service, options.cgroupRoot)
+    })
+  }
+  return means
 })

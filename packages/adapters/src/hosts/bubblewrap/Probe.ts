@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs"
 import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { Limits } from "../box/Limits.ts"
-import { look, type Report, size } from "../box/Probe.ts"
+import { look, ownUser, type Report, size } from "../box/Probe.ts"
 import { USER } from "./Arguments.ts"
 import { countsPerNamespace } from "./Launch.ts"
 import type { Means } from "./Means.ts"
@@ -58,24 +58,21 @@ export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
   readonly limits: Limits
   readonly means: Means
 }) {
-  const own = means.uids !== null
   const { groups, user } = yield* look({
     host,
     directory: means.directory,
     helpFor,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",
     insideUser: USER,
-    userOf: async (sandboxId) => own ? (await means.uids?.list())?.find(({ name }) => name === sandboxId)?.uid : process.getuid?.()
+    uids: means.uids
   })
   const report: Report = [
-    own
-      ? { name: "own user", state: "in force", detail: `${user}, another one for each sandbox` }
-      : { name: "own user", state: "off", detail: `All sandboxes run as our user ${user}; namespaces still keep them apart. Run the service as root to give each its own.` },
+    ownUser(means.uids, user),
     { name: "namespaces", state: "in force", detail: "user, pid, network, mount, IPC, UTS; nested ones are refused" },
     { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
     { name: "files", state: "in force", detail: "system read-only; workspace, home and scratch folder writable; the rest unseen" },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
-    ...limitsOf(means, limits, groups, own)
+    ...limitsOf(means, limits, groups, means.uids !== null)
   ]
   return report
 })

@@ -1,25 +1,17 @@
 /** What the daemon and the rights of this process give to keep boxes in. */
-import { createHash } from "node:crypto"
-import { chmod, mkdir, realpath } from "node:fs/promises"
 import type Dockerode from "dockerode"
 import { Effect } from "effect"
 import { NotIsolated } from "../box/NotIsolated.ts"
-import * as Uids from "../box/Uids.ts"
+import * as ServiceFolder from "../box/ServiceFolder.ts"
 import * as Daemon from "./Daemon.ts"
 import { profileFor } from "./SeccompProfile.ts"
 
-export interface Means {
+export interface Means extends ServiceFolder.ServiceFolder {
   readonly docker: Dockerode
   readonly socket: string
   /** Of the daemon. */
   readonly version: string
-  /** Holds what there is of sandboxes beside their trees; no link in its path. */
-  readonly directory: string
-  /** Tells what belongs to this service from what belongs to others on the machine. */
-  readonly service: string
   readonly seccompProfile: string
-  /** `null`: all boxes run as our own user. */
-  readonly uids: ReturnType<typeof Uids.make> | null
   readonly image: {
     readonly name: string
     /** Where its programs are. */
@@ -29,15 +21,11 @@ export interface Means {
   readonly kernel: { readonly memory: boolean; readonly processes: boolean; readonly cpu: boolean }
 }
 
-export interface Options {
-  /** Made when missing. */
-  readonly directory: string
+export interface Options extends ServiceFolder.Options {
   /** What boxes have of programs beside ours: `sh`, `unshare`, glibc, `git`. */
   readonly image: string
   /** Where the daemon listens. Default {@link Daemon.SOCKET}. */
   readonly socket?: string
-  /** Where services of this machine keep which users they gave away. Default {@link Uids.REGISTRY}. */
-  readonly uidRegistry?: string
 }
 
 const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -80,27 +68,12 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
   if (images.length === 0) yield* pull(docker, image)
   const { Config } = yield* asked(() => docker.getImage(image).inspect())
 
-  const isRoot = process.getuid?.() === 0
-  const range = isRoot ? Uids.range() : null
-  if (isRoot && range === null) {
-    return yield* refuse("This root can become too few other users, and boxes never run as root.", "Run the service as a normal user, or map more users into its container.")
+  const means: Means = {
+    ...yield* ServiceFolder.open(options),
+    docker, socket, seccompProfile,
+    version: info.ServerVersion,
+    image: { name: image, path: Config.Env?.find((variable) => variable.startsWith("PATH="))?.slice("PATH=".length) ?? DEFAULT_PATH },
+    kernel: { memory: info.MemoryLimit === true, processes: info.PidsLimit === true, cpu: info.CpuCfsQuota === true }
   }
-  return yield* Effect.tryPromise({
-    try: async (): Promise<Means> => {
-      await mkdir(options.directory, { recursive: true, mode: 0o711 })
-      const directory = await realpath(options.directory)
-      // As a host without isolation may have left it.
-      await chmod(directory, 0o711)
-      const uids = range === null ? null : Uids.make({ registry: options.uidRegistry ?? Uids.REGISTRY, directory, range })
-      await uids?.prune()
-      return {
-        docker, socket, directory, seccompProfile, uids,
-        version: info.ServerVersion,
-        service: `slipway-${createHash("sha256").update(directory).digest("hex").slice(0, 12)}`,
-        image: { name: image, path: Config.Env?.find((variable) => variable.startsWith("PATH="))?.slice("PATH=".length) ?? DEFAULT_PATH },
-        kernel: { memory: info.MemoryLimit === true, processes: info.PidsLimit === true, cpu: info.CpuCfsQuota === true }
-      }
-    },
-    catch: (error) => refuse(`${options.directory} cannot be used (${error instanceof Error ? error.message : error}).`, "Choose another folder with SLIPWAY_DATA_DIR.")
-  })
+  return means
 })

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { Limits } from "../box/Limits.ts"
-import { look, type Property, type Report, size } from "../box/Probe.ts"
+import { look, ownUser, type Property, type Report, size } from "../box/Probe.ts"
 import type { Means } from "./Means.ts"
 
 const helpFor = (complaint: string): string =>
@@ -30,19 +30,16 @@ export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
   readonly limits: Limits
   readonly means: Means
 }) {
-  const own = means.uids !== null
   const { user } = yield* look({
     host,
     directory: means.directory,
     helpFor,
     leakHelp: "The daemon must run on this machine, as root, without userns-remap, and its image must have sh and unshare.",
     insideUser: null,
-    userOf: async (sandboxId) => own ? (await means.uids?.list())?.find(({ name }) => name === sandboxId)?.uid : process.getuid?.()
+    uids: means.uids
   })
   const report: Report = [
-    own
-      ? { name: "own user", state: "in force", detail: `${user}, another one for each sandbox` }
-      : { name: "own user", state: "off", detail: `All sandboxes run as our user ${user}; namespaces still keep them apart. Run the service as root to give each its own.` },
+    ownUser(means.uids, user),
     { name: "namespaces", state: "in force", detail: `pid, network, mount, IPC, UTS, of Docker ${means.version}; nested ones are refused` },
     { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
     { name: "files", state: "in force", detail: `image ${means.image.name} read-only; workspace, home and scratch folder writable; the rest unseen` },
