@@ -1,14 +1,22 @@
-/** What git tells of a repository on this machine that belongs to the operator. Nothing in it is run or changed. */
+/**
+ * Git on a repository of this machine that belongs to the operator. None of the programs that it names is run, but one: a
+ * merge driver that the operator assigned in its `info/attributes`, as `git merge` would.
+ */
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { Effect } from "effect"
-import { git, type GitFailed, line } from "../git/Git.ts"
+import { DateTime, Effect } from "effect"
+import { fields, git, type GitFailed, type GitOptions, line } from "../git/Git.ts"
 
-/** `path` is a bare repository, or the top folder of a checkout. */
-const gitDir = (path: string): string => existsSync(join(path, ".git")) ? join(path, ".git") : path
+/** Whether `path` is the top folder of a checkout; else it is a bare repository. */
+export const isCheckout = (path: string): boolean => existsSync(join(path, ".git"))
 
-export const run = (path: string, args: Parameters<typeof git>[0]): Effect.Effect<string, GitFailed> =>
-  Effect.map(Effect.suspend(() => git(args, { env: { GIT_DIR: gitDir(path) } })), line)
+const gitDir = (path: string): string => isCheckout(path) ? join(path, ".git") : path
+
+const bytes = (path: string, args: Parameters<typeof git>[0], { env, ...options }: GitOptions = {}): Effect.Effect<Buffer, GitFailed> =>
+  Effect.suspend(() => git(args, { ...options, env: { ...env, GIT_DIR: gitDir(path) } }))
+
+export const run = (path: string, args: Parameters<typeof git>[0], options?: GitOptions): Effect.Effect<string, GitFailed> =>
+  Effect.map(bytes(path, args, options), line)
 
 /** The branch that HEAD names; where HEAD names none, `main`, `master` or the first there is. */
 export const defaultBranch = Effect.fnUntraced(function*(path: string) {
@@ -51,3 +59,75 @@ export const counts = Effect.fnUntraced(function*(path: string, base: string, he
   }
   return result
 })
+
+/** `undefined`: it is not there, or no commit. */
+export const commit = (path: string, sha: string): Effect.Effect<string | undefined> =>
+  Effect.orElseSucceed(run(path, ["rev-parse", "--verify", "--quiet", "--end-of-options", `${sha}^{commit}`]), () => undefined)
+
+/** `undefined`: they have none. */
+export const mergeBase = (path: string, one: string, other: string): Effect.Effect<string | undefined> =>
+  Effect.orElseSucceed(run(path, ["merge-base", one, other]), () => undefined)
+
+/** What `base` was before a merge commit brought `head` into its history; `undefined`: it came in another way. */
+export const beforeMerge = Effect.fnUntraced(function*(path: string, base: string, head: string) {
+  const merges = yield* run(path, ["rev-list", "--merges", "--ancestry-path", "--parents", `${head}..${base}`])
+  for (const merge of merges.split("\n")) {
+    const [, before, ...others] = merge.split(" ")
+    if (others.includes(head)) return before
+  }
+})
+
+/**
+ * What changed from one commit to another, as git's bytes: a patch, or with `statWidth` a line for each file in so many
+ * columns. Names of files hold no control characters: git quotes them.
+ */
+export const diff = (path: string, from: string, to: string, statWidth: number | null): Effect.Effect<Buffer, GitFailed> =>
+  bytes(path, [
+    "diff-tree", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "-l500",
+    // Where a submodule points is worth reviewing.
+    "--ignore-submodules=none", "--submodule=short",
+    statWidth === null ? "--patch" : `--stat=${statWidth}`, from, to, "--"
+  ], { config: ["core.quotePath=false"] })
+
+/** The folder in which a branch is checked out, if it is. */
+export const checkedOutIn = Effect.fnUntraced(function*(path: string, branch: string) {
+  let folder = ""
+  for (const field of fields(yield* bytes(path, ["worktree", "list", "--porcelain", "-z"])).map(String)) {
+    if (field.startsWith("worktree ")) folder = field.slice("worktree ".length)
+    if (field === `branch refs/heads/${branch}`) return folder
+  }
+})
+
+/** The files of a merge of `head` into `base`, without a checkout; `undefined`: they conflict. */
+export const mergedTree = (path: string, base: string, head: string): Effect.Effect<string | undefined, GitFailed> =>
+  run(path, ["merge-tree", "--write-tree", "--no-messages", base, head]).pipe(
+    Effect.catchIf(({ code }) => code === 1, () => Effect.succeed(undefined))
+  )
+
+export interface Commit {
+  readonly tree: string
+  readonly parents: ReadonlyArray<string>
+  readonly message: string
+  readonly author: { readonly name: string; readonly email: string }
+  readonly at: DateTime.Utc
+}
+
+/** The id of a new commit that no branch has yet. */
+export const makeCommit = (path: string, { at, author, message, parents, tree }: Commit): Effect.Effect<string, GitFailed> => {
+  const date = `@${Math.floor(DateTime.toEpochMillis(at) / 1_000)} +0000`
+  return run(path, ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-F", "-"], {
+    input: message,
+    env: {
+      GIT_AUTHOR_NAME: author.name,
+      GIT_AUTHOR_EMAIL: author.email,
+      GIT_AUTHOR_DATE: date,
+      GIT_COMMITTER_NAME: author.name,
+      GIT_COMMITTER_EMAIL: author.email,
+      GIT_COMMITTER_DATE: date
+    }
+  })
+}
+
+/** Points a branch from one commit to another, or with `null` nowhere: then it is deleted. Fails when it points elsewhere. */
+export const moveBranch = (path: string, branch: string, from: string, to: string | null): Effect.Effect<void, GitFailed> =>
+  Effect.asVoid(run(path, ["update-ref", "--no-deref", ...(to === null ? ["-d", `refs/heads/${branch}`, from] : [`refs/heads/${branch}`, to, from])]))

@@ -4,7 +4,7 @@
  *
  * - the head is what the branch points to now;
  * - a head that is in the history of its base is merged, which closes it (a squashed merge is not noticed);
- * - a branch that is deleted closes it; closed ones stay as they are.
+ * - a branch that is deleted closes it, and so does whoever closes it (`LocalPullRequests`); closed ones stay as they are.
  */
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
@@ -77,7 +77,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     sql`
       UPDATE local_pull_requests SET state = ${row.state}, merged = ${row.merged}, head_sha = ${row.headSha}, additions = ${row.additions},
         deletions = ${row.deletions}, changed_files = ${row.changedFiles}, updated_at = ${DateTime.formatIso(row.updatedAt)}
-      WHERE id = ${row.id}`
+      WHERE id = ${row.id} AND state = 'open'`
 
   const toPullRequest = (repository: LocalRepository, row: Row): PullRequest => ({
     ...row,
