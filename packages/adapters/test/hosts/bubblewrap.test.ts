@@ -1,68 +1,35 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync, spawn } from "node:child_process"
-import { once } from "node:events"
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
-import { createServer } from "node:http"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import * as Egress from "@slipway/adapters/egress/Egress"
 import * as Probe from "@slipway/adapters/hosts/bubblewrap/Probe"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
-import { absent, freshId, hostIn, isRoot, layer, openFolder, run } from "./bubblewrap.fixture.ts"
-import { running, temporaryFolder } from "./Machine.ts"
+import { absent, freshId, hostIn, layer, openFolder, run } from "./bubblewrap.fixture.ts"
+import * as IsolatedHosts from "./isolated.ts"
+import { noEgress, provision } from "./isolated.ts"
+import { temporaryFolder } from "./Machine.ts"
 
 const { eventually } = SandboxHostContract
-
-const noEgress = Egress.layer({ allow: new Set() })
-
-const provision = Effect.gen(function*() {
-  const host = yield* SandboxHost
-  const sandboxId = freshId()
-  const workspace = yield* temporaryFolder
-  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
-  return { host, box, sandboxId, workspace }
-})
 
 /** Folders of control groups below any hierarchy whose name has `text` in it. */
 const groupsOf = (text: string) =>
   execFileSync("find", ["/sys/fs/cgroup", "-type", "d", "-name", `*${text}*`], { encoding: "utf8" }).split("\n").filter((line) => line !== "")
 
+IsolatedHosts.suite("bubblewrap", {
+  absent,
+  hostIn,
+  layer: (allow) => layer({}, allow),
+  worker: fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)),
+  // The worker, bubblewrap twice, and the shell.
+  around: 4,
+  kept: ["filter.bpf"]
+})
+
 describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefined ? "" : ` (${absent})`}`, () => {
-  it.live("leaves nothing running when its worker is killed, and gives the rest back when asked", () =>
-    Effect.gen(function*() {
-      const folder = yield* openFolder
-      const workspace = yield* temporaryFolder
-      const id = freshId()
-      const line = `31415.${Math.floor(Math.random() * 1e9)}1`
-      const worker = spawn(
-        process.execPath,
-        [
-          fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, id,
-          `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &); (trap '' TERM INT HUP; env -i nohup sleep ${line} >/dev/null 2>&1 </dev/null &); perl -e 'fork and exit; setpgrp; fork and exit; exec "sleep", "${line}"'; cat`
-        ],
-        { stdio: "ignore" }
-      )
-      yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
-      // The worker, bubblewrap twice, the shell, and three of them.
-      yield* eventually(running(line), (count) => count >= 7, "60 seconds")
-      worker.kill("SIGKILL")
-      yield* Effect.promise(() => (worker.signalCode === null ? once(worker, "exit") : Promise.resolve([])))
-      yield* eventually(running(line), (count) => count === 0, "2 seconds")
-
-      yield* Effect.gen(function*() {
-        const host = yield* SandboxHost
-        assert.deepStrictEqual(yield* host.list, [id])
-        yield* host.stop(id)
-        assert.deepStrictEqual(yield* host.list, [])
-      }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
-      assert.deepStrictEqual(groupsOf(id), [])
-      assert.deepStrictEqual(readdirSync(join(folder, "boxes")), ["filter.bpf"])
-    })
-  )
-
   it.live.skipIf(!existsSync("/bin/bash"))("passes on nothing that whoever started the service left open", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
@@ -102,112 +69,6 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
     })
   )
 
-  it.live("leaves the sandboxes of another service on the machine alone", () =>
-    Effect.gen(function*() {
-      const [one, other] = [yield* openFolder, yield* openFolder]
-      const workspace = yield* temporaryFolder
-      const sandboxId = freshId()
-      const theirs = yield* Layer.build(Layer.provide(hostIn(other), noEgress))
-      const box = yield* SandboxHost.use((host) => host.provision({ sandboxId, workspace })).pipe(Effect.provide(theirs))
-      const boxed = yield* box.spawn({ command: "cat", args: [], env: {} })
-      yield* Effect.gen(function*() {
-        const host = yield* SandboxHost
-        assert.deepStrictEqual(yield* host.list, [])
-        yield* host.stop(sandboxId)
-      }).pipe(Effect.provide(Layer.provide(hostIn(one), noEgress)))
-      yield* boxed.endInput
-      assert.deepStrictEqual(yield* boxed.exited, { code: 0, signal: null })
-      yield* SandboxHost.use((host) => host.stop(sandboxId)).pipe(Effect.provide(theirs))
-    }).pipe(Effect.scoped)
-  )
-
-  it.live("finds a sandbox's home, and its user, again after a restart", () =>
-    Effect.gen(function*() {
-      const folder = yield* openFolder
-      const workspace = yield* temporaryFolder
-      const sandboxId = freshId()
-      const look = (script: string) =>
-        Effect.gen(function*() {
-          const host = yield* SandboxHost
-          const box = yield* host.provision({ sandboxId, workspace })
-          return { ...(yield* run(box, script)), uid: statSync(workspace).uid }
-        }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
-      const before = yield* look('echo kept > "$HOME/file"')
-      const after = yield* look('cat "$HOME/file"; echo more >> "$HOME/file"; cat "$HOME/file"')
-      assert.strictEqual(after.output, "kept\nkept\nmore")
-      assert.strictEqual(after.uid, before.uid)
-      yield* Effect.provide(SandboxHost.use((host) => host.stop(sandboxId)), Layer.provide(hostIn(folder), noEgress))
-    })
-  )
-
-  it.layer(layer(), { excludeTestServices: true })("with boxes", (it) => {
-    it.effect.skipIf(!isRoot)("runs each sandbox as another user, who is nobody on the machine (needs root)", () =>
-      Effect.gen(function*() {
-        const boxes = [yield* provision, yield* provision, yield* provision]
-        yield* Effect.forEach(boxes, ({ box }) => run(box, "touch mine"), { concurrency: "unbounded" })
-        const owners = boxes.map(({ workspace }) => statSync(join(workspace, "mine")).uid)
-        assert.strictEqual(new Set(owners).size, 3)
-        for (const owner of owners) {
-          assert.isAbove(owner, 10_000)
-          assert.throws(() => execFileSync("getent", ["passwd", `${owner}`]))
-        }
-      })
-    )
-
-    it.effect("lets an agent write to trees that the host has made, then and later, and reads them on the host", () =>
-      Effect.gen(function*() {
-        const { box, workspace } = yield* provision
-        for (const tree of ["shop", "later"]) {
-          mkdirSync(join(workspace, tree, "src"), { recursive: true })
-          writeFileSync(join(workspace, tree, "src", "file"), "old\n", { mode: 0o644 })
-          const { code, output } = yield* run(box, `cd ${tree}/src && echo new >> file && echo x > other && chmod 600 other && mv file moved && cat moved`)
-          assert.deepStrictEqual([code, output], [0, "old\nnew"])
-          assert.strictEqual(readFileSync(join(workspace, tree, "src", "other"), "utf8"), "x\n")
-        }
-      })
-    )
-
-    it.effect("shows the objects that the host's repositories borrow, read-only, and no other mirror's", () =>
-      Effect.gen(function*() {
-        const { host } = yield* provision
-        const folder = yield* openFolder
-        const [mirror, other] = [join(folder, "mirrors", "ours.git", "objects"), join(folder, "mirrors", "theirs.git", "objects")]
-        for (const objects of [mirror, other]) {
-          mkdirSync(objects, { recursive: true })
-          writeFileSync(join(objects, "pack"), "objects", { mode: 0o644 })
-        }
-        const site = join(folder, "sandboxes", "one")
-        mkdirSync(join(site, "git", "acme+shop", "objects", "info"), { recursive: true })
-        writeFileSync(join(site, "git", "acme+shop", "objects", "info", "alternates"), `${mirror}\n`)
-        const sandboxId = freshId()
-        const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace: join(site, "workspace") }), () => Effect.orDie(host.stop(sandboxId)))
-        // What a tree says of itself counts for nothing.
-        yield* run(box, `mkdir -p shop/.git/objects/info && echo ${other} > shop/.git/objects/info/alternates`)
-        const { output } = yield* run(box, `cat ${mirror}/pack; (echo x > ${mirror}/x) 2>/dev/null && echo written; cat ${other}/pack 2>/dev/null; ls ${folder}/mirrors`)
-        assert.strictEqual(output, "objectsours.git")
-      })
-    )
-
-    it.effect("finds node, git and a shell on the path, with a home and a name", () =>
-      Effect.gen(function*() {
-        const { box } = yield* provision
-        const { output } = yield* run(box, `node -p 'require("os").userInfo().username + (new (require("worker_threads").Worker)("0", { eval: true })).threadId'; git init -q shop && cd shop && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --format=%s`)
-        assert.strictEqual(output, "agent1\nx")
-      })
-    )
-
-    it.effect("starts nothing once the workspace is gone", () =>
-      Effect.gen(function*() {
-        const { box, workspace } = yield* provision
-        execFileSync("rm", ["-rf", workspace])
-        // Where the workspace need not change hands, bubblewrap is the one who notices.
-        const outcome = yield* Effect.result(run(box, "echo started"))
-        assert.notStrictEqual(outcome._tag === "Success" ? outcome.success.output : "", "started")
-        mkdirSync(workspace)
-      })
-    )
-  })
-
   it.live("keeps nothing of what a command was given once it runs", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
@@ -216,54 +77,6 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         yield* box.spawn({ command: "cat", args: [], env: { TOKEN: "t0ken" } })
         assert.deepStrictEqual(readdirSync(join(folder, "boxes", sandboxId, "launch")), [])
       }).pipe(Effect.scoped, Effect.provide(Layer.provide(hostIn(folder), noEgress)))
-    })
-  )
-
-  it.live("opens no way out where nothing may be reached", () =>
-    Effect.gen(function*() {
-      const { box } = yield* provision
-      const { output } = yield* run(box, "ls /run/slipway; env | grep -ci _proxy=")
-      assert.strictEqual(output, "0")
-    }).pipe(Effect.scoped, Effect.provide(layer()))
-  )
-
-  it.live("lets a box reach what is allowed through its port, and nothing else", () =>
-    Effect.gen(function*() {
-      const site = yield* Effect.acquireRelease(
-        Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
-          const server = createServer((request, response) => response.end(`hello from ${request.headers.host?.split(":")[0]}`))
-          server.listen(0, "127.0.0.1", () => {
-            const address = server.address()
-            resume(Effect.succeed({ port: address !== null && typeof address === "object" ? address.port : 0, close: () => server.close() }))
-          })
-        }),
-        ({ close }) => Effect.sync(close)
-      )
-      yield* Effect.gen(function*() {
-        const egress = yield* Egress.Egress
-        const { box, sandboxId } = yield* provision
-        const ask = (target: string) =>
-          `node -e 'require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" }).on("connect", (r, s) => { console.log(r.statusCode); if (r.statusCode !== 200) process.exit(); s.write("GET / HTTP/1.0\\r\\nHost: ${target}\\r\\n\\r\\n"); s.pipe(process.stdout) }).end()' | tail -1`
-        const allowed = yield* run(box, ask(`allowed.test:${site.port}`))
-        assert.strictEqual(allowed.output, "hello from allowed.test")
-        for (const target of [`127.0.0.1:${site.port}`, "other.test:443", `inner.test:${site.port}`]) {
-          assert.strictEqual((yield* run(box, ask(target))).output, "403", target)
-        }
-        assert.strictEqual(yield* egress.refusals(sandboxId), 3)
-        assert.strictEqual((yield* run(box, 'echo "$https_proxy $HTTPS_PROXY $no_proxy"; exit 7')).code, 7)
-
-        // The model gateway: its own address is a port of the box.
-        yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${site.port}`))
-        assert.strictEqual((yield* run(box, `node -e 'fetch("${Egress.BASE_URL}/v1/models").then((r) => r.text()).then(console.log)'`)).output, "hello from 127.0.0.1")
-        // Another sandbox has no part in it, and cannot speak through this one's socket.
-        const other = yield* provision
-        assert.strictEqual((yield* run(other.box, `node -e 'fetch("${Egress.BASE_URL}/v1/models").then((r) => console.log(r.status))'`)).output, "403")
-        assert.strictEqual((yield* run(other.box, "ls /run/slipway; find / -xdev -name egress.sock 2>/dev/null | sort -u")).output, "egress.sock\n/run/slipway/egress.sock")
-      }).pipe(Effect.scoped, Effect.provide(layer({}, {
-        allow: new Set([`allowed.test:${site.port}`, `inner.test:${site.port}`]),
-        lookup: async (name) => [name === "allowed.test." ? "127.0.0.1" : "10.0.0.1"],
-        mayConnect: (address) => address === "127.0.0.1"
-      })))
     })
   )
 

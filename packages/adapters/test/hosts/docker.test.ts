@@ -1,31 +1,25 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
-import { spawn } from "node:child_process"
-import { once } from "node:events"
-import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs"
-import { createServer } from "node:http"
+import { Effect } from "effect"
+import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import * as Egress from "@slipway/adapters/egress/Egress"
 import { connect } from "@slipway/adapters/hosts/docker/Daemon"
 import * as Probe from "@slipway/adapters/hosts/docker/Probe"
 import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
-import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
+import { isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { absent, hostIn, layer, optionsIn, socket } from "./docker.fixture.ts"
-import { running, temporaryFolder } from "./Machine.ts"
+import * as IsolatedHosts from "./isolated.ts"
+import { noEgress, provision } from "./isolated.ts"
 
-const { eventually } = SandboxHostContract
 
-const noEgress = Egress.layer({ allow: new Set() })
-
-const provision = Effect.gen(function*() {
-  const host = yield* SandboxHost
-  const sandboxId = freshId()
-  const workspace = yield* temporaryFolder
-  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
-  return { host, box, sandboxId, workspace }
+IsolatedHosts.suite("Docker", {
+  absent,
+  hostIn,
+  layer: (allow) => layer({}, allow),
+  worker: fileURLToPath(new URL("./docker.worker.ts", import.meta.url)),
+  // The worker, the container's first process, and the shell.
+  around: 3,
+  kept: []
 })
 
 describe("SandboxHostDocker without what it needs", () => {
@@ -77,67 +71,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
     }).pipe(Effect.scoped, Effect.provide(noEgress))
   )
 
-  it.live("leaves nothing running when its worker is killed, and gives the rest back when asked", () =>
-    Effect.gen(function*() {
-      const folder = yield* openFolder
-      const workspace = yield* temporaryFolder
-      const id = freshId()
-      const line = `31415.${Math.floor(Math.random() * 1e9)}1`
-      const worker = spawn(
-        process.execPath,
-        [
-          fileURLToPath(new URL("./docker.worker.ts", import.meta.url)), folder, workspace, id,
-          `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &); (trap '' TERM INT HUP; env -i nohup sleep ${line} >/dev/null 2>&1 </dev/null &); trap '' TERM INT HUP; exec sleep ${line}`
-        ],
-        { stdio: "ignore" }
-      )
-      yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
-      // The worker, the container's first process, and three of them.
-      yield* eventually(running(line), (count) => count >= 5, "60 seconds")
-      worker.kill("SIGKILL")
-      yield* Effect.promise(() => (worker.signalCode === null ? once(worker, "exit") : Promise.resolve([])))
-      yield* eventually(running(line), (count) => count === 0)
-
-      yield* Effect.gen(function*() {
-        const host = yield* SandboxHost
-        assert.deepStrictEqual(yield* host.list, [id])
-        yield* host.stop(id)
-        assert.deepStrictEqual(yield* host.list, [])
-      }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
-      assert.deepStrictEqual(readdirSync(join(folder, "boxes")), [])
-    })
-  )
-
-  it.live("leaves the sandboxes of another service on the machine alone", () =>
-    Effect.gen(function*() {
-      const [one, other] = [yield* openFolder, yield* openFolder]
-      const workspace = yield* temporaryFolder
-      const sandboxId = freshId()
-      const theirs = yield* Layer.build(Layer.provide(hostIn(other), noEgress))
-      const box = yield* SandboxHost.use((host) => host.provision({ sandboxId, workspace })).pipe(Effect.provide(theirs))
-      const boxed = yield* box.spawn({ command: "cat", args: [], env: {} })
-      yield* Effect.gen(function*() {
-        const host = yield* SandboxHost
-        assert.deepStrictEqual(yield* host.list, [])
-        yield* host.stop(sandboxId)
-      }).pipe(Effect.provide(Layer.provide(hostIn(one), noEgress)))
-      yield* boxed.endInput
-      assert.deepStrictEqual(yield* boxed.exited, { code: 0, signal: null })
-      yield* SandboxHost.use((host) => host.stop(sandboxId)).pipe(Effect.provide(theirs))
-    }).pipe(Effect.scoped)
-  )
-
   it.layer(layer({ limits: { processes: 40, memoryBytes: 128 * 2 ** 20, fileBytes: 2 ** 20 } }), { excludeTestServices: true })("with boxes", (it) => {
-    it.effect.skipIf(!isRoot)("runs each sandbox as another user (needs root)", () =>
-      Effect.gen(function*() {
-        const boxes = [yield* provision, yield* provision]
-        yield* Effect.forEach(boxes, ({ box }) => run(box, "touch mine"), { concurrency: "unbounded" })
-        const owners = boxes.map(({ workspace }) => statSync(join(workspace, "mine")).uid)
-        assert.strictEqual(new Set(owners).size, 2)
-        for (const owner of owners) assert.isAbove(owner, 10_000)
-      })
-    )
-
     it.effect("names what a container is for", () =>
       Effect.gen(function*() {
         const { box, sandboxId } = yield* provision
@@ -189,49 +123,6 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
       })
     )
 
-    it.effect("shows the objects that the host's repositories borrow, read-only", () =>
-      Effect.gen(function*() {
-        const { host } = yield* provision
-        const folder = yield* openFolder
-        const objects = join(folder, "mirrors", "ours.git", "objects")
-        mkdirSync(objects, { recursive: true })
-        writeFileSync(join(objects, "pack"), "objects", { mode: 0o644 })
-        const site = join(folder, "sandboxes", "one")
-        mkdirSync(join(site, "git", "acme+shop", "objects", "info"), { recursive: true })
-        writeFileSync(join(site, "git", "acme+shop", "objects", "info", "alternates"), `${objects}\n`)
-        const sandboxId = freshId()
-        const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace: join(site, "workspace") }), () => Effect.orDie(host.stop(sandboxId)))
-        assert.strictEqual((yield* run(box, `cat ${objects}/pack; (echo x > ${objects}/x) 2>/dev/null && echo written`)).output, "objects")
-      })
-    )
   })
 
-  it.live("lets a box reach what is allowed through its port, and nothing else", () =>
-    Effect.gen(function*() {
-      const site = yield* Effect.acquireRelease(
-        Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
-          const server = createServer((request, response) => response.end(`hello from ${request.headers.host?.split(":")[0]}`))
-          server.listen(0, "127.0.0.1", () => {
-            const address = server.address()
-            resume(Effect.succeed({ port: address !== null && typeof address === "object" ? address.port : 0, close: () => server.close() }))
-          })
-        }),
-        ({ close }) => Effect.sync(close)
-      )
-      yield* Effect.gen(function*() {
-        const egress = yield* Egress.Egress
-        const { box, sandboxId } = yield* provision
-        const ask = (target: string) =>
-          `node -e 'require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" }).on("connect", (r, s) => { console.log(r.statusCode); if (r.statusCode !== 200) process.exit(); s.write("GET / HTTP/1.0\\r\\nHost: ${target}\\r\\n\\r\\n"); s.pipe(process.stdout) }).end()' | tail -1`
-        assert.strictEqual((yield* run(box, ask(`allowed.test:${site.port}`))).output, "hello from allowed.test")
-        assert.strictEqual((yield* run(box, ask(`127.0.0.1:${site.port}`))).output, "403")
-        assert.strictEqual((yield* run(box, `node -e 'require("net").connect(${site.port}, "127.0.0.1").on("connect", () => console.log("reached")).on("error", () => console.log("unreachable"))'`)).output, "unreachable")
-        assert.strictEqual(yield* egress.refusals(sandboxId), 1)
-      }).pipe(Effect.scoped, Effect.provide(layer({}, {
-        allow: new Set([`allowed.test:${site.port}`]),
-        lookup: async () => ["127.0.0.1"],
-        mayConnect: (address) => address === "127.0.0.1"
-      })))
-    })
-  )
 })
