@@ -5,22 +5,17 @@
 import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Duration, Effect, type Layer } from "effect"
 import { AccessStore, type KeyRecord } from "../src/access/AccessStore.ts"
+import { MemberStore } from "../src/access/MemberStore.ts"
 import type { Scope } from "../src/access/Principal.ts"
 import { Ids } from "../src/Ids.ts"
 
 /** What only the technology under test can do. */
 export class AccessFixture extends Context.Service<AccessFixture, {
-  /** Makes this much time pass for the rate limit, at least. */
+  /** Makes this much time pass for the rate limit and the expiry of keys, at least. */
   elapse(duration: Duration.Duration): Effect.Effect<void>
+  /** What the store's own clock says. */
+  readonly now: Effect.Effect<DateTime.Utc>
 }>()("@slipway/domain/testing/AccessFixture") {}
-
-/** What only a store that knows of memberships can do. */
-export class MembershipFixture extends Context.Service<MembershipFixture, {
-  /** The user is no longer an active member of the organization. */
-  deactivate(organizationId: string, userId: string): Effect.Effect<void>
-  /** Id of a new user who is an active member of the organization. */
-  join(organizationId: string): Effect.Effect<string>
-}>()("@slipway/domain/testing/MembershipFixture") {}
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
@@ -30,7 +25,7 @@ const PLENTY = 1000
 const newGrant = Effect.fnUntraced(function*(name?: string, createdAt = at) {
   const store = yield* AccessStore
   const ids = yield* Ids
-  const { organizationId } = yield* store.owner
+  const { organizationId } = yield* (yield* MemberStore).owner
   return yield* store.createGrant({ id: yield* ids.uuid7, name: name ?? (yield* ids.uuid7), organizationId, createdAt })
 })
 
@@ -39,7 +34,7 @@ const newKey = Effect.fnUntraced(function*(grantId: string, more: Partial<KeyRec
   const ids = yield* Ids
   const id = yield* ids.uuid7
   const digest = ids.digest(id)
-  const { userId } = yield* store.owner
+  const { userId } = yield* (yield* MemberStore).owner
   const record = yield* store.createKey({
     id,
     grantId,
@@ -48,7 +43,8 @@ const newKey = Effect.fnUntraced(function*(grantId: string, more: Partial<KeyRec
     prefix: more.prefix ?? "sbx_live_",
     last4: "aB3d",
     scopes: more.scopes ?? ["sandboxes"],
-    createdAt: more.createdAt ?? at
+    createdAt: more.createdAt ?? at,
+    expiresAt: more.expiresAt ?? null
   }, digest)
   return { record, digest }
 })
@@ -68,17 +64,8 @@ const rate = Effect.fnUntraced(function*(digest: string, limit: number) {
 const elapse = (seconds: number) => Effect.flatMap(AccessFixture, (fixture) => fixture.elapse(Duration.seconds(seconds)))
 
 /** For every store. */
-export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | AccessFixture, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore | Ids | AccessFixture, unknown>) =>
   it.layer(layer)(`AccessStore (${name})`, (it) => {
-    it.effect("there is one owner, however many ask first at once", () =>
-      Effect.gen(function*() {
-        const store = yield* AccessStore
-        const owners = yield* Effect.forEach(Array.from({ length: 8 }), () => store.owner, { concurrency: "unbounded" })
-        assert.strictEqual(new Set(owners.map(({ organizationId, userId }) => `${organizationId} ${userId}`)).size, 1)
-        assert.match(owners[0]?.userId ?? "", /^user_[0-9A-HJKMNP-TV-Z]{26}$/u)
-        assert.deepStrictEqual(yield* store.owner, owners[0])
-      }))
-
     it.effect("a grant is made once for each name, however many make it at once", () =>
       Effect.gen(function*() {
         const name = yield* (yield* Ids).uuid7
@@ -141,7 +128,8 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | Acces
         const { record: second } = yield* newKey(grant.id, { createdAt: later, prefix: "sbx_test_" })
         const { record: foreign } = yield* freshKey()
         assert.deepStrictEqual(first, {
-          ...first, label: "Laptop 'é'", prefix: "sbx_live_", last4: "aB3d", scopes, createdAt: at, lastUsedAt: null, revokedAt: null
+          ...first, label: "Laptop 'é'", prefix: "sbx_live_", last4: "aB3d", scopes, createdAt: at, expiresAt: null, lastUsedAt: null,
+          revokedAt: null
         })
         assert.deepStrictEqual(yield* store.listKeys(grant.id), [second, first])
         const all = (yield* store.listKeys(null)).map(({ id }) => id)
@@ -151,8 +139,7 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | Acces
 
     it.effect("admits a key with what it stands for", () =>
       Effect.gen(function*() {
-        const store = yield* AccessStore
-        const { organizationId, userId } = yield* store.owner
+        const { organizationId, userId } = yield* (yield* MemberStore).owner
         const { digest, grant, record } = yield* freshKey({ scopes: ["sandboxes", "webhooks"] })
         const admission = yield* admit(digest)
         assert.deepStrictEqual(admission?.principal, {
@@ -163,7 +150,7 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | Acces
           scopes: new Set<Scope>(["sandboxes", "webhooks"]),
           test: false
         })
-        assert.isTrue(admission?.memberActive)
+        assert.deepStrictEqual([admission?.memberActive, admission?.organizationSuspended], [true, false])
         const test = yield* newKey(grant.id, { prefix: "sbx_test_" })
         assert.isTrue((yield* admit(test.digest))?.principal.test)
       }))
@@ -325,25 +312,60 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | Ids | Acces
         assert.isFalse((yield* rate(digest, 1)).accepted)
         assert.isTrue((yield* rate(other.digest, 1)).accepted)
       }))
-  })
 
-/** For stores that know who is a member of which organization. */
-export const memberships = (name: string, layer: Layer.Layer<AccessStore | Ids | MembershipFixture, unknown>) =>
-  it.layer(layer)(`AccessStore with memberships (${name})`, (it) => {
-    it.effect("a key whose user is no longer an active member is known but not good", () =>
+    it.effect("knows an expired key no more than one that never was, from the instant it expires", () =>
       Effect.gen(function*() {
         const store = yield* AccessStore
-        const fixture = yield* MembershipFixture
-        const { organizationId } = yield* store.owner
-        const userId = yield* fixture.join(organizationId)
+        const fixture = yield* AccessFixture
+        const expiresAt = DateTime.add(yield* fixture.now, { minutes: 1 })
+        const { digest, grant, record } = yield* freshKey({ expiresAt })
+        const other = yield* newKey(grant.id)
+        assert.deepStrictEqual(record.expiresAt, expiresAt)
+        assert.deepStrictEqual((yield* store.listKeys(grant.id)).find(({ id }) => id === record.id)?.expiresAt, expiresAt)
+        assert.isNotNull(yield* admit(digest))
+        assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set([record.id]))
+        yield* elapse(60)
+        assert.isNull(yield* admit(digest))
+        assert.deepStrictEqual(yield* store.stillGood([record.id, other.record.id]), new Set([other.record.id]))
+        assert.isNotNull(yield* admit(other.digest))
+      }))
+
+    it.effect("knows a key whose user is no active member, but does not call it good until the user is added again", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const members = yield* MemberStore
+        const { organizationId } = yield* members.owner
+        const userId = `user_${yield* (yield* Ids).ulid}`
+        yield* members.addUser({ id: userId, name: "Ada", email: null, githubLogin: null, createdAt: at })
         const { digest, grant, record } = yield* freshKey({ userId })
         const other = yield* newKey(grant.id)
-        assert.isTrue((yield* admit(digest))?.memberActive)
-        assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set([record.id]))
-        yield* fixture.deactivate(organizationId, userId)
-        const admission = yield* admit(digest)
-        assert.deepStrictEqual([admission?.principal.keyId, admission?.memberActive], [record.id, false])
-        assert.deepStrictEqual(yield* store.stillGood([record.id, other.record.id]), new Set([other.record.id]))
+        const isActive = Effect.map(admit(digest), (admission) => admission?.memberActive)
+        const good = store.stillGood([record.id, other.record.id])
+        assert.isFalse(yield* isActive)
+        yield* members.addMember(organizationId, userId, "member")
+        assert.isTrue(yield* isActive)
+        assert.deepStrictEqual(yield* good, new Set([record.id, other.record.id]))
+        yield* members.removeMember(organizationId, userId)
+        assert.isFalse(yield* isActive)
+        assert.deepStrictEqual(yield* good, new Set([other.record.id]))
         assert.isTrue((yield* admit(other.digest))?.memberActive)
+        yield* members.addMember(organizationId, userId, "member")
+        assert.isTrue(yield* isActive)
+      }))
+
+    it.effect("knows the keys of a suspended organization, but does not call them good until it is resumed", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const members = yield* MemberStore
+        const { organizationId } = yield* members.owner
+        const { digest, record } = yield* freshKey()
+        yield* members.suspend(organizationId, at)
+        const suspended = yield* admit(digest)
+        const good = yield* store.stillGood([record.id])
+        yield* members.suspend(organizationId, null)
+        assert.deepStrictEqual([suspended?.memberActive, suspended?.organizationSuspended], [true, true])
+        assert.deepStrictEqual(good, new Set())
+        assert.isFalse((yield* admit(digest))?.organizationSuspended)
+        assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set([record.id]))
       }))
   })

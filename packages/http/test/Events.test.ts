@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Fiber, Ref } from "effect"
+import { DateTime, Duration, Effect, Fiber } from "effect"
 import { Access } from "@slipway/domain/access/Access"
-import type { AccessStore } from "@slipway/domain/access/AccessStore"
+import { Members } from "@slipway/domain/access/Members"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { LiveResponses } from "@slipway/http/middleware/LiveResponses"
@@ -11,6 +11,7 @@ import {
   drive,
   type EventReader,
   fieldsOf,
+  joined,
   json,
   layer as http,
   mintKey,
@@ -331,15 +332,9 @@ layer(http({ settings: { streams: 1 } }), { excludeTestServices: true })("a proc
     }))
 })
 
-const memberships = Ref.makeUnsafe(true)
-const leaving = (store: AccessStore["Service"]): AccessStore["Service"] => ({
-  ...store,
-  stillGood: (keyIds) => Effect.flatMap(Ref.get(memberships), (member) => member ? store.stillGood(keyIds) : Effect.succeed(new Set<string>()))
-})
-
-layer(http({ access: leaving }), { excludeTestServices: true })("an open stream", (it) => {
-  const opened = Effect.fnUntraced(function*(grant: string) {
-    const minted = yield* mintKey({ grant })
+layer(http(), { excludeTestServices: true })("an open stream", (it) => {
+  const opened = Effect.fnUntraced(function*(grant: string, more: { readonly life?: Duration.Duration; readonly userId?: string } = {}) {
+    const minted = yield* mintKey({ grant, ...more })
     const { id, turn } = yield* running(minted.key)
     const reader = yield* openStream(streamOf(id), { key: minted.key })
     yield* until(reader, ({ data }) => data?.type === "sandbox.status")
@@ -364,10 +359,28 @@ layer(http({ access: leaving }), { excludeTestServices: true })("an open stream"
       assert.deepStrictEqual(yield* endsWithin(reader), [])
     }))
 
-  it.effect("ends within a second of the end of its user's membership, which nobody hints at", () =>
+  it.effect("ends within a second of the end of its user's membership, and others go on", () =>
     Effect.gen(function*() {
-      const { reader } = yield* opened("left")
-      yield* Ref.set(memberships, false)
+      const left = yield* opened("left", { userId: yield* joined("ada") })
+      const good = yield* opened("left")
+      yield* (yield* Members).remove(null, "ada")
+      assert.deepStrictEqual(yield* endsWithin(left.reader), [])
+      yield* say(good.id, good.turn, ["still here"])
+      assert.strictEqual(fieldsOf(yield* good.reader.next).data.type, "message.updated")
+    }))
+
+  it.effect("ends within a second of its key's expiry, which nobody hints at", () =>
+    Effect.gen(function*() {
+      const { reader, record } = yield* opened("expires", { life: Duration.seconds(3) })
+      assert.isNotNull(record.expiresAt)
+      yield* Effect.sleep(DateTime.distance(yield* DateTime.now, record.expiresAt))
+      assert.deepStrictEqual(yield* endsWithin(reader), [])
+    }))
+
+  it.effect("ends within a second of its organization's suspension", () =>
+    Effect.gen(function*() {
+      const { reader } = yield* opened("suspended")
+      yield* (yield* Members).suspend("default")
       assert.deepStrictEqual(yield* endsWithin(reader), [])
     }))
 })

@@ -7,6 +7,8 @@ import { connect, type Socket } from "node:net"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { Members } from "@slipway/domain/access/Members"
+import type { Life } from "@slipway/domain/access/Minting"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Files } from "@slipway/domain/files/Files"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -53,11 +55,11 @@ export const layer = (
     SandboxStore.layerMemory.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
     PartnerStore.layerMemory,
     Spending.layerMemory,
-    Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provide(AccessStore.layerMemory)),
+    Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provideMerge(AccessStore.layerMemory)),
     Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
     Layer.mock(SourceHost, { name: "test", ...host })
   ).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)))
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer).pipe(
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer, Members.layer).pipe(
     Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
     Layer.provideMerge(stores)
   )
@@ -178,14 +180,23 @@ export const withoutNames = ({ headers, status, text }: Reply) => {
 // Keys and sandboxes
 
 export const mintKey = Effect.fnUntraced(function*(
-  { grant = "acme", kind = "live", scopes = ["sandboxes"] }: {
+  { grant = "acme", kind = "live", life, scopes = ["sandboxes"], userId }: {
     readonly grant?: string
+    readonly life?: Life
+    readonly userId?: string
     readonly kind?: "live" | "test"
     readonly scopes?: ReadonlyArray<Scope>
   } = {}
 ) {
-  const minted = yield* (yield* Access).createKey({ grant, label: "test", scopes, kind })
+  const minted = yield* (yield* Access).createKey({ grant, label: "test", scopes, kind, life, userId })
   return { ...minted, key: Redacted.value(minted.key) }
+})
+
+/** A user who may have keys: approved, and a member of the owner's organization. */
+export const joined = Effect.fnUntraced(function*(login: string) {
+  const members = yield* Members
+  yield* members.add(null, login, "member")
+  return (yield* members.approve(login)).id
 })
 
 export const SANDBOXES = "/api/public/v1/sandboxes"

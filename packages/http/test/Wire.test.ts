@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Access } from "@slipway/domain/access/Access"
-import { ask, json, layer as http, mintKey, raw, refused, SANDBOXES } from "./Harness.ts"
+import { Members } from "@slipway/domain/access/Members"
+import { ask, joined, json, layer as http, mintKey, raw, refused, SANDBOXES } from "./Harness.ts"
 
 layer(http(), { excludeTestServices: true })("every reply", (it) => {
   it.effect("names itself, is not cached, and says what it is", () =>
@@ -195,15 +196,33 @@ layer(http(), { excludeTestServices: true })("authentication", (it) => {
     }))
 })
 
-layer(http({ access: (store) => ({ ...store, admit: (digest, limit) => Effect.map(store.admit(digest, limit), (found) => found && { ...found, memberActive: false }) }) }), {
-  excludeTestServices: true
-})("a key whose user is no longer an active member", (it) => {
-  it.effect("is refused without a challenge", () =>
+layer(http(), { excludeTestServices: true })("a key that is known", (it) => {
+  const forbidden = Effect.fnUntraced(function*(key: string) {
+    const reply = yield* ask(SANDBOXES, { key })
+    refused(reply, 403, "forbidden")
+    assert.strictEqual(reply.headers["www-authenticate"], undefined)
+    return json(reply).error.message
+  })
+
+  it.effect("is refused without a challenge once its user is no longer an active member, and heard when there again", () =>
     Effect.gen(function*() {
+      const members = yield* Members
+      const { key } = yield* mintKey({ userId: yield* joined("ada") })
+      assert.strictEqual((yield* ask(SANDBOXES, { key })).status, 200)
+      yield* members.remove(null, "ada")
+      assert.strictEqual(yield* forbidden(key), "The key's user is no longer an active member of the organization.")
+      yield* members.add(null, "ada", "member")
+      assert.strictEqual((yield* ask(SANDBOXES, { key })).status, 200)
+    }))
+
+  it.effect("is refused without a challenge while its organization is suspended", () =>
+    Effect.gen(function*() {
+      const members = yield* Members
       const { key } = yield* mintKey()
-      const reply = yield* ask(SANDBOXES, { key })
-      refused(reply, 403, "forbidden")
-      assert.strictEqual(reply.headers["www-authenticate"], undefined)
+      yield* members.suspend("default")
+      assert.strictEqual(yield* forbidden(key), "The key's organization is suspended.")
+      yield* members.resume("default")
+      assert.strictEqual((yield* ask(SANDBOXES, { key })).status, 200)
     }))
 })
 

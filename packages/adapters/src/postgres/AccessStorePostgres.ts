@@ -3,9 +3,9 @@ import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AccessStore, type Admission, GrantNotFound, KeyNotFound } from "@slipway/domain/access/AccessStore"
 import { Scope } from "@slipway/domain/access/Principal"
-import { Ids } from "@slipway/domain/Ids"
 import { Reads } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
+import * as MemberStorePostgres from "./MemberStorePostgres.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -28,6 +28,7 @@ const KeyRow = Schema.Struct({
   last4: Schema.String,
   scopes: Schema.Array(Scope),
   createdAt: Instant,
+  expiresAt: Schema.NullOr(Instant),
   lastUsedAt: Schema.NullOr(Instant),
   revokedAt: Schema.NullOr(Instant)
 })
@@ -40,35 +41,37 @@ const AdmissionRow = Schema.Struct({
   scopes: Schema.Array(Scope),
   test: Schema.Boolean,
   memberActive: Schema.Boolean,
+  organizationSuspended: Schema.Boolean,
   taken: Schema.Boolean,
   remaining: Schema.Int,
   resetMillis: Int8
 })
 const decodeAdmission = Schema.decodeUnknownSync(AdmissionRow, { disableChecks: true })
 
+/** With the `MemberStore` it goes by. */
 export const layer = Layer.effect(
   AccessStore,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
-    const ids = yield* Ids
 
     const grantColumns = sql.literal(`
       id, name, organization_id AS "organizationId", created_at AS "createdAt", revoked_at AS "revokedAt"`)
     const keyColumns = sql.literal(`
       id, grant_id AS "grantId", user_id AS "userId", label, prefix, last4, scopes, created_at AS "createdAt",
-      last_used_at AS "lastUsedAt", revoked_at AS "revokedAt"`)
+      expires_at AS "expiresAt", last_used_at AS "lastUsedAt", revoked_at AS "revokedAt"`)
 
     // "last used" is written at most once a minute, and nobody waits for the disk: losing it in a crash harms nobody.
     const admission = (digest: string, limit: number) =>
       reads`
         WITH found AS MATERIALIZED (
           SELECT k.id, k.grant_id, k.user_id, k.scopes, k.prefix, k.last_used_at, g.organization_id,
-            coalesce(m.active, false) AS active
+            coalesce(m.active, false) AS active, o.suspended_at IS NOT NULL AS suspended
           FROM api_keys k
           JOIN grants g ON g.id = k.grant_id AND g.revoked_at IS NULL
+          JOIN organizations o ON o.id = g.organization_id
           LEFT JOIN memberships m ON m.organization_id = g.organization_id AND m.user_id = k.user_id
-          WHERE k.digest = ${digest} AND k.revoked_at IS NULL
+          WHERE k.digest = ${digest} AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
         ), used AS (
           UPDATE api_keys SET last_used_at = now() FROM found
           WHERE api_keys.id = found.id
@@ -76,7 +79,7 @@ export const layer = Layer.effect(
             AND set_config('synchronous_commit', 'off', true) = 'off'
         )
         SELECT f.id AS "keyId", f.grant_id AS "grantId", f.organization_id AS "organizationId", f.user_id AS "userId",
-          f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive",
+          f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive", f.suspended AS "organizationSuspended",
           s.taken, s.remaining, s.reset_ms AS "resetMillis"
         FROM found f CROSS JOIN LATERAL take_rate_slot(f.id, ${limit}::integer) s`
 
@@ -90,10 +93,11 @@ export const layer = Layer.effect(
       admit: (digest, limit) =>
         guard(Effect.map(admission(digest, limit), ([row]): Admission | null => {
           if (row === undefined) return null
-          const { memberActive, remaining, resetMillis, scopes, taken, ...principal } = decodeAdmission(row)
+          const { memberActive, organizationSuspended, remaining, resetMillis, scopes, taken, ...principal } = decodeAdmission(row)
           return {
             principal: { ...principal, scopes: new Set(scopes) },
             memberActive,
+            organizationSuspended,
             rate: { accepted: taken, remaining, resetSeconds: Math.max(1, Math.ceil(resetMillis / 1000)) }
           }
         })),
@@ -103,31 +107,11 @@ export const layer = Layer.effect(
           reads<{ readonly id: string }>`
             SELECT k.id FROM api_keys k
             JOIN grants g ON g.id = k.grant_id AND g.revoked_at IS NULL
+            JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL
             JOIN memberships m ON m.organization_id = g.organization_id AND m.user_id = k.user_id AND m.active
-            WHERE k.id = ANY(${textArray(keyIds)}::uuid[]) AND k.revoked_at IS NULL`,
+            WHERE k.id = ANY(${textArray(keyIds)}::uuid[]) AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`,
           (rows) => new Set(rows.map(({ id }) => id))
         )),
-
-      owner: guard(Effect.gen(function*() {
-        const [known] = yield* sql<{ readonly organizationId: string; readonly userId: string }>`
-          SELECT organization_id AS "organizationId", user_id AS "userId" FROM owner`
-        if (known !== undefined) return known
-        const organizationId = yield* ids.uuid7
-        const userId = `user_${yield* ids.ulid}`
-        // Whoever comes second waits here and then finds the first one's row.
-        const [made] = yield* sql.withTransaction(Effect.gen(function*() {
-          yield* sql`LOCK TABLE owner IN EXCLUSIVE MODE`
-          const existing = yield* sql<{ readonly organizationId: string; readonly userId: string }>`
-            SELECT organization_id AS "organizationId", user_id AS "userId" FROM owner`
-          if (existing.length > 0) return existing
-          yield* sql`INSERT INTO organizations (id, name) VALUES (${organizationId}, 'default')`
-          yield* sql`INSERT INTO users (id, name) VALUES (${userId}, 'owner')`
-          yield* sql`INSERT INTO memberships (organization_id, user_id) VALUES (${organizationId}, ${userId})`
-          yield* sql`INSERT INTO owner (organization_id, user_id) VALUES (${organizationId}, ${userId})`
-          return [{ organizationId, userId }]
-        }))
-        return made ?? { organizationId, userId }
-      })),
 
       createGrant: Effect.fn("AccessStore.createGrant")(function*({ createdAt, id, name, organizationId }) {
         for (;;) {
@@ -160,9 +144,10 @@ export const layer = Layer.effect(
 
       createKey: Effect.fn("AccessStore.createKey")(function*(key, digest) {
         yield* sql`
-          INSERT INTO api_keys (id, grant_id, user_id, label, prefix, last4, scopes, created_at, digest)
+          INSERT INTO api_keys (id, grant_id, user_id, label, prefix, last4, scopes, created_at, expires_at, digest)
           VALUES (${key.id}, ${key.grantId}, ${key.userId}, ${key.label}, ${key.prefix}, ${key.last4},
-            ${textArray(key.scopes)}::text[], ${DateTime.formatIso(key.createdAt)}, ${digest})`
+            ${textArray(key.scopes)}::text[], ${DateTime.formatIso(key.createdAt)},
+            ${key.expiresAt === null ? null : DateTime.formatIso(key.expiresAt)}, ${digest})`
         return { ...key, lastUsedAt: null, revokedAt: null }
       }, guard),
 
@@ -188,4 +173,4 @@ export const layer = Layer.effect(
       }, guard)
     })
   })
-)
+).pipe(Layer.provideMerge(MemberStorePostgres.layer))

@@ -7,6 +7,7 @@ import partnerFeed from "./migrations/0003_partner_feed.ts"
 import retention from "./migrations/0004_retention.ts"
 import spending from "./migrations/0005_spending.ts"
 import workerLinks from "./migrations/0006_worker_links.ts"
+import access from "./migrations/0007_access.ts"
 
 const run = Migrator.make({})
 
@@ -19,7 +20,8 @@ export const layer = Layer.effectDiscard(
       "0003_partner_feed": partnerFeed,
       "0004_retention": retention,
       "0005_spending": spending,
-      "0006_worker_links": workerLinks
+      "0006_worker_links": workerLinks,
+      "0007_access": access
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

@@ -6,8 +6,10 @@ import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePost
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Ids } from "@slipway/domain/Ids"
-import { AccessFixture, MembershipFixture, memberships, suite } from "@slipway/domain/testing/AccessStoreContract"
+import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
+import { suite as members } from "@slipway/domain/testing/MemberStoreContract"
 
 const Fixture = Layer.effect(
   AccessFixture,
@@ -16,38 +18,23 @@ const Fixture = Layer.effect(
       // The database's clock is not ours to set: what it remembers moves into the past instead.
       elapse: (duration) =>
         Effect.orDie(Effect.asVoid(sql`
+          WITH keys AS (UPDATE api_keys SET expires_at = expires_at - ${Duration.toMillis(duration)}::bigint * interval '1 millisecond')
           UPDATE rate_windows SET times = ARRAY(
-            SELECT t - ${Duration.toMillis(duration)}::bigint FROM unnest(times) AS t ORDER BY 1)`))
+            SELECT t - ${Duration.toMillis(duration)}::bigint FROM unnest(times) AS t ORDER BY 1)`)),
+      now: Effect.orDie(Effect.map(
+        sql<{ readonly now: Date }>`SELECT now()::timestamptz(3) AS now`,
+        ([row]) => DateTime.makeUnsafe(row!.now)
+      ))
     }))
 )
 
-const Memberships = Layer.effect(
-  MembershipFixture,
-  Effect.gen(function*() {
-    const sql = yield* SqlClient.SqlClient
-    const ids = yield* Ids
-    return MembershipFixture.of({
-      join: (organizationId) =>
-        Effect.gen(function*() {
-          const userId = `user_${yield* ids.ulid}`
-          yield* sql`INSERT INTO users (id, name) VALUES (${userId}, 'member')`
-          yield* sql`INSERT INTO memberships (organization_id, user_id) VALUES (${organizationId}, ${userId})`
-          return userId
-        }).pipe(Effect.orDie),
-      deactivate: (organizationId, userId) =>
-        Effect.orDie(Effect.asVoid(sql`
-          UPDATE memberships SET active = false WHERE organization_id = ${organizationId} AND user_id = ${userId}`))
-    })
-  })
-)
-
-const layer = Layer.mergeAll(AccessStorePostgres.layer, Fixture, Memberships).pipe(
+const layer = Layer.mergeAll(AccessStorePostgres.layer, Fixture).pipe(
   Layer.provideMerge(IdsNode.layer),
   Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 
 suite("postgres", layer)
-memberships("postgres", layer)
+members("postgres", layer)
 
 it.layer(layer)("the row of a key's rate limit", (it) => {
   it.effect("grows by steps of time, not by requests, above a thousand a minute", () =>
@@ -55,11 +42,11 @@ it.layer(layer)("the row of a key's rate limit", (it) => {
       const sql = yield* SqlClient.SqlClient
       const store = yield* AccessStore
       const ids = yield* Ids
-      const { organizationId, userId } = yield* store.owner
+      const { organizationId, userId } = yield* (yield* MemberStore).owner
       const createdAt = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
       const { grant } = yield* store.createGrant({ id: yield* ids.uuid7, name: "busy", organizationId, createdAt })
       const id = yield* ids.uuid7
-      const key = { id, grantId: grant.id, userId, label: "", prefix: "sbx_live_", last4: "aB3d", scopes: [], createdAt }
+      const key = { id, grantId: grant.id, userId, label: "", prefix: "sbx_live_", last4: "aB3d", scopes: [], createdAt, expiresAt: null }
       yield* store.createKey(key, ids.digest(id))
       const began = performance.now()
       yield* Effect.replicateEffect(store.admit(ids.digest(id), 5000), 300)

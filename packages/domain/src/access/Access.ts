@@ -5,9 +5,11 @@ import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { type Admission, AccessStore, type Grant, type GrantNotFound, type KeyNotFound, type KeyRecord } from "./AccessStore.ts"
 import { hint, mint } from "./ApiKey.ts"
+import { MemberStore } from "./MemberStore.ts"
+import { decide, type Life, type MintRefused } from "./Minting.ts"
 import type { Scope } from "./Principal.ts"
 
-/** Topic on which revocations are hinted, so that open streams look at once. */
+/** Topic on which is hinted that somebody lost a right, so that open streams look at once. */
 export const REVOCATIONS = "revocations"
 
 /** A new key, with the one chance to read it. */
@@ -26,13 +28,15 @@ export class Access extends Context.Service<Access, {
   /** Authenticates a well-formed key and takes one of `limit` slots a minute. `null`: 401. */
   admit(key: Redacted.Redacted, limit: number): Effect.Effect<Admission | null, StoreUnavailable>
   createGrant(name: string): Effect.Effect<{ readonly grant: Grant; readonly made: boolean }, StoreUnavailable>
-  /** A grant named for the first time is made. */
+  /** A grant named for the first time is made. Without `userId` the key is the owner's, without `life` it never expires. */
   createKey(request: {
     readonly grant: string
     readonly label: string
     readonly scopes: ReadonlyArray<Scope>
     readonly kind: "live" | "test"
-  }): Effect.Effect<MintedKey, StoreUnavailable>
+    readonly userId?: string | undefined
+    readonly life?: Life | undefined
+  }): Effect.Effect<MintedKey, MintRefused | StoreUnavailable>
   revokeGrant(idOrName: string): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   revokeKey(id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
 }>()("@slipway/domain/Access") {
@@ -40,20 +44,30 @@ export class Access extends Context.Service<Access, {
     Access,
     Effect.gen(function*() {
       const store = yield* AccessStore
+      const members = yield* MemberStore
       const ids = yield* Ids
       const hints = yield* Hints
 
       const createGrant = Effect.fn("Access.createGrant")(function*(name: string) {
-        const { organizationId } = yield* store.owner
+        const { organizationId } = yield* members.owner
         return yield* store.createGrant({ id: yield* ids.uuid7, name, organizationId, createdAt: yield* DateTime.now })
       })
 
       return Access.of({
         admit: (key, limit) => store.admit(ids.digest(Redacted.value(key)), limit),
         createGrant,
-        createKey: Effect.fn("Access.createKey")(function*({ grant: name, kind, label, scopes }) {
+        createKey: Effect.fn("Access.createKey")(function*({ grant: name, kind, label, life = null, scopes, userId: given }) {
           const { grant } = yield* createGrant(name)
-          const { userId } = yield* store.owner
+          const userId = given ?? (yield* members.owner).userId
+          const now = yield* DateTime.now
+          // Read before the key is stored, not with it: a right that ends meanwhile ends what the key opens all the same.
+          const expiresAt = yield* Effect.fromResult(decide({
+            by: "operator",
+            member: (yield* members.members(grant.organizationId)).find(({ user }) => user.id === userId) ?? null,
+            organization: (yield* members.organizations).find(({ id }) => id === grant.organizationId) ?? { suspendedAt: now },
+            scopes,
+            life
+          }, now))
           const key = yield* mint(ids, kind)
           const record = yield* store.createKey({
             id: yield* ids.uuid7,
@@ -62,7 +76,8 @@ export class Access extends Context.Service<Access, {
             label,
             ...hint(key),
             scopes,
-            createdAt: yield* DateTime.now
+            createdAt: now,
+            expiresAt
           }, ids.digest(Redacted.value(key)))
           return { record, grant, key }
         }),

@@ -1,7 +1,7 @@
-/** Port: organizations, users, grants and keys. Checked by `testing/AccessStoreContract`. */
+/** Port: grants and keys. Checked by `testing/AccessStoreContract`. */
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
-import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { MemberStore } from "./MemberStore.ts"
 import type { Principal, Scope } from "./Principal.ts"
 
 /** The rate slot a request took or was refused (decisions, section 10). */
@@ -13,11 +13,12 @@ export interface RateSlot {
   readonly resetSeconds: number
 }
 
-/** What one statement says of a key that is known and not revoked, nor its grant. */
+/** What one statement says of a key that is known and neither revoked nor expired, nor its grant revoked. */
 export interface Admission {
   readonly principal: Principal
   /** The key's user is still an active member of the grant's organization. */
   readonly memberActive: boolean
+  readonly organizationSuspended: boolean
   readonly rate: RateSlot
 }
 
@@ -42,6 +43,8 @@ export interface KeyRecord {
   readonly last4: string
   readonly scopes: ReadonlyArray<Scope>
   readonly createdAt: DateTime.Utc
+  /** From then on the key is as unknown as a revoked one; `null`: never. */
+  readonly expiresAt: DateTime.Utc | null
   readonly lastUsedAt: DateTime.Utc | null
   readonly revokedAt: DateTime.Utc | null
 }
@@ -63,13 +66,11 @@ export class KeyNotFound extends Schema.TaggedError<KeyNotFound>()("KeyNotFound"
 export class AccessStore extends Context.Service<AccessStore, {
   /**
    * Authenticates and takes a rate slot, in one statement: at most `limit` requests of a key in any 60 s, by the
-   * store's own time, across all processes. `null`: unknown or revoked key, revoked grant. A refused request costs no slot.
+   * store's own time, across all processes. `null`: unknown, expired or revoked key, revoked grant. A refused request costs no slot.
    */
   admit(digest: string, limit: number): Effect.Effect<Admission | null, StoreUnavailable>
-  /** Which of these keys are still good: key and grant not revoked, member active. For streams that stay open. */
+  /** Which of these keys are heard: as `admit` judges, without taking a slot. For streams that stay open. */
   stillGood(keyIds: ReadonlyArray<string>): Effect.Effect<ReadonlySet<string>, StoreUnavailable>
-  /** The organization and user of the embedded server's owner; made on first use. */
-  readonly owner: Effect.Effect<{ readonly organizationId: string; readonly userId: string }, StoreUnavailable>
   /** Makes the grant, or returns the one of that name that is not revoked. */
   createGrant(grant: Pick<Grant, "id" | "name" | "organizationId" | "createdAt">): Effect.Effect<
     { readonly grant: Grant; readonly made: boolean },
@@ -85,42 +86,60 @@ export class AccessStore extends Context.Service<AccessStore, {
   /** Works on the next request. Revoking twice keeps the first time. */
   revokeKey(id: string, at: DateTime.Utc): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
 }>()("@slipway/domain/AccessStore") {
-  /** Process-local, for tests and for embedding without a database. Everybody is an active member. */
+  /** Process-local, for tests and for embedding without a database. */
   static readonly layerMemory = Layer.effect(
     AccessStore,
     Effect.gen(function*() {
-      const ids = yield* Ids
+      const members = yield* MemberStore
       const grants = new Map<string, Grant>()
       const keys = new Map<string, StoredKey>()
-      const owner = { organizationId: yield* ids.uuid7, userId: `user_${yield* ids.ulid}` }
 
-      const isGood = (key: StoredKey | undefined): key is StoredKey =>
-        key !== undefined && key.record.revokedAt === null && grants.get(key.record.grantId)?.revokedAt === null
+      /** `null`: as unknown as a key that never was. */
+      const standing = Effect.fnUntraced(function*(key: StoredKey | undefined, now: DateTime.Utc) {
+        const grant = grants.get(key?.record.grantId ?? "")
+        if (key === undefined || grant === undefined || key.record.revokedAt !== null || grant.revokedAt !== null) return null
+        if (key.record.expiresAt !== null && DateTime.isLessThanOrEqualTo(key.record.expiresAt, now)) return null
+        const organization = (yield* members.organizations).find(({ id }) => id === grant.organizationId)
+        const member = (yield* members.members(grant.organizationId)).find(({ user }) => user.id === key.record.userId)
+        return {
+          key,
+          organizationId: grant.organizationId,
+          memberActive: member?.active === true,
+          organizationSuspended: organization === undefined || organization.suspendedAt !== null
+        }
+      })
       const newestFirst = <A extends { readonly createdAt: DateTime.Utc; readonly id: string }>(items: Iterable<A>) =>
         Array.from(items).sort((a, b) => b.createdAt.epochMilliseconds - a.createdAt.epochMilliseconds || (a.id < b.id ? 1 : -1))
 
       return AccessStore.of({
         admit: Effect.fnUntraced(function*(digest, limit) {
-          const key = Array.from(keys.values()).find((key) => key.digest === digest)
-          if (!isGood(key)) return null
-          const { grantId, id, prefix, scopes, userId } = key.record
           const now = yield* DateTime.now
+          const found = yield* standing(Array.from(keys.values()).find((key) => key.digest === digest), now)
+          if (found === null) return null
+          const { key, memberActive, organizationId, organizationSuspended } = found
+          const { grantId, id, prefix, scopes, userId } = key.record
           key.record = { ...key.record, lastUsedAt: now }
           return {
             principal: {
               keyId: id,
               grantId,
-              organizationId: owner.organizationId,
+              organizationId,
               userId,
               scopes: new Set(scopes),
               test: prefix === "sbx_test_"
             },
-            memberActive: true,
+            memberActive,
+            organizationSuspended,
             rate: takeSlot(key.acceptedAt, limit, now.epochMilliseconds)
           }
         }),
-        stillGood: (keyIds) => Effect.sync(() => new Set(keyIds.filter((id) => isGood(keys.get(id))))),
-        owner: Effect.succeed(owner),
+        stillGood: Effect.fnUntraced(function*(keyIds) {
+          const now = yield* DateTime.now
+          return new Set(
+            yield* Effect.filter(keyIds, (id) =>
+              Effect.map(standing(keys.get(id), now), (found) => found !== null && found.memberActive && !found.organizationSuspended))
+          )
+        }),
         createGrant: (grant) =>
           Effect.sync(() => {
             const known = Array.from(grants.values()).find(({ name, revokedAt }) => name === grant.name && revokedAt === null)
@@ -156,7 +175,7 @@ export class AccessStore extends Context.Service<AccessStore, {
         })
       })
     })
-  )
+  ).pipe(Layer.provideMerge(MemberStore.layerMemory))
 }
 
 interface StoredKey {

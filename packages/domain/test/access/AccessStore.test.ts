@@ -2,10 +2,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Ids } from "@slipway/domain/Ids"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
 
-const Fixture = Layer.succeed(AccessFixture, AccessFixture.of({ elapse: TestClock.adjust }))
+const Fixture = Layer.succeed(AccessFixture, AccessFixture.of({ elapse: TestClock.adjust, now: DateTime.now }))
 const layer = AccessStore.layerMemory.pipe(Layer.provideMerge(Ids.layerMemory))
 
 suite("memory", Layer.mergeAll(layer, Fixture))
@@ -14,12 +15,13 @@ suite("memory", Layer.mergeAll(layer, Fixture))
 const freshKey = Effect.gen(function*() {
   const store = yield* AccessStore
   const ids = yield* Ids
-  const { organizationId, userId } = yield* store.owner
+  const { organizationId, userId } = yield* (yield* MemberStore).owner
   const createdAt = yield* DateTime.now
   const { grant } = yield* store.createGrant({ id: yield* ids.uuid7, name: yield* ids.uuid7, organizationId, createdAt })
   const digest = ids.digest(grant.id)
   yield* store.createKey({
-    id: yield* ids.uuid7, grantId: grant.id, userId, label: "L", prefix: "sbx_live_", last4: "aaaa", scopes: ["sandboxes"], createdAt
+    id: yield* ids.uuid7, grantId: grant.id, userId, label: "L", prefix: "sbx_live_", last4: "aaaa", scopes: ["sandboxes"], createdAt,
+    expiresAt: null
   }, digest)
   return (limit: number) => Effect.map(store.admit(digest, limit), (admission) => admission?.rate)
 })

@@ -75,7 +75,7 @@ export const Unauthorized = refusal(401, "unauthorized", ["www-authenticate"])
 /** Credits are enforced and used up. */
 export const NoCredits = refusal(402, "no_credits")
 export const InsufficientScope = refusal(403, "insufficient_scope", ["www-authenticate"])
-/** The key's user is no longer an active member. */
+/** The key's user is no longer an active member, or the organization is suspended. */
 export const Forbidden = refusal(403, "forbidden")
 export const NotFound = refusal(404, "not_found")
 export const MethodNotAllowed = refusal(405, "method_not_allowed", ["allow"])

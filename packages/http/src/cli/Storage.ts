@@ -11,6 +11,7 @@ import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePo
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import { Access } from "@slipway/domain/access/Access"
+import { Members } from "@slipway/domain/access/Members"
 import { Budgets } from "@slipway/domain/sandbox/Budget"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import type { Settings } from "./Settings.ts"
@@ -29,7 +30,7 @@ const database = ({ dataDir, databaseUrl, postgresAccount }: Settings, owner: bo
 
 /** A migrated database and every store on it. */
 export const layer = (settings: Settings, owner: boolean) =>
-  Access.layer.pipe(
+  Layer.mergeAll(Access.layer, Members.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(
       SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
       AccessStorePostgres.layer,

@@ -10,7 +10,7 @@ import { Settings } from "./Settings.ts"
 export const REALM = `Bearer realm="slipway"`
 
 const missing = Unauthorized.make("Send an API key: Authorization: Bearer <key>.", { "www-authenticate": REALM })
-/** One answer for malformed, unknown and revoked keys. */
+/** One answer for malformed, unknown, expired and revoked keys. */
 const invalid = Unauthorized.make("The API key is not valid.", {
   "www-authenticate": `${REALM}, error="invalid_token", error_description="The API key is not valid."`
 })

@@ -54,11 +54,13 @@ const noHost = Effect.succeed(respond(InvalidRequest.make("The Host header is mi
 /** What a key must be allowed to, to be heard at all under `/api/`. */
 const SCOPE: Scope = "sandboxes"
 
-const inadmissible = ({ memberActive, principal, rate }: Admission): Refusal | null =>
+const inadmissible = ({ memberActive, organizationSuspended, principal, rate }: Admission): Refusal | null =>
   !rate.accepted
     ? RateLimited.make("Too many requests with this key.", { "retry-after": String(rate.resetSeconds) })
     : !memberActive
     ? Forbidden.make("The key's user is no longer an active member of the organization.")
+    : organizationSuspended
+    ? Forbidden.make("The key's organization is suspended.")
     : !principal.scopes.has(SCOPE)
     ? InsufficientScope.make(`The key lacks the scope ${SCOPE}.`, {
       "www-authenticate": `${Authenticate.REALM}, error="insufficient_scope", scope="${SCOPE}"`

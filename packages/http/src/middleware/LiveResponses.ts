@@ -1,5 +1,5 @@
 /**
- * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key was revoked, cuts
+ * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, cuts
  * readers that leave what they were sent unread, and wakes streams that were silent too long.
  */
 import { Clock, Context, Duration, Effect, Latch, Layer, type Scope } from "effect"

@@ -1,0 +1,158 @@
+/** `MemberStore` on Postgres. */
+import { DateTime, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { MemberNotFound, MemberStore, OrganizationNotFound, UserNotFound } from "@slipway/domain/access/MemberStore"
+import { type Member, Role } from "@slipway/domain/access/User"
+import { Ids } from "@slipway/domain/Ids"
+import { guard } from "./SqlFailure.ts"
+
+const Instant = Schema.DateTimeUtcFromDate
+
+const OrganizationRow = Schema.Struct({
+  id: Schema.String,
+  name: Schema.String,
+  createdAt: Instant,
+  suspendedAt: Schema.NullOr(Instant)
+})
+
+const UserRow = Schema.Struct({
+  id: Schema.String,
+  name: Schema.String,
+  email: Schema.NullOr(Schema.String),
+  githubLogin: Schema.NullOr(Schema.String),
+  createdAt: Instant,
+  approvedAt: Schema.NullOr(Instant)
+})
+
+const MemberRow = Schema.Struct({ ...UserRow.fields, role: Role, active: Schema.Boolean })
+
+const memberOf = ({ active, role, ...user }: typeof MemberRow.Type): Member => ({ user, role, active })
+const instant = (at: DateTime.Utc | null) => at === null ? null : DateTime.formatIso(at)
+
+export const layer = Layer.effect(
+  MemberStore,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const ids = yield* Ids
+
+    const organizationColumns = sql.literal(`id, name, created_at AS "createdAt", suspended_at AS "suspendedAt"`)
+    const userColumns = sql.literal(`
+      u.id, u.name, u.email, u.github_login AS "githubLogin", u.created_at AS "createdAt", u.approved_at AS "approvedAt"`)
+
+    const userWhere = SqlSchema.findOneOption({
+      Request: Schema.Struct({ id: Schema.NullOr(Schema.String), email: Schema.NullOr(Schema.String), login: Schema.NullOr(Schema.String) }),
+      Result: UserRow,
+      execute: ({ email, id, login }) => sql`
+        SELECT ${userColumns} FROM users u
+        WHERE id = ${id} OR lower(email) = lower(${email}) OR lower(github_login) = lower(${login}) LIMIT 1`
+    })
+
+    return MemberStore.of({
+      owner: guard(Effect.gen(function*() {
+        const known = sql<{ readonly organizationId: string; readonly userId: string }>`
+          SELECT organization_id AS "organizationId", user_id AS "userId" FROM owner`
+        const [found] = yield* known
+        if (found !== undefined) return found
+        return yield* sql.withTransaction(Effect.gen(function*() {
+          // Whoever comes second waits here and then finds the first one's row.
+          yield* sql`LOCK TABLE owner IN EXCLUSIVE MODE`
+          const [existing] = yield* known
+          if (existing !== undefined) return existing
+          const made = { organizationId: yield* ids.uuid7, userId: `user_${yield* ids.ulid}` }
+          yield* sql`INSERT INTO organizations (id, name) VALUES (${made.organizationId}, 'default')`
+          yield* sql`INSERT INTO users (id, name, approved_at) VALUES (${made.userId}, 'owner', now())`
+          yield* sql`INSERT INTO memberships (organization_id, user_id, role) VALUES (${made.organizationId}, ${made.userId}, 'owner')`
+          yield* sql`INSERT INTO owner (organization_id, user_id) VALUES (${made.organizationId}, ${made.userId})`
+          return made
+        }))
+      })),
+
+      organizations: guard(SqlSchema.findAll({
+        Request: Schema.Void,
+        Result: OrganizationRow,
+        execute: () => sql`SELECT ${organizationColumns} FROM organizations ORDER BY created_at, id`
+      })(undefined)),
+
+      suspend: Effect.fn("MemberStore.suspend")(function*(organizationId, at) {
+        const changed = yield* SqlSchema.findOneOption({
+          Request: Schema.NullOr(Schema.String),
+          Result: OrganizationRow,
+          execute: (at) => sql`
+            UPDATE organizations SET suspended_at = CASE WHEN ${at}::timestamptz IS NOT NULL THEN coalesce(suspended_at, ${at}::timestamptz) END
+            WHERE id::text = ${organizationId} RETURNING ${organizationColumns}`
+        })(instant(at))
+        return Option.isSome(changed) ? changed.value : yield* new OrganizationNotFound({ organization: organizationId })
+      }, guard),
+
+      users: guard(SqlSchema.findAll({
+        Request: Schema.Void,
+        Result: UserRow,
+        execute: () => sql`SELECT ${userColumns} FROM users u ORDER BY created_at, id`
+      })(undefined)),
+
+      findUser: Effect.fn("MemberStore.findUser")(function*(handle) {
+        return Option.getOrNull(yield* userWhere({
+          id: handle._tag === "Id" ? handle.id : null,
+          email: handle._tag === "Email" ? handle.email : null,
+          login: handle._tag === "GithubLogin" ? handle.login : null
+        }))
+      }, guard),
+
+      addUser: Effect.fn("MemberStore.addUser")(function*({ createdAt, email, githubLogin, id, name }) {
+        yield* sql`
+          INSERT INTO users (id, name, email, github_login, created_at)
+          VALUES (${id}, ${name}, ${email}, ${githubLogin}, ${DateTime.formatIso(createdAt)}) ON CONFLICT DO NOTHING`
+        // A statement of its own, so that it sees whose address or login it was.
+        return yield* Effect.fromOption(yield* userWhere({ id, email, login: githubLogin })).pipe(Effect.orDie)
+      }, guard),
+
+      approve: Effect.fn("MemberStore.approve")(function*(userId, at) {
+        const changed = yield* SqlSchema.findOneOption({
+          Request: Schema.NullOr(Schema.String),
+          Result: UserRow,
+          execute: (at) => sql`
+            UPDATE users u SET approved_at = CASE WHEN ${at}::timestamptz IS NOT NULL THEN coalesce(approved_at, ${at}::timestamptz) END
+            WHERE id = ${userId} RETURNING ${userColumns}`
+        })(instant(at))
+        return Option.isSome(changed) ? changed.value : yield* new UserNotFound({ user: userId })
+      }, guard),
+
+      members: Effect.fn("MemberStore.members")(function*(organizationId) {
+        const rows = yield* SqlSchema.findAll({
+          Request: Schema.String,
+          Result: MemberRow,
+          execute: (organization) => sql`
+            SELECT ${userColumns}, m.role, m.active FROM memberships m JOIN users u ON u.id = m.user_id
+            WHERE m.organization_id::text = ${organization} ORDER BY u.created_at, u.id`
+        })(organizationId)
+        return rows.map(memberOf)
+      }, guard),
+
+      addMember: Effect.fn("MemberStore.addMember")(function*(organizationId, userId, role) {
+        const row = yield* SqlSchema.findOne({
+          Request: Role,
+          Result: MemberRow,
+          execute: (role) => sql`
+            WITH added AS (
+              INSERT INTO memberships (organization_id, user_id, role) VALUES (${organizationId}, ${userId}, ${role})
+              ON CONFLICT (organization_id, user_id) DO UPDATE SET role = excluded.role, active = true RETURNING *
+            )
+            SELECT ${userColumns}, added.role, added.active FROM added JOIN users u ON u.id = added.user_id`
+        })(role).pipe(Effect.catchNoSuchElement, Effect.flatMap(Effect.fromOption), Effect.orDie)
+        return memberOf(row)
+      }, guard),
+
+      removeMember: Effect.fn("MemberStore.removeMember")(function*(organizationId, userId) {
+        const removed = yield* SqlSchema.findOneOption({
+          Request: Schema.String,
+          Result: MemberRow,
+          execute: (user) => sql`
+            UPDATE memberships m SET active = false FROM users u
+            WHERE m.organization_id::text = ${organizationId} AND m.user_id = ${user} AND u.id = m.user_id
+            RETURNING ${userColumns}, m.role, m.active`
+        })(userId)
+        return Option.isSome(removed) ? memberOf(removed.value) : yield* new MemberNotFound({ user: userId })
+      }, guard)
+    })
+  })
+)

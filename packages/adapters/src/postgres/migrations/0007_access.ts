@@ -1,0 +1,22 @@
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+
+/** What is known of people, which organizations are heard, and until when a key is. */
+export default Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+
+  yield* sql`ALTER TABLE organizations ADD COLUMN suspended_at timestamptz(3)`
+  yield* sql`
+    ALTER TABLE users
+      ADD COLUMN email text,
+      ADD COLUMN github_login text,
+      ADD COLUMN approved_at timestamptz(3)`
+  yield* sql`CREATE UNIQUE INDEX users_email ON users (lower(email))`
+  yield* sql`CREATE UNIQUE INDEX users_github_login ON users (lower(github_login))`
+  yield* sql`ALTER TABLE memberships ADD COLUMN role text NOT NULL DEFAULT 'member' CHECK (role IN ('owner', 'member'))`
+  yield* sql`UPDATE users SET approved_at = created_at FROM owner WHERE users.id = owner.user_id`
+  yield* sql`
+    UPDATE memberships m SET role = 'owner' FROM owner o
+    WHERE m.organization_id = o.organization_id AND m.user_id = o.user_id`
+  yield* sql`ALTER TABLE api_keys ADD COLUMN expires_at timestamptz(3)`
+})

@@ -1,0 +1,55 @@
+/** Who may mint which key. */
+import { DateTime, type Duration, Result, Schema } from "effect"
+import type { Scope } from "./Principal.ts"
+import type { Member, Organization, Role } from "./User.ts"
+
+/** A key is not minted. Retrying does not help. */
+export class MintRefused extends Schema.TaggedError<MintRefused>()("MintRefused", {
+  because: Schema.Literals(["not_approved", "not_a_member", "suspended", "scope", "already_expired", "expires_too_late"])
+}) {
+  override get message() {
+    return REASONS[this.because]
+  }
+}
+
+/** The longest life that can be given to a key, in days: a leap year, as GitHub has it. Longer is better said as "never". */
+export const MAX_LIFE_DAYS = 366
+
+const REASONS: Record<MintRefused["because"], string> = {
+  not_approved: "The user is not approved. An administrator can: slipway users approve <user>",
+  not_a_member: "The user is not an active member of the grant's organization.",
+  suspended: "The organization is suspended. An administrator can: slipway orgs resume <organization>",
+  scope: "The scopes are more than the user may give.",
+  already_expired: "The key would have expired already.",
+  expires_too_late: `A key that expires does so within ${MAX_LIFE_DAYS} days.`
+}
+
+/** What people may give to their keys. What opens the service rather than an organization is the operator's to give. */
+const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = { member: ["sandboxes"], owner: ["sandboxes", "webhooks"] }
+
+/** How long a key is to live; `null`: until it is revoked. */
+export type Life = Duration.Duration | null
+
+/** When a key that is minted `now` expires, or why it is not minted. `by`: an operator gives any scope. */
+export const decide = (
+  { by, life, member, organization, scopes }: {
+    readonly by: "operator" | "person"
+    /** The key's user in the grant's organization; `null`: never was in it. */
+    readonly member: Member | null
+    readonly organization: Pick<Organization, "suspendedAt">
+    readonly scopes: ReadonlyArray<Scope>
+    readonly life: Life
+  },
+  now: DateTime.Utc
+): Result.Result<DateTime.Utc | null, MintRefused> => {
+  const refuse = (because: MintRefused["because"]) => Result.fail(new MintRefused({ because }))
+  if (organization.suspendedAt !== null) return refuse("suspended")
+  if (member === null || !member.active) return refuse("not_a_member")
+  if (member.user.approvedAt === null) return refuse("not_approved")
+  if (by === "person" && !scopes.every((scope) => GIVEN_BY[member.role].includes(scope))) return refuse("scope")
+  if (life === null) return Result.succeed(null)
+  const expiresAt = DateTime.addDuration(now, life)
+  if (!DateTime.isGreaterThan(expiresAt, now)) return refuse("already_expired")
+  if (DateTime.isGreaterThan(expiresAt, DateTime.add(now, { days: MAX_LIFE_DAYS }))) return refuse("expires_too_late")
+  return Result.succeed(expiresAt)
+}

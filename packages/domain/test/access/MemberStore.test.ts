@@ -1,0 +1,6 @@
+import { Layer } from "effect"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Ids } from "@slipway/domain/Ids"
+import { suite } from "@slipway/domain/testing/MemberStoreContract"
+
+suite("memory", MemberStore.layerMemory.pipe(Layer.provideMerge(Ids.layerMemory)))

@@ -1,0 +1,64 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Duration, Result } from "effect"
+import { decide } from "@slipway/domain/access/Minting"
+import type { Scope } from "@slipway/domain/access/Principal"
+import type { Member, Role } from "@slipway/domain/access/User"
+
+const now = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+const user = { id: "user_01ARZ3NDEKTSV4RRFFQ69G5FAV", name: "Ada", email: null, githubLogin: "ada", createdAt: now, approvedAt: now }
+const memberAs = (role: Role): Member => ({ user, role, active: true })
+
+type Given = Parameters<typeof decide>[0]
+const given: Given = { by: "person", member: memberAs("member"), organization: { suspendedAt: null }, scopes: ["sandboxes"], life: null }
+const decided = (more: Partial<Given>) => {
+  const result = decide({ ...given, ...more }, now)
+  return Result.isSuccess(result) ? result.success : result.failure.because
+}
+
+describe("a key is minted", () => {
+  it("for an approved user who is an active member of an organization that is not suspended", () => assert.isNull(decided({})))
+
+  it("for nobody else, whoever mints it", () => {
+    for (const by of ["person", "operator"] as const) {
+      assert.strictEqual(decided({ by, member: { ...memberAs("owner"), user: { ...user, approvedAt: null } } }), "not_approved")
+      assert.strictEqual(decided({ by, member: { ...memberAs("owner"), active: false } }), "not_a_member")
+      assert.strictEqual(decided({ by, member: null }), "not_a_member")
+      assert.strictEqual(decided({ by, organization: { suspendedAt: now } }), "suspended")
+    }
+  })
+
+  const all: ReadonlyArray<Scope> = ["sandboxes", "partner:ingest", "webhooks", "metrics:read"]
+  it.each([
+    ["member", ["sandboxes"]],
+    ["owner", ["sandboxes", "webhooks"]]
+  ] as ReadonlyArray<readonly [Role, ReadonlyArray<Scope>]>)("by a person in the role %s with %j at most", (role, mayGive) => {
+    const member = memberAs(role)
+    assert.isNull(decided({ member, scopes: [] }))
+    assert.isNull(decided({ member, scopes: mayGive }))
+    for (const scope of all) assert.strictEqual(decided({ member, scopes: [scope] }), mayGive.includes(scope) ? null : "scope")
+    assert.strictEqual(decided({ member, scopes: all }), "scope")
+  })
+
+  it("by an operator with any scope, whatever the user's role", () => assert.isNull(decided({ by: "operator", scopes: all })))
+
+  it("to live from a millisecond to 366 days, or until it is revoked", () => {
+    const dayInMillis = 86_400_000
+    for (const millis of [1, dayInMillis, 366 * dayInMillis]) {
+      assert.deepStrictEqual(decided({ life: Duration.millis(millis) }), DateTime.add(now, { milliseconds: millis }))
+    }
+    assert.strictEqual(decided({ life: Duration.zero }), "already_expired")
+    assert.strictEqual(decided({ life: Duration.millis(366 * dayInMillis + 1) }), "expires_too_late")
+  })
+
+  it("or refused in words that say what to do", () => {
+    const messages = [{ member: null }, { organization: { suspendedAt: now } }, { scopes: all }, { life: Duration.zero }, { life: Duration.days(400) },
+      { member: { ...memberAs("member"), user: { ...user, approvedAt: null } } }].map((more) => {
+      const result = decide({ ...given, ...more }, now)
+      return Result.isFailure(result) && result.failure._tag === "MintRefused" ? result.failure.message : ""
+    })
+    assert.strictEqual(new Set(messages).size, messages.length)
+    for (const [i, words] of ["active member", "orgs resume", "more than the user may give", "already", "366 days", "users approve"].entries()) {
+      assert.include(messages[i], words)
+    }
+  })
+})

@@ -1,0 +1,134 @@
+/**
+ * What every `MemberStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * here is not part of the port. Fresh ids make it repeatable on one database.
+ */
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, type Layer } from "effect"
+import { MemberStore } from "../src/access/MemberStore.ts"
+import type { User } from "../src/access/User.ts"
+import { Ids } from "../src/Ids.ts"
+
+const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+const later = DateTime.add(at, { minutes: 1 })
+
+const newUser = Effect.fnUntraced(function*(more: Partial<User> = {}) {
+  const store = yield* MemberStore
+  const id = `user_${yield* (yield* Ids).ulid}`
+  return yield* store.addUser({ id, name: "Ada 'é'", email: null, githubLogin: null, createdAt: at, ...more })
+})
+
+/** A text that no other test uses. */
+const fresh = Effect.flatMap(Ids, (ids) => ids.uuid7)
+
+export const suite = (name: string, layer: Layer.Layer<MemberStore | Ids, unknown>) =>
+  it.layer(layer)(`MemberStore (${name})`, (it) => {
+    it.effect("there is one owner, however many ask first at once: approved, and owner of the one organization", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const owners = yield* Effect.forEach(Array.from({ length: 8 }), () => store.owner, { concurrency: "unbounded" })
+        const { organizationId, userId } = yield* store.owner
+        assert.deepStrictEqual(owners, Array.from({ length: 8 }, () => ({ organizationId, userId })))
+        assert.match(userId, /^user_[0-9A-HJKMNP-TV-Z]{26}$/u)
+        const [member, ...others] = yield* store.members(organizationId)
+        assert.deepStrictEqual([member?.user.id, member?.role, member?.active, others], [userId, "owner", true, []])
+        assert.isNotNull(member?.user.approvedAt)
+        const organizations = yield* store.organizations
+        assert.deepStrictEqual(organizations.map(({ id, suspendedAt }) => [id, suspendedAt]), [[organizationId, null]])
+      }))
+
+    it.effect("suspending twice keeps the first time, resuming ends it, and only an organization can be suspended", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const { organizationId } = yield* store.owner
+        assert.deepStrictEqual((yield* store.suspend(organizationId, at)).suspendedAt, at)
+        assert.deepStrictEqual((yield* store.suspend(organizationId, later)).suspendedAt, at)
+        assert.deepStrictEqual((yield* store.organizations)[0]?.suspendedAt, at)
+        assert.isNull((yield* store.suspend(organizationId, null)).suspendedAt)
+        assert.isNull((yield* store.suspend(organizationId, null)).suspendedAt)
+        for (const unknown of [yield* fresh, "no such"]) {
+          assert.strictEqual((yield* Effect.flip(store.suspend(unknown, at)))._tag, "OrganizationNotFound")
+        }
+      }))
+
+    it.effect("a user is found by id, by address and by login, whatever the case of the last two", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const unique = yield* fresh
+        const user = yield* newUser({ email: `Ada-${unique}@Example.com`, githubLogin: `Ada-${unique}` })
+        assert.deepStrictEqual(user, { ...user, name: "Ada 'é'", email: `Ada-${unique}@Example.com`, githubLogin: `Ada-${unique}`, createdAt: at, approvedAt: null })
+        assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: user.id }), user)
+        assert.deepStrictEqual(yield* store.findUser({ _tag: "Email", email: `ada-${unique}@example.COM` }), user)
+        assert.deepStrictEqual(yield* store.findUser({ _tag: "GithubLogin", login: `ADA-${unique}` }), user)
+        assert.isNull(yield* store.findUser({ _tag: "Id", id: user.id.toLowerCase() }))
+        assert.isNull(yield* store.findUser({ _tag: "Email", email: `Ada-${unique}` }))
+        assert.isNull(yield* store.findUser({ _tag: "GithubLogin", login: `Ada-${unique}@Example.com` }))
+      }))
+
+    it.effect("an address or a login belongs to one user, however many add it at once", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const unique = yield* fresh
+        const added = yield* Effect.forEach(
+          [{ email: `${unique}@a.b` }, { email: `${unique}@A.B` }, { email: `${unique}@a.b`, githubLogin: unique }, { email: `${unique}@a.B` }],
+          newUser,
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual(new Set(added.map(({ id }) => id)).size, 1)
+        const byLogin = yield* newUser({ githubLogin: `L${unique}` })
+        assert.deepStrictEqual(yield* newUser({ githubLogin: `l${unique}`, name: "Other" }), byLogin)
+        const nobody = yield* Effect.all([newUser(), newUser()])
+        assert.notStrictEqual(nobody[0].id, nobody[1].id)
+        assert.strictEqual((yield* store.users).filter(({ email }) => email?.startsWith(unique)).length, 1)
+      }))
+
+    it.effect("lists users oldest first", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const second = yield* newUser({ createdAt: later })
+        const first = yield* newUser()
+        const third = yield* newUser({ createdAt: DateTime.add(at, { minutes: 2 }) })
+        const mine = new Set([first.id, second.id, third.id])
+        assert.deepStrictEqual((yield* store.users).filter(({ id }) => mine.has(id)), [first, second, third])
+      }))
+
+    it.effect("approving twice keeps the first time, and an approval can be taken back", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const user = yield* newUser()
+        assert.deepStrictEqual(yield* store.approve(user.id, at), { ...user, approvedAt: at })
+        assert.deepStrictEqual((yield* store.approve(user.id, later)).approvedAt, at)
+        assert.deepStrictEqual(yield* store.approve(user.id, null), user)
+        assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: user.id }), user)
+        assert.strictEqual((yield* Effect.flip(store.approve(`user_${yield* (yield* Ids).ulid}`, at)))._tag, "UserNotFound")
+      }))
+
+    it.effect("a member is added, gets another role, is removed and added again", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const { organizationId } = yield* store.owner
+        const user = yield* newUser()
+        const listed = Effect.map(store.members(organizationId), (members) => members.filter((member) => member.user.id === user.id))
+        const steps = [
+          [store.addMember(organizationId, user.id, "member"), { user, role: "member", active: true }],
+          [store.addMember(organizationId, user.id, "owner"), { user, role: "owner", active: true }],
+          [store.removeMember(organizationId, user.id), { user, role: "owner", active: false }],
+          [store.removeMember(organizationId, user.id), { user, role: "owner", active: false }],
+          [store.addMember(organizationId, user.id, "member"), { user, role: "member", active: true }]
+        ] as const
+        for (const [step, member] of steps) {
+          assert.deepStrictEqual(yield* step, member)
+          assert.deepStrictEqual(yield* listed, [member])
+        }
+      }))
+
+    it.effect("who was never a member cannot be removed, and nobody is a member of what does not exist", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const { organizationId, userId } = yield* store.owner
+        const user = yield* newUser()
+        assert.strictEqual((yield* Effect.flip(store.removeMember(organizationId, user.id)))._tag, "MemberNotFound")
+        const unknown = yield* fresh
+        assert.strictEqual((yield* Effect.flip(store.removeMember(unknown, userId)))._tag, "MemberNotFound")
+        assert.deepStrictEqual(yield* store.members(unknown), [])
+      }))
+  })
