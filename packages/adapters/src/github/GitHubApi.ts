@@ -72,6 +72,11 @@ const Installation = Schema.Struct({
   permissions: Schema.Record(Schema.String, Schema.String),
   suspended_at: Schema.optionalKey(Schema.NullOr(Schema.String))
 })
+const App = Schema.Struct({
+  name: Schema.String,
+  html_url: Schema.String,
+  installations_count: Schema.Int
+})
 const Minted = Schema.Struct({
   token: Schema.NonEmptyString,
   permissions: Schema.Record(Schema.String, Schema.String),
@@ -138,7 +143,7 @@ const codeOf = (error: unknown): string => {
 }
 
 /** `https://api.github.com` → `https://github.com`, `https://HOST/api/v3` → `https://HOST`. */
-const gitUrlOf = (apiUrl: string): string => {
+export const webUrlOf = (apiUrl: string): string => {
   const { host, protocol } = new URL(apiUrl)
   return `${protocol}//${apiUrl.includes("/api/v3") ? host : host.replace(/^api\./u, "")}`
 }
@@ -150,7 +155,7 @@ const isLoopback = (hostname: string): boolean => ["127.0.0.1", "[::1]", "localh
 /** Fails when the key is none, or would be sent over an open line. GitHub is not asked yet. */
 export const make = Effect.fnUntraced(function*(options: Options) {
   const apiUrl = withoutSlash(options.apiUrl ?? "https://api.github.com")
-  const gitUrl = withoutSlash(options.gitUrl ?? gitUrlOf(apiUrl))
+  const gitUrl = withoutSlash(options.gitUrl ?? webUrlOf(apiUrl))
   const { host } = new URL(gitUrl)
   const appId = /^\d+$/u.test(options.appId) ? Number(options.appId) : options.appId
   const privateKey = Redacted.value(options.privateKey).replaceAll("\\n", "\n").trim()
@@ -270,6 +275,8 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     /** Such as `github.com`. */
     host,
     remoteUrl: ({ name, owner }: Access) => `${gitUrl}/${owner}/${name}.git`,
+    /** The App as GitHub knows it: fails where its id, its key or the address is wrong. */
+    app: Effect.flatMap(ofApp("GET /app", {}), (answer) => decode(App, answer)),
     mint,
     decode,
     /** Below the repository. `parameters` go into the path, else into the query or the body. */

@@ -1,4 +1,4 @@
-/** `slipway doctor`: what agents need of this machine, looked at without starting the service. */
+/** `slipway doctor`: what agents need of this machine and of the source host, looked at without starting the service. */
 import { execFile } from "node:child_process"
 import { statfs } from "node:fs/promises"
 import path from "node:path"
@@ -96,11 +96,26 @@ const agents = ({ dataDir }: Settings.Settings) =>
         ? { what: `agent ${name}`, state: "ok", detail: installed.version ?? "a part of Slipway" }
         : { what: `agent ${name}`, state: "note", detail: installed.reason }))
 
+const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "source host"
+  const { github } = settings
+  if (github === null) return Effect.succeed({ what, state: "ok", detail: Source.summary(settings) })
+  return Effect.match(Source.app(github), {
+    onFailure: (detail) => ({ what, state: "missing", detail }),
+    onSuccess: ({ html_url, installations_count: installations, name }) => ({
+      what,
+      state: installations === 0 ? "note" : "ok",
+      detail: `GitHub App ${name} at ${new URL(github.apiUrl).host}, ` +
+        (installations === 0 ? `installed nowhere yet. Install it: ${html_url}/installations/new` : `${installations} ${installations === 1 ? "installation" : "installations"}`)
+    })
+  })
+}
+
 /** Everything that was looked at, in the order it is shown. */
 export const examine = Effect.fn("Doctor.examine")(function*(settings: Settings.Settings) {
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
-  const found = yield* Effect.all([git, postgres(settings), disk(settings), isolation(settings), agents(settings)], { concurrency: "unbounded" })
-  return [node, { what: "source host", state: "ok" as const, detail: Source.summary(settings) }, ...found.flat()]
+  const found = yield* Effect.all([source(settings), git, postgres(settings), disk(settings), isolation(settings), agents(settings)], { concurrency: "unbounded" })
+  return [node, ...found.flat()]
 })
 
 const marks: Readonly<Record<Finding["state"], string>> = { ok: "✓", note: "!", missing: "✗" }
@@ -113,7 +128,7 @@ export const doctor = Command.make("doctor", { json }, ({ json }) =>
     if (missing.length > 0) return yield* new NotReady({ missing })
   })).pipe(
     Command.withDescription(
-      "Look at what agents need of this machine: git, Postgres, disk, isolation, their programs.\n\n" +
+      "Look at what agents need of this machine: git, Postgres, disk, isolation, their programs; and whether GitHub knows the App.\n\n" +
         "✓ is there, ! is worth knowing, ✗ must be seen to: then the command ends with 1. Makes a box and looks at it from inside; the service need not run."
     ),
     Command.withShortDescription("Look at what agents need of this machine")

@@ -1,6 +1,7 @@
 /** Where repositories and pull requests live: GitHub when the service was given a GitHub App, else this machine. */
 import { readFile } from "node:fs/promises"
 import { Effect, Layer, Redacted } from "effect"
+import * as GitHubApi from "@slipway/adapters/github/GitHubApi"
 import * as HostNewsGitHub from "@slipway/adapters/github/HostNewsGitHub"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
@@ -19,6 +20,20 @@ export const host = ({ github }: Pick<Settings, "github">, publicUrl: string) =>
     ? SourceHostLocal.layer({ publicUrl })
     : Layer.unwrap(Effect.map(privateKey(github.privateKeyFile), (privateKey) =>
       SourceHostGitHub.layer({ appId: github.appId, apiUrl: github.apiUrl, privateKey })))
+
+/** The GitHub App as GitHub knows it. Whatever is wrong with it, the message says what to look at. */
+export const app = ({ apiUrl, appId, privateKeyFile }: NonNullable<Settings["github"]>) =>
+  Effect.gen(function*() {
+    const api = yield* GitHubApi.make({ appId, apiUrl, privateKey: yield* privateKey(privateKeyFile) })
+    return yield* api.app
+  }).pipe(Effect.mapError((error) => {
+    if (error._tag === "InvalidSetting") return error.message
+    const { githubApiUrl, githubAppId, githubPrivateKeyFile } = known
+    if (error._tag === "SourceHostError") return `${error.detail} Check ${githubPrivateKeyFile.name} and ${githubApiUrl.name}.`
+    return error.status === 401
+      ? `${error.detail} Check ${githubAppId.name} and ${githubPrivateKeyFile.name}.`
+      : `${error.detail} Check ${githubApiUrl.name}, and whether this machine can reach ${apiUrl}.`
+  }))
 
 /** What it tells by itself, where that was set up. */
 export const news = ({ github }: Pick<Settings, "github">) =>

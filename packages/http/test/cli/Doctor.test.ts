@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
-import { readdirSync } from "node:fs"
+import { generateKeyPairSync } from "node:crypto"
+import { readdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
+import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import type { Finding } from "../../src/cli/Doctor.ts"
 import { command as slipway, folder, processesOf, run } from "./SlipwayProcess.ts"
 
@@ -58,5 +60,50 @@ describe("slipway doctor", () => {
       assert.strictEqual(found.get("Postgres")?.state, "missing")
       assert.deepInclude(found.get("isolation"), { state: "note", detail: "SLIPWAY_ISOLATION is none: agents run as this user, kept in by nothing" })
       assert.match(stderr, /^slipway: agents cannot run here: Postgres\.[^\n]*\n$/u)
+    }).pipe(Effect.scoped), LONG)
+
+  it.live("asks GitHub about the App: its name and where it is installed, or what is wrong with it", () =>
+    Effect.gen(function*() {
+      const github = yield* GitHubServer.start()
+      const keys = yield* folder
+      const files = Object.fromEntries(["right", "other", "none"].map((name) => [name, path.join(keys, name)]))
+      writeFileSync(files["right"] ?? "", github.app.privateKey)
+      writeFileSync(files["other"] ?? "", generateKeyPairSync("rsa", { modulusLength: 2048, privateKeyEncoding: { type: "pkcs1", format: "pem" }, publicKeyEncoding: { type: "pkcs1", format: "pem" } }).privateKey)
+      writeFileSync(files["none"] ?? "", "no key")
+      const data = yield* folder
+      /** Without a database or isolation to look for, which takes seconds. */
+      const asked = Effect.fnUntraced(function*(wrong: Record<string, string>) {
+        const { stderr, stdout } = yield* run(data, ["doctor", "--json"], {
+          SLIPWAY_ISOLATION: "none",
+          DATABASE_URL: "postgres://nobody@127.0.0.1:1/none",
+          SLIPWAY_GITHUB_APP_ID: String(github.app.appId),
+          SLIPWAY_GITHUB_PRIVATE_KEY_FILE: files["right"] ?? "",
+          SLIPWAY_GITHUB_API_URL: github.apiUrl,
+          ...wrong
+        })
+        const finding: Finding | undefined = JSON.parse(stdout).find(({ what }: Finding) => what === "source host")
+        if (finding?.state === "missing") assert.include(stderr, "source host")
+        return finding
+      })
+      const { host } = new URL(github.apiUrl)
+      assert.deepInclude(yield* asked({}), {
+        state: "note", detail: `GitHub App Slipway at ${host}, installed nowhere yet. Install it: ${github.url}/apps/slipway/installations/new`
+      })
+      github.app.install("Acme")
+      assert.deepInclude(yield* asked({}), { state: "ok", detail: `GitHub App Slipway at ${host}, 1 installation` })
+
+      const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
+        [{ SLIPWAY_GITHUB_APP_ID: "4712" }, /Integration not found.* Check SLIPWAY_GITHUB_APP_ID and SLIPWAY_GITHUB_PRIVATE_KEY_FILE\.$/u],
+        [{ SLIPWAY_GITHUB_PRIVATE_KEY_FILE: files["other"] ?? "" }, /could not be decoded.* Check SLIPWAY_GITHUB_APP_ID and SLIPWAY_GITHUB_PRIVATE_KEY_FILE\.$/u],
+        [{ SLIPWAY_GITHUB_PRIVATE_KEY_FILE: files["none"] ?? "" }, /^Its private key is no PEM file.* Check SLIPWAY_GITHUB_PRIVATE_KEY_FILE /u],
+        [{ SLIPWAY_GITHUB_PRIVATE_KEY_FILE: path.join(keys, "absent") }, /^SLIPWAY_GITHUB_PRIVATE_KEY_FILE must be a file that this process can read/u],
+        [{ SLIPWAY_GITHUB_API_URL: github.url }, /Not Found.* Check SLIPWAY_GITHUB_API_URL,/u],
+        [{ SLIPWAY_GITHUB_API_URL: "http://127.0.0.1:1" }, /^The connection to 127\.0\.0\.1:1 failed \([\w ]+\)\. Check SLIPWAY_GITHUB_API_URL,/u]
+      ]
+      for (const [settings, detail] of wrong) {
+        const found = yield* asked(settings)
+        assert.strictEqual(found?.state, "missing", JSON.stringify(settings))
+        assert.match(found?.detail ?? "", detail)
+      }
     }).pipe(Effect.scoped), LONG)
 })
