@@ -67,6 +67,14 @@ export const borrowed = async (directory: string): Promise<ReadonlyArray<string>
   return found.flatMap((text) => text.split("\n")).filter((path) => path !== "")
 }
 
+/** Deletes what processes that were killed left in the scratch folders of the repositories in `directory`. */
+export const sweep = async (directory: string): Promise<void> => {
+  const folders = (await orAbsent(readdir(directory), [])).map((name) => join(directory, name, "scratch"))
+  const left = await Promise.all(folders.map(async (folder) => (await orAbsent(readdir(folder), [])).map((name) => join(folder, name))))
+  // Where a git that outlived them still writes, it stays until the next time.
+  await Promise.allSettled(left.flat().map((path) => rm(path, { recursive: true, force: true })))
+}
+
 // Any other failure is no reason to believe that nothing is borrowed.
 const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
   self.catch((cause: unknown) => {

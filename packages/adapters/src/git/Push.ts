@@ -40,19 +40,22 @@ export const push = Effect.fn("Push.push")(function*(
   const [ref, ours] = [`refs/heads/${headRef}`, attempts(repository, headRef)]
 
   const base = repository.baseRef === null ? [] : [`refs/heads/${repository.baseRef}`]
-  const advertised = line(
-    yield* run(repository, ["ls-remote", "--heads", ...via.fetchArguments, "--end-of-options", via.url, ref, ...base], {
+  const look = Effect.map(
+    run(repository, ["ls-remote", "--heads", ...via.fetchArguments, "--end-of-options", via.url, ref, ...base], {
       ...via.options,
       timeout: TIMEOUT
-    }).pipe(Effect.catchTag("GitFailed", failed))
+    }).pipe(Effect.catchTag("GitFailed", failed)),
+    (advertised) =>
+      new Map(line(advertised).split("\n").map((entry) => {
+        const [tip = "", name = ""] = entry.split("\t")
+        return [name, tip]
+      }))
   )
-  const tips = new Map(advertised.split("\n").map((entry) => {
-    const [tip = "", name = ""] = entry.split("\t")
-    return [name, tip]
-  }))
-  const current = tips.get(ref) ?? ""
 
-  if (current !== sha) {
+  /** Answers what kept it from arriving, if anything did. */
+  const send = Effect.fnUntraced(function*(tips: ReadonlyMap<string, string>) {
+    const current = tips.get(ref) ?? ""
+    if (current === sha) return null
     const isOurs = current === "" || (yield* Effect.promise(() => access(join(ours, current)).then(() => true, () => false)))
     if (!isOurs) return yield* refuse({ detail: "The branch holds commits that are not from this sandbox.", retryable: false })
     yield* Effect.promise(async () => {
@@ -61,14 +64,23 @@ export const push = Effect.fn("Push.push")(function*(
     })
     // Else what is sent is all that no branch there points to: the whole history, once the base has moved on.
     const negotiates = current === "" && !base.some((name) => tips.get(name) === repository.baseSha)
-    yield* run(repository, [
+    return yield* run(repository, [
       "push", "--quiet", "--no-verify", `--force-with-lease=${ref}:${current}`, ...via.pushArguments,
       "--end-of-options", via.url, `${sha}:${ref}`
     ], {
       ...via.options,
       config: [...via.options.config ?? [], `push.negotiate=${negotiates}`],
       timeout: TIMEOUT
-    }).pipe(Effect.catchTag("GitFailed", failed))
+    }).pipe(Effect.match({ onSuccess: () => null, onFailure: (failure) => failure }))
+  })
+
+  const tips = yield* look
+  const failure = yield* send(tips)
+  if (failure !== null) {
+    // The git of a worker that was killed may have pushed in between, and ours may have arrived though nobody told us.
+    const now = failure.reason === "exit" ? yield* look : tips
+    const again = now.get(ref) === tips.get(ref) ? failure : yield* send(now)
+    if (again !== null) return yield* failed(again)
   }
-  yield* Effect.promise(() => replaceFile(publishedFile(repository), sha))
+  yield* Effect.promise(() => replaceFile(publishedFile(repository), sha, join(repository.gitDir, "scratch")))
 })

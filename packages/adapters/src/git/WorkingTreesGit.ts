@@ -75,7 +75,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const growth = yield* Queue.sliding<void>(1)
   const locked = yield* KeyedLock.make
   // Boxes of other users pass through on the way to their workspace, but cannot look around.
-  yield* Effect.promise(() => mkdir(sandboxesDirectory, { recursive: true, mode: 0o711 }))
+  yield* Effect.promise(async () => {
+    await mkdir(sandboxesDirectory, { recursive: true, mode: 0o711 })
+    for (const id of await readdir(sandboxesDirectory)) await HostRepository.sweep(join(sandboxesDirectory, id, "git"))
+  })
   yield* mirrors.maintain.pipe(
     Effect.catchCause((cause) => Effect.logWarning("the mirrors could not be put in order", cause)),
     Effect.andThen(Effect.timeoutOrElse(Queue.take(growth), { duration: MAINTENANCE_INTERVAL, orElse: () => Effect.void })),

@@ -1,0 +1,70 @@
+/** Another push of the same sandbox arrives while one is on its way: a git goes on when its worker is killed. */
+import { execFileSync } from "node:child_process"
+import { join } from "node:path"
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { agent, temporaryFolder } from "../git/Repositories.ts"
+import { layer, repository, TestGitHub } from "./TestGitHub.ts"
+
+const HEAD = "slipway/x"
+
+/** Pushes `first`, takes it back, and pushes `second` while somebody sets the branch to what `meanwhile` says. */
+const pushWhile = Effect.fnUntraced(function*(meanwhile: (first: string, second: string, other: string) => string) {
+  const server = yield* TestGitHub
+  const host = yield* SourceHost
+  const { fullName: repo, repository: there } = yield* repository({ v: "0\n" })
+  const other = yield* Effect.promise(() => there.commit("other", { v: "another's\n" }))
+  const key: TreeKey = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo }
+  const directory = yield* temporaryFolder
+  return yield* Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    yield* trees.prepare(key, { remote: yield* host.remote(repo, "read"), ref: undefined, defaultBranch: "trunk", repos: [repo] })
+    const commit = (content: string) =>
+      Effect.andThen(
+        agent.write(join(trees.workspace(key.sandboxId), trees.folder(repo, [repo]), "v"), content),
+        Effect.map(trees.snapshot(key, { message: "x", author: { name: "S", email: "s@example.com" } }), ({ sha }) => sha)
+      )
+    const push = (sha: string) => Effect.flatMap(host.remote(repo, "write"), (remote) => trees.push(key, { sha, headRef: HEAD, remote }))
+    const first = yield* commit("1\n")
+    yield* push(first)
+    const second = yield* commit("2\n")
+    yield* push(second)
+    yield* Effect.promise(() => there.deleteBranch(HEAD))
+    let isFirst = true
+    server.watch(({ method, url }) => {
+      if (!isFirst || method !== "POST" || !url.endsWith(`${there.name}.git/git-receive-pack`)) return
+      isFirst = false
+      execFileSync("git", ["--git-dir", there.bare.path, "update-ref", `refs/heads/${HEAD}`, meanwhile(first, second, other)])
+    })
+    const pushed = yield* Effect.result(push(second))
+    assert.isFalse(isFirst)
+    return { first, other, pushed, second, tip: (yield* Effect.promise(() => there.bare.branches())).get(HEAD) }
+  }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+})
+
+it.layer(layer())("A push that meets another one", (it) => {
+  it.effect("of an older commit of the sandbox replaces it", () =>
+    Effect.gen(function*() {
+      const { pushed, second, tip } = yield* pushWhile((first) => first)
+      assert.deepInclude(pushed, { _tag: "Success" })
+      assert.strictEqual(tip, second)
+    }))
+
+  it.effect("of the same commit is done", () =>
+    Effect.gen(function*() {
+      const { pushed, second, tip } = yield* pushWhile((_, second) => second)
+      assert.deepInclude(pushed, { _tag: "Success" })
+      assert.strictEqual(tip, second)
+    }))
+
+  it.effect("of somebody else replaces nothing", () =>
+    Effect.gen(function*() {
+      const { other, pushed, tip } = yield* pushWhile((_first, _second, other) => other)
+      assert.deepInclude(pushed, { _tag: "Failure" })
+      assert.strictEqual(tip, other)
+    }))
+})
