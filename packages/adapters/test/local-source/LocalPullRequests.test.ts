@@ -158,7 +158,7 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       gitIn(work, "update-index", "--add", "--cacheinfo", `160000,${"1".repeat(40)},library`)
       yield* pull({ "bell\u0007\u001b[31m": "red\n" })
       const diff = (yield* pulls.diff(fullName, 1, null)).toString()
-      assert.notMatch(diff, /[\u0007\u001b]/u)
+      for (const control of ["\u0007", "\u001b"]) assert.notInclude(diff, control)
       assert.include(diff, String.raw`"b/bell\a\033[31m"`)
     }))
 

@@ -7,10 +7,11 @@ import { doctor } from "./Doctor.ts"
 import { grants } from "./Grants.ts"
 import { keys } from "./Keys.ts"
 import { models } from "./Models.ts"
+import { pulls } from "./Pulls.ts"
 import { repos } from "./Repos.ts"
 import { serve } from "./Serve.ts"
 
 export const slipway = Command.make("slipway").pipe(
   Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-  Command.withSubcommands([serve, demo, keys, grants, repos, agents, models, doctor, conformance])
+  Command.withSubcommands([serve, demo, keys, grants, repos, pulls, agents, models, doctor, conformance])
 )
