@@ -1,10 +1,8 @@
 /** API keys as text (decisions, section 9): a prefix, 256 random bits in base62, and a checksum that refuses junk without a query. */
 import { Effect, Redacted } from "effect"
 import type { Ids } from "../Ids.ts"
+import { BASE62, draw } from "./Secret.ts"
 
-const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-/** 62^43 > 2^256. */
-const SECRET_LENGTH = 43
 const CHECKSUM_LENGTH = 6
 const FORM = /^sbx_(?:live|test)_[0-9A-Za-z]{49}$/u
 
@@ -30,7 +28,7 @@ const checksum = (body: string): string => {
 
 /** A new secret. It is shown once and stored only as its digest. */
 export const mint = (ids: Pick<Ids["Service"], "random">, kind: "live" | "test"): Effect.Effect<Redacted.Redacted> =>
-  Effect.map(ids.random(BASE62, SECRET_LENGTH), (secret) => {
+  Effect.map(draw(ids), (secret) => {
     const body = `sbx_${kind}_${secret}`
     return Redacted.make(body + checksum(body))
   })

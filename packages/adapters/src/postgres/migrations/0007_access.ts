@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** What is known of people, which organizations are heard, and until when a key is. */
+/** What is known of people and their sessions, which organizations are heard, and until when a key is. */
 export default Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
@@ -19,4 +19,21 @@ export default Effect.gen(function*() {
     UPDATE memberships m SET role = 'owner' FROM owner o
     WHERE m.organization_id = o.organization_id AND m.user_id = o.user_id`
   yield* sql`ALTER TABLE api_keys ADD COLUMN expires_at timestamptz(3)`
+
+  // Digests are SHA-256, hex: the tokens themselves are nowhere. What ended is deleted.
+  yield* sql`
+    CREATE TABLE sessions (
+      id           uuid           PRIMARY KEY,
+      digest       text           NOT NULL UNIQUE CHECK (length(digest) = 64),
+      user_id      text           NOT NULL REFERENCES users,
+      created_at   timestamptz(3) NOT NULL,
+      last_seen_at timestamptz(3) NOT NULL CHECK (last_seen_at >= created_at)
+    )`
+  yield* sql`CREATE INDEX sessions_user ON sessions (user_id)`
+  yield* sql`
+    CREATE TABLE sign_in_links (
+      digest     text           PRIMARY KEY CHECK (length(digest) = 64),
+      user_id    text           NOT NULL REFERENCES users,
+      expires_at timestamptz(3) NOT NULL
+    )`
 })

@@ -1,0 +1,84 @@
+/** Use cases of people who sign in. */
+import { Context, DateTime, Effect, Layer, Redacted } from "effect"
+import { Ids } from "../Ids.ts"
+import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { draw } from "./Secret.ts"
+import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes } from "./Session.ts"
+import { SessionStore } from "./SessionStore.ts"
+
+/** A session that began, with the one chance to read its token. */
+export interface SignedIn {
+  readonly session: Session
+  /** For the browser's cookie: 256 random bits. */
+  readonly token: Redacted.Redacted
+}
+
+/**
+ * Sessions of people, and one-time links that start them. Tokens come from a browser, so any text may be one. What ends
+ * a session works on the next request of any process.
+ */
+export class Sessions extends Context.Service<Sessions, {
+  /** Always under a new token; `previous`, the token the browser had until then, works no more. */
+  signIn(userId: string, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, StoreUnavailable>
+  /** The session of a token, and that it was seen now. `null`: none, or it expired. */
+  current(token: Redacted.Redacted): Effect.Effect<Session | null, StoreUnavailable>
+  /** Proves that a form came from a page of the session. It cannot be turned back into the token. */
+  csrfToken(token: Redacted.Redacted): Redacted.Redacted
+  isCsrfToken(token: Redacted.Redacted, candidate: string): boolean
+  signOut(token: Redacted.Redacted): Effect.Effect<void, StoreUnavailable>
+  /** Ends every session of the user; how many there were. */
+  signOutEverywhere(userId: string): Effect.Effect<number, StoreUnavailable>
+  /** The secret of a link that signs the user in once, within 10 minutes. */
+  makeLink(userId: string): Effect.Effect<Redacted.Redacted, StoreUnavailable>
+  /** As `signIn`. `null`: the link is unknown, used or expired. */
+  signInByLink(link: Redacted.Redacted, previous: Redacted.Redacted | null): Effect.Effect<SignedIn | null, StoreUnavailable>
+}>()("@slipway/domain/Sessions") {
+  static readonly layer = Layer.effect(
+    Sessions,
+    Effect.gen(function*() {
+      const store = yield* SessionStore
+      const ids = yield* Ids
+      const lifetimes = yield* SessionLifetimes
+      const digest = (secret: Redacted.Redacted) => ids.digest(Redacted.value(secret))
+      const csrfToken = (token: Redacted.Redacted) => ids.digest(`csrf ${Redacted.value(token)}`)
+
+      const signIn = Effect.fn("Sessions.signIn")(function*(userId: string, previous: Redacted.Redacted | null) {
+        const now = yield* DateTime.now
+        const token = Redacted.make(yield* draw(ids))
+        const session: Session = { id: yield* ids.uuid7, userId, createdAt: now, lastSeenAt: now }
+        yield* store.start(session, digest(token), {
+          replaces: previous === null ? null : digest(previous),
+          staleBefore: DateTime.subtractDuration(now, lifetimes.absolute)
+        })
+        return { session, token }
+      })
+
+      return Sessions.of({
+        signIn,
+        current: Effect.fn("Sessions.current")(function*(token) {
+          const now = yield* DateTime.now
+          const session = yield* store.find(digest(token))
+          if (session === null || !isAlive(session, lifetimes, now)) return null
+          if (!needsTouch(session, now)) return session
+          yield* store.touch(session.id, now)
+          return { ...session, lastSeenAt: now }
+        }),
+        csrfToken: (token) => Redacted.make(csrfToken(token)),
+        // Of digests, so that the time a comparison takes tells nothing of what it compares.
+        isCsrfToken: (token, candidate) => ids.digest(candidate) === ids.digest(csrfToken(token)),
+        signOut: (token) => Effect.asVoid(store.end(digest(token))),
+        signOutEverywhere: store.endAll,
+        makeLink: Effect.fn("Sessions.makeLink")(function*(userId) {
+          const at = yield* DateTime.now
+          const link = Redacted.make(yield* draw(ids))
+          yield* store.makeLink({ userId, at, expiresAt: DateTime.addDuration(at, LINK_LIFE) }, digest(link))
+          return link
+        }),
+        signInByLink: Effect.fn("Sessions.signInByLink")(function*(link, previous) {
+          const userId = yield* store.useLink(digest(link), yield* DateTime.now)
+          return userId === null ? null : yield* signIn(userId, previous)
+        })
+      })
+    })
+  )
+}

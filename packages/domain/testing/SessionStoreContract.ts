@@ -1,0 +1,136 @@
+/**
+ * What every `SessionStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * here is not part of the port. Fresh users make it repeatable on one database.
+ */
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, type Layer } from "effect"
+import { MemberStore } from "../src/access/MemberStore.ts"
+import type { Session } from "../src/access/Session.ts"
+import { SessionStore } from "../src/access/SessionStore.ts"
+import { Ids } from "../src/Ids.ts"
+
+const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+const later = DateTime.add(at, { minutes: 1 })
+
+const newUser = Effect.gen(function*() {
+  const id = `user_${yield* (yield* Ids).ulid}`
+  return (yield* (yield* MemberStore).addUser({ id, name: "Ada", email: null, githubLogin: null, createdAt: at })).id
+})
+
+const newDigest = Effect.gen(function*() {
+  const ids = yield* Ids
+  return ids.digest(yield* ids.uuid7)
+})
+
+const start = Effect.fnUntraced(function*(userId: string, more: { readonly replaces?: string; readonly createdAt?: DateTime.Utc; readonly staleBefore?: DateTime.Utc } = {}) {
+  const createdAt = more.createdAt ?? at
+  const digest = yield* newDigest
+  const session: Session = { id: yield* (yield* Ids).uuid7, userId, createdAt, lastSeenAt: createdAt }
+  yield* (yield* SessionStore).start(session, digest, {
+    replaces: more.replaces ?? null,
+    staleBefore: more.staleBefore ?? DateTime.subtract(at, { days: 14 })
+  })
+  return { digest, session }
+})
+
+const find = (digest: string) => Effect.flatMap(SessionStore, (store) => store.find(digest))
+
+export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStore | Ids, unknown>) =>
+  it.layer(layer)(`SessionStore (${name})`, (it) => {
+    it.effect("finds a session by its digest until it is ended, once", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const { digest, session } = yield* start(yield* newUser)
+        assert.deepStrictEqual(yield* find(digest), session)
+        assert.isNull(yield* find(yield* newDigest))
+        assert.deepStrictEqual(yield* store.end(digest), session)
+        assert.isNull(yield* find(digest))
+        assert.isNull(yield* store.end(digest))
+      }))
+
+    it.effect("a new session ends the one it replaces and no other", () =>
+      Effect.gen(function*() {
+        const userId = yield* newUser
+        const phone = yield* start(userId)
+        const laptop = yield* start(userId)
+        const again = yield* start(userId, { replaces: laptop.digest })
+        assert.isNull(yield* find(laptop.digest))
+        assert.deepStrictEqual(yield* find(phone.digest), phone.session)
+        assert.deepStrictEqual(yield* find(again.digest), again.session)
+        yield* start(yield* newUser, { replaces: again.digest })
+        assert.isNull(yield* find(again.digest))
+      }))
+
+    it.effect("a new session forgets the user's stale ones", () =>
+      Effect.gen(function*() {
+        const userId = yield* newUser
+        const stale = yield* start(userId)
+        const fresh = yield* start(userId, { createdAt: later })
+        const other = yield* start(yield* newUser)
+        yield* start(userId, { createdAt: later, staleBefore: later })
+        assert.deepStrictEqual(
+          yield* Effect.forEach([stale, fresh, other], ({ digest }) => find(digest)),
+          [null, fresh.session, other.session]
+        )
+      }))
+
+    it.effect("when it was last seen moves forward and never back", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const userId = yield* newUser
+        const { digest, session } = yield* start(userId)
+        const other = yield* start(userId)
+        yield* store.touch(session.id, later)
+        assert.deepStrictEqual(yield* find(digest), { ...session, lastSeenAt: later })
+        yield* store.touch(session.id, at)
+        assert.deepStrictEqual(yield* find(digest), { ...session, lastSeenAt: later })
+        assert.deepStrictEqual(yield* find(other.digest), other.session)
+      }))
+
+    it.effect("seeing a session that ended does not bring it back", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const { digest, session } = yield* start(yield* newUser)
+        yield* store.end(digest)
+        yield* store.touch(session.id, later)
+        assert.isNull(yield* find(digest))
+      }))
+
+    it.effect("ends all sessions of a user, and of no other", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const userId = yield* newUser
+        const mine = [yield* start(userId), yield* start(userId)]
+        const other = yield* start(yield* newUser)
+        assert.strictEqual(yield* store.endAll(userId), 2)
+        assert.deepStrictEqual(yield* Effect.forEach(mine, ({ digest }) => find(digest)), [null, null])
+        assert.deepStrictEqual(yield* find(other.digest), other.session)
+        assert.strictEqual(yield* store.endAll(userId), 0)
+      }))
+
+    it.effect("a link is used by one of many who try at once", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const userId = yield* newUser
+        const digest = yield* newDigest
+        yield* store.makeLink({ userId, at, expiresAt: later }, digest)
+        assert.isNull(yield* store.useLink(yield* newDigest, at))
+        const used = yield* Effect.forEach(Array.from({ length: 8 }), () => store.useLink(digest, at), { concurrency: "unbounded" })
+        assert.deepStrictEqual(used.filter((user) => user !== null), [userId])
+        assert.isNull(yield* store.useLink(digest, at))
+      }))
+
+    it.effect("a link can be used until the instant it expires, also after others were made", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const userId = yield* newUser
+        const [early, late, next] = [yield* newDigest, yield* newDigest, yield* newDigest]
+        yield* store.makeLink({ userId, at, expiresAt: later }, early)
+        yield* store.makeLink({ userId, at, expiresAt: later }, late)
+        const before = DateTime.subtract(later, { milliseconds: 1 })
+        yield* store.makeLink({ userId, at: before, expiresAt: DateTime.add(later, { minutes: 1 }) }, next)
+        assert.strictEqual(yield* store.useLink(early, before), userId)
+        assert.isNull(yield* store.useLink(late, later))
+        assert.strictEqual(yield* store.useLink(next, later), userId)
+      }))
+  })
