@@ -1,0 +1,150 @@
+/** Kills a worker at every step of a publication, lets another one take over, and looks at what came of it. */
+import { spawn } from "node:child_process"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { Lease } from "@slipway/domain/sandbox/SandboxStore"
+import { refuse } from "@slipway/adapters/testing/github/Routes"
+import type { Order } from "./publish-once.ts"
+import * as Steps from "./Steps.ts"
+import * as World from "./World.ts"
+
+/** Where a run is killed: at the n-th step of the process, or at the n-th request, before or after it took effect. */
+type Death = { readonly step: number } | { readonly request: number; readonly when: "before" | "after" }
+
+const nameOf = (death: Death | null, plan: Plan): string =>
+  death === null ? "not at all"
+    : "step" in death ? `at step ${death.step}, ${plan.steps[death.step - 1]}`
+    : `at request ${death.request}, ${death.when} ${plan.requests[death.request - 1]}`
+
+interface Plan {
+  readonly steps: ReadonlyArray<string>
+  readonly requests: ReadonlyArray<string>
+}
+
+const deathsOf = ({ requests, steps }: Plan): ReadonlyArray<Death> => [
+  ...steps.map((_, i) => ({ step: i + 1 })),
+  ...requests.flatMap((_, i) => (["before", "after"] as const).map((when) => ({ request: i + 1, when })))
+]
+
+const killGroup = (group: number): void => {
+  try {
+    process.kill(-group, "SIGKILL")
+  } catch {
+    // gone by itself
+  }
+}
+
+/** One run in a process of its own, to its end or to its death. Answers what it did until then. */
+const run = Effect.fnUntraced(function*(origin: World.Origin, directory: string, lease: Lease, death: Death | null) {
+  const { grantId, url } = yield* World.Database
+  const control = join(yield* World.temporaryFolder, "control")
+  Steps.control(control, death !== null && "step" in death ? death.step : 0)
+  const order: Order = { control, grantId, lease, settings: { database: url, directory, ...origin.settings } }
+  const child = spawn(process.execPath, [fileURLToPath(new URL("./publish-once.ts", import.meta.url)), JSON.stringify(order)], {
+    stdio: ["ignore", "ignore", "inherit"],
+    env: { ...process.env, PATH: `${control}:${process.env["PATH"]}`, PRIVATE_KEY: origin.privateKey }
+  })
+  const { server } = origin
+  const seen: Array<string> = []
+  let isOver = false
+  server?.watch(({ method, url }) => {
+    if (isOver) return
+    const isOfGit = /\.git\//u.test(url)
+    seen.push(`${isOfGit ? "git " : ""}${method} ${url.replaceAll(/c_\w{12}|\d+(?=\/access)/gu, "*")}`)
+    if (death === null || "step" in death || seen.length !== death.request) return
+    server.strike({
+      method,
+      url: /^/u,
+      when: death.when,
+      outcome: () => {
+        child.kill("SIGKILL")
+        if (isOfGit) killGroup(Steps.lastGit(control))
+        return refuse(500, "Nobody hears this.")
+      }
+    })
+  })
+  const signal = yield* Effect.callback<NodeJS.Signals | null>((resume) => {
+    child.once("exit", (code, signal) => resume(code === 0 || signal !== null ? Effect.succeed(signal) : Effect.die(new Error(`the worker failed with code ${code}`))))
+  })
+  isOver = true
+  assert.strictEqual(signal, death === null ? null : "SIGKILL")
+  const plan: Plan = { steps: Steps.steps(control), requests: seen }
+  /** Until a git that was left alone has come to its end. */
+  const alone = Effect.promise(async () => {
+    if (plan.steps.at(-1)?.endsWith(Steps.ALONE) !== true) return
+    while (Steps.steps(control).at(-1)?.endsWith(Steps.ENDED) !== true) await new Promise((resolve) => setImmediate(resolve))
+  })
+  return { plan, alone }
+})
+
+/** Runs one publication, killed at `death`, and what comes after. */
+const publish = Effect.fnUntraced(function*(
+  origin: World.Origin,
+  sandbox: { readonly directory: string; readonly id: SandboxId; readonly lease: Lease },
+  what: string,
+  death: Death | null,
+  expected: Plan | null
+) {
+  const { directory, id, lease } = sandbox
+  return yield* Effect.gen(function*() {
+    yield* World.ask(id)
+    const { alone, plan } = yield* run(origin, directory, lease, death)
+    if (death !== null && "step" in death) assert.deepStrictEqual(plan.steps.slice(0, death.step), expected?.steps.slice(0, death.step))
+    const next = yield* World.takeOver(id)
+    assert.deepStrictEqual(next.lease, { sandboxId: id, fence: lease.fence + 1 })
+    yield* World.carryOut(directory, origin, next.lease)
+    yield* alone
+    const { events } = yield* World.assertPublished(origin, id, what)
+    // Each publication begins once and ends once.
+    assert.deepStrictEqual(events, events.map((_, i) => i % 2 === 1 ? "idle" : i === 0 ? "publishing" : "updating"))
+    return { lease: next.lease, plan }
+  }).pipe(
+    Effect.scoped,
+    Effect.catchDefect((cause) => Effect.die(new Error(`killed ${expected === null ? "not at all" : nameOf(death, expected)}`, { cause })))
+  )
+})
+
+/** The first publication of a sandbox, each time of a fresh one. */
+export const first = Effect.fnUntraced(function*(origin: World.Origin) {
+  const { next } = yield* World.sandboxes(origin)
+  const attempt = Effect.fnUntraced(function*(death: Death | null, expected: Plan | null) {
+    const fresh = yield* next
+    const { plan } = yield* publish(origin, fresh, "work", death, expected)
+    // A git that was left alone may have written there after the next worker had swept.
+    if (plan.steps.at(-1)?.endsWith(Steps.ALONE) !== true) assert.deepStrictEqual(World.leftOver(fresh.directory, fresh.id), [])
+    return plan
+  }, Effect.scoped)
+
+  const plan = yield* attempt(null, null)
+  for (const death of deathsOf(plan)) yield* attempt(death, plan)
+  return plan
+})
+
+/** Publications of a sandbox that has a pull request, one after the other: what an earlier one left must not stop a later one, nor pile up. */
+export const later = Effect.fnUntraced(function*(origin: World.Origin) {
+  const directory = yield* World.temporaryFolder
+  const id = World.newId()
+  yield* World.clone(directory, origin, id)
+  const tree = World.treeOf(directory, id)
+  let lease = yield* World.running(id)
+  const attempt = Effect.fnUntraced(function*(what: string, death: Death | null, expected: Plan | null) {
+    World.work(tree, what)
+    const done = yield* publish(origin, { directory, id, lease }, what, death, expected)
+    lease = done.lease
+    return done.plan
+  })
+  yield* attempt("the first", null, null)
+  const plan = yield* attempt("the second", null, null)
+  const deaths = deathsOf(plan)
+  for (const [i, death] of deaths.entries()) yield* attempt(`work ${i}`, death, plan)
+  const publications = deaths.length + 2
+  assert.strictEqual((yield* World.updates(id)).length, 2 * publications)
+  yield* attempt("the last", null, null)
+  assert.deepStrictEqual(World.leftOver(directory, id), [])
+  // The commits of each publication, once, with their index.
+  assert.strictEqual(World.packs(directory, id).length, 2 * (publications + 1))
+  return plan
+})

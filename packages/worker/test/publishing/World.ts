@@ -1,0 +1,236 @@
+/** Sandboxes with something to publish, in a real database and on real disks, and the hosts they publish to. */
+import { execFileSync } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { assert } from "@effect/vitest"
+import { Context, DateTime, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { fromWire, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { type Claimed, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { Publishing, request } from "@slipway/domain/source/Publishing"
+import { headRef } from "@slipway/domain/source/PullRequest"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { boxesLayer, hostLayer, publishOnce, REPO, type Settings, storeLayer, treesLayer } from "./Worker.ts"
+
+export const temporaryFolder = Effect.acquireRelease(
+  Effect.sync(() => realpathSync(mkdtempSync(join(tmpdir(), "slipway-publishing-")))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+const ENVIRONMENT = {
+  PATH: process.env["PATH"], HOME: "/nonexistent", GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1",
+  GIT_AUTHOR_NAME: "Agent", GIT_AUTHOR_EMAIL: "agent@example.com", GIT_COMMITTER_NAME: "Agent", GIT_COMMITTER_EMAIL: "agent@example.com"
+}
+/** Git as anybody runs it. */
+export const git = (folder: string, ...args: ReadonlyArray<string>): string =>
+  execFileSync("git", ["-C", folder, ...args], { env: ENVIRONMENT, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim()
+
+const FILES = { "README.md": "# App\n", ".gitignore": "ignored/\n", "old.txt": "old\n" }
+
+export interface Pull {
+  readonly headRef: string
+  readonly headSha: string
+  readonly state: string
+  readonly draft: boolean
+  readonly number: number
+}
+
+/** Where one repository lies, and what only its own side can tell. */
+export interface Origin {
+  readonly settings: Pick<Settings, "host">
+  readonly privateKey: string
+  /** The git side. */
+  readonly path: string
+  readonly pulls: Effect.Effect<ReadonlyArray<Pull>>
+  /** `null` where nothing goes over HTTP. */
+  readonly server: GitHubServer.GitHubServer | null
+}
+
+export const gitHubOrigin = Effect.fnUntraced(function*(files: Readonly<Record<string, string>> = FILES) {
+  const server = yield* GitHubServer.start({ readsBeforeMergeable: 0 })
+  const installation = server.app.install("Acme")
+  const repository = yield* server.repository(REPO, files)
+  return {
+    server,
+    installation,
+    repository,
+    path: repository.bare.path,
+    privateKey: server.app.privateKey,
+    settings: { host: { kind: "github", appId: String(server.app.appId), apiUrl: server.apiUrl } },
+    pulls: Effect.sync(() => repository.pulls)
+  } satisfies Origin & Record<string, unknown>
+})
+
+export const localOrigin = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const path = join(yield* temporaryFolder, "app")
+  mkdirSync(path)
+  git(path, "init", "--quiet", "--initial-branch=trunk")
+  for (const [name, content] of Object.entries(FILES)) writeFileSync(join(path, name), content)
+  git(path, "add", "--all")
+  git(path, "commit", "--quiet", "--message", "First")
+  yield* LocalRepositories.use((repositories) => repositories.register(REPO, path)).pipe(Effect.provide(LocalRepositories.layer), Effect.orDie)
+  const pulls = sql<Pull>`SELECT number, head_ref AS "headRef", head_sha AS "headSha", state, draft FROM local_pull_requests`
+  return { server: null, path, privateKey: "", settings: { host: { kind: "local" } }, pulls: Effect.orDie(pulls) } satisfies Origin
+})
+
+/** A fresh database, with a grant in it. */
+export class Database extends Context.Service<Database, { readonly url: string; readonly grantId: string }>()("@slipway/worker/test/Database") {
+  static readonly layer = Layer.unwrap(Effect.gen(function*() {
+    const url = yield* TestPostgres.database(Migrations.layer)
+    const store = storeLayer({ database: url })
+    const here = Layer.effect(Database, Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const grantId = randomUUID()
+      yield* sql`INSERT INTO organizations (id, name) VALUES (${grantId}, 'test')`
+      yield* sql`INSERT INTO grants (id, name, organization_id, created_at) VALUES (${grantId}, 'test', ${grantId}, now())`
+      return { url, grantId }
+    }))
+    return here.pipe(Layer.provideMerge(store))
+  }))
+}
+
+const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
+
+/** A sandbox that runs, leased. */
+export const running = Effect.fnUntraced(function*(id: SandboxId) {
+  const store = yield* SandboxStore
+  const limits = yield* Policy
+  const { grantId } = yield* Database
+  yield* store.create({
+    id, grantId, createdBy: "user", title: "Say hello", repos: [{ fullName: REPO }], prompt: "prompt", model: offlineDemo.id,
+    agentRuntime: "opencode", reasoningEffort: null, toolApprovalMode: "auto", metadata: {}, createdAt: at
+  }, null)
+  const claimed = yield* claim(id)
+  const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+  yield* report({ _tag: "StartBoot" })
+  yield* report({ _tag: "FinishBoot", turnId: randomUUID() })
+  return claimed.lease
+})
+
+/** Each sandbox has a machine of its own. */
+const claim = Effect.fnUntraced(function*(id: SandboxId) {
+  const claimed = yield* SandboxStore.use((store) => store.claim({ worker: randomUUID(), machine: id }, 1000))
+  const own = claimed.find(({ lease }) => lease.sandboxId === id)
+  assert(own !== undefined)
+  return own
+})
+
+/** As a worker does that starts where another one was killed. */
+export const takeOver = (id: SandboxId) => Effect.andThen(SandboxStore.use((store) => store.endLeases(id)), claim(id))
+
+export const ask = Effect.fnUntraced(function*(id: SandboxId) {
+  const { grantId } = yield* Database
+  yield* SandboxStore.use((store) => store.change(id, { grantId }, (sandbox) => request(sandbox, REPO), at))
+})
+
+export const updates = Effect.fnUntraced(function*(id: SandboxId) {
+  const entries = yield* SandboxStore.use((store) => store.log(id, 0, 1000))
+  return entries.map(({ wire }) => fromWire(wire).event).filter((event): event is SandboxEventOf<"pull_request.updated"> => event.type === "pull_request.updated")
+})
+
+/** What has to be there for a worker that publishes from `settings.directory`. */
+export const worker = (settings: Pick<Settings, "directory" | "host">, privateKey: string) =>
+  Publishing.layer.pipe(
+    Layer.provideMerge(Layer.mergeAll(treesLayer(settings), boxesLayer(settings), hostLayer(settings, privateKey)))
+  )
+
+/** Carries out what is asked for, as a worker of its own that holds the lease. */
+export const carryOut = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, lease: Claimed["lease"]) {
+  const { grantId } = yield* Database
+  return yield* publishOnce(lease, grantId).pipe(Effect.provide(worker({ directory, ...settings }, privateKey)))
+})
+
+/** The sandbox's tree as it was cloned. */
+export const clone = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, id: SandboxId) {
+  return yield* Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    const host = yield* SourceHost
+    const { defaultBranch } = yield* host.repository(REPO)
+    yield* trees.prepare({ sandboxId: id, repo: REPO }, { remote: yield* host.remote(REPO, "read"), ref: undefined, defaultBranch, repos: [REPO] })
+  }).pipe(Effect.provide(worker({ directory, ...settings }, privateKey)))
+})
+
+const sandboxIn = (directory: string, id: SandboxId, ...path: ReadonlyArray<string>) => join(directory, "trees", "sandboxes", id, ...path)
+export const treeOf = (directory: string, id: SandboxId) => sandboxIn(directory, id, "workspace", "App")
+/** What is there only while git is at work. */
+export const leftOver = (directory: string, id: SandboxId) => readdirSync(sandboxIn(directory, id, "git", "acme+app", "scratch"))
+export const packs = (directory: string, id: SandboxId) => {
+  const folder = sandboxIn(directory, id, "git", "acme+app", "objects", "pack")
+  return existsSync(folder) ? readdirSync(folder).toSorted() : []
+}
+
+/** The tree of another sandbox, copied into a directory of its own. */
+export const copyTree = (from: string, template: SandboxId, to: string, id: SandboxId): void => {
+  mkdirSync(join(to, "trees"))
+  cpSync(sandboxIn(from, template), sandboxIn(to, id), { recursive: true, verbatimSymlinks: true })
+}
+
+let made = 0
+const ALPHABET = "abcdefghijkmnpqrstuvwxyz"
+/** An id that none had before in this process. */
+export const newId = () => {
+  const digits = [...(made++).toString(ALPHABET.length).padStart(12, "0")]
+  return SandboxId.make(`c_${digits.map((digit) => ALPHABET[Number.parseInt(digit, ALPHABET.length)]).join("")}`)
+}
+
+/** The agent works: a commit of its own, and changes that it did not commit. */
+export const work = (tree: string, what: string): void => {
+  writeFileSync(join(tree, "committed.txt"), `${what}\n`)
+  git(tree, "add", "committed.txt")
+  git(tree, "commit", "--quiet", "--message", what)
+  writeFileSync(join(tree, "open.txt"), `${what}\n`)
+  rmSync(join(tree, "old.txt"), { force: true })
+  mkdirSync(join(tree, "ignored"), { recursive: true })
+  writeFileSync(join(tree, "ignored", "file"), what)
+  writeFileSync(join(tree, ".env.local"), `SECRET=${what}`)
+}
+
+/** Makes sandboxes with the same work in them, each in a directory of its own: cloned once, then copied. */
+export const sandboxes = Effect.fnUntraced(function*(origin: Origin) {
+  const template = newId()
+  const from = yield* temporaryFolder
+  yield* clone(from, origin, template)
+  work(treeOf(from, template), "work")
+  const next = Effect.gen(function*() {
+    const id = newId()
+    const directory = yield* temporaryFolder
+    copyTree(from, template, directory, id)
+    return { directory, id, lease: yield* running(id) }
+  })
+  return { next }
+})
+
+/** That `what` was published once, and by one pull request. */
+export const assertPublished = Effect.fnUntraced(function*(origin: Origin, id: SandboxId, what: string) {
+  const { grantId } = yield* Database
+  const branch = headRef(id)
+  const pulls = (yield* origin.pulls).filter((pull) => pull.headRef === branch)
+  const [pull, ...others] = pulls
+  assert(pull !== undefined && others.length === 0, `there are ${pulls.length} pull requests`)
+  const tip = git(origin.path, "rev-parse", branch)
+  assert.deepInclude(pull, { state: "open", draft: true, headSha: tip })
+  assert.deepStrictEqual(git(origin.path, "for-each-ref", "--format=%(refname)", `refs/heads/**/*${id}*`), `refs/heads/${branch}`)
+
+  const { publications } = yield* SandboxStore.use((store) => store.find({ grantId, id }))
+  assert.strictEqual(publications.length, 1)
+  assert.deepInclude(publications[0], { actionState: "idle", error: null, headSha: tip, number: pull.number, state: "open", draft: true, merged: false })
+  const events = yield* updates(id)
+  assert.deepInclude(events.at(-1)?.data, { action_state: "idle", head_sha: tip, number: pull.number })
+
+  assert.deepStrictEqual(git(origin.path, "ls-tree", "-r", "--name-only", tip).split("\n"), [".gitignore", "README.md", "committed.txt", "open.txt"])
+  assert.deepStrictEqual(git(origin.path, "show", `${tip}:committed.txt`, `${tip}:open.txt`), `${what}\n${what}`)
+  assert.deepStrictEqual(git(origin.path, "log", "-2", "--format=%an: %s", tip), `Slipway: Say hello\nAgent: ${what}`)
+  return { events: events.map(({ data }) => data.action_state), tip }
+})
