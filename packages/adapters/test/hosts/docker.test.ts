@@ -72,6 +72,22 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
   )
 
   it.layer(layer({ limits: { processes: 40, memoryBytes: 128 * 2 ** 20, fileBytes: 2 ** 20 } }), { excludeTestServices: true })("with boxes", (it) => {
+    it.effect("is through with a sandbox only when its containers are gone, whoever removes them", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId } = yield* provision
+        const docker = yield* connect(socket)
+        for (let i = 0; i < 5; i++) {
+          yield* box.spawn({ command: "cat", args: [], env: {} })
+          const filters = JSON.stringify({ label: [`dev.slipway.sandbox=${sandboxId}`] })
+          const found = yield* Effect.promise(() => docker.listContainers({ all: true, filters }))
+          const others = found.map(({ Id }) => docker.getContainer(Id).remove({ force: true }).catch(() => {}))
+          yield* host.provision({ sandboxId, workspace: box.workspace })
+          assert.deepStrictEqual(yield* Effect.promise(() => docker.listContainers({ all: true, filters })), [])
+          yield* Effect.promise(() => Promise.all(others))
+        }
+      })
+    )
+
     it.effect("names what a container is for", () =>
       Effect.gen(function*() {
         const { box, sandboxId } = yield* provision

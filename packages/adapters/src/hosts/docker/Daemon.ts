@@ -37,11 +37,20 @@ export const call = <A>(operation: HostError["operation"], run: () => Promise<A>
     orElse: () => Effect.fail(new HostError({ operation, detail: "The Docker daemon does not answer.", retryable: true }))
   }))
 
-/** As {@link call}, where `gone` (404, or 409: it is being removed already) is as good as done. */
-export const callUnlessGone = (operation: HostError["operation"], run: () => Promise<unknown>): Effect.Effect<void, HostError> =>
-  call(operation, () => run().catch((error: unknown) => {
-    if (status(error) !== 404 && status(error) !== 409) throw error
-  })).pipe(Effect.asVoid)
+/** Removes a container with all that runs in it, and waits until it is gone. One that is not there is fine. */
+export const remove = (docker: Dockerode, operation: HostError["operation"], id: string): Effect.Effect<void, HostError> =>
+  call(operation, async () => {
+    const container = docker.getContainer(id)
+    try {
+      await container.remove({ force: true, v: true }).catch(async (error: unknown) => {
+        // Somebody else is at it already.
+        if (status(error) !== 409) throw error
+        await container.wait({ condition: "removed" })
+      })
+    } catch (error) {
+      if (status(error) !== 404) throw error
+    }
+  })
 
 /** The client is loaded when it is needed: it brings two megabytes with it. */
 export const connect = (socketPath: string): Effect.Effect<Dockerode> =>

@@ -14,7 +14,7 @@ import * as IsolatedHost from "../box/IsolatedHost.ts"
 import { defaults } from "../box/Limits.ts"
 import * as Attachment from "./Attachment.ts"
 import * as Container from "./Container.ts"
-import { call, callUnlessGone } from "./Daemon.ts"
+import { call, remove } from "./Daemon.ts"
 import * as Means from "./Means.ts"
 
 export interface Options extends Means.Options, IsolatedHost.Options {}
@@ -41,9 +41,6 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
         dog.kill("SIGKILL")
       })
   )
-
-  const remove = (operation: HostError["operation"], id: string) =>
-    callUnlessGone(operation, () => docker.getContainer(id).remove({ force: true, v: true }))
 
   const containersOf = (operation: HostError["operation"], ...labels: ReadonlyArray<string>) =>
     call(operation, () => docker.listContainers({ all: true, filters: JSON.stringify({ label: [`${Container.labels.instance}=${service}`, ...labels] }) }))
@@ -76,8 +73,8 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
         runsAs: launch.user ?? ourselves,
         seccompProfile
       })))
-    const { boxed, connection } = yield* started(id).pipe(Effect.onError(() => Effect.ignoreCause(remove("spawn", id))))
-    const end = remove("stop", id).pipe(
+    const { boxed, connection } = yield* started(id).pipe(Effect.onError(() => Effect.ignoreCause(remove(docker, "spawn", id))))
+    const end = remove(docker, "stop", id).pipe(
       Effect.andThen(boxed.exited),
       Effect.catch((error) => Effect.logError("a container could not be removed", { sandboxId, container: id, reason: error.message })),
       Effect.ensuring(Effect.sync(() => connection.destroy()))
@@ -93,7 +90,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     start,
     end: Effect.fnUntraced(function*(operation, sandboxId) {
       const found = yield* containersOf(operation, `${Container.labels.sandbox}=${sandboxId}`)
-      yield* Effect.forEach(found, ({ Id }) => remove(operation, Id), { concurrency: "unbounded", discard: true })
+      yield* Effect.forEach(found, ({ Id }) => remove(docker, operation, Id), { concurrency: "unbounded", discard: true })
     }),
     discard: () => Effect.void,
     left: Effect.map(containersOf("list"), (found) => found.map(({ Labels }) => Labels[Container.labels.sandbox] ?? ""))
