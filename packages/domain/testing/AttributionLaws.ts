@@ -2,14 +2,19 @@
  * What holds of attribution whatever facts come in and in which order. The laws run on the pure decisions, kept in maps
  * as simply as can be; `Book` is also a reference to compare a real store with.
  */
-import { assert } from "@effect/vitest"
-import { DateTime, Result, Schema } from "effect"
+import { assert, it } from "@effect/vitest"
+import { Arbitrary, DateTime, Effect, type Layer, Result, Schema } from "effect"
+import { Ids } from "../src/Ids.ts"
 import {
-  type Claim, claim, type Claimant, connectProject, createClaim, type FactConflict, type Invoice, type Offer, openPullRequest,
-  payInvoice, type Project, startTask, type Task, type Touch
+  type Claim, claim, type Claimant, connectProject, conversionId, createClaim, type FactConflict, type Invoice, type Offer,
+  openPullRequest, payInvoice, type Project, projectFor, type Pull, pullRequestId, type Recorded, startTask, type Task, type Touch
 } from "../src/partner/Attribution.ts"
-import { naturalId } from "../src/partner/PartnerEvent.ts"
-import type { Telling } from "../src/partner/PartnerStore.ts"
+import { naturalId, type PartnerFact } from "../src/partner/PartnerEvent.ts"
+import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
+import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
+import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { creation } from "./Histories.ts"
+import { PartnerFixture } from "./PartnerStoreContract.ts"
 
 const few = Schema.Literals([1, 2, 3])
 const two = Schema.Literals([1, 2])
@@ -26,14 +31,64 @@ export const Incoming = Schema.TaggedUnion({
 })
 export type Incoming = typeof Incoming.Type
 
+/** The ids behind the small numbers of the facts, and the times behind their minutes. */
+export interface World {
+  readonly ids: Pick<Ids["Service"], "derive">
+  readonly claim: (n: number) => string
+  readonly grant: (n: number) => string
+  readonly organization: (n: number) => string
+  readonly recipient: (n: number) => string
+  readonly project: (n: number) => string
+  readonly task: (n: number) => SandboxId
+  readonly invoice: (n: number) => string
+  readonly at: (minute: number) => DateTime.Utc
+}
+
 const uuid = (kind: number, n: number) => `00000000-0000-4000-800${kind}-${String(n).padStart(12, "0")}`
 const epoch = DateTime.makeUnsafe("2026-11-21T02:00:00.000Z")
-const at = (minutes: number) => DateTime.add(epoch, { minutes })
-const organizationId = (n: number) => uuid(2, n)
-const claimant = (recipient: number, organization: number): Claimant => ({ recipientId: `user-${recipient}`, organizationId: organizationId(organization) })
-const keyOf = ({ organizationId, recipientId }: Claimant) => `${recipientId} in ${organizationId}`
 
-/** Everything that attribution knows. Facts are recorded one a minute. */
+/** Each is recorded a minute after the one before. */
+const plain: World = {
+  ids: { derive: (name) => name },
+  claim: (n) => uuid(0, n),
+  grant: (n) => uuid(1, n),
+  organization: (n) => uuid(2, n),
+  recipient: (n) => `user-${n}`,
+  project: (n) => `project-${n}`,
+  task: (n) => SandboxId.make(`c_aaaaaaaaaaa${"xyz"[n - 1]}`),
+  invoice: (n) => `invoice-${n}`,
+  at: (minute) => DateTime.add(epoch, { minutes: minute })
+}
+
+const keyOf = ({ organizationId, recipientId }: Claimant) => `${recipientId} in ${organizationId}`
+const REPO = "acme/shop"
+
+/** The facts as the decisions and the stores take them. */
+const translate = (world: World) => ({
+  offer: ({ amount, claim: n, grant }: Extract<Incoming, { readonly _tag: "CreateClaim" }>): Offer => ({
+    claimId: world.claim(n), grantId: world.grant(grant), leadId: `lead-${n}`, variant: "a", creditAmount: amount
+  }),
+  claimant: ({ organization, recipient }: { readonly organization: number; readonly recipient: number }): Claimant => ({
+    recipientId: world.recipient(recipient), organizationId: world.organization(organization)
+  }),
+  project: (fact: Extract<Incoming, { readonly _tag: "Connect" }>): Project => ({
+    projectId: world.project(fact.project),
+    ...translate(world).claimant(fact),
+    repo: fact.project === 3 ? "acme/docs" : "Acme/Shop",
+    connectedAt: world.at(fact.minute)
+  }),
+  pull: ({ pull, task }: Extract<Incoming, { readonly _tag: "Open" }>): Pull => ({ host: "memory", repo: `${REPO}-${world.task(task)}`, number: pull }),
+  invoice: ({ amount, invoice, kind, minute, organization }: Extract<Incoming, { readonly _tag: "Pay" }>): Invoice => ({
+    invoiceId: world.invoice(invoice),
+    organizationId: world.organization(organization),
+    kind,
+    amountMinor: amount,
+    currency: "EUR",
+    paidAt: world.at(minute)
+  })
+})
+
+/** Everything that attribution knows. */
 export class Book {
   readonly claims = new Map<string, Claim>()
   readonly recipients = new Map<string, Touch>()
@@ -46,68 +101,80 @@ export class Book {
   readonly credits = new Map<string, number>()
   readonly told: Array<Telling> = []
   now = 0
+  readonly #world: World
+
+  constructor(world: World = plain) {
+    this.#world = world
+  }
 
   /** `null`: there is nothing it could be about. */
-  record(incoming: Incoming): Result.Result<unknown, FactConflict> | null {
-    const now = at(this.now++)
+  record(incoming: Incoming): Result.Result<Recorded, FactConflict> | null {
+    const world = this.#world
+    const as = translate(world)
+    const now = DateTime.add(epoch, { minutes: this.now++ })
     switch (incoming._tag) {
       case "CreateClaim": {
-        const offer: Offer = {
-          claimId: uuid(0, incoming.claim), grantId: uuid(1, incoming.grant), leadId: `lead-${incoming.claim}`, variant: "a", creditAmount: incoming.amount
-        }
-        return Result.map(createClaim(this.claims.get(offer.claimId) ?? null, offer, now), ({ claim, tell }) => {
+        const offer = as.offer(incoming)
+        return Result.map(createClaim(this.claims.get(offer.claimId) ?? null, offer, now), ({ claim, recorded, tell }) => {
           this.claims.set(offer.claimId, claim)
           this.told.push(...tell)
+          return recorded
         })
       }
       case "Claim": {
-        const known = this.claims.get(uuid(0, incoming.claim))
+        const known = this.claims.get(world.claim(incoming.claim))
         if (known === undefined) return null
-        const by = claimant(incoming.recipient, incoming.organization)
+        const by = as.claimant(incoming)
         const touches = { recipient: this.recipients.get(keyOf(by)) ?? null, organization: this.organizations.get(by.organizationId) ?? null }
-        return Result.map(claim(known, by, touches, now), ({ claim, credits, tell, touch }) => {
+        return Result.map(claim(known, by, touches, now), ({ claim, credits, recorded, tell, touch }) => {
           this.claims.set(claim.offer.claimId, claim)
           if (touch.recipient !== null) this.recipients.set(keyOf(by), touch.recipient)
           if (touch.organization !== null) this.organizations.set(by.organizationId, touch.organization)
           this.credits.set(by.organizationId, (this.credits.get(by.organizationId) ?? 0) + credits)
           this.told.push(...tell)
+          return recorded
         })
       }
       case "Connect": {
-        const by = claimant(incoming.recipient, incoming.organization)
-        const project: Project = { projectId: `project-${incoming.project}`, ...by, repo: "acme/shop", connectedAt: at(incoming.minute) }
-        const touch = this.recipients.get(keyOf(by)) ?? null
-        return Result.map(connectProject(this.projects.get(project.projectId) ?? null, project, touch), ({ tell }) => {
+        const project = as.project(incoming)
+        const touch = this.recipients.get(keyOf(project)) ?? null
+        return Result.map(connectProject(this.projects.get(project.projectId) ?? null, project, touch), ({ recorded, tell }) => {
           this.projects.set(project.projectId, project)
           this.told.push(...tell)
+          return recorded
         })
       }
       case "Start": {
-        const taskId = `task-${incoming.task}`
+        const taskId = world.task(incoming.task)
         if (this.tasks.has(taskId)) return null
-        const touch = this.recipients.get(keyOf(claimant(incoming.recipient, incoming.organization))) ?? null
-        const task: Task = { taskId, projectId: null, touch }
+        const by = as.claimant(incoming)
+        const task: Task = {
+          taskId,
+          projectId: projectFor(this.projects.values(), by.organizationId, REPO),
+          touch: this.recipients.get(keyOf(by)) ?? null
+        }
         this.tasks.set(taskId, task)
         this.told.push(...startTask(task, now))
-        return Result.succeed(task)
+        return Result.succeed("new")
       }
       case "Open": {
-        const task = this.tasks.get(`task-${incoming.task}`)
-        const id = uuid(3, incoming.pull)
+        const task = this.tasks.get(world.task(incoming.task))
+        const id = pullRequestId(world.ids, as.pull(incoming))
         if (task === undefined || this.pulls.has(id)) return null
         this.pulls.add(id)
         this.told.push(...openPullRequest(task, id, now))
-        return Result.succeed(task)
+        return Result.succeed("new")
       }
       case "Pay": {
-        const { amount, invoice: n, kind, minute, organization: number } = incoming
-        const organization = organizationId(number)
-        const invoice: Invoice = { invoiceId: `invoice-${n}`, organizationId: organization, kind, amountMinor: amount, currency: "EUR", paidAt: at(minute) }
-        const known = { touch: this.organizations.get(organization) ?? null, paid: this.paid.has(organization) }
-        return Result.map(payInvoice(this.invoices.get(invoice.invoiceId) ?? null, invoice, known, uuid(4, number)), ({ paid, tell }) => {
+        const invoice = as.invoice(incoming)
+        const { organizationId } = invoice
+        const known = { touch: this.organizations.get(organizationId) ?? null, paid: this.paid.has(organizationId) }
+        const id = conversionId(world.ids, organizationId)
+        return Result.map(payInvoice(this.invoices.get(invoice.invoiceId) ?? null, invoice, known, id), ({ paid, recorded, tell }) => {
           this.invoices.set(invoice.invoiceId, invoice)
-          if (paid) this.paid.add(organization)
+          if (paid) this.paid.add(organizationId)
           this.told.push(...tell)
+          return recorded
         })
       }
     }
@@ -232,7 +299,7 @@ export const attributionLaws: ReadonlyArray<AttributionLaw> = [
           continue
         }
         const counts = fact.kind === "subscription_initial" && fact.amount > 0
-        const organization = organizationId(fact.organization)
+        const organization = plain.organization(fact.organization)
         if (!counts || first.has(organization)) assert.strictEqual(told.length, 0)
         if (counts && !first.has(organization)) first.set(organization, `${fact.invoice}`)
       }
@@ -240,3 +307,136 @@ export const attributionLaws: ReadonlyArray<AttributionLaw> = [
     }
   }
 ]
+
+// ---------------------------------------------------------------------------------------------------------------
+// Stores
+
+type Attributing = PartnerStore | SandboxStore | PartnerFixture | Ids
+
+/** Ids of its own for every run. Whatever has a minute up to 10 happened before any claim, the rest after all of them. */
+const newWorld = Effect.gen(function*() {
+  const ids = yield* Ids
+  const fixture = yield* PartnerFixture
+  const grants = [yield* fixture.grant, yield* fixture.grant]
+  const tasks = yield* Effect.forEach([1, 2, 3], () => Effect.map(ids.random(ID_ALPHABET, 12), (id) => SandboxId.make(`c_${id}`)))
+  const run = yield* ids.uuid7
+  const named = (kind: string) => (n: number) => ids.derive(`${run} ${kind} ${n}`)
+  const of = <A>(all: ReadonlyArray<A>, n: number) => all[n - 1] ?? assert.fail(`there is no ${n}`)
+  const world: World = {
+    ids,
+    claim: named("claim"),
+    grant: (n) => of(grants, n),
+    organization: named("organization"),
+    recipient: named("recipient"),
+    project: named("project"),
+    task: (n) => of(tasks, n),
+    invoice: named("invoice"),
+    at: (minute) => DateTime.makeUnsafe(minute <= 10 ? "1990-01-01T00:00:00.500Z" : "2190-01-01T00:00:00.500Z")
+  }
+  return world
+})
+
+/** Tells a store what a `Book` would be told. Comes to the same words as {@link said}. */
+const tellStore = Effect.fnUntraced(function*(world: World, incoming: Incoming) {
+  const partners = yield* PartnerStore
+  const sandboxes = yield* SandboxStore
+  const as = translate(world)
+  const recorded = Effect.gen(function*() {
+    switch (incoming._tag) {
+      case "CreateClaim":
+        return (yield* partners.createClaim(as.offer(incoming))).recorded
+      case "Claim":
+        return (yield* partners.claim(world.claim(incoming.claim), as.claimant(incoming))).recorded
+      case "Connect":
+        return yield* partners.connectProject(as.project(incoming))
+      case "Pay":
+        return yield* partners.payInvoice(as.invoice(incoming))
+      case "Start": {
+        const { organizationId, recipientId } = as.claimant(incoming)
+        const task = { ...creation, id: world.task(incoming.task), grantId: world.grant(1), createdBy: recipientId, repos: [{ fullName: REPO }] }
+        yield* sandboxes.create(task, null, null, organizationId)
+        return "new"
+      }
+      case "Open": {
+        const pull = as.pull(incoming)
+        const data = { repo: REPO, action_state: "idle" as const, number: pull.number }
+        yield* sandboxes.change(world.task(incoming.task), "policy", () => Result.succeed([{ type: "pull_request.updated", data }]), epoch, pull)
+        return "new"
+      }
+    }
+  })
+  return yield* recorded.pipe(
+    Effect.catchTag("FactConflict", () => Effect.succeed("conflict")),
+    Effect.catchTag(["ClaimNotFound", "SandboxIdTaken", "SandboxNotFound"], () => Effect.succeed("nothing"))
+  )
+})
+
+/** A repeated pull request is nothing new to the book, and a change like any other to the sandbox. */
+const said = (incoming: Incoming, result: ReturnType<Book["record"]>): string =>
+  result === null ? incoming._tag === "Open" ? "new or nothing" : "nothing" : Result.isFailure(result) ? "conflict" : result.success
+const fits = (word: string, expected: string) => word === expected || expected === "new or nothing" && (word === "new" || word === "nothing")
+
+/** What a feed tells but for ids and times of its own. */
+const gist = ({ data, type }: PartnerFact) => ({
+  type, about: naturalId({ data, type } as PartnerFact), claimId: data.claimId, project: "projectId" in data ? data.projectId : null
+})
+
+const TWO: ReadonlyArray<number> = [1, 2]
+
+const outcomeOf = Effect.fnUntraced(function*(world: World) {
+  const store = yield* PartnerStore
+  return {
+    feeds: yield* Effect.forEach(TWO, (n) => Effect.map(store.feed(world.grant(n), 0, 1000), (events) => {
+      assert.deepStrictEqual(events.map(({ sequence }) => sequence), events.map((_, i) => i + 1))
+      return events.map(gist)
+    })),
+    credits: yield* Effect.forEach(TWO, (n) => Effect.map(store.credits(world.organization(n)), ({ balance, movements }) => {
+      assert.strictEqual(movements.reduce((sum, { credits }) => sum + credits, 0), balance)
+      return balance
+    })),
+    claimed: yield* Effect.forEach(TWO, (n) => Effect.map(store.claims(world.grant(n)), (claims) =>
+      claims.map(({ claimed, offer }) => `${offer.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort()))
+  }
+})
+const expectedOf = (world: World, book: Book): Effect.Success<ReturnType<typeof outcomeOf>> => ({
+  feeds: TWO.map((n) => book.told.filter(({ grantId }) => grantId === world.grant(n)).map(({ fact }) => gist(fact))),
+  credits: TWO.map((n) => book.credits.get(world.organization(n)) ?? 0),
+  claimed: TWO.map((n) =>
+    Array.from(book.claims.values()).filter(({ offer }) => offer.grantId === world.grant(n))
+      .map(({ claimed, offer }) => `${offer.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort())
+})
+
+const orders = <A>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
+  all.length === 0 ? [[]] : all.flatMap((first, i) => orders(all.toSpliced(i, 1)).map((rest) => [first, ...rest]))
+
+const Facts = (maximum: number) => Arbitrary.array(Arbitrary.schema(Incoming), { maxLength: maximum })
+
+/** Runs the laws of attribution against a layer, with the fixture of the contract suite. */
+export const checkAttribution = (name: string, layer: Layer.Layer<Attributing, unknown>, runs = 40) =>
+  it.layer(layer)(`Laws of attribution (${name})`, (it) => {
+    it.effect.prop("facts one after the other give what the decisions give", [Facts(25)], ([facts]) =>
+      Effect.gen(function*() {
+        const world = yield* newWorld
+        const book = new Book(world)
+        for (const fact of facts) {
+          const word = yield* tellStore(world, fact)
+          const expected = said(fact, book.record(fact))
+          assert.isTrue(fits(word, expected), `${JSON.stringify(fact)} was ${word} and not ${expected}`)
+        }
+        assert.deepStrictEqual(yield* outcomeOf(world), expectedOf(world, book))
+      }), { arbitrary: { runs } })
+
+    it.effect.prop("facts at once give what the decisions give in some order", [Facts(10), Facts(5)], ([before, together]) =>
+      Effect.gen(function*() {
+        const world = yield* newWorld
+        for (const fact of before) yield* tellStore(world, fact)
+        const words = yield* Effect.forEach(together, (fact) => tellStore(world, fact), { concurrency: "unbounded" })
+        const outcome = JSON.stringify(yield* outcomeOf(world))
+        const explained = orders(together.map((fact, i) => ({ fact, word: words[i] ?? "" }))).some((order) => {
+          const book = new Book(world)
+          for (const fact of before) book.record(fact)
+          return order.every(({ fact, word }) => fits(word, said(fact, book.record(fact)))) && JSON.stringify(expectedOf(world, book)) === outcome
+        })
+        assert.isTrue(explained, `no order gives ${outcome} with ${words.join(", ")}`)
+      }), { arbitrary: { runs } })
+  })

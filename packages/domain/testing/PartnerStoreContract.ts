@@ -3,10 +3,16 @@
  * not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Deferred, Effect, Fiber, type Layer } from "effect"
+import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
 import { Ids } from "../src/Ids.ts"
+import { type Claimant, conversionId, type Invoice, type Offer, type Project, pullRequestId } from "../src/partner/Attribution.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
+import { BudgetExceeded } from "../src/sandbox/Budget.ts"
+import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
+import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
+import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { creation } from "./Histories.ts"
 
 /** What only the technology under test can do. */
 export class PartnerFixture extends Context.Service<PartnerFixture, {
@@ -16,6 +22,8 @@ export class PartnerFixture extends Context.Service<PartnerFixture, {
   readonly linger: Effect.Effect<void>
   /** Records in a transaction that is rolled back afterwards. */
   rolledBack(tell: ReadonlyArray<Telling>): Effect.Effect<void>
+  /** Does `second` in a transaction that begins while the one of `first` is open, and commits after it. */
+  overlapping<E, R>(first: Effect.Effect<unknown, E, R>, second: Effect.Effect<unknown, E, R>): Effect.Effect<void, E, R>
 }>()("@slipway/domain/testing/PartnerFixture") {}
 
 const WRITERS = 16
@@ -60,10 +68,284 @@ export const faultOf = Effect.fnUntraced(function*<E>({ read, write }: Contested
 })
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+/** After any claim. */
+const later = DateTime.makeUnsafe("2190-01-01T00:00:00.123Z")
+
+/** A new offer and somebody who may claim it, none of whom anything is known of. */
+const strangers = Effect.gen(function*() {
+  const ids = yield* Ids
+  const claimant: Claimant = { recipientId: `user \u{1F680} ${yield* ids.ulid}`, organizationId: yield* ids.uuid7 }
+  return { offer: yield* newOffer(), claimant }
+})
+const newOffer = Effect.fnUntraced(function*(more: Partial<Offer> = {}) {
+  const offer: Offer = {
+    claimId: yield* (yield* Ids).uuid7,
+    grantId: more.grantId ?? (yield* (yield* PartnerFixture).grant),
+    leadId: "lead \u{1F680}",
+    variant: "a 'quoted' \\ variant",
+    creditAmount: 500,
+    ...more
+  }
+  return offer
+})
+/** The claimant of a new offer that was claimed. */
+const attributed = Effect.gen(function*() {
+  const store = yield* PartnerStore
+  const { claimant, offer } = yield* strangers
+  yield* store.createClaim(offer)
+  const { claim } = yield* store.claim(offer.claimId, claimant)
+  return { claimant, offer, claimedAt: claim.claimed?.at ?? at }
+})
+const projectOf = Effect.fnUntraced(function*(by: Claimant, more: Partial<Project> = {}) {
+  const project: Project = { projectId: yield* (yield* Ids).uuid7, ...by, repo: "acme/shop", connectedAt: later, ...more }
+  return project
+})
+const invoiceOf = Effect.fnUntraced(function*({ organizationId }: Claimant, more: Partial<Invoice> = {}) {
+  const invoice: Invoice = {
+    invoiceId: yield* (yield* Ids).uuid7, organizationId, kind: "subscription_initial", amountMinor: 900, currency: "EUR", paidAt: later, ...more
+  }
+  return invoice
+})
+/** Creates a sandbox of that user in that organization; on a grant of its own. */
+const start = Effect.fnUntraced(function*({ organizationId, recipientId }: Claimant, key: string | null = null, grantId?: string) {
+  const store = yield* SandboxStore
+  const task = {
+    ...creation,
+    id: SandboxId.make(`c_${yield* (yield* Ids).random(ID_ALPHABET, 12)}`),
+    grantId: grantId ?? (yield* (yield* PartnerFixture).grant),
+    createdBy: recipientId,
+    repos: [{ fullName: "Acme/Shop" }, { fullName: "acme/docs" }]
+  }
+  yield* store.create(task, key === null ? null : { key: IdempotencyKey.make(key), fingerprint: "1:a" }, null, organizationId)
+  return task
+})
+const open = Effect.fnUntraced(function*(id: SandboxId, number: number, told = true) {
+  const store = yield* SandboxStore
+  const data = { repo: "acme/shop", action_state: "idle" as const, number }
+  const pull = { host: "memory", repo: "acme/shop", number }
+  yield* store.change(id, "policy", () => Result.succeed(told ? [{ type: "pull_request.updated", data }] : []), at, pull)
+  return pullRequestId(yield* Ids, pull)
+})
+/** The feed but for what {@link attributed} put there. */
+const toldOf = Effect.fnUntraced(function*({ grantId }: Offer) {
+  const events = yield* (yield* PartnerStore).feed(grantId, 0, 1000)
+  return events.filter(({ type }) => !type.startsWith("credit_claim")).map(({ data, type }) => ({ type, data }))
+})
 
 /** For every store. */
-export const suite = (name: string, layer: Layer.Layer<PartnerStore | Ids | PartnerFixture, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxStore | Ids | PartnerFixture, unknown>) =>
   it.layer(layer)(`PartnerStore (${name})`, (it) => {
+    const lead = ({ claimId, leadId, variant }: Offer) => ({ claimId, leadId, variant })
+
+    it.effect("a claim is created once: an equal one is known, another one is a conflict", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const offer = yield* newOffer({ creditAmount: Number.MAX_SAFE_INTEGER })
+        const made = yield* store.createClaim(offer)
+        assert.deepStrictEqual([made.recorded, made.claim.offer, made.claim.claimed], ["new", offer, null])
+        assert.deepStrictEqual(yield* store.createClaim({ ...offer }), { ...made, recorded: "known" })
+        for (const change of [{ leadId: "x" }, { variant: "x" }, { creditAmount: 1 }, { grantId: yield* (yield* PartnerFixture).grant }]) {
+          assert.strictEqual((yield* Effect.flip(store.createClaim({ ...offer, ...change })))._tag, "FactConflict")
+        }
+        const { createdAt } = made.claim
+        assert.deepStrictEqual((yield* store.feed(offer.grantId, 0, 10)).map(({ createdAt, data, type }) => ({ createdAt, data, type })), [{
+          createdAt,
+          type: "credit_claim.created",
+          data: { ...lead(offer), creditAmount: offer.creditAmount, createdAt, status: "pending", claimedAt: null }
+        }])
+      }))
+
+    it.effect("a claim of a grant that is not there is refused and leaves its id free", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const offer = yield* newOffer()
+        const unknown = yield* (yield* Ids).uuid7
+        assert.deepInclude(yield* Effect.flip(store.createClaim({ ...offer, grantId: unknown })), { _tag: "GrantNotFound", grant: unknown })
+        assert.strictEqual((yield* store.createClaim(offer)).recorded, "new")
+      }))
+
+    it.effect("a claim is claimed once, with its credits and a movement of them; repeating it changes nothing", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant, offer } = yield* strangers
+        assert.deepInclude(yield* Effect.flip(store.claim(offer.claimId, claimant)), { _tag: "ClaimNotFound" })
+        const { claim: { createdAt } } = yield* store.createClaim(offer)
+        assert.deepStrictEqual(yield* store.credits(claimant.organizationId), { balance: 0, movements: [] })
+        const claimings = yield* Effect.forEach(Array.from({ length: 6 }), () => store.claim(offer.claimId, claimant), { concurrency: "unbounded" })
+        assert.deepStrictEqual(claimings.map(({ recorded }) => recorded).sort(), ["known", "known", "known", "known", "known", "new"])
+        const [claim] = yield* store.claims(offer.grantId)
+        const claimedAt = claim?.claimed?.at ?? at
+        assert.isTrue(DateTime.isGreaterThanOrEqualTo(claimedAt, createdAt))
+        assert.deepStrictEqual(claim, { offer, createdAt, claimed: { ...claimant, at: claimedAt } })
+        for (const claiming of claimings) assert.deepStrictEqual(claiming.claim, claim)
+        for (const other of [{ recipientId: "x" }, { organizationId: offer.claimId }]) {
+          assert.strictEqual((yield* Effect.flip(store.claim(offer.claimId, { ...claimant, ...other })))._tag, "FactConflict")
+        }
+        assert.deepStrictEqual(yield* store.credits(claimant.organizationId), {
+          balance: 500, movements: [{ claimId: offer.claimId, credits: 500, at: claimedAt }]
+        })
+        assert.deepStrictEqual((yield* store.feed(offer.grantId, 1, 10)).map(({ createdAt, data }) => ({ createdAt, data })), [{
+          createdAt: claimedAt,
+          data: { ...lead(offer), creditAmount: 500, createdAt, status: "claimed", claimedAt }
+        }])
+      }))
+
+    it.effect("the first of many claims is the touch, and all of them give their credits", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant } = yield* strangers
+        const offers = yield* Effect.forEach(Array.from({ length: 12 }), () => newOffer({ creditAmount: 7 }))
+        yield* Effect.forEach(offers, (offer) => store.createClaim(offer))
+        yield* Effect.forEach(offers, ({ claimId }) => store.claim(claimId, claimant), { concurrency: "unbounded" })
+        const { balance, movements } = yield* store.credits(claimant.organizationId)
+        assert.deepStrictEqual([balance, movements.length], [84, 12])
+        yield* store.connectProject(yield* projectOf(claimant))
+        yield* store.payInvoice(yield* invoiceOf(claimant))
+        const winners = yield* Effect.filter(offers, (offer) => Effect.map(toldOf(offer), (told) => told.length > 0))
+        assert.strictEqual(winners.length, 1)
+        const [winner] = winners
+        assert.deepStrictEqual((yield* toldOf(winner as Offer)).map(({ data, type }) => [type, data.claimId]), [
+          ["project.connected", winner?.claimId], ["conversion.paid", winner?.claimId]
+        ])
+      }))
+
+    it.effect("lists claims newest first, all of them or a grant's", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const offers = [yield* newOffer(), yield* newOffer()]
+        for (const offer of offers) yield* store.createClaim(offer)
+        assert.deepStrictEqual((yield* store.claims(offers[1]?.grantId ?? "")).map(({ offer }) => offer), offers.slice(1))
+        assert.includeMembers((yield* store.claims(null)).map(({ offer }) => offer.claimId), offers.map(({ claimId }) => claimId))
+      }))
+
+    it.effect("credits saturate", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant } = yield* strangers
+        for (const creditAmount of [Number.MAX_SAFE_INTEGER, 5]) {
+          const offer = yield* newOffer({ creditAmount })
+          yield* store.createClaim(offer)
+          yield* store.claim(offer.claimId, claimant)
+        }
+        assert.strictEqual((yield* store.credits(claimant.organizationId)).balance, Number.MAX_SAFE_INTEGER)
+      }))
+
+    it.effect("a project is connected once and counts for the recipient's touch in the organization", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant, claimedAt, offer } = yield* attributed
+        const project = yield* projectOf(claimant, { connectedAt: claimedAt })
+        assert.strictEqual(yield* store.connectProject(project), "new")
+        assert.strictEqual(yield* store.connectProject({ ...project }), "known")
+        for (const change of [{ recipientId: "x" }, { organizationId: offer.claimId }, { repo: "acme/x" }, { connectedAt: at }]) {
+          assert.strictEqual((yield* Effect.flip(store.connectProject({ ...project, ...change })))._tag, "FactConflict")
+        }
+        for (const change of [{ recipientId: "x" }, { organizationId: offer.claimId }, { connectedAt: DateTime.subtract(claimedAt, { milliseconds: 1 }) }]) {
+          assert.strictEqual(yield* store.connectProject(yield* projectOf(claimant, change)), "new")
+        }
+        assert.deepStrictEqual(yield* toldOf(offer), [
+          { type: "project.connected", data: { ...lead(offer), occurredAt: claimedAt, projectId: project.projectId } }
+        ])
+      }))
+
+    it.effect("an organization converts once, by its first initial payment", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant, offer } = yield* attributed
+        for (const change of [{ kind: "other" }, { kind: "subscription_renewal" }, { amountMinor: 0 }, {}, {}] as const) {
+          const invoice = yield* invoiceOf(claimant, change)
+          assert.strictEqual(yield* store.payInvoice(invoice), "new")
+          assert.strictEqual(yield* store.payInvoice({ ...invoice }), "known")
+          for (const other of [{ amountMinor: 1 }, { currency: "USD" }, { paidAt: at }, { organizationId: offer.claimId }]) {
+            assert.strictEqual((yield* Effect.flip(store.payInvoice({ ...invoice, ...other })))._tag, "FactConflict")
+          }
+        }
+        const id = conversionId(yield* Ids, claimant.organizationId)
+        assert.deepStrictEqual(yield* toldOf(offer), [{ type: "conversion.paid", data: { ...lead(offer), occurredAt: later, conversionId: id } }])
+      }))
+
+    it.effect("a first payment before any claim is used up, however many come at once afterwards", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant, offer } = yield* strangers
+        const invoices = yield* Effect.forEach(Array.from({ length: 8 }), () => invoiceOf(claimant))
+        yield* store.payInvoice(invoices[0] as Invoice)
+        yield* store.createClaim(offer)
+        yield* store.claim(offer.claimId, claimant)
+        yield* Effect.forEach(invoices, (invoice) => store.payInvoice(invoice), { concurrency: "unbounded" })
+        assert.deepStrictEqual(yield* toldOf(offer), [])
+      }))
+
+    it.effect("a sandbox is told when its creator has a touch in the organization, with the first project of its first repository", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant, offer } = yield* attributed
+        const first = yield* start(claimant)
+        yield* start({ ...claimant, recipientId: "x" })
+        yield* start({ ...claimant, organizationId: offer.claimId })
+        const projects = [
+          yield* projectOf(claimant, { repo: "acme/docs", connectedAt: at }),
+          yield* projectOf(claimant, { repo: "acme/shop" }),
+          yield* projectOf({ ...claimant, recipientId: "x" }, { repo: "ACME/shop", connectedAt: at })
+        ]
+        for (const project of projects) yield* store.connectProject(project)
+        const second = yield* start(claimant)
+        const data = { ...lead(offer), occurredAt: creation.createdAt }
+        assert.deepStrictEqual((yield* toldOf(offer)).filter(({ type }) => type === "task.started"), [
+          { type: "task.started", data: { ...data, taskId: first.id, projectId: null } },
+          { type: "task.started", data: { ...data, taskId: second.id, projectId: projects[2]?.projectId ?? "" } }
+        ])
+      }))
+
+    it.effect("a creation that is replayed or refused tells nothing", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { claimant, offer } = yield* attributed
+        const grantId = yield* (yield* PartnerFixture).grant
+        const task = yield* start(claimant, "key", grantId)
+        yield* start(claimant, "key", grantId)
+        const { organizationId } = claimant
+        const refused = new BudgetExceeded({ of: "grant", held: false })
+        yield* Effect.flip(store.create(task, null, null, organizationId))
+        yield* Effect.flip(store.create({ ...task, id: SandboxId.make("c_aaaaaaaaaaaa") }, null, refused, organizationId))
+        assert.strictEqual((yield* toldOf(offer)).length, 1)
+      }))
+
+    it.effect("a pull request is told once, and counts for whom its task counted when it started", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant, offer } = yield* strangers
+        const early = yield* start(claimant)
+        yield* store.createClaim(offer)
+        yield* store.claim(offer.claimId, claimant)
+        const { id } = yield* start(claimant)
+        yield* open(id, 1, false)
+        for (const number of [7, 7, 8]) yield* open(id, number)
+        yield* open(early.id, 9)
+        const data = { ...lead(offer), occurredAt: at, taskId: id, projectId: null }
+        assert.deepStrictEqual((yield* toldOf(offer)).slice(1), [
+          { type: "pull_request.opened", data: { ...data, pullRequestId: yield* open(id, 7) } },
+          { type: "pull_request.opened", data: { ...data, pullRequestId: yield* open(id, 8) } }
+        ])
+      }))
+
+    it.effect("what commits after a claim counts for it, also when it began before", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { overlapping } = yield* PartnerFixture
+        const facts: Record<string, (by: Claimant) => Effect.Effect<unknown, unknown, PartnerStore | SandboxStore | PartnerFixture | Ids>> = {
+          "task.started": start,
+          "project.connected": (by) => Effect.flatMap(projectOf(by), (project) => store.connectProject(project)),
+          "conversion.paid": (by) => Effect.flatMap(invoiceOf(by), (invoice) => store.payInvoice(invoice))
+        }
+        for (const [type, fact] of Object.entries(facts)) {
+          const { claimant, offer } = yield* strangers
+          yield* store.createClaim(offer)
+          yield* overlapping<unknown, PartnerStore | SandboxStore | PartnerFixture | Ids>(store.claim(offer.claimId, claimant), fact(claimant))
+          assert.deepStrictEqual((yield* toldOf(offer)).map(({ type }) => type), [type])
+        }
+      }))
+
     const offer = { leadId: "lead \u{1F680}", variant: "a 'quoted' \\ variant" }
     const factOf = (ids: Ids["Service"], n: number | string): PartnerFact => ({
       type: "task.started",

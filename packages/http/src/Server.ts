@@ -5,10 +5,12 @@ import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import { Ids } from "@slipway/domain/Ids"
 import { Api } from "./api/Api.ts"
+import { InternalApi } from "./api/InternalApi.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
 import * as HostNewsHandler from "./handlers/HostNewsHandler.ts"
+import * as InternalHandlers from "./handlers/InternalHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
@@ -41,6 +43,9 @@ const Docs = HttpRouter.use(Effect.fnUntraced(function*(router) {
 /** Every route with its middleware, for a router. */
 export const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(Layer.provide(Handlers)),
+  HttpApiBuilder.layer(InternalApi).pipe(
+    Layer.provide(InternalHandlers.layer.pipe(Layer.provide([Authenticated.layer, JsonBody.layer])))
+  ),
   Docs,
   HostNewsHandler.layer,
   Edge.layer

@@ -53,12 +53,14 @@ export const layer = (
 ) => {
   const stores = Layer.mergeAll(
     SandboxStore.layerMemory.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
-    PartnerStore.layerMemory,
     Spending.layerMemory,
-    Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provideMerge(AccessStore.layerMemory)),
     Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
     Layer.mock(SourceHost, { name: "test", ...host })
-  ).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)))
+  ).pipe(
+    Layer.provideMerge(PartnerStore.layerMemory),
+    Layer.provideMerge(Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provideMerge(AccessStore.layerMemory))),
+    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer))
+  )
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer, Members.layer).pipe(
     Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
     Layer.provideMerge(stores)

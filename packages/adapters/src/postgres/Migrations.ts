@@ -8,6 +8,7 @@ import retention from "./migrations/0004_retention.ts"
 import spending from "./migrations/0005_spending.ts"
 import workerLinks from "./migrations/0006_worker_links.ts"
 import access from "./migrations/0007_access.ts"
+import partners from "./migrations/0008_partners.ts"
 
 const run = Migrator.make({})
 
@@ -21,7 +22,8 @@ export const layer = Layer.effectDiscard(
       "0004_retention": retention,
       "0005_spending": spending,
       "0006_worker_links": workerLinks,
-      "0007_access": access
+      "0007_access": access,
+      "0008_partners": partners
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

@@ -2,6 +2,7 @@
 import { DateTime, Duration, Effect, Layer, Option, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Hints, WORK } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { Approval } from "@slipway/domain/sandbox/Approval"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
@@ -24,6 +25,7 @@ import {
 } from "@slipway/domain/sandbox/SandboxStore"
 import { Reads } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
+import { makeOpened } from "./PartnerStorePostgres.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -118,6 +120,8 @@ export const layer = Layer.effect(
     const hints = yield* Hints
     const limits = yield* Policy
     const maxActive = yield* MaxActiveSandboxes
+    const ids = yield* Ids
+    const tellOpened = yield* makeOpened
 
     const columns = sql.literal(`
       s.id, s.grant_id AS "grantId", s.created_by AS "createdBy", s.created_at AS "createdAt", s.title, s.repos, s.prompt,
@@ -199,12 +203,12 @@ export const layer = Layer.effect(
       WHERE known.created_at < now() - make_interval(days => ${RETENTION_DAYS})`
 
     /** One statement and one fsync. `None`: the key is bound already, by a transaction that has committed. */
-    const insert = (creation: Creation, keyed: KeyedRequest | null) => {
+    const insert = Effect.fnUntraced(function*(creation: Creation, keyed: KeyedRequest | null, organizationId: string | undefined) {
       const at = iso(creation.createdAt)
       const { rows, sandbox } = record(initial(creation), created, creation.createdAt)
       const { metadata, repos } = sandbox
       const state = encodeState(sandbox)
-      return sql`
+      const inserted = yield* sql`
         WITH bound AS (
           ${keyed === null ? sql`SELECT 1` : sql`
 ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id, commandId: null })} RETURNING 1`}
@@ -221,19 +225,22 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
             ${at}::timestamptz, ${state.approvals}::jsonb, ${state.publications}::jsonb, ${state.usage}::jsonb,
             ${sandbox.revision}::bigint, ${sandbox.lastSeq}::bigint, ${iso(nextDeadline(sandbox, limits))}::timestamptz
           FROM bound RETURNING id
+        ), logged AS (
+          INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
+          SELECT made.id, e.seq, ${at}::timestamptz, e.type, e.part, e.wire
+          FROM made, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS e(seq bigint, type text, part text, wire text)
         )
-        INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
-        SELECT made.id, e.seq, ${at}::timestamptz, e.type, e.part, e.wire
-        FROM made, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS e(seq bigint, type text, part text, wire text)
-        RETURNING seq`.pipe(Effect.map((inserted) => inserted.length > 0 ? Option.some(sandbox) : Option.none()))
-    }
+        SELECT ${organizationId === undefined ? sql`1` : sql`
+          start_task(id, ${creation.createdBy}, ${organizationId}, ${repos[0]?.fullName ?? ""}, ${at}, ${yield* ids.uuid7})`} FROM made`
+      return inserted.length > 0 ? Option.some(sandbox) : Option.none()
+    })
 
     /** As `insert`, within the limit. Creations of one grant wait for each other, so each counts those before it. */
-    const insertLimited = (creation: Creation, keyed: KeyedRequest | null, limit: number) =>
+    const insertLimited = (creation: Creation, keyed: KeyedRequest | null, organizationId: string | undefined, limit: number) =>
       sql.withTransaction(Effect.gen(function*() {
         // The weakest lock that excludes itself: whoever only refers to the grant does not wait.
         yield* sql`SELECT FROM grants WHERE id = ${creation.grantId} FOR NO KEY UPDATE`
-        const made = yield* insert(creation, keyed)
+        const made = yield* insert(creation, keyed, organizationId)
         if (Option.isNone(made)) return made
         const active = yield* sql`
           SELECT FROM sandboxes
@@ -287,9 +294,10 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     })
 
     return SandboxStore.of({
-      create: Effect.fn("SandboxStore.create")(function*(creation, keyed, refused = null) {
+      create: Effect.fn("SandboxStore.create")(function*(creation, keyed, refused = null, organizationId) {
+        const make = maxActive === null ? insert(creation, keyed, organizationId) : insertLimited(creation, keyed, organizationId, maxActive)
         for (;;) {
-          const made = refused !== null ? Option.none() : yield* (maxActive === null ? insert(creation, keyed) : insertLimited(creation, keyed, maxActive)).pipe(
+          const made = refused !== null ? Option.none() : yield* make.pipe(
             Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken()))
           )
           if (Option.isSome(made)) {
@@ -362,10 +370,13 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         }))
       ),
 
-      change: Effect.fn("SandboxStore.change")((id, by, decide, now) =>
+      change: Effect.fn("SandboxStore.change")((id, by, decide, now, opened) =>
         transaction(Effect.gen(function*() {
           const sandbox = yield* lockFor(id, by)
-          return yield* write(sandbox, yield* Effect.fromResult(decide(sandbox)), now)
+          const events = yield* Effect.fromResult(decide(sandbox))
+          const after = yield* write(sandbox, events, now)
+          if (opened !== undefined && events.length > 0) yield* tellOpened(id, opened, now)
+          return after
         }))
       ),
 

@@ -1,15 +1,17 @@
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Layer } from "effect"
+import { DateTime, Deferred, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { checkAttribution } from "@slipway/domain/testing/AttributionLaws"
 import { faultOf, PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
 
 /** Up to 20 ms, on the server. */
@@ -32,13 +34,22 @@ const Fixture = Layer.effect(
           sql.withTransaction,
           Effect.catchIf((error) => error === "rolled back", () => Effect.void),
           Effect.orDie
-        )
+        ),
+      overlapping: Effect.fnUntraced(function*(first, second) {
+        const [done, committed] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const earlier = sql.withTransaction(first.pipe(Effect.andThen(Deferred.succeed(done, undefined)), Effect.andThen(linger(sql))))
+        const later = sql.withTransaction(Effect.andThen(second, Deferred.await(committed)))
+        yield* Effect.all([
+          Effect.andThen(earlier, Deferred.succeed(committed, undefined)),
+          Effect.andThen(Deferred.await(done), later)
+        ], { concurrency: "unbounded" }).pipe(Effect.catchTag("SqlError", Effect.die))
+      })
     })
   })
 )
 
 const layer = Fixture.pipe(
-  Layer.provideMerge(PartnerStorePostgres.layer),
+  Layer.provideMerge(Layer.merge(PartnerStorePostgres.layer, SandboxStorePostgres.layer)),
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
@@ -46,6 +57,7 @@ const layer = Fixture.pipe(
 )
 
 suite("postgres", layer)
+checkAttribution("postgres", layer, 25)
 
 it.layer(layer)("a feed that is numbered before the commit", (it) => {
   it.effect("is caught by the same check", () =>

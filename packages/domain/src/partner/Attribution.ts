@@ -3,11 +3,10 @@
  * attribution lock, and says what is to be kept and what the feeds tell, all in one transaction. Attribution is first
  * touch: once set, a touch never changes, whatever comes later and from whichever grant.
  */
-import { DateTime, Equal, Result, Schema } from "effect"
+import { DateTime, Equal, Option, Order, Result, Schema, SchemaTransformation } from "effect"
 import type { Ids, Uuid } from "../Ids.ts"
-import { RepoName } from "../source/RepoRef.ts"
+import { RepoName, sameRepo } from "../source/RepoRef.ts"
 import { text } from "../Text.ts"
-import { Timestamp } from "../Timestamp.ts"
 import { CreditAmount, type PartnerFact, Uuid as UuidSchema } from "./PartnerEvent.ts"
 import type { Telling } from "./PartnerStore.ts"
 
@@ -18,14 +17,26 @@ export class FactConflict extends Schema.TaggedError<FactConflict>()("FactConfli
   }
 }
 
+/** Any UUID. Lower case in memory, so that one that was written otherwise is the same one. */
+export const AnyUuid = UuidSchema.pipe(Schema.decode(SchemaTransformation.toLowerCase()))
+
+const isAsWritten = Schema.makeFilter(
+  (text: string) => /^(?:19[7-9]|[2-9])/u.test(text) && Option.exists(DateTime.make(text), (at) => DateTime.formatIso(at) === text),
+  { expected: "an instant from 1970 on, such as 2026-11-21T02:41:00.123Z", toJsonSchema: () => [{ format: "date-time" }, true] }
+)
+/** From 1970 to 9999, only as we write it: UTC and exactly three fraction digits. `DateTime.Utc` in memory. */
+const Instant = Schema.String.check(isAsWritten).pipe(
+  Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)
+)
+
 /** The user who works with the sandboxes, as our keys name it. */
 export const RecipientId = text(1, 200)
-export const OrganizationId = UuidSchema
+export const OrganizationId = AnyUuid
 
 /** A partner's offer of credits, reserved for whoever claims it (decisions 11.1). */
 export const Offer = Schema.Struct({
-  claimId: UuidSchema,
-  grantId: UuidSchema,
+  claimId: AnyUuid,
+  grantId: AnyUuid,
   leadId: text(1, 200),
   variant: text(1, 200),
   /** Credits, at least 1. */
@@ -59,7 +70,7 @@ export const Project = Schema.Struct({
   recipientId: RecipientId,
   organizationId: OrganizationId,
   repo: RepoName,
-  connectedAt: Timestamp
+  connectedAt: Instant
 })
 export type Project = typeof Project.Type
 
@@ -71,7 +82,7 @@ export const Invoice = Schema.Struct({
   amountMinor: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
   /** ISO 4217, upper case. */
   currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/u)),
-  paidAt: Timestamp
+  paidAt: Instant
 })
 export type Invoice = typeof Invoice.Type
 
@@ -168,6 +179,13 @@ export const connectProject = (
     }))
   }))
 
+const connectedFirst = Order.make<Project>((a, b) => DateTime.Order(a.connectedAt, b.connectedAt) || Order.String(a.projectId, b.projectId))
+
+/** Which of an organization's projects a sandbox belongs to that starts with `repo`: the one connected first. */
+export const projectFor = (projects: Iterable<Project>, organizationId: string, repo: RepoName): string | null =>
+  Array.from(projects).filter((project) => project.organizationId === organizationId && sameRepo(project.repo, repo)).sort(connectedFirst)[0]
+    ?.projectId ?? null
+
 /** A sandbox was created at `at`, in the transaction that this is part of. */
 export const startTask = ({ projectId, taskId, touch }: Task, at: DateTime.Utc): ReadonlyArray<Telling> =>
   tell(touch, (of) => ({ type: "task.started", data: { ...lead(of), occurredAt: at, taskId, projectId } }))
@@ -208,5 +226,11 @@ type Derive = Pick<Ids["Service"], "derive">
 /** One for each organization: it converts once. */
 export const conversionId = (ids: Derive, organizationId: string): Uuid => ids.derive(`conversion/${organizationId}`)
 
-/** `host` is the source host's name; `repo` as the host spells it. */
-export const pullRequestId = (ids: Derive, host: string, repo: string, number: number): Uuid => ids.derive(`pr/${host}/${repo}/${number}`)
+/** A pull request. `host` is the source host's name; `repo` as its sandbox spells it. */
+export interface Pull {
+  readonly host: string
+  readonly repo: RepoName
+  readonly number: number
+}
+
+export const pullRequestId = (ids: Derive, { host, number, repo }: Pull): Uuid => ids.derive(`pr/${host}/${repo}/${number}`)

@@ -1,7 +1,14 @@
-/** Port: the partner feeds (decisions, section 11.3). Checked by `testing/PartnerStoreContract`. */
-import { Context, type DateTime, Effect, Layer } from "effect"
-import { Ids } from "../Ids.ts"
+/** Port: what partners are told of and the credits they give (decisions, section 11). Checked by `testing/PartnerStoreContract`. */
+import { Context, DateTime, Effect, Layer, Option, Result, Scheduler, Schema } from "effect"
+import { AccessStore, GrantNotFound } from "../access/AccessStore.ts"
+import { Ids, type Uuid } from "../Ids.ts"
+import type { Sandbox } from "../sandbox/Sandbox.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { saturatingAdd } from "../Text.ts"
+import {
+  type Claim, claim, type Claimant, type Claiming, connectProject, conversionId, createClaim, type FactConflict, type Invoice, type Offer,
+  openPullRequest, payInvoice, type Project, projectFor, type Pull, pullRequestId, type Recorded, startTask, type Task, type Touch
+} from "./Attribution.ts"
 import { naturalId, type PartnerEvent, type PartnerFact } from "./PartnerEvent.ts"
 
 /** A fact and the grant whose feed tells it. */
@@ -10,7 +17,31 @@ export interface Telling {
   readonly fact: PartnerFact
 }
 
-/** Checked by `testing/PartnerStoreContract`. */
+/** No claim has this id. It has to be created first. */
+export class ClaimNotFound extends Schema.TaggedError<ClaimNotFound>()("ClaimNotFound", { claimId: Schema.String }) {
+  override get message() {
+    return `There is no claim ${this.claimId}.`
+  }
+}
+
+/** A movement of an organization's credits: those of a claim that was claimed for it. */
+export interface CreditMovement {
+  readonly claimId: Uuid
+  readonly credits: number
+  readonly at: DateTime.Utc
+}
+
+/** Credits of an organization, saturating at 2^53−1. `movements`: newest first. */
+export interface Credits {
+  readonly balance: number
+  readonly movements: ReadonlyArray<CreditMovement>
+}
+
+/**
+ * Checked by `testing/PartnerStoreContract`. Every fact is one transaction: it is kept by its natural id, decided by
+ * `Attribution` and told. An equal one that was kept before is `known` and changes nothing; retrying is always safe. Facts
+ * about one organization are ordered, and so are their times, which are the store's own.
+ */
 export class PartnerStore extends Context.Service<PartnerStore, {
   /**
    * Events with a `sequence` greater than `after`, ascending. Numbers become visible in their order: whoever read up to
@@ -26,27 +57,147 @@ export class PartnerStore extends Context.Service<PartnerStore, {
     decide: Effect.Effect<{ readonly result: A; readonly tell: ReadonlyArray<Telling> }, E>,
     at: DateTime.Utc
   ): Effect.Effect<A, E | StoreUnavailable>
+  createClaim(offer: Offer): Effect.Effect<
+    { readonly recorded: Recorded; readonly claim: Claim },
+    FactConflict | GrantNotFound | StoreUnavailable
+  >
+  /** Also adds the credits to the claimant's organization. */
+  claim(claimId: Uuid, claimant: Claimant): Effect.Effect<
+    { readonly recorded: Recorded; readonly claim: Claim },
+    ClaimNotFound | FactConflict | StoreUnavailable
+  >
+  connectProject(project: Project): Effect.Effect<Recorded, FactConflict | StoreUnavailable>
+  payInvoice(invoice: Invoice): Effect.Effect<Recorded, FactConflict | StoreUnavailable>
+  /** Newest first; of one grant when named. */
+  claims(grantId: string | null): Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
+  /** None for an organization that nothing is known of. */
+  credits(organizationId: string): Effect.Effect<Credits, StoreUnavailable>
 }>()("@slipway/domain/PartnerStore") {
-  /** Process-local, for tests and for embedding without a database. What `decide` wrote elsewhere is not rolled back. */
-  static readonly layerMemory = Layer.effect(
-    PartnerStore,
+  /**
+   * Process-local, for tests and for embedding without a database. The `SandboxStore` in memory tells it of tasks if this is
+   * beneath it; without an `AccessStore` every grant is there. What a `decide` wrote elsewhere is not rolled back.
+   */
+  static readonly layerMemory = Layer.effectContext(
     Effect.gen(function*() {
       const ids = yield* Ids
+      const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
       const feeds = new Map<string, Array<PartnerEvent>>()
-      return PartnerStore.of({
+      const claims = new Map<string, Claim>()
+      const touches = new Map<string, Touch>()
+      const projects = new Map<string, Project>()
+      const invoices = new Map<string, Invoice>()
+      const paid = new Set<string>()
+      const tasks = new Map<string, Task>()
+      const ledger = new Map<string, Array<CreditMovement>>()
+
+      const tellAll = Effect.fnUntraced(function*(tell: ReadonlyArray<Telling>, at: DateTime.Utc) {
+        const drawn = yield* Effect.forEach(tell, (telling) => Effect.map(ids.uuid7, (id) => ({ ...telling, id })))
+        for (const { fact, grantId, id } of drawn) {
+          const feed = feeds.get(grantId) ?? []
+          feeds.set(grantId, feed)
+          if (feed.some((told) => told.type === fact.type && naturalId(told) === naturalId(fact))) continue
+          feed.push({ ...fact, id, sequence: feed.length + 1, createdAt: at })
+        }
+      })
+      /** Nothing else runs between what is read and what is written. */
+      const decided = <A extends { readonly tell: ReadonlyArray<Telling> }, E>(
+        decide: (at: DateTime.Utc) => Result.Result<A, E>,
+        keep: (decision: A, at: DateTime.Utc) => void
+      ) =>
+        Effect.gen(function*() {
+          const at = yield* DateTime.now
+          const decision = yield* Effect.fromResult(decide(at))
+          keep(decision, at)
+          yield* tellAll(decision.tell, at)
+          return decision
+        }).pipe(Effect.provideService(Scheduler.PreventSchedulerYield, true))
+
+      const ofRecipient = ({ organizationId, recipientId }: Claimant) => `${organizationId} ${recipientId}`
+      const touchOf = (key: string) => touches.get(key) ?? null
+
+      const store = PartnerStore.of({
         feed: (grantId, after, limit) => Effect.sync(() => (feeds.get(grantId) ?? []).slice(after, after + limit)),
         record: Effect.fn("PartnerStore.record")(function*(decide, at) {
           const { result, tell } = yield* decide
-          const drawn = yield* Effect.forEach(tell, (telling) => Effect.map(ids.uuid7, (id) => ({ ...telling, id })))
-          for (const { fact, grantId, id } of drawn) {
-            const feed = feeds.get(grantId) ?? []
-            feeds.set(grantId, feed)
-            if (feed.some((told) => told.type === fact.type && naturalId(told) === naturalId(fact))) continue
-            feed.push({ ...fact, id, sequence: feed.length + 1, createdAt: at })
-          }
+          yield* tellAll(tell, at)
           return result
-        })
+        }),
+        createClaim: Effect.fn("PartnerStore.createClaim")(function*(offer) {
+          const grants = access === null ? null : yield* access.listGrants
+          if (grants?.some(({ id }) => id === offer.grantId) === false) return yield* new GrantNotFound({ grant: offer.grantId })
+          const { claim, recorded } = yield* decided(
+            (at) => createClaim(claims.get(offer.claimId) ?? null, offer, at),
+            ({ claim }) => claims.set(offer.claimId, claim)
+          )
+          return { recorded, claim }
+        }),
+        claim: Effect.fn("PartnerStore.claim")(function*(claimId, claimant) {
+          const { organizationId } = claimant
+          const recipient = ofRecipient(claimant)
+          const made = yield* decided((at): Result.Result<Claiming, ClaimNotFound | FactConflict> => {
+            const known = claims.get(claimId)
+            return known === undefined
+              ? Result.fail(new ClaimNotFound({ claimId }))
+              : claim(known, claimant, { recipient: touchOf(recipient), organization: touchOf(organizationId) }, at)
+          }, ({ claim, credits, touch }, at) => {
+            claims.set(claimId, claim)
+            if (touch.recipient !== null) touches.set(recipient, touch.recipient)
+            if (touch.organization !== null) touches.set(organizationId, touch.organization)
+            if (credits > 0) ledger.set(organizationId, [{ claimId, credits, at }, ...ledger.get(organizationId) ?? []])
+          })
+          return { recorded: made.recorded, claim: made.claim }
+        }),
+        connectProject: (project) =>
+          Effect.map(
+            decided(
+              () => connectProject(projects.get(project.projectId) ?? null, project, touchOf(ofRecipient(project))),
+              () => projects.set(project.projectId, project)
+            ),
+            ({ recorded }) => recorded
+          ),
+        payInvoice: (invoice) =>
+          Effect.map(
+            decided(() => {
+              const { organizationId } = invoice
+              const organization = { touch: touchOf(organizationId), paid: paid.has(organizationId) }
+              return payInvoice(invoices.get(invoice.invoiceId) ?? null, invoice, organization, conversionId(ids, organizationId))
+            }, (decision) => {
+              invoices.set(invoice.invoiceId, invoice)
+              if (decision.paid) paid.add(invoice.organizationId)
+            }),
+            ({ recorded }) => recorded
+          ),
+        claims: (grantId) =>
+          Effect.sync(() => Array.from(claims.values()).filter(({ offer }) => grantId === null || offer.grantId === grantId).reverse()),
+        credits: (organizationId) =>
+          Effect.sync(() => {
+            const movements = ledger.get(organizationId) ?? []
+            return { balance: movements.reduce((sum, { credits }) => saturatingAdd(sum, credits), 0), movements }
+          })
       })
+
+      return Context.make(PartnerStore, store).pipe(Context.add(MemoryTasks, {
+        started: (sandbox, organizationId) =>
+          Effect.asVoid(decided(() => {
+            const claimant = { recipientId: sandbox.createdBy, organizationId }
+            const task: Task = {
+              taskId: sandbox.id,
+              projectId: projectFor(projects.values(), organizationId, sandbox.repos[0]?.fullName ?? ""),
+              touch: touchOf(ofRecipient(claimant))
+            }
+            return Result.succeed({ task, tell: startTask(task, sandbox.createdAt) })
+          }, ({ task }) => tasks.set(sandbox.id, task))),
+        opened: (sandboxId, pull, at) => {
+          const task = tasks.get(sandboxId)
+          return task === undefined ? Effect.void : tellAll(openPullRequest(task, pullRequestId(ids, pull), at), at)
+        }
+      }))
     })
   )
 }
+
+/** How the stores in memory keep to one transaction: the one of sandboxes tells the one of partners within its own. */
+export class MemoryTasks extends Context.Service<MemoryTasks, {
+  started(sandbox: Sandbox, organizationId: string): Effect.Effect<void>
+  opened(sandboxId: string, pull: Pull, at: DateTime.Utc): Effect.Effect<void>
+}>()("@slipway/domain/partner/MemoryTasks") {}

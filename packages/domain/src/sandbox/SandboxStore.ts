@@ -2,9 +2,11 @@
  * Port: where sandboxes, their log, their commands and their leases live. Every write is one transaction under the
  * lock of its sandbox. Checked by `testing/SandboxStoreContract`.
  */
-import { Context, DateTime, Effect, Layer, type Result, Scheduler, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Option, type Result, Scheduler, Schema } from "effect"
 import { Hints, type Topic, WORK } from "../Hints.ts"
 import type { Uuid } from "../Ids.ts"
+import type { Pull } from "../partner/Attribution.ts"
+import { MemoryTasks } from "../partner/PartnerStore.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "./ActiveSandboxes.ts"
 import type { Approval } from "./Approval.ts"
@@ -115,9 +117,10 @@ export class SandboxStore extends Context.Service<SandboxStore, {
    * Records a new sandbox with its first event, and the key when there is one: all or nothing. A key that is bound to
    * an equal request gives the sandbox as it is now, `replayed`, whatever `MaxActiveSandboxes` says; a new one never
    * makes the grant's active sandboxes more than that, however many are created at once. `refused`: why there may be no
-   * new one; a replay is answered all the same.
+   * new one; a replay is answered all the same. `organizationId`: the grant's. If its creator has a touch there, the task's
+   * start is told to partners with it.
    */
-  create(creation: Creation, keyed: KeyedRequest | null, refused?: BudgetExceeded | null): Effect.Effect<
+  create(creation: Creation, keyed: KeyedRequest | null, refused?: BudgetExceeded | null, organizationId?: string): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
     BudgetExceeded | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
   >
@@ -141,13 +144,15 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   >
 
   /**
-   * Locks the sandbox and records what `decide` makes of it; nothing is written when that is empty.
+   * Locks the sandbox and records what `decide` makes of it; nothing is written when that is empty. `opened`: which pull
+   * request it says is there. Partners are told with it, once, if the sandbox started under a touch.
    */
   change<E>(
     id: SandboxId,
     by: Writer,
     decide: (sandbox: Sandbox) => Result.Result<ReadonlyArray<SandboxEvent>, E>,
-    now: DateTime.Utc
+    now: DateTime.Utc,
+    opened?: Pull
   ): Effect.Effect<Sandbox, E | SandboxNotFound | StaleLease | StoreUnavailable>
 
   /** How these approvals stand; unknown ids are left out. */
@@ -193,6 +198,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
       const hints = yield* Hints
       const limits = yield* Policy
       const maxActive = yield* MaxActiveSandboxes
+      const tasks = Option.getOrNull(yield* Effect.serviceOption(MemoryTasks))
       const rows = new Map<SandboxId, Row>()
       const keys = new Map<string, { readonly fingerprint: string; readonly id: SandboxId; readonly boundAt: DateTime.Utc }>()
 
@@ -222,7 +228,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
       }
 
       return SandboxStore.of({
-        create: Effect.fn("SandboxStore.create")(function*(creation, keyed, refused = null) {
+        create: Effect.fn("SandboxStore.create")(function*(creation, keyed, refused = null, organizationId) {
           const scope = `${creation.grantId} ${keyed?.key}`
           const time = yield* DateTime.now
           const bound = keyed === null ? undefined : keys.get(scope)
@@ -245,6 +251,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           rows.set(creation.id, row)
           if (keyed !== null) keys.set(scope, { fingerprint: keyed.fingerprint, id: creation.id, boundAt: time })
           yield* record(row, created, creation.createdAt)
+          if (tasks !== null && organizationId !== undefined) yield* tasks.started(row.sandbox, organizationId)
           return { sandbox: row.sandbox, replayed: false }
         }, asTransaction),
 
@@ -289,9 +296,11 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           return result
         }, asTransaction),
 
-        change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now) {
+        change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now, opened) {
           const row = yield* writable(id, by)
-          yield* record(row, yield* Effect.fromResult(decide(row.sandbox)), now)
+          const events = yield* Effect.fromResult(decide(row.sandbox))
+          yield* record(row, events, now)
+          if (tasks !== null && opened !== undefined && events.length > 0) yield* tasks.opened(id, opened, now)
           return row.sandbox
         }, asTransaction),
 

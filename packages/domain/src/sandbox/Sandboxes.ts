@@ -89,7 +89,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
           return yield* store.create(
             toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }),
             Option.getOrNull(keyed),
-            yield* refusal(by, null)
+            yield* refusal(by, null),
+            by.organizationId
           )
         },
         Effect.retry({ while: (error) => error._tag === "SandboxIdTaken", schedule: Schedule.recurs(5) }),

@@ -191,16 +191,20 @@ export class Publishing extends Context.Service<Publishing, {
       })
 
       const carryOut = Effect.fn("Publishing.carryOut")(function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
-        const event = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
-          onSuccess: (pullRequest) => published(repo, pullRequest),
-          onFailure: (trouble) => failure(repo, trouble)
+        const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
+          onSuccess: (pullRequest) => ({
+            event: published(repo, pullRequest),
+            opened: { host: host.name, repo, number: pullRequest.number }
+          }),
+          onFailure: (trouble) => ({ event: failure(repo, trouble), opened: undefined })
         })
         return yield* store.change(
           sandbox.id,
           lease,
           // One that something else ended in the meantime is not to be reported twice.
           (current) => Result.succeed(isUnderWay(publicationOf(current, repo)) ? [event] : []),
-          yield* DateTime.now
+          yield* DateTime.now,
+          opened
         )
       })
 

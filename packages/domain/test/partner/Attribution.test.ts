@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Result, Schema } from "effect"
 import {
   type Claim, claim, Claimant, connectProject, conversionId, createClaim, Invoice, isInitialPayment, Offer, openPullRequest, payInvoice,
-  Project, pullRequestId, startTask, type Task, type Touch
+  Project, projectFor, pullRequestId, startTask, type Task, type Touch
 } from "@slipway/domain/partner/Attribution"
 
 const at = (minute: number) => DateTime.makeUnsafe(`2026-11-21T02:${String(minute).padStart(2, "0")}:00.000Z`)
@@ -121,6 +121,19 @@ describe("a task", () => {
   })
 })
 
+describe("the project of a task", () => {
+  const projectAt = (projectId: string, minute: number, repo = "acme/shop", organizationId = somebody.organizationId): Project => ({
+    ...somebody, projectId, organizationId, repo, connectedAt: at(minute)
+  })
+  it("is the organization's first one for the repository, whatever its case", () => {
+    const projects = [projectAt("c", 2), projectAt("b", 1), projectAt("a", 1), projectAt("other", 0, "acme/other"), projectAt("theirs", 0, "acme/shop", offer.claimId)]
+    assert.strictEqual(projectFor(projects, somebody.organizationId, "Acme/Shop"), "a")
+    assert.strictEqual(projectFor([projectAt("a", 2), projectAt("b", 1)], somebody.organizationId, "acme/shop"), "b")
+    assert.strictEqual(projectFor([projectAt("a", 1), projectAt("b", 1)], somebody.organizationId, "acme/shop"), "a")
+  })
+  it("is none where there is none", () => assert.isNull(projectFor([projectAt("a", 1)], somebody.organizationId, "acme/docs")))
+})
+
 describe("a paid invoice", () => {
   const invoice: Invoice = {
     invoiceId: "i", organizationId: somebody.organizationId, kind: "subscription_initial", amountMinor: 1, currency: "EUR", paidAt: at(10)
@@ -186,12 +199,26 @@ describe("what comes in", () => {
     ["claims and grants have UUIDs", Offer, offer, { claimId: ["c"], grantId: ["g"] }],
     ["credits are a whole number from 1", Offer, offer, { creditAmount: [0, 1.5, 2 ** 53] }],
     ["organizations have UUIDs", Claimant, somebody, { organizationId: ["acme"] }],
-    ["projects have a repository and a time", Project, project, { repo: ["shop"], connectedAt: ["today"] }],
+    ["projects have a repository and a time", Project, project, {
+      repo: ["shop"],
+      connectedAt: ["today", "2026-11-21", "2026-11-21T02:41:00Z", "2026-11-21T02:41:00.000+01:00", "2026-11-21T02:41:00.1234Z", "2026-02-30T00:00:00.000Z",
+        "1969-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z", "1870-01-01T00:00:00.000Z", "+012026-11-21T02:41:00.000Z"]
+    }],
     ["amounts are whole numbers from 0", Invoice, invoice, { amountMinor: [-1, 1.5, 2 ** 53] }],
     ["currencies are three capitals", Invoice, invoice, { currency: ["eur", "EURO", "EU", "AEUR"] }],
     ["invoices have a known kind and a time", Invoice, invoice, { kind: ["refund", ""], paidAt: ["now"] }]
   ] as const)("%s", (_, schema, sample, wrong) => {
     for (const [key, values] of Object.entries(wrong)) for (const value of values) assert.isFalse(accepts(schema, { ...sample, [key]: value }), key)
+  })
+  it("times are from 1970 to 9999", () => {
+    for (const connectedAt of ["1970-01-01T00:00:00.000Z", "1999-12-31T23:59:59.900Z", "2000-01-01T00:00:00.099Z", "9999-12-31T23:59:59.999Z"]) {
+      assert.isTrue(accepts(Project, { ...project, connectedAt }), connectedAt)
+    }
+  })
+  it("UUIDs are the same in any case", () => {
+    const shouted = { ...offer, claimId: offer.claimId.toUpperCase(), grantId: offer.grantId.toUpperCase() }
+    assert.deepStrictEqual(Schema.decodeUnknownSync(Offer)(shouted), offer)
+    assert.deepStrictEqual(Schema.decodeUnknownSync(Claimant)({ ...somebody, organizationId: somebody.organizationId.toUpperCase() }), somebody)
   })
   it("an invoice is of any of three kinds and any amount", () => {
     for (const kind of ["subscription_initial", "subscription_renewal", "other"]) assert.isTrue(accepts(Invoice, { ...invoice, kind }))
@@ -203,6 +230,6 @@ describe("ids", () => {
   const ids = { derive: (name: string) => name }
   it("of a conversion and of a pull request are derived from what they are of (decisions 11.1)", () => {
     assert.strictEqual(conversionId(ids, "o"), "conversion/o")
-    assert.strictEqual(pullRequestId(ids, "github.com", "acme/shop", 7), "pr/github.com/acme/shop/7")
+    assert.strictEqual(pullRequestId(ids, { host: "github.com", repo: "acme/shop", number: 7 }), "pr/github.com/acme/shop/7")
   })
 })

@@ -24,15 +24,15 @@ export const storeOf = (process: Process, faults: Faults, store: SandboxStore["S
     faults.call<A, E | StoreUnavailable>(process, `store.${name}`, self, { error: unavailable, ...more })
   const look = { quiet: true }
   return SandboxStore.of({
-    create: (creation, keyed, refused) =>
-      call(`create ${creation.id} ${keyed?.key ?? "without a key"}`, store.create(creation, keyed, refused), { repeatable: keyed !== null }),
+    create: (creation, keyed, refused, organizationId) =>
+      call(`create ${creation.id} ${keyed?.key ?? "without a key"}`, store.create(creation, keyed, refused, organizationId), { repeatable: keyed !== null }),
     find: (key) => call(`find ${key.id}`, store.find(key), look),
     list: (grantId, query) => call("list", store.list(grantId, query), look),
     log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
     messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
     command: (key, command, now, keyed) => call(`command ${key.id}`, store.command(key, command, now, keyed)),
-    change: (id, by, decide, now) =>
-      call(`change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`, store.change(id, by, decide, now)),
+    change: (id, by, decide, now, opened) =>
+      call(`change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`, store.change(id, by, decide, now, opened)),
     approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
     claim: (by, limit) => call(`claim ${limit}`, store.claim(by, limit), look),
     renew: (leases) => call(`renew ${leases.length}`, store.renew(leases), { ...look, repeatable: true }),
@@ -198,6 +198,7 @@ export const agentsOf = (process: Process, faults: Faults, witness: Witness, run
 
 export const partnersOf = (process: Process, faults: Faults, store: PartnerStore["Service"]): PartnerStore["Service"] =>
   PartnerStore.of({
+    ...store,
     feed: (grantId, after, limit) => faults.call(process, "partners.feed", store.feed(grantId, after, limit), { error: unavailable, quiet: true }),
     record: <A, E>(decide: Parameters<typeof store.record<A, E>>[0], at: Parameters<typeof store.record<A, E>>[1]) =>
       faults.call<A, E | StoreUnavailable>(process, "partners.record", store.record(decide, at), { error: unavailable, repeatable: true })

@@ -4,6 +4,7 @@
  */
 import { Schema, SchemaTransformation } from "effect"
 import { HttpApiSchema } from "effect/http-api"
+import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/AccessStore"
 import { FileProtected, InvalidPath as PathInvalid } from "@slipway/domain/files/FileRules"
 import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/Files"
 import {
@@ -12,6 +13,8 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/WorkingTrees"
+import { FactConflict as Contradiction } from "@slipway/domain/partner/Attribution"
+import { ClaimNotFound as NoSuchClaim } from "@slipway/domain/partner/PartnerStore"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/sandbox/Budget"
 import { ApprovalNotFound as NoSuchApproval, SandboxNotRunning as NotRunning, TurnActive as ActiveTurn } from "@slipway/domain/sandbox/Command"
@@ -126,3 +129,7 @@ export const NothingToPublish = NothingNew.pipe(onWire(409, "invalid_request", (
 export const SourceHostError = HostFailed.pipe(
   onWire(502, "source_host_error", (detail) => new HostFailed({ operation: "answer", detail, retryable: true }))
 )
+
+export const FactConflict = Contradiction.pipe(onWire(409, "conflict", (about) => new Contradiction({ about })))
+export const ClaimNotFound = NoSuchClaim.pipe(onWire(404, "not_found", (claimId) => new NoSuchClaim({ claimId })))
+export const GrantNotFound = NoSuchGrant.pipe(onWire(404, "not_found", (grant) => new NoSuchGrant({ grant })))

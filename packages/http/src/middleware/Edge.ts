@@ -51,19 +51,19 @@ const isWithoutHost = (request: HttpServerRequest.HttpServerRequest): boolean =>
 
 const noHost = Effect.succeed(respond(InvalidRequest.make("The Host header is missing.")))
 
-/** What a key must be allowed to, to be heard at all under `/api/`. */
-const SCOPE: Scope = "sandboxes"
+/** What a key must be allowed to, to be heard at all in that part of `/api/`. */
+const scopeOf = (path: string): Scope => path.startsWith("/api/internal/") ? "partner:ingest" : "sandboxes"
 
-const inadmissible = ({ memberActive, organizationSuspended, principal, rate }: Admission): Refusal | null =>
+const inadmissible = ({ memberActive, organizationSuspended, principal, rate }: Admission, scope: Scope): Refusal | null =>
   !rate.accepted
     ? RateLimited.make("Too many requests with this key.", { "retry-after": String(rate.resetSeconds) })
     : !memberActive
     ? Forbidden.make("The key's user is no longer an active member of the organization.")
     : organizationSuspended
     ? Forbidden.make("The key's organization is suspended.")
-    : !principal.scopes.has(SCOPE)
-    ? InsufficientScope.make(`The key lacks the scope ${SCOPE}.`, {
-      "www-authenticate": `${Authenticate.REALM}, error="insufficient_scope", scope="${SCOPE}"`
+    : !principal.scopes.has(scope)
+    ? InsufficientScope.make(`The key lacks the scope ${scope}.`, {
+      "www-authenticate": `${Authenticate.REALM}, error="insufficient_scope", scope="${scope}"`
     })
     : null
 
@@ -146,7 +146,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         const authenticated = Effect.gen(function*() {
           const admission = yield* authenticate(request)
           rate = admission.rate
-          const refusal = inadmissible(admission)
+          const refusal = inadmissible(admission, scopeOf(path ?? request.url))
           if (refusal !== null) return yield* refusal
           const methods = request.method === "HEAD" && path !== null ? methodsAt(path) : null
           // The router would take a HEAD for a GET.

@@ -2,6 +2,7 @@
 import { Effect, type Scope } from "effect"
 import { HttpApi } from "effect/http-api"
 import { Api } from "../api/Api.ts"
+import { InternalApi } from "../api/InternalApi.ts"
 
 interface Address {
   readonly pattern: RegExp
@@ -20,7 +21,12 @@ const declare = (path: string, method: string) => {
   if (known === undefined) addresses.set(path, { methods, pattern: new RegExp(`^${path.replaceAll(/:\w+/gu, "[^/]+")}$`, "u") })
 }
 
-HttpApi.reflect(Api, { onGroup: () => {}, onEndpoint: ({ endpoint: { method, path } }) => declare(path, method) })
+const declaring = {
+  onGroup: () => {},
+  onEndpoint: ({ endpoint: { method, path } }: { readonly endpoint: { readonly method: string; readonly path: string } }) => declare(path, method)
+}
+HttpApi.reflect(Api, declaring)
+HttpApi.reflect(InternalApi, declaring)
 declare("/openapi.json", "GET")
 declare("/docs", "GET")
 

@@ -6,6 +6,7 @@ import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
@@ -36,6 +37,7 @@ export const hostLayer = ({ host }: Pick<Settings, "host">, privateKey: string) 
 /** The store, and the database below it. */
 export const storeLayer = ({ database }: Pick<Settings, "database">) =>
   SandboxStorePostgres.layer.pipe(
+    Layer.provide(IdsNode.layer),
     Layer.provideMerge(HintsPostgres.layer),
     Layer.provideMerge(Database.layer({ url: Redacted.make(database) }))
   )

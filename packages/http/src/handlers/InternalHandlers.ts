@@ -1,0 +1,51 @@
+/** Translates what the operator's systems tell of into facts for the store. */
+import { Effect, Schema } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { type Claim, Invoice, Project, type Recorded } from "@slipway/domain/partner/Attribution"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { ClaimResource, InternalApi } from "../api/InternalApi.ts"
+import { json } from "../middleware/Respond.ts"
+
+const toResource = ({ claimed, createdAt, offer }: Claim): ClaimResource => ({
+  ...offer,
+  status: claimed === null ? "pending" : "claimed",
+  createdAt,
+  claimedAt: claimed?.at ?? null,
+  recipientId: claimed?.recipientId ?? null,
+  organizationId: claimed?.organizationId ?? null
+})
+
+const answer = <S extends Schema.Encoder<unknown>>(schema: S) => {
+  const encode = Schema.encodeSync(schema)
+  return (recorded: Recorded, resource: S["Type"]) => json(JSON.stringify(encode(resource)), { status: recorded === "new" ? 201 : 200 })
+}
+const claimAnswer = answer(ClaimResource)
+const projectAnswer = answer(Project)
+const invoiceAnswer = answer(Invoice)
+
+export const layer = HttpApiBuilder.group(
+  InternalApi,
+  "facts",
+  Effect.fn(function*(handlers) {
+    const store = yield* PartnerStore
+
+    return handlers.handleAll({
+      createClaim: Effect.fnUntraced(function*({ params, payload }) {
+        const { claim, recorded } = yield* store.createClaim({ ...params, ...payload })
+        return claimAnswer(recorded, toResource(claim))
+      }),
+      claimCredits: Effect.fnUntraced(function*({ params, payload }) {
+        const { claim, recorded } = yield* store.claim(params.claimId, payload)
+        return claimAnswer(recorded, toResource(claim))
+      }),
+      connectProject: Effect.fnUntraced(function*({ params, payload }) {
+        const project = { ...params, ...payload }
+        return projectAnswer(yield* store.connectProject(project), project)
+      }),
+      payInvoice: Effect.fnUntraced(function*({ params, payload }) {
+        const invoice = { ...params, ...payload }
+        return invoiceAnswer(yield* store.payInvoice(invoice), invoice)
+      })
+    })
+  })
+)
