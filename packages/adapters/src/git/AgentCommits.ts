@@ -2,7 +2,7 @@
  * Takes over the agent's own commits, of which nothing is trusted: they are looked at beside the repository, by their bytes,
  * and become a part of it only when they are sound. Nothing in the agent's `.git` is read; what is here came from its box.
  */
-import { mkdir, open, rename } from "node:fs/promises"
+import { access, mkdir, open, rename } from "node:fs/promises"
 import { join } from "node:path"
 import { Effect, Schema, Stream } from "effect"
 import { isEnvironmentFile } from "@slipway/domain/files/FileRules"
@@ -93,12 +93,13 @@ export const take = Effect.fn("AgentCommits.take")(function*(repository: HostRep
 
   const beside: typeof run = (repository, args, options) =>
     run(repository, args, { timeout: TIMEOUT, ...options, env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: place, ...options?.env } })
-  const checksum = line(yield* run(repository, ["index-pack", "--strict", "-o", index, pack], { timeout: TIMEOUT, config: ["core.bigFileThreshold=16m"] }))
+  yield* run(repository, ["index-pack", "--strict", "-o", index, pack], { timeout: TIMEOUT, config: ["core.bigFileThreshold=16m"] })
   yield* check(repository, sha, beside)
 
-  // A pack without its index is not there yet. Named by its content: what is received again takes no more room.
-  const name = join(repository.gitDir, "objects", "pack", `pack-${checksum}`)
+  // A pack without its index is not there yet. Named by its commit: what is received again takes no more room.
+  const name = join(repository.gitDir, "objects", "pack", `pack-${sha}`)
   yield* Effect.uninterruptible(Effect.promise(async () => {
+    if (await access(`${name}.idx`).then(() => true, () => false)) return
     await mkdir(join(repository.gitDir, "objects", "pack"), { recursive: true })
     await rename(pack, `${name}.pack`)
     await rename(index, `${name}.idx`)
