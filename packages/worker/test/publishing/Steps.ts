@@ -53,17 +53,24 @@ export const take = (folder: string, name: string): void => {
   if (steps(folder).length === Number(readFileSync(join(folder, "at"), "utf8"))) process.kill(process.pid, "SIGKILL")
 }
 
-/** From now on every change of this process to what is on disk below `directory` is a step, right before it is made. */
-export const takeOnDisk = (folder: string, directory: string): void => {
+/**
+ * Every change of this process to what is on disk below `directory` is a step, right before it is made, from when the
+ * answer is called: what a start of it tidies up depends on who was killed before.
+ */
+export const takeOnDisk = (folder: string, directory: string): () => void => {
+  let hasBegun = false
   const names = ["copyFile", "mkdir", "open", "rename", "rm", "symlink", "utimes", "writeFile"] as const
   for (const name of names) {
     const real = fs[name] as (...args: ReadonlyArray<unknown>) => unknown
     const counting = (...args: ReadonlyArray<unknown>) => {
       const path = args.find((arg) => String(arg).startsWith(directory))
-      if (path !== undefined) take(folder, `${name} ${String(path).slice(directory.length).replaceAll(/c_\w{12}|[0-9a-f-]{32,64}/gu, "*")}`)
+      if (hasBegun && path !== undefined) take(folder, `${name} ${String(path).slice(directory.length).replaceAll(/c_\w{12}|[0-9a-f-]{32,64}/gu, "*")}`)
       return real(...args)
     }
     Object.assign(fs, { [name]: counting })
   }
   syncBuiltinESMExports()
+  return () => {
+    hasBegun = true
+  }
 }

@@ -13,7 +13,7 @@ export interface Order {
 }
 
 const { control, grantId, lease, settings } = JSON.parse(process.argv[2] ?? "") as Order
-takeOnDisk(control, join(settings.directory, "trees", "sandboxes"))
+const begin = takeOnDisk(control, join(settings.directory, "trees", "sandboxes"))
 
 // Only now, so that they get the functions that count.
 const { Effect, Layer, Stream } = await import("effect")
@@ -47,7 +47,7 @@ const host = Layer.effect(SourceHost, Effect.map(SourceHost, (host) => SourceHos
   pullRequestPushed: around("telling of the push", host.pullRequestPushed)
 })))
 
-await publishOnce(lease, grantId).pipe(
+await Effect.andThen(Effect.sync(begin), publishOnce(lease, grantId)).pipe(
   Effect.provide(Publishing.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(
       store,
