@@ -5,9 +5,11 @@
 import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Duration, Effect, type Layer } from "effect"
 import { AccessStore, type KeyRecord } from "../src/access/AccessStore.ts"
+import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { Scope } from "../src/access/Principal.ts"
 import { Ids } from "../src/Ids.ts"
+import { appended } from "./AuditLogContract.ts"
 
 /** What only the technology under test can do. */
 export class AccessFixture extends Context.Service<AccessFixture, {
@@ -64,7 +66,7 @@ const rate = Effect.fnUntraced(function*(digest: string, limit: number) {
 const elapse = (seconds: number) => Effect.flatMap(AccessFixture, (fixture) => fixture.elapse(Duration.seconds(seconds)))
 
 /** For every store. */
-export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore | Ids | AccessFixture, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture, unknown>) =>
   it.layer(layer)(`AccessStore (${name})`, (it) => {
     it.effect("a grant is made once for each name, however many make it at once", () =>
       Effect.gen(function*() {
@@ -342,14 +344,14 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         const isActive = Effect.map(admit(digest), (admission) => admission?.memberActive)
         const good = store.stillGood([record.id, other.record.id])
         assert.isFalse(yield* isActive)
-        yield* members.addMember(organizationId, userId, "member")
+        yield* members.addMember(organizationId, userId, "member", at)
         assert.isTrue(yield* isActive)
         assert.deepStrictEqual(yield* good, new Set([record.id, other.record.id]))
-        yield* members.removeMember(organizationId, userId)
+        yield* members.removeMember(organizationId, userId, at)
         assert.isFalse(yield* isActive)
         assert.deepStrictEqual(yield* good, new Set([other.record.id]))
         assert.isTrue((yield* admit(other.digest))?.memberActive)
-        yield* members.addMember(organizationId, userId, "member")
+        yield* members.addMember(organizationId, userId, "member", at)
         assert.isTrue(yield* isActive)
       }))
 
@@ -359,13 +361,38 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         const members = yield* MemberStore
         const { organizationId } = yield* members.owner
         const { digest, record } = yield* freshKey()
-        yield* members.suspend(organizationId, at)
+        yield* members.suspend(organizationId, true, at)
         const suspended = yield* admit(digest)
         const good = yield* store.stillGood([record.id])
-        yield* members.suspend(organizationId, null)
+        yield* members.suspend(organizationId, false, at)
         assert.deepStrictEqual([suspended?.memberActive, suspended?.organizationSuspended], [true, true])
         assert.deepStrictEqual(good, new Set())
         assert.isFalse((yield* admit(digest))?.organizationSuspended)
         assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set([record.id]))
+      }))
+
+    it.effect("tells the audit log of minting, of a key's first use however many there are at once, and of revoking, once each", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const { userId } = yield* (yield* MemberStore).owner
+        const { grant } = yield* newGrant()
+        const grantId = grant.id
+        let keyId = ""
+        const told = yield* appended(Effect.gen(function*() {
+          const { digest, record } = yield* newKey(grantId)
+          keyId = record.id
+          yield* Effect.replicateEffect(admit(digest), 8, { concurrency: "unbounded" })
+          yield* store.revokeKey(record.id, later)
+          yield* store.revokeKey(record.id, at)
+          yield* store.revokeGrant(grantId, later)
+          yield* store.revokeGrant(grantId, at)
+        }))
+        assert.deepStrictEqual(told.map(({ action, subjects }) => ({ action, subjects })), [
+          { action: "key.minted", subjects: { keyId, grantId, userId } },
+          { action: "key.first_used", subjects: { keyId, grantId } },
+          { action: "key.revoked", subjects: { keyId, grantId } },
+          { action: "grant.revoked", subjects: { grantId } }
+        ])
+        assert.deepStrictEqual([told[0]?.at, told[2]?.at, told[3]?.at], [at, later, later])
       }))
   })

@@ -4,9 +4,11 @@
  */
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, type Layer } from "effect"
+import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { User } from "../src/access/User.ts"
 import { Ids } from "../src/Ids.ts"
+import { appended } from "./AuditLogContract.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
@@ -20,7 +22,7 @@ const newUser = Effect.fnUntraced(function*(more: Partial<User> = {}) {
 /** A text that no other test uses. */
 const fresh = Effect.flatMap(Ids, (ids) => ids.uuid7)
 
-export const suite = (name: string, layer: Layer.Layer<MemberStore | Ids, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | Ids, unknown>) =>
   it.layer(layer)(`MemberStore (${name})`, (it) => {
     it.effect("there is one owner, however many ask first at once: approved, and owner of the one organization", () =>
       Effect.gen(function*() {
@@ -40,13 +42,13 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | Ids, unknow
       Effect.gen(function*() {
         const store = yield* MemberStore
         const { organizationId } = yield* store.owner
-        assert.deepStrictEqual((yield* store.suspend(organizationId, at)).suspendedAt, at)
-        assert.deepStrictEqual((yield* store.suspend(organizationId, later)).suspendedAt, at)
+        assert.deepStrictEqual((yield* store.suspend(organizationId, true, at)).suspendedAt, at)
+        assert.deepStrictEqual((yield* store.suspend(organizationId, true, later)).suspendedAt, at)
         assert.deepStrictEqual((yield* store.organizations)[0]?.suspendedAt, at)
-        assert.isNull((yield* store.suspend(organizationId, null)).suspendedAt)
-        assert.isNull((yield* store.suspend(organizationId, null)).suspendedAt)
+        assert.isNull((yield* store.suspend(organizationId, false, later)).suspendedAt)
+        assert.isNull((yield* store.suspend(organizationId, false, later)).suspendedAt)
         for (const unknown of [yield* fresh, "no such"]) {
-          assert.strictEqual((yield* Effect.flip(store.suspend(unknown, at)))._tag, "OrganizationNotFound")
+          assert.strictEqual((yield* Effect.flip(store.suspend(unknown, true, at)))._tag, "OrganizationNotFound")
         }
       }))
 
@@ -95,11 +97,11 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | Ids, unknow
       Effect.gen(function*() {
         const store = yield* MemberStore
         const user = yield* newUser()
-        assert.deepStrictEqual(yield* store.approve(user.id, at), { ...user, approvedAt: at })
-        assert.deepStrictEqual((yield* store.approve(user.id, later)).approvedAt, at)
-        assert.deepStrictEqual(yield* store.approve(user.id, null), user)
+        assert.deepStrictEqual(yield* store.approve(user.id, true, at), { ...user, approvedAt: at })
+        assert.deepStrictEqual((yield* store.approve(user.id, true, later)).approvedAt, at)
+        assert.deepStrictEqual(yield* store.approve(user.id, false, later), user)
         assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: user.id }), user)
-        assert.strictEqual((yield* Effect.flip(store.approve(`user_${yield* (yield* Ids).ulid}`, at)))._tag, "UserNotFound")
+        assert.strictEqual((yield* Effect.flip(store.approve(`user_${yield* (yield* Ids).ulid}`, true, at)))._tag, "UserNotFound")
       }))
 
     it.effect("a member is added, gets another role, is removed and added again", () =>
@@ -109,11 +111,11 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | Ids, unknow
         const user = yield* newUser()
         const listed = Effect.map(store.members(organizationId), (members) => members.filter((member) => member.user.id === user.id))
         const steps = [
-          [store.addMember(organizationId, user.id, "member"), { user, role: "member", active: true }],
-          [store.addMember(organizationId, user.id, "owner"), { user, role: "owner", active: true }],
-          [store.removeMember(organizationId, user.id), { user, role: "owner", active: false }],
-          [store.removeMember(organizationId, user.id), { user, role: "owner", active: false }],
-          [store.addMember(organizationId, user.id, "member"), { user, role: "member", active: true }]
+          [store.addMember(organizationId, user.id, "member", at), { user, role: "member", active: true }],
+          [store.addMember(organizationId, user.id, "owner", at), { user, role: "owner", active: true }],
+          [store.removeMember(organizationId, user.id, at), { user, role: "owner", active: false }],
+          [store.removeMember(organizationId, user.id, at), { user, role: "owner", active: false }],
+          [store.addMember(organizationId, user.id, "member", at), { user, role: "member", active: true }]
         ] as const
         for (const [step, member] of steps) {
           assert.deepStrictEqual(yield* step, member)
@@ -126,9 +128,30 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | Ids, unknow
         const store = yield* MemberStore
         const { organizationId, userId } = yield* store.owner
         const user = yield* newUser()
-        assert.strictEqual((yield* Effect.flip(store.removeMember(organizationId, user.id)))._tag, "MemberNotFound")
+        assert.strictEqual((yield* Effect.flip(store.removeMember(organizationId, user.id, at)))._tag, "MemberNotFound")
         const unknown = yield* fresh
-        assert.strictEqual((yield* Effect.flip(store.removeMember(unknown, userId)))._tag, "MemberNotFound")
+        assert.strictEqual((yield* Effect.flip(store.removeMember(unknown, userId, at)))._tag, "MemberNotFound")
         assert.deepStrictEqual(yield* store.members(unknown), [])
+      }))
+
+    it.effect("tells the audit log each change, who made it, and nothing that changed nothing", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const { organizationId } = yield* store.owner
+        const { id: userId } = yield* newUser()
+        const told = yield* appended(Effect.all([
+          store.approve(userId, true, at), store.approve(userId, true, later), store.approve(userId, false, later), store.approve(userId, false, later),
+          store.addMember(organizationId, userId, "owner", at), store.removeMember(organizationId, userId, later),
+          store.removeMember(organizationId, userId, later), store.suspend(organizationId, true, at), store.suspend(organizationId, true, later),
+          store.suspend(organizationId, false, later), store.suspend(organizationId, false, later)
+        ]))
+        assert.deepStrictEqual(told, [
+          { action: "user.approved", at, subjects: { userId } },
+          { action: "user.disapproved", at: later, subjects: { userId } },
+          { action: "member.added", at, subjects: { organizationId, userId, role: "owner" } },
+          { action: "member.removed", at: later, subjects: { organizationId, userId } },
+          { action: "organization.suspended", at, subjects: { organizationId } },
+          { action: "organization.resumed", at: later, subjects: { organizationId } }
+        ])
       }))
   })

@@ -4,10 +4,12 @@
  */
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, type Layer } from "effect"
+import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { Session } from "../src/access/Session.ts"
 import { SessionStore } from "../src/access/SessionStore.ts"
 import { Ids } from "../src/Ids.ts"
+import { appended } from "./AuditLogContract.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
@@ -35,7 +37,7 @@ const start = Effect.fnUntraced(function*(userId: string, more: { readonly repla
 
 const find = (digest: string) => Effect.flatMap(SessionStore, (store) => store.find(digest))
 
-export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStore | Ids, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStore | AuditLog | Ids, unknown>) =>
   it.layer(layer)(`SessionStore (${name})`, (it) => {
     it.effect("finds a session by its digest until it is ended, once", () =>
       Effect.gen(function*() {
@@ -43,9 +45,9 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStor
         const { digest, session } = yield* start(yield* newUser)
         assert.deepStrictEqual(yield* find(digest), session)
         assert.isNull(yield* find(yield* newDigest))
-        assert.deepStrictEqual(yield* store.end(digest), session)
+        assert.deepStrictEqual(yield* store.end(digest, later), session)
         assert.isNull(yield* find(digest))
-        assert.isNull(yield* store.end(digest))
+        assert.isNull(yield* store.end(digest, later))
       }))
 
     it.effect("a new session ends the one it replaces and no other", () =>
@@ -91,7 +93,7 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStor
       Effect.gen(function*() {
         const store = yield* SessionStore
         const { digest, session } = yield* start(yield* newUser)
-        yield* store.end(digest)
+        yield* store.end(digest, later)
         yield* store.touch(session.id, later)
         assert.isNull(yield* find(digest))
       }))
@@ -102,10 +104,10 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStor
         const userId = yield* newUser
         const mine = [yield* start(userId), yield* start(userId)]
         const other = yield* start(yield* newUser)
-        assert.strictEqual(yield* store.endAll(userId), 2)
+        assert.strictEqual(yield* store.endAll(userId, later), 2)
         assert.deepStrictEqual(yield* Effect.forEach(mine, ({ digest }) => find(digest)), [null, null])
         assert.deepStrictEqual(yield* find(other.digest), other.session)
-        assert.strictEqual(yield* store.endAll(userId), 0)
+        assert.strictEqual(yield* store.endAll(userId, later), 0)
       }))
 
     it.effect("a link is used by one of many who try at once", () =>
@@ -132,5 +134,41 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStor
         assert.strictEqual(yield* store.useLink(early, before), userId)
         assert.isNull(yield* store.useLink(late, later))
         assert.strictEqual(yield* store.useLink(next, later), userId)
+      }))
+
+    it.effect("tells the audit log what started and ended, and what became of links, once each", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const userId = yield* newUser
+        const link = yield* newDigest
+        const started: Array<string> = []
+        const told = yield* appended(Effect.gen(function*() {
+          const first = yield* start(userId)
+          const second = yield* start(userId, { replaces: first.digest })
+          const third = yield* start(userId)
+          const fourth = yield* start(userId)
+          started.push(...[first, second, third, fourth].map(({ session }) => session.id))
+          for (const digest of [third.digest, third.digest]) yield* store.end(digest, later)
+          yield* store.end(second.digest, later)
+          yield* store.endAll(userId, later)
+          yield* store.endAll(userId, later)
+          yield* store.makeLink({ userId, at, expiresAt: later }, link)
+          yield* store.useLink(link, at)
+          yield* store.useLink(link, at)
+        }))
+        const [first, second, third, fourth] = started
+        const session = (action: string, at: DateTime.Utc, sessionId: string | undefined) => ({ action, at, subjects: { sessionId, userId } })
+        assert.deepStrictEqual<ReadonlyArray<unknown>>(told, [
+          session("session.started", at, first),
+          session("session.ended", at, first),
+          session("session.started", at, second),
+          session("session.started", at, third),
+          session("session.started", at, fourth),
+          session("session.ended", later, third),
+          session("session.ended", later, second),
+          session("session.ended", later, fourth),
+          { action: "sign_in_link.made", at, subjects: { userId } },
+          { action: "sign_in_link.used", at, subjects: { userId } }
+        ])
       }))
   })

@@ -1,9 +1,11 @@
 /** `MemberStore` on Postgres. */
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { MemberNotFound, MemberStore, OrganizationNotFound, UserNotFound } from "@slipway/domain/access/MemberStore"
 import { type Member, Role } from "@slipway/domain/access/User"
 import { Ids } from "@slipway/domain/Ids"
+import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import { guard } from "./SqlFailure.ts"
 
 const Instant = Schema.DateTimeUtcFromDate
@@ -27,15 +29,18 @@ const UserRow = Schema.Struct({
 const MemberRow = Schema.Struct({ ...UserRow.fields, role: Role, active: Schema.Boolean })
 
 const memberOf = ({ active, role, ...user }: typeof MemberRow.Type): Member => ({ user, role, active })
-const instant = (at: DateTime.Utc | null) => at === null ? null : DateTime.formatIso(at)
+/** Whether an update changed anything but repeated what was so. */
+const Changed = { changed: Schema.Boolean }
 
+/** With the `AuditLog` it tells. */
 export const layer = Layer.effect(
   MemberStore,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const ids = yield* Ids
+    const audit = yield* AuditLog
 
-    const organizationColumns = sql.literal(`id, name, created_at AS "createdAt", suspended_at AS "suspendedAt"`)
+    const organizationColumns = sql.literal(`o.id, o.name, o.created_at AS "createdAt", o.suspended_at AS "suspendedAt"`)
     const userColumns = sql.literal(`
       u.id, u.name, u.email, u.github_login AS "githubLogin", u.created_at AS "createdAt", u.approved_at AS "approvedAt"`)
 
@@ -70,19 +75,24 @@ export const layer = Layer.effect(
       organizations: guard(SqlSchema.findAll({
         Request: Schema.Void,
         Result: OrganizationRow,
-        execute: () => sql`SELECT ${organizationColumns} FROM organizations ORDER BY created_at, id`
+        execute: () => sql`SELECT ${organizationColumns} FROM organizations o ORDER BY created_at, id`
       })(undefined)),
 
-      suspend: Effect.fn("MemberStore.suspend")(function*(organizationId, at) {
-        const changed = yield* SqlSchema.findOneOption({
-          Request: Schema.NullOr(Schema.String),
-          Result: OrganizationRow,
-          execute: (at) => sql`
-            UPDATE organizations SET suspended_at = CASE WHEN ${at}::timestamptz IS NOT NULL THEN coalesce(suspended_at, ${at}::timestamptz) END
-            WHERE id::text = ${organizationId} RETURNING ${organizationColumns}`
-        })(instant(at))
-        return Option.isSome(changed) ? changed.value : yield* new OrganizationNotFound({ organization: organizationId })
-      }, guard),
+      suspend: Effect.fn("MemberStore.suspend")(function*(organizationId, suspended, at) {
+        const found = yield* SqlSchema.findOneOption({
+          Request: Schema.Struct({ suspended: Schema.Boolean, at: Schema.String }),
+          Result: Schema.Struct({ ...OrganizationRow.fields, ...Changed }),
+          execute: ({ at, suspended }) => sql`
+            UPDATE organizations o
+            SET suspended_at = CASE WHEN ${suspended}::boolean THEN coalesce(o.suspended_at, ${at}::timestamptz) END
+            FROM (SELECT id, suspended_at IS NOT NULL AS suspended FROM organizations WHERE id::text = ${organizationId} FOR UPDATE) before
+            WHERE o.id = before.id RETURNING ${organizationColumns}, before.suspended <> ${suspended}::boolean AS changed`
+        })({ suspended, at: DateTime.formatIso(at) })
+        if (Option.isNone(found)) return yield* new OrganizationNotFound({ organization: organizationId })
+        const { changed, ...organization } = found.value
+        if (changed) yield* audit.append([{ action: suspended ? "organization.suspended" : "organization.resumed", at, subjects: { organizationId } }])
+        return organization
+      }, sql.withTransaction, guard),
 
       users: guard(SqlSchema.findAll({
         Request: Schema.Void,
@@ -106,16 +116,21 @@ export const layer = Layer.effect(
         return yield* Effect.fromOption(yield* userWhere({ id, email, login: githubLogin })).pipe(Effect.orDie)
       }, guard),
 
-      approve: Effect.fn("MemberStore.approve")(function*(userId, at) {
-        const changed = yield* SqlSchema.findOneOption({
-          Request: Schema.NullOr(Schema.String),
-          Result: UserRow,
-          execute: (at) => sql`
-            UPDATE users u SET approved_at = CASE WHEN ${at}::timestamptz IS NOT NULL THEN coalesce(approved_at, ${at}::timestamptz) END
-            WHERE id = ${userId} RETURNING ${userColumns}`
-        })(instant(at))
-        return Option.isSome(changed) ? changed.value : yield* new UserNotFound({ user: userId })
-      }, guard),
+      approve: Effect.fn("MemberStore.approve")(function*(userId, approved, at) {
+        const found = yield* SqlSchema.findOneOption({
+          Request: Schema.Struct({ approved: Schema.Boolean, at: Schema.String }),
+          Result: Schema.Struct({ ...UserRow.fields, ...Changed }),
+          execute: ({ approved, at }) => sql`
+            UPDATE users u
+            SET approved_at = CASE WHEN ${approved}::boolean THEN coalesce(u.approved_at, ${at}::timestamptz) END
+            FROM (SELECT id, approved_at IS NOT NULL AS approved FROM users WHERE id = ${userId} FOR UPDATE) before
+            WHERE u.id = before.id RETURNING ${userColumns}, before.approved <> ${approved}::boolean AS changed`
+        })({ approved, at: DateTime.formatIso(at) })
+        if (Option.isNone(found)) return yield* new UserNotFound({ user: userId })
+        const { changed, ...user } = found.value
+        if (changed) yield* audit.append([{ action: approved ? "user.approved" : "user.disapproved", at, subjects: { userId } }])
+        return user
+      }, sql.withTransaction, guard),
 
       members: Effect.fn("MemberStore.members")(function*(organizationId) {
         const rows = yield* SqlSchema.findAll({
@@ -128,7 +143,7 @@ export const layer = Layer.effect(
         return rows.map(memberOf)
       }, guard),
 
-      addMember: Effect.fn("MemberStore.addMember")(function*(organizationId, userId, role) {
+      addMember: Effect.fn("MemberStore.addMember")(function*(organizationId, userId, role, at) {
         const row = yield* SqlSchema.findOne({
           Request: Role,
           Result: MemberRow,
@@ -139,20 +154,28 @@ export const layer = Layer.effect(
             )
             SELECT ${userColumns}, added.role, added.active FROM added JOIN users u ON u.id = added.user_id`
         })(role).pipe(Effect.catchNoSuchElement, Effect.flatMap(Effect.fromOption), Effect.orDie)
+        yield* audit.append([{ action: "member.added", at, subjects: { organizationId, userId, role } }])
         return memberOf(row)
-      }, guard),
+      }, sql.withTransaction, guard),
 
-      removeMember: Effect.fn("MemberStore.removeMember")(function*(organizationId, userId) {
-        const removed = yield* SqlSchema.findOneOption({
+      removeMember: Effect.fn("MemberStore.removeMember")(function*(organizationId, userId, at) {
+        const found = yield* SqlSchema.findOneOption({
           Request: Schema.String,
-          Result: MemberRow,
+          Result: Schema.Struct({ ...MemberRow.fields, ...Changed }),
           execute: (user) => sql`
-            UPDATE memberships m SET active = false FROM users u
-            WHERE m.organization_id::text = ${organizationId} AND m.user_id = ${user} AND u.id = m.user_id
-            RETURNING ${userColumns}, m.role, m.active`
+            UPDATE memberships m SET active = false
+            FROM users u, (
+              SELECT organization_id, user_id, active FROM memberships
+              WHERE organization_id::text = ${organizationId} AND user_id = ${user} FOR UPDATE
+            ) before
+            WHERE m.organization_id = before.organization_id AND m.user_id = before.user_id AND u.id = m.user_id
+            RETURNING ${userColumns}, m.role, m.active, before.active AS changed`
         })(userId)
-        return Option.isSome(removed) ? memberOf(removed.value) : yield* new MemberNotFound({ user: userId })
-      }, guard)
+        if (Option.isNone(found)) return yield* new MemberNotFound({ user: userId })
+        const { changed, ...member } = found.value
+        if (changed) yield* audit.append([{ action: "member.removed", at, subjects: { organizationId, userId } }])
+        return memberOf(member)
+      }, sql.withTransaction, guard)
     })
   })
-)
+).pipe(Layer.provideMerge(AuditLogPostgres.layer))

@@ -1,6 +1,7 @@
 /** Port: grants and keys. Checked by `testing/AccessStoreContract`. */
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { Acting, AuditLog, type SecurityEvent } from "./AuditLog.ts"
 import { MemberStore } from "./MemberStore.ts"
 import type { Principal, Scope } from "./Principal.ts"
 
@@ -62,7 +63,14 @@ export class KeyNotFound extends Schema.TaggedError<KeyNotFound>()("KeyNotFound"
   }
 }
 
-/** Checked by `testing/AccessStoreContract`. Every read is of the present: nothing is cached. */
+/** The entry of a new key. */
+export const minted = ({ createdAt, grantId, id, userId }: Pick<KeyRecord, "id" | "grantId" | "userId" | "createdAt">): SecurityEvent => ({
+  action: "key.minted",
+  at: createdAt,
+  subjects: { keyId: id, grantId, userId }
+})
+
+/** Checked by `testing/AccessStoreContract`. Every read is of the present: nothing is cached. Minting, a key's first use and revoking are in the audit log. */
 export class AccessStore extends Context.Service<AccessStore, {
   /**
    * Authenticates and takes a rate slot, in one statement: at most `limit` requests of a key in any 60 s, by the
@@ -91,6 +99,7 @@ export class AccessStore extends Context.Service<AccessStore, {
     AccessStore,
     Effect.gen(function*() {
       const members = yield* MemberStore
+      const audit = yield* AuditLog
       const grants = new Map<string, Grant>()
       const keys = new Map<string, StoredKey>()
 
@@ -118,6 +127,11 @@ export class AccessStore extends Context.Service<AccessStore, {
           if (found === null) return null
           const { key, memberActive, organizationId, organizationSuspended } = found
           const { grantId, id, prefix, scopes, userId } = key.record
+          if (key.record.lastUsedAt === null) {
+            yield* audit.append([{ action: "key.first_used", at: now, subjects: { keyId: id, grantId } }]).pipe(
+              Effect.provideService(Acting, { _tag: "Key", keyId: id })
+            )
+          }
           key.record = { ...key.record, lastUsedAt: now }
           return {
             principal: {
@@ -155,14 +169,15 @@ export class AccessStore extends Context.Service<AccessStore, {
           if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
           const revoked = { ...grant, revokedAt: grant.revokedAt ?? at }
           grants.set(grant.id, revoked)
+          if (grant.revokedAt === null) yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
           return revoked
         }),
-        createKey: (key, digest) =>
-          Effect.sync(() => {
-            const record: KeyRecord = { ...key, lastUsedAt: null, revokedAt: null }
-            keys.set(key.id, { digest, record, acceptedAt: [] })
-            return record
-          }),
+        createKey: Effect.fnUntraced(function*(key, digest) {
+          const record: KeyRecord = { ...key, lastUsedAt: null, revokedAt: null }
+          keys.set(key.id, { digest, record, acceptedAt: [] })
+          yield* audit.append([minted(record)])
+          return record
+        }),
         listKeys: (grantId) =>
           Effect.sync(() =>
             newestFirst(Array.from(keys.values(), ({ record }) => record)).filter((key) => grantId === null || key.grantId === grantId)
@@ -170,6 +185,7 @@ export class AccessStore extends Context.Service<AccessStore, {
         revokeKey: Effect.fnUntraced(function*(id, at) {
           const key = keys.get(id)
           if (key === undefined) return yield* new KeyNotFound({ key: id })
+          if (key.record.revokedAt === null) yield* audit.append([{ action: "key.revoked", at, subjects: { keyId: id, grantId: key.record.grantId } }])
           key.record = { ...key.record, revokedAt: key.record.revokedAt ?? at }
           return key.record
         })

@@ -2,6 +2,7 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { type Action, AuditLog } from "./AuditLog.ts"
 import { type Handle, isNamedBy, type Member, type Organization, type Role, type User } from "./User.ts"
 
 /** No such organization. Retrying does not help. */
@@ -25,34 +26,36 @@ export class MemberNotFound extends Schema.TaggedError<MemberNotFound>()("Member
   }
 }
 
-/** Checked by `testing/MemberStoreContract`. Every read is of the present: nothing is cached. Nothing is ever deleted. */
+/** Checked by `testing/MemberStoreContract`. Every read is of the present: nothing is cached. Nothing is ever deleted, and each change is in the audit log. */
 export class MemberStore extends Context.Service<MemberStore, {
   /** The organization and user of the embedded server's owner, who is approved; made on first use. */
   readonly owner: Effect.Effect<{ readonly organizationId: string; readonly userId: string }, StoreUnavailable>
   /** Oldest first. */
   readonly organizations: Effect.Effect<ReadonlyArray<Organization>, StoreUnavailable>
-  /** Its keys are heard no more, or again with `null`. Suspending twice keeps the first time. */
-  suspend(organizationId: string, at: DateTime.Utc | null): Effect.Effect<Organization, OrganizationNotFound | StoreUnavailable>
+  /** Its keys are heard no more, or again. Suspending twice keeps the first time. */
+  suspend(organizationId: string, suspended: boolean, at: DateTime.Utc): Effect.Effect<Organization, OrganizationNotFound | StoreUnavailable>
   /** Oldest first. */
   readonly users: Effect.Effect<ReadonlyArray<User>, StoreUnavailable>
   /** `null`: nobody has this handle. */
   findUser(handle: Handle): Effect.Effect<User | null, StoreUnavailable>
   /** Adds a user who is not approved, or returns the one who has the address or login. */
   addUser(user: Omit<User, "approvedAt">): Effect.Effect<User, StoreUnavailable>
-  /** `null` takes an approval back. Approving twice keeps the first time. */
-  approve(userId: string, at: DateTime.Utc | null): Effect.Effect<User, UserNotFound | StoreUnavailable>
+  /** Or takes an approval back. Approving twice keeps the first time. */
+  approve(userId: string, approved: boolean, at: DateTime.Utc): Effect.Effect<User, UserNotFound | StoreUnavailable>
   /** Active or not, in the order in which their users were added. Nobody, if there is no such organization. */
   members(organizationId: string): Effect.Effect<ReadonlyArray<Member>, StoreUnavailable>
   /** Makes the user an active member in this role, whatever was before. Both must exist. */
-  addMember(organizationId: string, userId: string, role: Role): Effect.Effect<Member, StoreUnavailable>
+  addMember(organizationId: string, userId: string, role: Role, at: DateTime.Utc): Effect.Effect<Member, StoreUnavailable>
   /** The user's keys in the organization are heard no more. Removing twice changes nothing. */
-  removeMember(organizationId: string, userId: string): Effect.Effect<Member, MemberNotFound | StoreUnavailable>
+  removeMember(organizationId: string, userId: string, at: DateTime.Utc): Effect.Effect<Member, MemberNotFound | StoreUnavailable>
 }>()("@slipway/domain/MemberStore") {
   /** Process-local, for tests and for embedding without a database. */
   static readonly layerMemory = Layer.effect(
     MemberStore,
     Effect.gen(function*() {
       const ids = yield* Ids
+      const audit = yield* AuditLog
+      const tell = (action: Action, at: DateTime.Utc, subjects: Readonly<Record<string, string>>) => audit.append([{ action, at, subjects }])
       const createdAt = yield* DateTime.now
       const owner = { organizationId: yield* ids.uuid7, userId: `user_${yield* ids.ulid}` }
       const organizations = new Map<string, Organization>([
@@ -77,11 +80,14 @@ export class MemberStore extends Context.Service<MemberStore, {
       return MemberStore.of({
         owner: Effect.succeed(owner),
         organizations: Effect.sync(() => oldestFirst(organizations.values())),
-        suspend: Effect.fnUntraced(function*(organizationId, at) {
+        suspend: Effect.fnUntraced(function*(organizationId, suspended, at) {
           const known = organizations.get(organizationId)
           if (known === undefined) return yield* new OrganizationNotFound({ organization: organizationId })
-          const organization = { ...known, suspendedAt: at === null ? null : known.suspendedAt ?? at }
+          const organization = { ...known, suspendedAt: suspended ? known.suspendedAt ?? at : null }
           organizations.set(organizationId, organization)
+          if (suspended !== (known.suspendedAt !== null)) {
+            yield* tell(suspended ? "organization.suspended" : "organization.resumed", at, { organizationId })
+          }
           return organization
         }),
         users: Effect.sync(() => oldestFirst(users.values())),
@@ -95,27 +101,29 @@ export class MemberStore extends Context.Service<MemberStore, {
             users.set(added.id, added)
             return added
           }),
-        approve: Effect.fnUntraced(function*(userId, at) {
+        approve: Effect.fnUntraced(function*(userId, approved, at) {
           const known = users.get(userId)
           if (known === undefined) return yield* new UserNotFound({ user: userId })
-          const user = { ...known, approvedAt: at === null ? null : known.approvedAt ?? at }
+          const user = { ...known, approvedAt: approved ? known.approvedAt ?? at : null }
           users.set(userId, user)
+          if (approved !== (known.approvedAt !== null)) yield* tell(approved ? "user.approved" : "user.disapproved", at, { userId })
           return user
         }),
         members: (organizationId) =>
           Effect.sync(() => oldestFirst(users.values()).flatMap(({ id }) => memberOf(organizationId, id) ?? [])),
-        addMember: (organizationId, userId, role) =>
-          Effect.suspend(() => {
-            places.get(organizationId)?.set(userId, { role, active: true })
-            return Effect.fromNullishOr(memberOf(organizationId, userId)).pipe(Effect.orDie)
-          }),
-        removeMember: Effect.fnUntraced(function*(organizationId, userId) {
+        addMember: Effect.fnUntraced(function*(organizationId, userId, role, at) {
+          places.get(organizationId)?.set(userId, { role, active: true })
+          yield* tell("member.added", at, { organizationId, userId, role })
+          return yield* Effect.fromNullishOr(memberOf(organizationId, userId)).pipe(Effect.orDie)
+        }),
+        removeMember: Effect.fnUntraced(function*(organizationId, userId, at) {
           const member = memberOf(organizationId, userId)
           if (member === null) return yield* new MemberNotFound({ user: userId })
           places.get(organizationId)?.set(userId, { role: member.role, active: false })
+          if (member.active) yield* tell("member.removed", at, { organizationId, userId })
           return { ...member, active: false }
         })
       })
     })
-  )
+  ).pipe(Layer.provideMerge(AuditLog.layerMemory))
 }

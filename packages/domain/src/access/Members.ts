@@ -72,28 +72,28 @@ export class Members extends Context.Service<Members, {
         organization,
         user,
         approve: Effect.fn("Members.approve")(function*(text) {
-          return yield* store.approve((yield* user(text)).id, yield* DateTime.now)
+          return yield* store.approve((yield* user(text)).id, true, yield* DateTime.now)
         }),
         disapprove: Effect.fn("Members.disapprove")(function*(text) {
-          return yield* store.approve((yield* user(text)).id, null)
+          return yield* store.approve((yield* user(text)).id, false, yield* DateTime.now)
         }),
         add: Effect.fn("Members.add")(function*(of, text, role) {
           const { id } = yield* organization(of)
-          return yield* store.addMember(id, (yield* userOrNew(text)).id, role)
+          return yield* store.addMember(id, (yield* userOrNew(text)).id, role, yield* DateTime.now)
         }),
         remove: Effect.fn("Members.remove")(function*(of, text) {
           const { id } = yield* organization(of)
-          const member = yield* store.removeMember(id, (yield* user(text)).id)
+          const member = yield* store.removeMember(id, (yield* user(text)).id, yield* DateTime.now)
           yield* hints.publish([REVOCATIONS])
           return member
         }),
         suspend: Effect.fn("Members.suspend")(function*(of) {
-          const suspended = yield* store.suspend((yield* organization(of)).id, yield* DateTime.now)
+          const suspended = yield* store.suspend((yield* organization(of)).id, true, yield* DateTime.now)
           yield* hints.publish([REVOCATIONS])
           return suspended
         }),
         resume: Effect.fn("Members.resume")(function*(of) {
-          return yield* store.suspend((yield* organization(of)).id, null)
+          return yield* store.suspend((yield* organization(of)).id, false, yield* DateTime.now)
         })
       })
     })

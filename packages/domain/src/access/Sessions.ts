@@ -2,6 +2,7 @@
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { Acting } from "./AuditLog.ts"
 import { draw } from "./Secret.ts"
 import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes } from "./Session.ts"
 import { SessionStore } from "./SessionStore.ts"
@@ -49,7 +50,7 @@ export class Sessions extends Context.Service<Sessions, {
         yield* store.start(session, digest(token), {
           replaces: previous === null ? null : digest(previous),
           staleBefore: DateTime.subtractDuration(now, lifetimes.absolute)
-        })
+        }).pipe(Effect.provideService(Acting, { _tag: "User", userId }))
         return { session, token }
       })
 
@@ -66,8 +67,12 @@ export class Sessions extends Context.Service<Sessions, {
         csrfToken: (token) => Redacted.make(csrfToken(token)),
         // Of digests, so that the time a comparison takes tells nothing of what it compares.
         isCsrfToken: (token, candidate) => ids.digest(candidate) === ids.digest(csrfToken(token)),
-        signOut: (token) => Effect.asVoid(store.end(digest(token))),
-        signOutEverywhere: store.endAll,
+        signOut: Effect.fn("Sessions.signOut")(function*(token) {
+          yield* store.end(digest(token), yield* DateTime.now)
+        }),
+        signOutEverywhere: Effect.fn("Sessions.signOutEverywhere")(function*(userId) {
+          return yield* store.endAll(userId, yield* DateTime.now)
+        }),
         makeLink: Effect.fn("Sessions.makeLink")(function*(userId) {
           const at = yield* DateTime.now
           const link = Redacted.make(yield* draw(ids))

@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { SessionStore } from "@slipway/domain/access/SessionStore"
 import { Ids } from "@slipway/domain/Ids"
@@ -25,6 +26,8 @@ it.effect("every sign-in has a token of its own, of 256 bits, and ends that of t
     assert.deepStrictEqual(yield* known(phone.token, laptop.token, again.token), [true, false, true])
     assert.deepStrictEqual(yield* sessions.current(again.token), again.session)
     assert.isNull(yield* sessions.current(Redacted.make("")))
+    const [last] = yield* (yield* AuditLog).list({ since: null, limit: 1 })
+    assert.deepStrictEqual([last?.action, last?.actor], ["session.started", { _tag: "User", userId: USER }])
   }).pipe(Effect.provide(layer)))
 
 it.effect("a session that is used lives on for 14 days, one that is not for 12 hours", () =>

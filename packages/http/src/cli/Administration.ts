@@ -1,6 +1,7 @@
 /** What the commands that administer a service share. They work whether or not the service is running. */
 import { Effect, type Layer } from "effect"
 import { Flag } from "effect/cli"
+import { Acting } from "@slipway/domain/access/AuditLog"
 import * as Settings from "./Settings.ts"
 import * as Storage from "./Storage.ts"
 
@@ -11,4 +12,6 @@ export const json = Flag.Boolean("json").pipe(
 
 /** Runs `use` against the stores of the service that the settings name. */
 export const administration = <A, E, R>(use: Effect.Effect<A, E, R | Layer.Success<ReturnType<typeof Storage.layer>>>) =>
-  Effect.flatMap(Settings.load, (settings) => Effect.provide(use, Storage.layer(settings, false)))
+  Effect.flatMap(Settings.load, (settings) => Effect.provide(use, Storage.layer(settings, false))).pipe(
+    Effect.provideService(Acting, { _tag: "Operator" })
+  )

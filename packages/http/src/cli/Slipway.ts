@@ -1,6 +1,7 @@
 /** The `slipway` command. */
 import { Command } from "effect/cli"
 import { agents } from "./Agents.ts"
+import { audit } from "./Audit.ts"
 import { conformance } from "./Conformance.ts"
 import { demo } from "./Demo.ts"
 import { doctor } from "./Doctor.ts"
@@ -13,5 +14,5 @@ import { serve } from "./Serve.ts"
 
 export const slipway = Command.make("slipway").pipe(
   Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-  Command.withSubcommands([serve, demo, keys, grants, repos, pulls, agents, models, doctor, conformance])
+  Command.withSubcommands([serve, demo, keys, grants, repos, pulls, agents, models, audit, doctor, conformance])
 )

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** What is known of people and their sessions, which organizations are heard, and until when a key is. */
+/** What is known of people and their sessions, which organizations are heard, until when a key is, and the audit log. */
 export default Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 
@@ -36,4 +36,23 @@ export default Effect.gen(function*() {
       user_id    text           NOT NULL REFERENCES users,
       expires_at timestamptz(3) NOT NULL
     )`
+
+  // Appended to in the transaction of what an entry tells.
+  yield* sql`
+    CREATE TABLE audit_log (
+      seq      bigint         GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      at       timestamptz(3) NOT NULL,
+      action   text           NOT NULL,
+      subjects jsonb          NOT NULL,
+      actor    jsonb          NOT NULL
+    )`
+  // What no bug of ours may do.
+  yield* sql`
+    CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      RAISE EXCEPTION '% is append only', TG_TABLE_NAME;
+    END $$`
+  yield* sql`
+    CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()`
 })

@@ -1,0 +1,70 @@
+/** Port: the audit log, which security events are told to and which is never changed. Checked by `testing/AuditLogContract`. */
+import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+
+/** Who did something. Ids are those of `Principal`. */
+export const Actor = Schema.TaggedUnion({
+  /** Somebody with the command line of the service's machine. */
+  Operator: {},
+  User: { userId: Schema.String },
+  Key: { keyId: Schema.String },
+  /** The service by itself. */
+  System: {}
+})
+export type Actor = typeof Actor.Type
+
+/** What happened, as noun and past participle. */
+export const Action = Schema.Literals([
+  "key.minted",
+  "key.first_used",
+  "key.revoked",
+  "grant.revoked",
+  "user.approved",
+  "user.disapproved",
+  "member.added",
+  "member.removed",
+  "organization.suspended",
+  "organization.resumed",
+  "session.started",
+  "session.ended",
+  "sign_in_link.made",
+  "sign_in_link.used"
+])
+export type Action = typeof Action.Type
+
+export interface SecurityEvent {
+  readonly action: Action
+  readonly at: DateTime.Utc
+  /** Ids of what it happened to, by what they are the id of, and the role of a member. Never a secret. */
+  readonly subjects: Readonly<Record<string, string>>
+}
+
+/** An entry of the log. */
+export interface AuditEntry extends SecurityEvent {
+  readonly actor: Actor
+}
+
+/** On whose behalf the fiber runs: entries of the audit log name it. Set where a command or a request comes in. */
+export const Acting = Context.Reference<Actor>("@slipway/domain/Acting", { defaultValue: () => ({ _tag: "System" }) })
+
+/** Checked by `testing/AuditLogContract`. Stores append what they change in the transaction that changes it. */
+export class AuditLog extends Context.Service<AuditLog, {
+  /** Within the transaction that is open, if one is. */
+  append(events: ReadonlyArray<SecurityEvent>): Effect.Effect<void, StoreUnavailable>
+  /** The newest `limit` entries that are not older than `since`, in the order they were appended. */
+  list(page: { readonly since: DateTime.Utc | null; readonly limit: number }): Effect.Effect<ReadonlyArray<AuditEntry>, StoreUnavailable>
+}>()("@slipway/domain/AuditLog") {
+  /** Process-local, for tests and for embedding without a database. */
+  static readonly layerMemory = Layer.sync(AuditLog, () => {
+    const log: Array<AuditEntry> = []
+    return AuditLog.of({
+      append: (events) =>
+        Effect.gen(function*() {
+          const actor = yield* Acting
+          log.push(...events.map((event) => ({ ...event, actor })))
+        }),
+      list: ({ limit, since }) =>
+        Effect.sync(() => log.filter(({ at }) => since === null || DateTime.isGreaterThanOrEqualTo(at, since)).slice(-limit))
+    })
+  })
+}

@@ -1,0 +1,69 @@
+/** What every `AuditLog` must do, and what stores tell it. An adapter proves itself by running this suite against its layer. */
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, type Layer } from "effect"
+import { Acting, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "../src/access/AuditLog.ts"
+import { Ids } from "../src/Ids.ts"
+
+const ALL = 1_000_000
+const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+
+const operator = { _tag: "Operator" } as const
+
+/** What is told while the effect runs as an operator. What keys tell by themselves is theirs. */
+export const appended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const log = yield* AuditLog
+    const before = (yield* log.list({ since: null, limit: ALL })).length
+    yield* Effect.provideService(effect, Acting, operator)
+    const entries = (yield* log.list({ since: null, limit: ALL })).slice(before)
+    return entries.map(({ actor, ...event }): SecurityEvent => {
+      assert.deepStrictEqual<unknown>(actor, event.action === "key.first_used" ? { _tag: "Key", keyId: event.subjects["keyId"] } : operator)
+      return event
+    })
+  })
+
+export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>) =>
+  it.layer(layer)(`AuditLog (${name})`, (it) => {
+    it.effect("gives every entry as it was told, and by whom, in the order of telling", () =>
+      Effect.gen(function*() {
+        const log = yield* AuditLog
+        const subject = yield* (yield* Ids).uuid7
+        const actors = [
+          Actor.make({ _tag: "System" }), operator, Actor.make({ _tag: "User", userId: "user_01ARZ3NDEKTSV4RRFFQ69G5FAV" }), Actor.make({ _tag: "Key", keyId: subject })
+        ]
+        const expected = Action.literals.map((action, i): AuditEntry => ({
+          action,
+          // Clocks of processes differ: it is the order of telling that counts.
+          at: DateTime.subtract(at, { minutes: i }),
+          subjects: { subject, "a 'key'": "\"é\\" },
+          actor: actors[i % actors.length] ?? operator
+        }))
+        for (const { actor, ...event } of expected) yield* Effect.provideService(log.append([event]), Acting, actor)
+        const listed = (yield* log.list({ since: null, limit: ALL })).filter(({ subjects }) => subjects["subject"] === subject)
+        assert.deepStrictEqual(listed, expected)
+      }))
+
+    it.effect("without anybody acting it is the service itself", () =>
+      Effect.gen(function*() {
+        const log = yield* AuditLog
+        yield* log.append([])
+        yield* log.append([{ action: "user.approved", at, subjects: {} }])
+        const [last] = yield* log.list({ since: null, limit: 1 })
+        assert.deepStrictEqual(last, { action: "user.approved", at, subjects: {}, actor: { _tag: "System" } })
+      }))
+
+    it.effect("gives the newest, and none that is older than asked for", () =>
+      Effect.gen(function*() {
+        const log = yield* AuditLog
+        const far = DateTime.add(at, { days: 365 })
+        const minutes = (n: number) => DateTime.add(far, { minutes: n })
+        yield* log.append([0, 1, 2, 3].map((n) => ({ action: "key.minted" as const, at: minutes(n), subjects: { n: String(n) } })))
+        const listed = (since: DateTime.Utc | null, limit: number) =>
+          Effect.map(log.list({ since, limit }), (entries) => entries.map(({ subjects }) => subjects["n"]))
+        assert.deepStrictEqual(yield* listed(far, 10), ["0", "1", "2", "3"])
+        assert.deepStrictEqual(yield* listed(minutes(2), 10), ["2", "3"])
+        assert.deepStrictEqual(yield* listed(null, 2), ["2", "3"])
+        assert.deepStrictEqual(yield* listed(minutes(1), 1), ["3"])
+        assert.deepStrictEqual(yield* listed(minutes(4), 10), [])
+      }))
+  })
