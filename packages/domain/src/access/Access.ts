@@ -57,17 +57,20 @@ export class Access extends Context.Service<Access, {
         admit: (key, limit) => store.admit(ids.digest(Redacted.value(key)), limit),
         createGrant,
         createKey: Effect.fn("Access.createKey")(function*({ grant: name, kind, label, life = null, scopes, userId: given }) {
-          const { grant } = yield* createGrant(name)
-          const userId = given ?? (yield* members.owner).userId
+          const owner = yield* members.owner
+          const userId = given ?? owner.userId
+          const known = (yield* store.listGrants).find((grant) => grant.name === name && grant.revokedAt === null)
+          const organizationId = known?.organizationId ?? owner.organizationId
           const now = yield* DateTime.now
           // Read before the key is stored, not with it: a right that ends meanwhile ends what the key opens all the same.
           const expiresAt = yield* Effect.fromResult(decide({
             by: "operator",
-            member: (yield* members.members(grant.organizationId)).find(({ user }) => user.id === userId) ?? null,
-            organization: (yield* members.organizations).find(({ id }) => id === grant.organizationId) ?? { suspendedAt: now },
+            member: (yield* members.members(organizationId)).find(({ user }) => user.id === userId) ?? null,
+            organization: (yield* members.organizations).find(({ id }) => id === organizationId) ?? { suspendedAt: now },
             scopes,
             life
           }, now))
+          const { grant } = yield* createGrant(name)
           const key = yield* mint(ids, kind)
           const record = yield* store.createKey({
             id: yield* ids.uuid7,

@@ -3,8 +3,11 @@ import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from
 import { Argument, Command, Flag } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore, type KeyRecord } from "@slipway/domain/access/AccessStore"
+import { Members } from "@slipway/domain/access/Members"
+import { MAX_LIFE_DAYS } from "@slipway/domain/access/Minting"
 import { Scope } from "@slipway/domain/access/Principal"
 import { administration, json } from "./Administration.ts"
+import { Days } from "./Days.ts"
 import { columns, print } from "./Output.ts"
 
 /** `a,b` or `none`. */
@@ -19,14 +22,19 @@ const Scopes = Schema.String.pipe(
 const shown = (key: KeyRecord) => ({
   id: key.id,
   grantId: key.grantId,
+  userId: key.userId,
   label: key.label,
   prefix: key.prefix,
   last4: key.last4,
   scopes: key.scopes,
   createdAt: DateTime.formatIso(key.createdAt),
+  expiresAt: key.expiresAt === null ? null : DateTime.formatIso(key.expiresAt),
   lastUsedAt: key.lastUsedAt === null ? null : DateTime.formatIso(key.lastUsedAt),
   revokedAt: key.revokedAt === null ? null : DateTime.formatIso(key.revokedAt)
 })
+
+const stateOf = ({ expiresAt, revokedAt }: KeyRecord, now: DateTime.Utc) =>
+  revokedAt !== null ? "revoked" : expiresAt !== null && DateTime.isLessThanOrEqualTo(expiresAt, now) ? "expired" : "active"
 
 const create = Command.make("create", {
   grant: Flag.String("grant").pipe(
@@ -44,17 +52,38 @@ const create = Command.make("create", {
     Flag.withDescription("A test key: only models that need no account"),
     Flag.withDefault(false)
   ),
+  user: Flag.String("user").pipe(
+    Flag.withDescription("Whose key it is: id, e-mail address or GitHub login of an approved member; the owner's unless said"),
+    Flag.optional
+  ),
+  expires: Flag.String("expires").pipe(
+    Flag.withDescription(`After how many days it stops working, such as 90d, at most ${MAX_LIFE_DAYS}d; never unless said`),
+    Flag.withSchema(Days),
+    Flag.optional
+  ),
   json
-}, ({ grant, json, label, scopes, test }) =>
+}, ({ expires, grant, json, label, scopes, test, user }) =>
   administration(Effect.gen(function*() {
     const access = yield* Access
-    const minted = yield* access.createKey({ grant, label, scopes, kind: test ? "test" : "live" })
+    const members = yield* Members
+    const minted = yield* access.createKey({
+      grant,
+      label,
+      scopes,
+      kind: test ? "test" : "live",
+      userId: Option.isNone(user) ? undefined : (yield* members.user(user.value)).id,
+      life: Option.getOrNull(expires)
+    })
     const key = Redacted.value(minted.key)
-    yield* print(json, { id: minted.record.id, key, grantId: minted.grant.id, grant: minted.grant.name, label, scopes }, () =>
-      `${key}\n\nKey ${minted.record.id} of grant ${minted.grant.name}. It is shown only now: keep it safe.`)
+    const { expiresAt, id, userId } = shown(minted.record)
+    yield* print(json, { id, key, grantId: minted.grant.id, grant: minted.grant.name, userId, label, scopes, expiresAt }, () =>
+      `${key}\n\nKey ${id} of grant ${minted.grant.name}${expiresAt === null ? "" : `, good until ${expiresAt}`}. It is shown only now: keep it safe.`)
   }))).pipe(
     Command.withDescription("Mint an API key. It is shown once: only its digest is kept."),
-    Command.withExamples([{ command: "slipway keys create --grant ci --scopes sandboxes --json", description: "For a script" }])
+    Command.withExamples([
+      { command: "slipway keys create --grant ci --scopes sandboxes --json", description: "For a script" },
+      { command: "slipway keys create --user ada-l --expires 90d", description: "For a person, for a quarter" }
+    ])
   )
 
 const list = Command.make("list", {
@@ -64,13 +93,14 @@ const list = Command.make("list", {
   administration(Effect.gen(function*() {
     const store = yield* AccessStore
     const keys = yield* store.listKeys(Option.getOrNull(grant))
-    yield* print(json, keys.map(shown), () =>
+    const now = yield* DateTime.now
+    yield* print(json, keys.map((key) => ({ ...shown(key), state: stateOf(key, now) })), () =>
       keys.length === 0 ? "No keys. Make one with: slipway keys create" : columns([
-        ["ID", "KEY", "SCOPES", "CREATED", "LAST USED", "STATE", "LABEL"],
+        ["ID", "KEY", "SCOPES", "CREATED", "LAST USED", "EXPIRES", "STATE", "LABEL"],
         ...keys.map((key) => {
-          const { createdAt, lastUsedAt, revokedAt } = shown(key)
+          const { createdAt, expiresAt, lastUsedAt } = shown(key)
           const scopes = key.scopes.length === 0 ? "none" : key.scopes.join(",")
-          return [key.id, `${key.prefix}…${key.last4}`, scopes, createdAt, lastUsedAt ?? "never", revokedAt === null ? "active" : "revoked", key.label]
+          return [key.id, `${key.prefix}…${key.last4}`, scopes, createdAt, lastUsedAt ?? "never", expiresAt ?? "never", stateOf(key, now), key.label]
         })
       ]))
   }))).pipe(Command.withDescription("List API keys, newest first"))

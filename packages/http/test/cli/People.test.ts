@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { folder, run } from "./SlipwayProcess.ts"
+import { folder, run, serve } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
 
@@ -23,5 +23,71 @@ describe("slipway audit", () => {
       const wrong = yield* run(data, ["audit", "--since", "yesterday"])
       assert.strictEqual(wrong.code, 1)
       assert.include(wrong.stderr, "days such as 90d")
+    }), LONG)
+})
+
+describe("people and organizations", () => {
+  it.live("a person is added, approved, gets a key with an end, and loses it with the membership", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const json = (...args: ReadonlyArray<string>) =>
+        Effect.map(run(data, [...args, "--json"]), ({ code, stderr, stdout }) => {
+          assert.deepStrictEqual([code, stderr], [0, ""], args.join(" "))
+          return JSON.parse(stdout)
+        })
+      const refused = (...args: ReadonlyArray<string>) =>
+        Effect.map(run(data, args), ({ code, stderr, stdout }) => {
+          assert.deepStrictEqual([code, stdout], [1, ""], args.join(" "))
+          return stderr
+        })
+      const server = yield* serve(data)
+      const asked = (key: string) =>
+        Effect.promise(() => fetch(`${server.url}/api/public/v1/sandboxes`, { headers: { authorization: `Bearer ${key}` } })).pipe(
+          Effect.map(({ status }) => status)
+        )
+
+      const { user } = yield* json("members", "add", "Ada@Example.com", "--role", "owner")
+      assert.deepStrictEqual([user.email, user.approvedAt], ["Ada@Example.com", null])
+      const forAda = ["keys", "create", "--user", "ada@example.com", "--grant", "ada"]
+      assert.include(yield* refused(...forAda), "slipway: The user is not approved.")
+      assert.notInclude((yield* json("grants", "list")).map(({ name }: { name: string }) => name), "ada")
+      yield* json("users", "approve", "ada@EXAMPLE.com")
+      assert.include((yield* run(data, ["users", "list"])).stdout, "Ada@Example.com  -       ")
+      assert.include(yield* refused(...forAda, "--expires", "367d"), "within 366 days")
+      const minted = yield* json(...forAda, "--expires", "90d")
+      assert.strictEqual(minted.userId, user.id)
+      const listed = (yield* json("keys", "list")).find(({ id }: { id: string }) => id === minted.id)
+      assert.deepStrictEqual([listed.state, listed.expiresAt], ["active", minted.expiresAt])
+      assert.strictEqual(Date.parse(listed.expiresAt) - Date.parse(listed.createdAt), 90 * 86_400_000)
+      assert.strictEqual(yield* asked(minted.key), 200)
+
+      yield* json("orgs", "suspend", "default")
+      assert.deepStrictEqual([yield* asked(minted.key), yield* asked(server.key ?? "")], [403, 403])
+      assert.include((yield* run(data, ["orgs", "list"])).stdout, "suspended")
+      yield* json("orgs", "resume", "default")
+      assert.strictEqual((yield* json("members", "remove", "ada@example.com")).active, false)
+      assert.deepStrictEqual([yield* asked(minted.key), yield* asked(server.key ?? "")], [403, 200])
+      assert.deepStrictEqual((yield* json("members", "list")).map(({ active }: { active: boolean }) => active), [true, false])
+      assert.isNull((yield* json("users", "disapprove", user.id)).approvedAt)
+
+      const actions = (yield* json("audit")).map(({ action }: { action: string }) => action)
+      assert.deepStrictEqual(actions, [
+        "key.minted", "member.added", "user.approved", "key.minted", "key.first_used", "organization.suspended", "key.first_used", "organization.resumed",
+        "member.removed", "user.disapproved"
+      ])
+    }).pipe(Effect.scoped), LONG)
+
+  it.live("who or what is not there is one line and exit 1", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const wrong: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [
+        [["users", "approve", "nobody"], "There is no user nobody. See: slipway users list"],
+        [["users", "approve", "no body"], "no body names no user: give an id (user_…), an e-mail address or a GitHub login."],
+        [["members", "add", "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"], "There is no user user_01ARZ3NDEKTSV4RRFFQ69G5FAV. See: slipway users list"],
+        [["members", "remove", "nobody"], "There is no user nobody. See: slipway users list"],
+        [["orgs", "suspend", "acme"], "There is no organization acme. See: slipway orgs list"],
+        [["members", "list", "--organization", "acme"], "There is no organization acme. See: slipway orgs list"]
+      ]
+      for (const [args, message] of wrong) assert.deepStrictEqual(yield* run(data, args), { code: 1, stdout: "", stderr: `slipway: ${message}\n` })
     }), LONG)
 })

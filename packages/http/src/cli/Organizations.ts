@@ -1,0 +1,55 @@
+/** `slipway orgs`: organizations, and whether their keys are heard. */
+import { DateTime, Effect } from "effect"
+import { Argument, Command } from "effect/cli"
+import { Members } from "@slipway/domain/access/Members"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import type { Organization } from "@slipway/domain/access/User"
+import { administration, json } from "./Administration.ts"
+import { columns, print } from "./Output.ts"
+
+const shown = (organization: Organization) => ({
+  id: organization.id,
+  name: organization.name,
+  createdAt: DateTime.formatIso(organization.createdAt),
+  suspendedAt: organization.suspendedAt === null ? null : DateTime.formatIso(organization.suspendedAt)
+})
+
+const organization = Argument.String("organization").pipe(Argument.withDescription("Id or name of the organization"))
+
+const list = Command.make("list", { json }, ({ json }) =>
+  administration(Effect.gen(function*() {
+    const store = yield* MemberStore
+    const organizations = yield* store.organizations
+    yield* print(json, organizations.map(shown), () =>
+      organizations.length === 0 ? "No organizations. The first start of the service makes one." : columns([
+        ["ID", "NAME", "CREATED", "STATE"],
+        ...organizations.map((organization) => [
+          organization.id, organization.name, shown(organization).createdAt, organization.suspendedAt === null ? "active" : "suspended"
+        ])
+      ]))
+  }))).pipe(Command.withDescription("List organizations, oldest first"))
+
+const suspend = Command.make("suspend", { organization, json }, ({ json, organization }) =>
+  administration(Effect.gen(function*() {
+    const members = yield* Members
+    const suspended = yield* members.suspend(organization)
+    yield* print(json, shown(suspended), () => `${suspended.name} is suspended: its keys fail from their next request on. Its sandboxes go on.`)
+  }))).pipe(
+    Command.withDescription("Hear none of an organization's keys until it is resumed"),
+    Command.withExamples([{ command: "slipway orgs suspend default", description: "By name" }])
+  )
+
+const resume = Command.make("resume", { organization, json }, ({ json, organization }) =>
+  administration(Effect.gen(function*() {
+    const members = yield* Members
+    const resumed = yield* members.resume(organization)
+    yield* print(json, shown(resumed), () => `${resumed.name} is active: its keys are heard again.`)
+  }))).pipe(
+    Command.withDescription("Hear the keys of a suspended organization again"),
+    Command.withExamples([{ command: "slipway orgs resume default", description: "By name" }])
+  )
+
+export const orgs = Command.make("orgs").pipe(
+  Command.withDescription("Organizations: list, suspend, resume"),
+  Command.withSubcommands([list, suspend, resume])
+)
