@@ -1,0 +1,147 @@
+/** Every way to be refused for who one is, at every endpoint of the API: the table that is printed is the one that is checked. */
+import { assert, layer } from "@effect/vitest"
+import { Console, Effect, Redacted } from "effect"
+import { HttpApi } from "effect/http-api"
+import { Access } from "@slipway/domain/access/Access"
+import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { hint, mint } from "@slipway/domain/access/ApiKey"
+import { Members } from "@slipway/domain/access/Members"
+import { Ids } from "@slipway/domain/Ids"
+import { Api } from "@slipway/http/api/Api"
+import { columns } from "../src/cli/Output.ts"
+import { ask, type Ask, joined, layer as http, mintKey, refused, SANDBOXES } from "./Harness.ts"
+
+interface Endpoint {
+  readonly method: string
+  /** With something in the place of each parameter: who calls comes before what is asked for. */
+  readonly path: string
+}
+
+const endpoints: Array<Endpoint> = []
+HttpApi.reflect(Api, {
+  onGroup: () => {},
+  onEndpoint: ({ endpoint: { method, path } }) => {
+    if (path.startsWith("/api/")) endpoints.push({ method, path: path.replaceAll(/:\w+/gu, "x") })
+  }
+})
+
+const MISSING = `Bearer realm="slipway"`
+const INVALID = `${MISSING}, error="invalid_token", error_description="The API key is not valid."`
+const SCOPE = `${MISSING}, error="insufficient_scope", scope="sandboxes"`
+
+/** What a request comes with, once what leads to its refusal was done. */
+type Given = Effect.Effect<Pick<Ask, "headers">, unknown, Access | AccessStore | Ids | Members>
+
+interface Row {
+  readonly name: string
+  readonly given: Given
+  /** `null`: not refused for who calls. */
+  readonly refusal: readonly [status: number, code: string, challenge: string | undefined] | null
+}
+
+const header = (authorization: string | ReadonlyArray<string>) => ({ headers: { authorization } })
+const bearer = (key: string) => header(`Bearer ${key}`)
+const fixed = (authorization: string) => Effect.succeed(header(authorization))
+
+const unknownKey = Effect.gen(function*() {
+  return Redacted.value(yield* mint(yield* Ids, "live"))
+})
+const otherThanLast = (key: string) => key.slice(0, -1) + (key.endsWith("0") ? "1" : "0")
+
+const rows: ReadonlyArray<Row> = [
+  { name: "no header", given: Effect.succeed({}), refusal: [401, "unauthorized", MISSING] },
+  { name: "empty header", given: fixed(""), refusal: [401, "unauthorized", MISSING] },
+  { name: "other scheme", given: fixed("Basic dXNlcjpwYXNz"), refusal: [401, "unauthorized", MISSING] },
+  { name: "key without a scheme", given: Effect.map(mintKey(), ({ key }) => header(key)), refusal: [401, "unauthorized", MISSING] },
+  { name: "scheme without a key", given: fixed("Bearer"), refusal: [401, "unauthorized", INVALID] },
+  { name: "malformed key", given: fixed("Bearer nonsense"), refusal: [401, "unauthorized", INVALID] },
+  { name: "wrong checksum", given: Effect.map(mintKey(), ({ key }) => bearer(otherThanLast(key))), refusal: [401, "unauthorized", INVALID] },
+  { name: "two headers", given: Effect.map(mintKey(), ({ key }) => header([`Bearer ${key}`, `Bearer ${key}`])), refusal: [401, "unauthorized", INVALID] },
+  { name: "unknown key", given: Effect.map(unknownKey, bearer), refusal: [401, "unauthorized", INVALID] },
+  {
+    name: "expired key",
+    given: Effect.gen(function*() {
+      const store = yield* AccessStore
+      const ids = yield* Ids
+      const { record } = yield* mintKey()
+      const key = yield* unknownKey
+      const more = { id: yield* ids.uuid7, ...hint(Redacted.make(key)), expiresAt: record.createdAt }
+      yield* store.createKey({ ...record, ...more }, ids.digest(key))
+      return bearer(key)
+    }),
+    refusal: [401, "unauthorized", INVALID]
+  },
+  {
+    name: "revoked key",
+    given: Effect.gen(function*() {
+      const { key, record } = yield* mintKey()
+      yield* (yield* Access).revokeKey(record.id)
+      return bearer(key)
+    }),
+    refusal: [401, "unauthorized", INVALID]
+  },
+  {
+    name: "revoked grant",
+    given: Effect.gen(function*() {
+      const { key } = yield* mintKey({ grant: "gone" })
+      yield* (yield* Access).revokeGrant("gone")
+      return bearer(key)
+    }),
+    refusal: [401, "unauthorized", INVALID]
+  },
+  {
+    name: "missing scope",
+    given: Effect.map(mintKey({ scopes: ["partner:ingest", "webhooks", "metrics:read"] }), ({ key }) => bearer(key)),
+    refusal: [403, "insufficient_scope", SCOPE]
+  },
+  {
+    name: "removed member",
+    given: Effect.gen(function*() {
+      const { key } = yield* mintKey({ userId: yield* joined("ada") })
+      yield* (yield* Members).remove(null, "ada")
+      return bearer(key)
+    }),
+    refusal: [403, "forbidden", undefined]
+  },
+  { name: "good key", given: Effect.map(mintKey(), ({ key }) => bearer(key)), refusal: null },
+  // The last one: every other key is of this organization too.
+  {
+    name: "suspended organization",
+    given: Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      yield* (yield* Members).suspend("default")
+      return bearer(key)
+    }),
+    refusal: [403, "forbidden", undefined]
+  }
+]
+
+layer(http(), { excludeTestServices: true })("who calls comes before everything else", (it) => {
+  it.effect("at every endpoint, with the exact status, code and challenge", () =>
+    Effect.gen(function*() {
+      assert.include(endpoints.map(({ method, path }) => `${method} ${path}`), `POST ${SANDBOXES}/x/approvals/x`)
+      const statuses = new Map(endpoints.map((endpoint) => [endpoint, new Array<string>()]))
+      for (const { given, name, refusal } of rows) {
+        const request = yield* given
+        for (const [endpoint, cells] of statuses) {
+          const reply = yield* ask(endpoint.path, { ...request, method: endpoint.method })
+          const where = `${name}: ${endpoint.method} ${endpoint.path}`
+          cells.push(String(reply.status))
+          if (refusal === null) {
+            assert.notInclude([401, 403, 405, 429], reply.status, where)
+            continue
+          }
+          const [status, code, challenge] = refusal
+          assert.strictEqual(reply.status, status, where)
+          refused(reply, status, code)
+          assert.strictEqual(reply.headers["www-authenticate"], challenge, where)
+        }
+      }
+      yield* Console.log([
+        columns([["", "", "STATUS", "CODE", "WWW-AUTHENTICATE"], ...rows.map(({ name, refusal }, i) => [
+          String(i + 1), name, ...(refusal === null ? ["", "not refused"] : [String(refusal[0]), refusal[1], refusal[2] ?? "none"])
+        ])]),
+        columns([["ENDPOINT", ...rows.map((_, i) => String(i + 1))], ...Array.from(statuses, ([{ method, path }, cells]) => [`${method} ${path}`, ...cells])])
+      ].join("\n\n"))
+    }).pipe(Effect.orDie))
+})
