@@ -59,10 +59,17 @@ export const faultOf = Effect.fnUntraced(function*<E>({ read, write }: Contested
   const expected = Array.from({ length: WRITERS * each }, (_, n) => n).filter(isKept)
   for (const seen of yield* Effect.forEach(readers, Fiber.join)) {
     const numbers = seen.map(({ n }) => n)
-    const missed = expected.filter((n) => !numbers.includes(n))
+    const known = new Set(numbers)
+    const missed = expected.filter((n) => !known.has(n))
     if (missed.length > 0) return `a reader missed ${missed.join(", ")}`
     if (numbers.length > expected.length) return "a reader saw what was rolled back, or one event twice"
     if (seen.some(({ sequence }, i) => sequence !== i + 1)) return `the numbers are ${seen.map(({ sequence }) => sequence).join(", ")}`
+    const last = new Map<number, number>()
+    for (const n of numbers) {
+      const writer = Math.floor(n / each)
+      if (n < (last.get(writer) ?? 0)) return `${n} came after what its writer wrote later`
+      last.set(writer, n)
+    }
   }
   return null
 })

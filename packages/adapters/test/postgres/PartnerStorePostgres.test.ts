@@ -1,4 +1,3 @@
-import { assert, it } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
@@ -12,7 +11,7 @@ import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { checkAttribution } from "@slipway/domain/testing/AttributionLaws"
-import { faultOf, PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
 
 /** Up to 20 ms, on the server. */
 const linger = (sql: SqlClient.SqlClient) => Effect.orDie(Effect.asVoid(sql`SELECT pg_sleep(random() * 0.02)`))
@@ -58,23 +57,3 @@ const layer = Fixture.pipe(
 
 suite("postgres", layer)
 checkAttribution("postgres", layer, 25)
-
-it.layer(layer)("a feed that is numbered before the commit", (it) => {
-  it.effect("is caught by the same check", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`CREATE TABLE naive (sequence integer GENERATED ALWAYS AS IDENTITY, n integer NOT NULL)`
-      const fault = yield* faultOf({
-        write: (n, kept) =>
-          sql`INSERT INTO naive (n) VALUES (${n})`.pipe(
-            Effect.andThen(linger(sql)),
-            Effect.andThen(kept ? Effect.void : Effect.fail("rolled back" as const)),
-            sql.withTransaction,
-            Effect.catchIf((error) => error === "rolled back", () => Effect.void)
-          ),
-        read: (after) => sql<{ readonly sequence: number; readonly n: number }>`
-          SELECT sequence, n FROM naive WHERE sequence > ${after} ORDER BY sequence LIMIT 7`
-      })
-      assert.match(fault ?? "", /^a reader missed/u)
-    }), 30_000)
-})

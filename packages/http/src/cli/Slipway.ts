@@ -10,6 +10,7 @@ import { keys } from "./Keys.ts"
 import { members } from "./Members.ts"
 import { models } from "./Models.ts"
 import { orgs } from "./Organizations.ts"
+import { partners } from "./Partners.ts"
 import { pulls } from "./Pulls.ts"
 import { repos } from "./Repos.ts"
 import { serve } from "./Serve.ts"
@@ -17,5 +18,5 @@ import { users } from "./Users.ts"
 
 export const slipway = Command.make("slipway").pipe(
   Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-  Command.withSubcommands([serve, demo, keys, grants, users, members, orgs, repos, pulls, agents, models, audit, doctor, conformance])
+  Command.withSubcommands([serve, demo, keys, grants, users, members, orgs, partners, repos, pulls, agents, models, audit, doctor, conformance])
 )

@@ -1,0 +1,82 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Layer } from "effect"
+import { NoChanges, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Hints } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
+import { pullRequestId } from "@slipway/domain/partner/Attribution"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { decide } from "@slipway/domain/sandbox/SystemCommand"
+import { CommitAuthor, CommitMessage, Publishing, request } from "@slipway/domain/source/Publishing"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { creation } from "@slipway/domain/testing/Histories"
+
+const claimId = "0197f1a0-0000-7000-8000-000000000001"
+const organizationId = "0197f1a0-0000-7000-8000-0000000000a1"
+const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
+const REPO = creation.repos[0]?.fullName ?? ""
+const lead = { claimId, leadId: "lead", variant: "a" }
+const pull = {
+  id: 1, nodeId: "n", number: 7, url: "https://h/7", title: "T", state: "open" as const, draft: true, merged: false, baseRef: "main",
+  headRef: `slipway/${creation.id}`, headSha: "1".repeat(40), createdAt: at, updatedAt: at, additions: 1, deletions: 0, changedFiles: 1
+}
+
+/** Publishes a sandbox that started under a touch, as often as given, and says what its partner hears of it. */
+const published = (times: number, changes = true) => {
+  const ports = Layer.mergeAll(
+    SandboxStore.layerMemory,
+    Layer.mock(WorkingTrees, {
+      workspace: () => "",
+      folder: () => "",
+      snapshot: () => changes ? Effect.succeed({ sha: pull.headSha, baseRef: "main", baseSha: pull.headSha }) : Effect.fail(new NoChanges({ repo: REPO })),
+      push: () => Effect.void
+    }),
+    Layer.mock(SourceHost, {
+      name: "memory",
+      remote: () => Effect.succeed({ url: "/origin", authorization: null }),
+      findOpenPullRequest: () => Effect.succeed(null),
+      openDraftPullRequest: () => Effect.succeed(pull)
+    })
+  ).pipe(Layer.provideMerge(PartnerStore.layerMemory), Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerMemory)))
+  return Effect.gen(function*() {
+    const partners = yield* PartnerStore
+    const store = yield* SandboxStore
+    const limits = yield* Policy
+    yield* partners.createClaim({ ...lead, grantId: "g", creditAmount: 1 })
+    yield* partners.claim(claimId, { recipientId: creation.createdBy, organizationId })
+    const { sandbox: { id } } = yield* store.create(creation, null, null, organizationId)
+    const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
+    assert(claimed !== undefined)
+    for (const command of [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: "t" }] as const) {
+      yield* store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+    }
+    for (let i = 0; i < times; i++) {
+      const wished = yield* store.change(id, claimed.lease, (sandbox) => request(sandbox, REPO), at)
+      yield* (yield* Publishing).carryOut(claimed.lease, wished, REPO)
+    }
+    const told = (yield* partners.feed("g", 2, 10)).map(({ data, type }) => ({ type, data }))
+    return { told, id: pullRequestId(yield* Ids, { host: "memory", repo: REPO, number: 7 }) }
+  }).pipe(Effect.provide(Publishing.layer.pipe(
+    Layer.provideMerge(ports),
+    Layer.provide([Layer.succeed(CommitAuthor, { name: "A", email: "a@example.com" }), Layer.succeed(CommitMessage, "Publish")])
+  )))
+}
+
+describe("publishing a sandbox that started under a touch", () => {
+  it.effect("tells of its pull request once, however often it is published", () =>
+    Effect.gen(function*() {
+      for (const times of [1, 3]) {
+        const { id, told } = yield* published(times)
+        assert.deepStrictEqual(told.slice(1), [{
+          type: "pull_request.opened",
+          data: { ...lead, occurredAt: DateTime.makeUnsafe(0), pullRequestId: id, taskId: creation.id, projectId: null }
+        }])
+      }
+    }))
+
+  it.effect("tells of nothing where nothing was opened", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual((yield* published(1, false)).told.map(({ type }) => type), ["task.started"])
+    }))
+})
