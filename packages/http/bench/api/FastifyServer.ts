@@ -54,11 +54,12 @@ const ADMIT = {
   text: `
     WITH found AS MATERIALIZED (
       SELECT k.id, k.grant_id, k.user_id, k.scopes, k.prefix, k.last_used_at, g.organization_id,
-        coalesce(m.active, false) AS active
+        coalesce(m.active, false) AS active, o.suspended_at IS NOT NULL AS suspended
       FROM api_keys k
       JOIN grants g ON g.id = k.grant_id AND g.revoked_at IS NULL
+      JOIN organizations o ON o.id = g.organization_id
       LEFT JOIN memberships m ON m.organization_id = g.organization_id AND m.user_id = k.user_id
-      WHERE k.digest = $1 AND k.revoked_at IS NULL
+      WHERE k.digest = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
     ), used AS (
       UPDATE api_keys SET last_used_at = now() FROM found
       WHERE api_keys.id = found.id
@@ -66,7 +67,7 @@ const ADMIT = {
         AND set_config('synchronous_commit', 'off', true) = 'off'
     )
     SELECT f.id AS "keyId", f.grant_id AS "grantId", f.organization_id AS "organizationId", f.user_id AS "userId",
-      f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive",
+      f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive", f.suspended AS "organizationSuspended",
       s.taken, s.remaining, s.reset_ms AS "resetMillis"
     FROM found f CROSS JOIN LATERAL take_rate_slot(f.id, $2::integer) s`
 }
@@ -125,6 +126,7 @@ interface Admission {
   readonly userId: string
   readonly scopes: ReadonlyArray<string>
   readonly memberActive: boolean
+  readonly organizationSuspended: boolean
   readonly taken: boolean
   readonly remaining: number
   readonly resetMillis: string
@@ -276,7 +278,7 @@ app.addHook("onRequest", async (request, reply) => {
     reply.header("retry-after", reset)
     return refuse(reply, 429, "rate_limited", "Too many requests with this key.")
   }
-  if (!admission.memberActive || !admission.scopes.includes("sandboxes")) return refuse(reply, 403, "forbidden", "Not allowed.")
+  if (!admission.memberActive || admission.organizationSuspended || !admission.scopes.includes("sandboxes")) return refuse(reply, 403, "forbidden", "Not allowed.")
   admissions.set(request, admission)
   return undefined
 })
