@@ -14,8 +14,8 @@ import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 import type { OutputEnded } from "./stdio/JsonLines.ts"
 import * as TurnEvents from "./TurnEvents.ts"
 
-/** A cold start of the slowest agent takes 3.5 s, twice that in a cold home (agents.md, section 12). */
-const START_WITHIN = Duration.minutes(1)
+/** A cold start of the slowest agent takes 3.5 s, twice that in a cold home (agents.md, section 12), and a minute beside a dozen others on two cores. */
+const START_WITHIN = Duration.minutes(3)
 /** Times of the polite part of the end (agents.md, section 11); what is left after them is the box's to kill. */
 const INTERRUPT_WITHIN = Duration.seconds(1)
 const EXIT_WITHIN = Duration.seconds(2)
