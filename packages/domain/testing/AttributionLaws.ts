@@ -313,7 +313,7 @@ export const attributionLaws: ReadonlyArray<AttributionLaw> = [
 
 type Attributing = PartnerStore | SandboxStore | PartnerFixture | Ids
 
-/** Ids of its own for every run. Whatever has a minute up to 10 happened before any claim, the rest after all of them. */
+/** Ids of its own for every run. A store may have a clock of tests, which begins in 1970: whatever has a minute up to 10 happened before any claim, the rest after all of them. */
 const newWorld = Effect.gen(function*() {
   const ids = yield* Ids
   const fixture = yield* PartnerFixture
@@ -331,7 +331,7 @@ const newWorld = Effect.gen(function*() {
     project: named("project"),
     task: (n) => of(tasks, n),
     invoice: named("invoice"),
-    at: (minute) => DateTime.makeUnsafe(minute <= 10 ? "1990-01-01T00:00:00.500Z" : "2190-01-01T00:00:00.500Z")
+    at: (minute) => DateTime.makeUnsafe(minute <= 10 ? "1960-01-01T00:00:00.500Z" : "2190-01-01T00:00:00.500Z")
   }
   return world
 })
