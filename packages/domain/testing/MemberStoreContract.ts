@@ -4,7 +4,8 @@
  */
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, type Layer } from "effect"
-import type { AuditLog } from "../src/access/AuditLog.ts"
+import { AuditLog } from "../src/access/AuditLog.ts"
+import type { Identity } from "../src/access/Identity.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { User } from "../src/access/User.ts"
 import { Ids } from "../src/Ids.ts"
@@ -132,6 +133,85 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
         const unknown = yield* fresh
         assert.strictEqual((yield* Effect.flip(store.removeMember(unknown, userId, at)))._tag, "MemberNotFound")
         assert.deepStrictEqual(yield* store.members(unknown), [])
+      }))
+
+    it.effect("recognizes who signs in by the id of the account: a new user once, an invited one once, and whatever the login", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const [subject, login] = [yield* fresh, `L-${yield* fresh}`]
+        const newId = Effect.map(Effect.flatMap(Ids, ({ ulid }) => ulid), (ulid) => `user_${ulid}`)
+        const ada = { subject, login, name: "Ada 'é'", email: `${subject}@example.com` }
+        const signIn = Effect.fnUntraced(function*(identity: Identity) {
+          return yield* store.recognize(identity, { id: yield* newId, at: later })
+        })
+        const first = yield* signIn(ada)
+        assert.deepStrictEqual(first, { id: first.id, name: ada.name, email: null, githubLogin: login, createdAt: later, approvedAt: null })
+        assert.deepStrictEqual(yield* signIn(ada), first)
+        assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: first.id }), first)
+        assert.deepStrictEqual(yield* signIn({ ...ada, login: `${login}2`, name: "Other" }), { ...first, githubLogin: `${login}2` })
+        assert.isNull(yield* store.findUser({ _tag: "GithubLogin", login }))
+
+        const invited = yield* newUser({ githubLogin: `i${login}` })
+        const approved = yield* store.approve(invited.id, true, at)
+        const guest = { ...ada, subject: `g${subject}`, login: `I${login}` }
+        assert.deepStrictEqual(yield* signIn(guest), { ...approved, githubLogin: guest.login })
+        // A stranger who takes the login over.
+        const stranger = yield* signIn({ ...guest, subject: `s${subject}` })
+        assert.notStrictEqual(stranger.id, invited.id)
+        assert.isNull(stranger.approvedAt)
+        assert.deepStrictEqual(yield* store.findUser({ _tag: "GithubLogin", login: guest.login }), stranger)
+        assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: invited.id }), { ...approved, githubLogin: null })
+        // And back.
+        assert.deepStrictEqual(yield* signIn(guest), { ...approved, githubLogin: guest.login })
+        assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: stranger.id }), { ...stranger, githubLogin: null })
+      }))
+
+    it.effect("makes one user of an account that signs in many times at once, and two of two accounts with one login", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const [subject, login] = [yield* fresh, `M-${yield* fresh}`]
+        const signIn = Effect.fnUntraced(function*(identity: Partial<Identity>) {
+          const id = `user_${yield* (yield* Ids).ulid}`
+          return yield* store.recognize({ subject, login, name: "Ada", email: null, ...identity }, { id, at })
+        })
+        const same = yield* Effect.forEach(Array.from({ length: 8 }, () => ({})), signIn, { concurrency: "unbounded" })
+        assert.strictEqual(new Set(same.map(({ id }) => id)).size, 1)
+
+        const invited = yield* newUser({ githubLogin: `x${login}` })
+        const all = yield* Effect.forEach(Array.from({ length: 8 }, (_, i) => ({ subject: `${i % 2}${subject}`, login: `x${login}` })), signIn, { concurrency: "unbounded" })
+        const ids = [0, 1].map((half) => new Set(all.filter((_, i) => i % 2 === half).map(({ id }) => id)))
+        assert.deepStrictEqual(ids.map(({ size }) => size), [1, 1])
+        assert.strictEqual(new Set(all.map(({ id }) => id)).size, 2)
+        assert.include(all.map(({ id }) => id), invited.id)
+
+        // While administrators add the login.
+        const mixed = yield* Effect.forEach(Array.from({ length: 8 }, (_, i) => i), (i) =>
+          i % 2 === 0 ? newUser({ githubLogin: `y${login}` }) : signIn({ subject: `y${subject}`, login: `y${login}` }), { concurrency: "unbounded" })
+        assert.strictEqual(new Set(mixed.map(({ id }) => id)).size, 1)
+      }))
+
+    it.effect("tells the audit log who was recognized, as their own doing, and nothing of who only came again", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const log = yield* AuditLog
+        const [subject, login] = [yield* fresh, `N-${yield* fresh}`]
+        const { id: invited } = yield* newUser({ githubLogin: login })
+        const signIn = Effect.fnUntraced(function*(subject: string, login: string) {
+          const id = `user_${yield* (yield* Ids).ulid}`
+          return (yield* store.recognize({ subject, login, name: "Ada", email: null }, { id, at })).id
+        })
+        const before = (yield* log.list({ since: null, limit: 1_000_000 })).length
+        yield* signIn(subject, login)
+        yield* signIn(subject, login)
+        const stranger = yield* signIn(`s${subject}`, login)
+        yield* signIn(subject, `${login}2`)
+        const told = (yield* log.list({ since: null, limit: 1_000_000 })).slice(before)
+        assert.deepStrictEqual(told.map(({ action, actor, subjects }) => ({ action, actor, subjects })), [
+          { action: "user.bound", actor: { _tag: "User", userId: invited }, subjects: { userId: invited, githubId: subject } },
+          { action: "user.renamed", actor: { _tag: "User", userId: stranger }, subjects: { userId: invited } },
+          { action: "user.added", actor: { _tag: "User", userId: stranger }, subjects: { userId: stranger, githubId: `s${subject}` } },
+          { action: "user.renamed", actor: { _tag: "User", userId: invited }, subjects: { userId: invited } }
+        ])
       }))
 
     it.effect("tells the audit log each change, who made it, and nothing that changed nothing", () =>

@@ -1,7 +1,8 @@
 /** `MemberStore` on Postgres. */
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
+import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
+import { type BoundUser, type Identity, recognize } from "@slipway/domain/access/Identity"
 import { MemberNotFound, MemberStore, OrganizationNotFound, UserNotFound } from "@slipway/domain/access/MemberStore"
 import { type Member, Role } from "@slipway/domain/access/User"
 import { Ids } from "@slipway/domain/Ids"
@@ -25,6 +26,8 @@ const UserRow = Schema.Struct({
   createdAt: Instant,
   approvedAt: Schema.NullOr(Instant)
 })
+
+const BoundUserRow = Schema.Struct({ ...UserRow.fields, githubId: Schema.NullOr(Schema.String) })
 
 const MemberRow = Schema.Struct({ ...UserRow.fields, role: Role, active: Schema.Boolean })
 
@@ -51,6 +54,26 @@ export const layer = Layer.effect(
         SELECT ${userColumns} FROM users u
         WHERE id = ${id} OR lower(email) = lower(${email}) OR lower(github_login) = lower(${login}) LIMIT 1`
     })
+
+    const recognition = Effect.fnUntraced(function*(identity: Identity, fresh: Parameters<MemberStore["Service"]["recognize"]>[1]) {
+      const known = yield* SqlSchema.findAll({
+        Request: Schema.Struct({ subject: Schema.String, login: Schema.String }),
+        Result: BoundUserRow,
+        execute: ({ login, subject }) => sql`
+          SELECT ${userColumns}, u.github_id AS "githubId" FROM users u
+          WHERE github_id = ${subject} OR lower(github_login) = lower(${login})`
+      })(identity)
+      const login = identity.login.toLowerCase()
+      return recognize(identity, {
+        bySubject: known.find(({ githubId }) => githubId === identity.subject) ?? null,
+        byLogin: known.find(({ githubLogin }) => githubLogin?.toLowerCase() === login) ?? null
+      }, fresh)
+    })
+
+    const write = ({ createdAt, email, githubId, githubLogin, id, name }: BoundUser) => sql`
+      INSERT INTO users (id, name, email, github_login, github_id, created_at)
+      VALUES (${id}, ${name}, ${email}, ${githubLogin}, ${githubId}, ${DateTime.formatIso(createdAt)})
+      ON CONFLICT (id) DO UPDATE SET github_login = excluded.github_login, github_id = excluded.github_id`
 
     return MemberStore.of({
       owner: guard(Effect.gen(function*() {
@@ -114,6 +137,21 @@ export const layer = Layer.effect(
           VALUES (${id}, ${name}, ${email}, ${githubLogin}, ${DateTime.formatIso(createdAt)}) ON CONFLICT DO NOTHING`
         // A statement of its own, so that it sees whose address or login it was.
         return yield* Effect.fromOption(yield* userWhere({ id, email, login: githubLogin })).pipe(Effect.orDie)
+      }, guard),
+
+      recognize: Effect.fn("MemberStore.recognize")(function*(identity, fresh) {
+        const known = yield* recognition(identity, fresh)
+        const { user: { githubId: _, ...user } } = known.events.length === 0 ? known : yield* sql.withTransaction(Effect.gen(function*() {
+          // Whoever comes second, to sign in or to add a user, waits here and then finds what the first one made.
+          yield* sql`LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`
+          const { events, user, without } = yield* recognition(identity, fresh)
+          // First, so that the login is nobody's when the other one gets it.
+          if (without !== null) yield* write(without)
+          if (events.length > 0) yield* write(user)
+          yield* Effect.provideService(audit.append(events), Acting, { _tag: "User", userId: user.id })
+          return { user }
+        }))
+        return user
       }, guard),
 
       approve: Effect.fn("MemberStore.approve")(function*(userId, approved, at) {

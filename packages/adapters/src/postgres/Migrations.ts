@@ -9,6 +9,7 @@ import spending from "./migrations/0005_spending.ts"
 import workerLinks from "./migrations/0006_worker_links.ts"
 import access from "./migrations/0007_access.ts"
 import partners from "./migrations/0008_partners.ts"
+import githubIdentity from "./migrations/0012_github_identity.ts"
 
 const run = Migrator.make({})
 
@@ -23,7 +24,8 @@ export const layer = Layer.effectDiscard(
       "0005_spending": spending,
       "0006_worker_links": workerLinks,
       "0007_access": access,
-      "0008_partners": partners
+      "0008_partners": partners,
+      "0012_github_identity": githubIdentity
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

@@ -2,7 +2,8 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
-import { type Action, AuditLog } from "./AuditLog.ts"
+import { Acting, type Action, AuditLog } from "./AuditLog.ts"
+import { type BoundUser, type Identity, recognize } from "./Identity.ts"
 import { type Handle, isNamedBy, type Member, type Organization, type Role, type User } from "./User.ts"
 
 /** No such organization. Retrying does not help. */
@@ -40,6 +41,11 @@ export class MemberStore extends Context.Service<MemberStore, {
   findUser(handle: Handle): Effect.Effect<User | null, StoreUnavailable>
   /** Adds a user who is not approved, or returns the one who has the address or login. */
   addUser(user: Omit<User, "approvedAt">): Effect.Effect<User, StoreUnavailable>
+  /**
+   * The user an identity is, as `recognize` decides it, told in the user's name. `fresh.id`: of the user, if it is a new
+   * one. Whoever comes at once with the same identity, or with the same login, comes one after the other.
+   */
+  recognize(identity: Identity, fresh: { readonly id: string; readonly at: DateTime.Utc }): Effect.Effect<User, StoreUnavailable>
   /** Or takes an approval back. Approving twice keeps the first time. */
   approve(userId: string, approved: boolean, at: DateTime.Utc): Effect.Effect<User, UserNotFound | StoreUnavailable>
   /** Active or not, in the order in which their users were added. Nobody, if there is no such organization. */
@@ -67,6 +73,8 @@ export class MemberStore extends Context.Service<MemberStore, {
       const places = new Map<string, Map<string, Omit<Member, "user">>>([
         [owner.organizationId, new Map([[owner.userId, { role: "owner", active: true }]])]
       ])
+
+      const githubIds = new Map<string, string>()
 
       const find = (handle: Handle) => Array.from(users.values()).find((user) => isNamedBy(user, handle)) ?? null
       const memberOf = (organizationId: string, userId: string): Member | null => {
@@ -101,6 +109,20 @@ export class MemberStore extends Context.Service<MemberStore, {
             users.set(added.id, added)
             return added
           }),
+        recognize: Effect.fnUntraced(function*(identity, fresh) {
+          const bound = (user: User | null): BoundUser | null => user === null ? null : { ...user, githubId: githubIds.get(user.id) ?? null }
+          const [ownId] = Array.from(githubIds).find(([, githubId]) => githubId === identity.subject) ?? []
+          const { events, user, without } = recognize(identity, {
+            bySubject: ownId === undefined ? null : bound(find({ _tag: "Id", id: ownId })),
+            byLogin: bound(find({ _tag: "GithubLogin", login: identity.login }))
+          }, fresh)
+          for (const { githubId, ...changed } of without === null ? [user] : [without, user]) {
+            users.set(changed.id, changed)
+            if (githubId !== null) githubIds.set(changed.id, githubId)
+          }
+          yield* Effect.provideService(audit.append(events), Acting, { _tag: "User", userId: user.id })
+          return yield* Effect.fromNullishOr(users.get(user.id)).pipe(Effect.orDie)
+        }),
         approve: Effect.fnUntraced(function*(userId, approved, at) {
           const known = users.get(userId)
           if (known === undefined) return yield* new UserNotFound({ user: userId })

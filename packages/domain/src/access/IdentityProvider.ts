@@ -1,0 +1,81 @@
+/** Port: where people prove who they are, such as GitHub. Checked by `testing/IdentityProviderContract`. */
+import { Context, Effect, Layer, Redacted, Schema } from "effect"
+import { Ids } from "../Ids.ts"
+import type { Identity } from "./Identity.ts"
+import { draw } from "./Secret.ts"
+
+/**
+ * Nobody signed in: the person said no, or the code is wrong, too old, used, or another browser's. The same code never
+ * helps; beginning again does.
+ */
+export class SignInRefused extends Schema.TaggedError<SignInRefused>()("SignInRefused", {
+  /** A sentence for people, free of secrets. */
+  detail: Schema.String
+}) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** The provider failed, or does not accept how it was asked. `retryable`: beginning again may help, else an operator must look. */
+export class IdentityProviderError extends Schema.TaggedError<IdentityProviderError>()("IdentityProviderError", {
+  /** A sentence for people, free of secrets. */
+  detail: Schema.String,
+  retryable: Schema.Boolean
+}) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** A sign-in that began. The browser goes to `url`; the rest stays in a cookie of it, for minutes. */
+export interface SignInBegun {
+  readonly url: string
+  /** Whoever comes back must bring it along. 256 random bits, as `verifier`. */
+  readonly state: Redacted.Redacted
+  /** Proves that the code is used by whoever began. */
+  readonly verifier: Redacted.Redacted
+}
+
+/** Checked by `testing/IdentityProviderContract`. Keeps nothing: what must be remembered is with the browser. */
+export class IdentityProvider extends Context.Service<IdentityProvider, {
+  /** As people call it, such as `GitHub`. */
+  readonly name: string
+  /** `redirectUri`: where the browser comes back, with the query `code` and `state`, or `error` and `state`. */
+  begin(redirectUri: string): Effect.Effect<SignInBegun>
+  /**
+   * Who came back with the code, which is used up by asking. The caller has compared the state with the browser's.
+   * `verifier` and `redirectUri` are those of `begin`.
+   */
+  identify(answer: { readonly code: string; readonly verifier: Redacted.Redacted; readonly redirectUri: string }): Effect.Effect<
+    Identity,
+    SignInRefused | IdentityProviderError
+  >
+}>()("@slipway/domain/IdentityProvider") {
+  /** Knows one person and asks nothing: its `url` is the way back already. For tests and for embedding. */
+  static readonly layerMemory = (person: Identity) =>
+    Layer.effect(
+      IdentityProvider,
+      Effect.gen(function*() {
+        const ids = yield* Ids
+        const begun = new Map<string, { readonly verifier: string; readonly redirectUri: string }>()
+
+        return IdentityProvider.of({
+          name: "Memory",
+          begin: Effect.fnUntraced(function*(redirectUri) {
+            const [code, state, verifier] = yield* Effect.all([draw(ids), draw(ids), draw(ids)])
+            begun.set(code, { verifier, redirectUri })
+            return { url: `${redirectUri}?code=${code}&state=${state}`, state: Redacted.make(state), verifier: Redacted.make(verifier) }
+          }),
+          identify: Effect.fnUntraced(function*({ code, redirectUri, verifier }) {
+            const known = begun.get(code)
+            begun.delete(code)
+            if (known?.verifier !== Redacted.value(verifier) || known.redirectUri !== redirectUri) {
+              return yield* new SignInRefused({ detail: "The sign-in is unknown, used or another browser's. Begin again." })
+            }
+            return person
+          })
+        })
+      })
+    )
+}
