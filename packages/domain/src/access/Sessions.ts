@@ -3,6 +3,8 @@ import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { Acting } from "./AuditLog.ts"
+import type { Identity } from "./Identity.ts"
+import { MemberStore } from "./MemberStore.ts"
 import { draw } from "./Secret.ts"
 import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes } from "./Session.ts"
 import { SessionStore } from "./SessionStore.ts"
@@ -33,11 +35,14 @@ export class Sessions extends Context.Service<Sessions, {
   makeLink(userId: string): Effect.Effect<Redacted.Redacted, StoreUnavailable>
   /** As `signIn`. `null`: the link is unknown, used or expired. */
   signInByLink(link: Redacted.Redacted, previous: Redacted.Redacted | null): Effect.Effect<SignedIn | null, StoreUnavailable>
+  /** As `signIn`, for the user that the identity is: see `recognize`. It may be one who is not approved and a member of nothing. */
+  signInByIdentity(identity: Identity, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, StoreUnavailable>
 }>()("@slipway/domain/Sessions") {
   static readonly layer = Layer.effect(
     Sessions,
     Effect.gen(function*() {
       const store = yield* SessionStore
+      const members = yield* MemberStore
       const ids = yield* Ids
       const lifetimes = yield* SessionLifetimes
       const digest = (secret: Redacted.Redacted) => ids.digest(Redacted.value(secret))
@@ -82,6 +87,10 @@ export class Sessions extends Context.Service<Sessions, {
         signInByLink: Effect.fn("Sessions.signInByLink")(function*(link, previous) {
           const userId = yield* store.useLink(digest(link), yield* DateTime.now)
           return userId === null ? null : yield* signIn(userId, previous)
+        }),
+        signInByIdentity: Effect.fn("Sessions.signInByIdentity")(function*(identity, previous) {
+          const fresh = { id: `user_${yield* ids.ulid}`, at: yield* DateTime.now }
+          return yield* signIn((yield* members.recognize(identity, fresh)).id, previous)
         })
       })
     })

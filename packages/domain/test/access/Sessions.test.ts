@@ -2,12 +2,13 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { SessionStore } from "@slipway/domain/access/SessionStore"
 import { Ids } from "@slipway/domain/Ids"
 
 const USER = "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"
-const layer = Sessions.layer.pipe(Layer.provideMerge(SessionStore.layerMemory), Layer.provideMerge(Ids.layerMemory))
+const layer = Sessions.layer.pipe(Layer.provideMerge(SessionStore.layerMemory), Layer.provideMerge(MemberStore.layerMemory), Layer.provideMerge(Ids.layerMemory))
 
 /** Which of the tokens are those of a session now. */
 const known = Effect.fnUntraced(function*(...tokens: ReadonlyArray<Redacted.Redacted>) {

@@ -1,0 +1,49 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
+import { Members } from "@slipway/domain/access/Members"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { SessionStore } from "@slipway/domain/access/SessionStore"
+import { Hints } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
+
+const layer = Layer.mergeAll(Sessions.layer, Members.layer).pipe(
+  Layer.provideMerge(SessionStore.layerMemory),
+  Layer.provideMerge(MemberStore.layerMemory),
+  Layer.provide(Hints.layerMemory),
+  Layer.provideMerge(Ids.layerMemory)
+)
+
+const ada = { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: "ada@example.com" }
+
+it.effect("who signs in with GitHub first is a new user, not approved and a member of nothing, and the same one ever after", () =>
+  Effect.gen(function*() {
+    const sessions = yield* Sessions
+    const store = yield* MemberStore
+    const first = yield* sessions.signInByIdentity(ada, null)
+    const again = yield* sessions.signInByIdentity({ ...ada, login: "countess" }, first.token)
+    assert.strictEqual(again.session.userId, first.session.userId)
+    assert.notStrictEqual(Redacted.value(again.token), Redacted.value(first.token))
+    const user = yield* store.findUser({ _tag: "GithubLogin", login: "countess" })
+    assert.deepInclude(user, { id: first.session.userId, name: "Ada Lovelace", email: null, approvedAt: null })
+    const { organizationId } = yield* store.owner
+    assert.notInclude((yield* store.members(organizationId)).map((member) => member.user.id), first.session.userId)
+    const told = yield* (yield* AuditLog).list({ since: null, limit: 100 })
+    assert.deepStrictEqual(told.map(({ action }) => action), ["user.added", "session.started", "user.renamed", "session.ended", "session.started"])
+    for (const { actor } of told) assert.deepStrictEqual(actor, { _tag: "User", userId: first.session.userId })
+  }).pipe(Effect.provide(layer)))
+
+it.effect("whom an administrator added by login comes into that place, and a stranger who takes the login over does not", () =>
+  Effect.gen(function*() {
+    const sessions = yield* Sessions
+    const members = yield* Members
+    const { user } = yield* members.add(null, "Ada-L", "owner")
+    yield* members.approve(user.id)
+    assert.strictEqual((yield* sessions.signInByIdentity(ada, null)).session.userId, user.id)
+    const stranger = yield* sessions.signInByIdentity({ ...ada, subject: "666" }, null)
+    assert.notStrictEqual(stranger.session.userId, user.id)
+    assert.isNull((yield* members.user("ada-l")).approvedAt)
+    assert.isNull((yield* members.user(user.id)).githubLogin)
+    assert.strictEqual((yield* sessions.signInByIdentity({ ...ada, login: "ada-new" }, null)).session.userId, user.id)
+  }).pipe(Effect.provide(layer)))
