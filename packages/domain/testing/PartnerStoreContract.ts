@@ -27,37 +27,48 @@ export class PartnerFixture extends Context.Service<PartnerFixture, {
 }>()("@slipway/domain/testing/PartnerFixture") {}
 
 const WRITERS = 16
-const READERS = 4
 
-/** One feed under fire. `write(n, kept)` commits the fact `n`, or rolls it back. */
-export interface Contested<E> {
-  write(n: number, kept: boolean): Effect.Effect<void, E>
-  read(after: number): Effect.Effect<ReadonlyArray<{ readonly sequence: number; readonly n: number }>, E>
+/** An event as a reader saw it: its number, and which fact it is. */
+export interface Seen {
+  readonly sequence: number
+  readonly n: number
 }
 
-/**
- * Many write at once and a tenth of it is rolled back, while readers follow by their cursor until the writers have
- * ended and nothing comes any more. What is wrong with what they saw, in words; `null`: nothing.
- */
-export const faultOf = Effect.fnUntraced(function*<E>({ read, write }: Contested<E>, each = 10) {
-  const over = yield* Deferred.make<void>()
-  const isKept = (n: number) => n % 10 !== 3
-  const reader = Effect.gen(function*() {
-    const seen: Array<{ readonly sequence: number; readonly n: number }> = []
+/** Follows a feed until it `isOver` and nothing comes any more. Says what it saw, in that order. */
+export type Reader<E> = (isOver: Effect.Effect<boolean>) => Effect.Effect<ReadonlyArray<Seen>, E>
+
+/** Keeps its cursor in memory. */
+export const reader = <E>(read: (after: number) => Effect.Effect<ReadonlyArray<Seen>, E>): Reader<E> =>
+  Effect.fnUntraced(function*(isOver) {
+    const seen: Array<Seen> = []
     for (;;) {
-      const last = yield* Deferred.isDone(over)
+      const last = yield* isOver
       const page = yield* read(seen.at(-1)?.sequence ?? 0)
       seen.push(...page)
       if (last && page.length === 0) return seen
       yield* Effect.yieldNow
     }
   })
-  const readers = yield* Effect.forEach(Array.from({ length: READERS }), () => Effect.forkChild(reader))
+
+/** One feed under fire. `write(n, kept)` commits the fact `n`, or rolls it back. */
+export interface Contested<E> {
+  write(n: number, kept: boolean): Effect.Effect<void, E>
+  readonly readers: ReadonlyArray<Reader<E>>
+}
+
+/**
+ * Many write at once and a tenth of it is rolled back, while readers follow by their cursor until the writers have
+ * ended and nothing comes any more. What is wrong with what they saw, in words; `null`: nothing.
+ */
+export const faultOf = Effect.fnUntraced(function*<E>({ readers, write }: Contested<E>, each = 10) {
+  const over = yield* Deferred.make<void>()
+  const isKept = (n: number) => n % 10 !== 3
+  const reading = yield* Effect.forEach(readers, (reader) => Effect.forkChild(reader(Deferred.isDone(over))))
   yield* Effect.forEach(Array.from({ length: WRITERS }, (_, w) => w), (w) =>
     Effect.forEach(Array.from({ length: each }, (_, i) => w * each + i), (n) => write(n, isKept(n))), { concurrency: "unbounded" })
   yield* Deferred.succeed(over, undefined)
   const expected = Array.from({ length: WRITERS * each }, (_, n) => n).filter(isKept)
-  for (const seen of yield* Effect.forEach(readers, Fiber.join)) {
+  for (const seen of yield* Effect.forEach(reading, Fiber.join)) {
     const numbers = seen.map(({ n }) => n)
     const known = new Set(numbers)
     const missed = expected.filter((n) => !known.has(n))
@@ -454,9 +465,10 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
             const tell = [{ grantId, fact: factOf(ids, n) }]
             return kept ? store.record(Effect.as(linger, { result: undefined, tell }), at) : rolledBack(tell)
           },
-          read: (after) =>
-            Effect.map(store.feed(grantId, after, 7), (events) =>
-              events.map(({ data, sequence }) => ({ sequence, n: "taskId" in data ? Number(data.taskId) : NaN })))
+          readers: Array.from({ length: 4 }, () =>
+            reader((after) =>
+              Effect.map(store.feed(grantId, after, 7), (events) =>
+                events.map(({ data, sequence }) => ({ sequence, n: "taskId" in data ? Number(data.taskId) : NaN })))))
         })
         assert.isNull(fault)
       }), 30_000)
