@@ -5,6 +5,7 @@
  */
 import { Cause, Clock, Duration, Effect, Exit, Fiber, Layer, Schedule, Scope, Semaphore } from "effect"
 import { Hints, WORK } from "@slipway/domain/Hints"
+import * as RootSpan from "@slipway/domain/RootSpan"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
@@ -66,7 +67,8 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
       Effect.ensuring(Effect.sync(() => {
         if (!session.abandoned) sessions.delete(session)
       })),
-      Effect.annotateLogs({ sandboxId: held.id })
+      Effect.annotateLogs({ sandboxId: held.id }),
+      RootSpan.within("WorkerNode.session")
     )
     const session: Session = { held, scope: own, ended: yield* Effect.forkIn(running, sessionsScope), validUntil, abandoned: false }
     sessions.add(session)
@@ -112,7 +114,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     const free = Math.max(0, slots - sessions.size)
     const asked = yield* Clock.currentTimeMillis
     for (const claimed of yield* store.claim({ worker, machine }, free)) yield* begin(claimed, asked + LEASE_MILLIS)
-  }).pipe(claiming.withPermits(1), surviving)
+  }).pipe(claiming.withPermits(1), round("claim"))
 
   const letGo = Effect.gen(function*() {
     // Waits for a claim that is under way, whose leases must be given back too, and allows no other.
@@ -120,25 +122,27 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     yield* Effect.forEach(sessions, ({ ended, held }) => Effect.andThen(held.detach, Fiber.await(ended)), { concurrency: "unbounded" })
   })
 
-  const every = (interval: Duration.Duration) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
-    self.pipe(surviving, Effect.repeat(Schedule.spaced(interval)), Effect.forkScoped)
+  const every = (interval: Duration.Duration, job: string) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    self.pipe(round(job), Effect.repeat(Schedule.spaced(interval)), Effect.forkScoped)
 
   const hinted = yield* hints.watch(WORK)
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(claim, Effect.timeoutOption(hinted, tick))))
-  yield* every(renewal)(renew)
-  yield* every(tick)(watchLeases)
-  yield* every(tick)(enforceLimits())
-  yield* every(reap)(reapOrphans())
-  yield* every(purge)(purgeEvents())
+  yield* every(renewal, "renew")(renew)
+  yield* every(tick, "watchLeases")(watchLeases)
+  yield* every(tick, "enforceLimits")(enforceLimits())
+  yield* every(reap, "reapOrphans")(reapOrphans())
+  yield* every(purge, "purgeEvents")(purgeEvents())
   // Runs before the fibers above end: leases are renewed until they are given back.
   yield* Effect.addFinalizer(() => Effect.timeoutOption(letGo, shutdown))
 })
 
-/** Trouble of one round is logged; the next round is the retry. */
-const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+/** Trouble of one round is logged, under a span of its own; the next round is the retry. */
+const round = (job: string) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("a round of the worker failed", cause)),
-    Effect.ignoreCause
+    Effect.ignoreCause,
+    Effect.annotateLogs({ job }),
+    RootSpan.within(`WorkerNode.${job}`)
   )
 
 export const layer = (options: Options) => Layer.effectDiscard(start(options))
