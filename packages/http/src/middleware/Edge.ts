@@ -26,6 +26,7 @@ import { CurrentPrincipal } from "../api/Middleware.ts"
 import * as Authenticate from "./Authenticate.ts"
 import { refusalOf } from "./DecodeFailure.ts"
 import { LiveResponses } from "./LiveResponses.ts"
+import * as RequestSpan from "./RequestSpan.ts"
 import { respond } from "./Respond.ts"
 import { methodsAt } from "./Routes.ts"
 import { Settings } from "./Settings.ts"
@@ -158,7 +159,8 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         const guarded = (path ?? request.url).startsWith("/api/")
         const response = yield* (isWithoutHost(request) ? noHost : guarded ? authenticated : route as typeof authenticated).pipe(
           Effect.catchCause((cause) => answer(cause, request.method, path)),
-          Effect.annotateLogs({ requestId })
+          Effect.annotateLogs({ requestId }),
+          RequestSpan.within(request)
         )
         return finish(response, { requestId, rate, requestsPerMinute, closing: live.isShuttingDown() })
       })
