@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { Redaction } from "../redaction/Redaction.ts"
 import { guard } from "./SqlFailure.ts"
 
 /** The secret of that name: 32 random bytes in base64url, drawn by whoever asks first. */
@@ -9,5 +10,7 @@ export const load = Effect.fn("SharedSecret.load")(function*(name: string) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`INSERT INTO secrets (name, value) VALUES (${name}, ${randomBytes(32).toString("base64url")}) ON CONFLICT DO NOTHING`
   const [row] = yield* sql<{ readonly value: string }>`SELECT value FROM secrets WHERE name = ${name}`
-  return Redacted.make(row?.value ?? "")
+  const value = row?.value ?? ""
+  ;(yield* Redaction).learn(value)
+  return Redacted.make(value)
 }, guard)

@@ -4,6 +4,7 @@ import { Config, Console, Effect, Option, Redacted, Schema, SchemaIssue } from "
 import { Command, Flag } from "effect/cli"
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import type { Catalogue } from "@slipway/domain/sandbox/ModelCatalogue"
 import {
   CatalogueFile,
@@ -64,6 +65,7 @@ const read = Effect.fnUntraced(function*(file: string | null) {
 const keyIn = (variable: string) =>
   Config.option(Config.Redacted(variable)).pipe(
     Effect.map(Option.filter((key) => Redacted.value(key) !== "")),
+    Effect.tap(Option.match({ onNone: () => Effect.void, onSome: (key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key))) })),
     Effect.orDie
   )
 

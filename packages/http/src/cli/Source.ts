@@ -5,6 +5,7 @@ import * as GitHubApi from "@slipway/adapters/github/GitHubApi"
 import * as HostNewsGitHub from "@slipway/adapters/github/HostNewsGitHub"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
+import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/source/Publishing"
 import { InvalidSetting, type Settings, settings as known } from "./Settings.ts"
 
@@ -12,7 +13,7 @@ const privateKey = (file: string) =>
   Effect.tryPromise({
     try: async () => Redacted.make(await readFile(file, "utf8")),
     catch: () => new InvalidSetting({ setting: known.githubPrivateKeyFile.name, expected: "a file that this process can read", found: file })
-  })
+  }).pipe(Effect.tap((key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key)))))
 
 /** The source host of this process. */
 export const host = ({ github }: Pick<Settings, "github">, publicUrl: string) =>
