@@ -13,7 +13,7 @@ import * as Answerer from "./Answerer.ts"
 
 /** Who asks. An application has its own users; here everybody is the same one. */
 const everybody: Principal = {
-  keyId: "key", grantId: "grant", organizationId: "org", userId: "user", scopes: new Set(["sandboxes"]), test: false
+  credential: { _tag: "Key", keyId: "key" }, grantId: "grant", organizationId: "org", userId: "user", scopes: new Set(["sandboxes"]), test: false
 }
 
 const Question = Schema.Struct({ question: CreateSandbox.fields.prompt })

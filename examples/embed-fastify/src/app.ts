@@ -14,7 +14,7 @@ import * as JournalStore from "./JournalStore.ts"
 
 /** Who asks. An application has its own users; here everybody is the same one. */
 const everybody: Principal = {
-  keyId: "key", grantId: "grant", organizationId: "org", userId: "user", scopes: new Set(["sandboxes"]), test: false
+  credential: { _tag: "Key", keyId: "key" }, grantId: "grant", organizationId: "org", userId: "user", scopes: new Set(["sandboxes"]), test: false
 }
 
 /** What the domain refuses, and how this service says so. Anything else is a bug, and Fastify's 500. */

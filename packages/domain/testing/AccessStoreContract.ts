@@ -145,7 +145,7 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         const { digest, grant, record } = yield* freshKey({ scopes: ["sandboxes", "webhooks"] })
         const admission = yield* admit(digest)
         assert.deepStrictEqual(admission?.principal, {
-          keyId: record.id,
+          credential: { _tag: "Key", keyId: record.id },
           grantId: grant.id,
           organizationId,
           userId,

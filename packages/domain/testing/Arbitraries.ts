@@ -73,7 +73,7 @@ export const path: Arbitrary.Arbitrary<string> = Arbitrary.map(
 /** Any caller, with any scopes. */
 export const principal: Arbitrary.Arbitrary<Principal> = Arbitrary.map(
   Arbitrary.all({
-    keyId: uuid7, grantId: uuid7, organizationId: uuid7, userId,
+    credential: Arbitrary.map(uuid7, (keyId) => ({ _tag: "Key" as const, keyId })), grantId: uuid7, organizationId: uuid7, userId,
     scopes: Arbitrary.array(arbitrary("Scope"), { maxLength: 4 }),
     test: Arbitrary.schema(Schema.Boolean)
   }),

@@ -1,7 +1,7 @@
 /** What every `AuditLog` must do, and what stores tell it. An adapter proves itself by running this suite against its layer. */
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, type Layer } from "effect"
-import { Acting, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "../src/access/AuditLog.ts"
+import { Acting, ActingFrom, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "../src/access/AuditLog.ts"
 import { Ids } from "../src/Ids.ts"
 
 const ALL = 1_000_000
@@ -16,7 +16,7 @@ export const appended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     const before = (yield* log.list({ since: null, limit: ALL })).length
     yield* Effect.provideService(effect, Acting, operator)
     const entries = (yield* log.list({ since: null, limit: ALL })).slice(before)
-    return entries.map(({ actor, ...event }): SecurityEvent => {
+    return entries.map(({ actor, origin: _, ...event }): SecurityEvent => {
       assert.deepStrictEqual<unknown>(actor, event.action === "key.first_used" ? { _tag: "Key", keyId: event.subjects["keyId"] } : operator)
       return event
     })
@@ -24,7 +24,7 @@ export const appended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
 
 export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>) =>
   it.layer(layer)(`AuditLog (${name})`, (it) => {
-    it.effect("gives every entry as it was told, and by whom, in the order of telling", () =>
+    it.effect("gives every entry as it was told, by whom and from where, in the order of telling", () =>
       Effect.gen(function*() {
         const log = yield* AuditLog
         const subject = yield* (yield* Ids).uuid7
@@ -36,9 +36,12 @@ export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>)
           // Clocks of processes differ: it is the order of telling that counts.
           at: DateTime.subtract(at, { minutes: i }),
           subjects: { subject, "a 'key'": "\"é\\" },
-          actor: actors[i % actors.length] ?? operator
+          actor: actors[i % actors.length] ?? operator,
+          origin: i % 2 === 0 ? null : { requestId: `req_${i}`, address: "::1" }
         }))
-        for (const { actor, ...event } of expected) yield* Effect.provideService(log.append([event]), Acting, actor)
+        for (const { actor, origin, ...event } of expected) {
+          yield* log.append([event]).pipe(Effect.provideService(Acting, actor), Effect.provideService(ActingFrom, origin))
+        }
         const listed = (yield* log.list({ since: null, limit: ALL })).filter(({ subjects }) => subjects["subject"] === subject)
         assert.deepStrictEqual(listed, expected)
       }))
@@ -49,7 +52,7 @@ export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>)
         yield* log.append([])
         yield* log.append([{ action: "user.approved", at, subjects: {} }])
         const [last] = yield* log.list({ since: null, limit: 1 })
-        assert.deepStrictEqual(last, { action: "user.approved", at, subjects: {}, actor: { _tag: "System" } })
+        assert.deepStrictEqual(last, { action: "user.approved", at, subjects: {}, actor: { _tag: "System" }, origin: null })
       }))
 
     it.effect("gives the newest, and none that is older than asked for", () =>

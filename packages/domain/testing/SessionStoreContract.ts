@@ -4,6 +4,7 @@
  */
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, type Layer } from "effect"
+import { AccessStore } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { Session } from "../src/access/Session.ts"
@@ -17,6 +18,12 @@ const later = DateTime.add(at, { minutes: 1 })
 const newUser = Effect.gen(function*() {
   const id = `user_${yield* (yield* Ids).ulid}`
   return (yield* (yield* MemberStore).addUser({ id, name: "Ada", email: null, githubLogin: null, createdAt: at })).id
+})
+
+const newGrant = Effect.fnUntraced(function*() {
+  const id = yield* (yield* Ids).uuid7
+  const { organizationId } = yield* (yield* MemberStore).owner
+  return (yield* (yield* AccessStore).createGrant({ id, name: id, organizationId, createdAt: at })).grant
 })
 
 const newDigest = Effect.gen(function*() {
@@ -35,9 +42,11 @@ const start = Effect.fnUntraced(function*(userId: string, more: { readonly repla
   return { digest, session }
 })
 
-const find = (digest: string) => Effect.flatMap(SessionStore, (store) => store.find(digest))
+const PLENTY = 1000
+const admit = (digest: string, limit = PLENTY) => Effect.flatMap(SessionStore, (store) => store.admit(digest, limit))
+const find = (digest: string) => Effect.map(admit(digest), (found) => found?.visit.session ?? null)
 
-export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStore | AuditLog | Ids, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStore | MemberStore | AuditLog | Ids, unknown>) =>
   it.layer(layer)(`SessionStore (${name})`, (it) => {
     it.effect("finds a session by its digest until it is ended, once", () =>
       Effect.gen(function*() {
@@ -108,6 +117,82 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | MemberStor
         assert.deepStrictEqual(yield* Effect.forEach(mine, ({ digest }) => find(digest)), [null, null])
         assert.deepStrictEqual(yield* find(other.digest), other.session)
         assert.strictEqual(yield* store.endAll(userId, later), 0)
+      }))
+
+    it.effect("a visit is of the user, in the oldest grant of an organization where the user is active", () =>
+      Effect.gen(function*() {
+        const members = yield* MemberStore
+        const { organizationId } = yield* members.owner
+        const userId = yield* newUser
+        const { digest, session } = yield* start(userId)
+        assert.isNull((yield* admit(digest))?.visit.place)
+        yield* newGrant()
+        yield* members.addMember(organizationId, userId, "member", at)
+        const visit = (yield* admit(digest))?.visit
+        assert.deepStrictEqual([visit?.session, visit?.user.id, visit?.user.approvedAt], [session, userId, null])
+        const oldest = (yield* (yield* AccessStore).listGrants).findLast(({ revokedAt }) => revokedAt === null)
+        assert.deepStrictEqual(visit?.place, { grantId: oldest?.id ?? "", organizationId, role: "member", organizationSuspended: false })
+        yield* members.addMember(organizationId, userId, "owner", at)
+        assert.strictEqual((yield* admit(digest))?.visit.place?.role, "owner")
+        yield* members.removeMember(organizationId, userId, at)
+        assert.isNull((yield* admit(digest))?.visit.place)
+      }))
+
+    it.effect("a visit is in the grant that was chosen, until that is revoked", () =>
+      Effect.gen(function*() {
+        const access = yield* AccessStore
+        const { userId } = yield* (yield* MemberStore).owner
+        const { digest, session } = yield* start(userId)
+        const grantId = Effect.map(admit(digest), (found) => found?.visit.place?.grantId)
+        const other = yield* start(userId)
+        const first = yield* grantId
+        const grant = yield* newGrant()
+        assert.strictEqual(yield* grantId, first)
+        yield* (yield* SessionStore).chooseGrant(session.id, grant.id)
+        assert.strictEqual(yield* grantId, grant.id)
+        assert.strictEqual((yield* admit(other.digest))?.visit.place?.grantId, first)
+        yield* access.revokeGrant(grant.id, later)
+        assert.strictEqual(yield* grantId, first)
+      }))
+
+    it.effect("a session has a rate of its own", () =>
+      Effect.gen(function*() {
+        const userId = yield* newUser
+        const [mine, other] = [yield* start(userId), yield* start(userId)]
+        const accepted = yield* Effect.forEach([1, 2, 3], () => admit(mine.digest, 2))
+        assert.deepStrictEqual(accepted.map((found) => found?.rate.accepted), [true, true, false])
+        assert.isTrue((yield* admit(other.digest, 2))?.rate.accepted)
+        assert.isNull(yield* admit(yield* newDigest))
+      }))
+
+    it.effect("of open visits, those stay whose user is approved and still has the grant", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const members = yield* MemberStore
+        const { organizationId } = yield* members.owner
+        const [mine, other] = [yield* newGrant(), yield* newGrant()]
+        const userId = yield* newUser
+        const { digest, session } = yield* start(userId)
+        const there = (...grantIds: ReadonlyArray<string>) =>
+          Effect.map(store.stillThere(grantIds.map((grantId) => ({ sessionId: session.id, grantId }))), (there) =>
+            there.map(({ grantId }) => grantId).sort())
+        assert.deepStrictEqual(yield* there(mine.id), [])
+        yield* members.addMember(organizationId, userId, "member", at)
+        assert.deepStrictEqual(yield* there(mine.id), [])
+        yield* members.approve(userId, true, at)
+        assert.deepStrictEqual(yield* there(mine.id, other.id), [mine.id, other.id].sort())
+        assert.deepStrictEqual(yield* store.stillThere([{ sessionId: session.id, grantId: mine.id }]), [{ session, grantId: mine.id }])
+        yield* (yield* AccessStore).revokeGrant(other.id, later)
+        assert.deepStrictEqual(yield* there(mine.id, other.id), [mine.id])
+        yield* members.suspend(organizationId, true, at)
+        assert.deepStrictEqual(yield* there(mine.id), [])
+        yield* members.suspend(organizationId, false, at)
+        yield* members.removeMember(organizationId, userId, at)
+        assert.deepStrictEqual(yield* there(mine.id), [])
+        yield* members.addMember(organizationId, userId, "member", at)
+        assert.deepStrictEqual(yield* there(mine.id), [mine.id])
+        yield* store.end(digest, later)
+        assert.deepStrictEqual(yield* there(mine.id), [])
       }))
 
     it.effect("a link is used by one of many who try at once", () =>

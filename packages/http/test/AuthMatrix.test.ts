@@ -6,8 +6,13 @@ import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { hint, mint } from "@slipway/domain/access/ApiKey"
 import { Members } from "@slipway/domain/access/Members"
+import type { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Scope } from "@slipway/domain/access/Principal"
+import { Sessions } from "@slipway/domain/access/Sessions"
 import { Ids } from "@slipway/domain/Ids"
 import { Api } from "@slipway/http/api/Api"
+import { InternalApi } from "@slipway/http/api/InternalApi"
+import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
 import { columns } from "../src/cli/Output.ts"
 import { ask, type Ask, joined, layer as http, mintKey, refused, SANDBOXES } from "./Harness.ts"
 
@@ -18,30 +23,55 @@ interface Endpoint {
 }
 
 const endpoints: Array<Endpoint> = []
-HttpApi.reflect(Api, {
+const reflecting = {
   onGroup: () => {},
-  onEndpoint: ({ endpoint: { method, path } }) => {
+  onEndpoint: ({ endpoint: { method, path } }: { readonly endpoint: Endpoint }) => {
     if (path.startsWith("/api/")) endpoints.push({ method, path: path.replaceAll(/:\w+/gu, "x") })
   }
-})
+}
+HttpApi.reflect(Api, reflecting)
+HttpApi.reflect(InternalApi, reflecting)
+
+/** Stated here again, so that a scope that is looked for elsewhere is seen (decisions, sections 9 and 11). */
+const scopeAt = (path: string): Scope =>
+  path.startsWith("/api/internal/v1/webhook-endpoints") ? "webhooks" : path.startsWith("/api/internal/") ? "partner:ingest" : "sandboxes"
 
 const MISSING = `Bearer realm="slipway"`
 const INVALID = `${MISSING}, error="invalid_token", error_description="The API key is not valid."`
-const SCOPE = `${MISSING}, error="insufficient_scope", scope="sandboxes"`
+const scopeChallenge = (scope: string) => `${MISSING}, error="insufficient_scope", scope="${scope}"`
+const LACKING = scopeChallenge("<the endpoint's>")
 
 /** What a request comes with, once what leads to its refusal was done. */
-type Given = Effect.Effect<Pick<Ask, "headers">, unknown, Access | AccessStore | Ids | Members>
+type Given = Effect.Effect<Pick<Ask, "headers">, unknown, Access | AccessStore | Ids | MemberStore | Members | Sessions>
 
 interface Row {
   readonly name: string
   readonly given: Given
   /** `null`: not refused for who calls. */
   readonly refusal: readonly [status: number, code: string, challenge: string | undefined] | null
+  /** Endpoints of these scopes alone; those of others are left out. */
+  readonly scopes?: ReadonlyArray<Scope>
+  /** Endpoints of these methods alone. */
+  readonly methods?: ReadonlyArray<string>
 }
 
 const header = (authorization: string | ReadonlyArray<string>) => ({ headers: { authorization } })
 const bearer = (key: string) => header(`Bearer ${key}`)
 const fixed = (authorization: string) => Effect.succeed(header(authorization))
+
+const cookie = (token: string) => ({ headers: { cookie: `theme=dark; ${SessionCookie.NAME}=${token}` } })
+
+/** A person with a session, as a page of ours would ask. */
+const visitor = Effect.fnUntraced(function*(login: string, standing: "member" | "approved") {
+  const sessions = yield* Sessions
+  yield* mintKey()
+  const members = yield* Members
+  const { user } = yield* members.add(null, login, "member")
+  if (standing === "approved") yield* members.approve(user.id)
+  const { token } = yield* sessions.signIn(user.id, null)
+  const { headers } = cookie(Redacted.value(token))
+  return { token, request: { headers: { ...headers, "x-csrf-token": Redacted.value(sessions.csrfToken(token)) } } }
+})
 
 const unknownKey = Effect.gen(function*() {
   return Redacted.value(yield* mint(yield* Ids, "live"))
@@ -90,10 +120,16 @@ const rows: ReadonlyArray<Row> = [
     refusal: [401, "unauthorized", INVALID]
   },
   {
-    name: "missing scope",
-    given: Effect.map(mintKey({ scopes: ["partner:ingest", "webhooks", "metrics:read"] }), ({ key }) => bearer(key)),
-    refusal: [403, "insufficient_scope", SCOPE]
+    name: "no scope",
+    given: Effect.map(mintKey({ scopes: [] }), ({ key }) => bearer(key)),
+    refusal: [403, "insufficient_scope", LACKING]
   },
+  ...Scope.literals.map((lacking): Row => ({
+    name: `every scope but ${lacking}`,
+    given: Effect.map(mintKey({ scopes: Scope.literals.filter((scope) => scope !== lacking) }), ({ key }) => bearer(key)),
+    refusal: [403, "insufficient_scope", LACKING],
+    scopes: [lacking]
+  })).filter(({ scopes }) => endpoints.some(({ path }) => scopes?.includes(scopeAt(path)))),
   {
     name: "removed member",
     given: Effect.gen(function*() {
@@ -103,7 +139,41 @@ const rows: ReadonlyArray<Row> = [
     }),
     refusal: [403, "forbidden", undefined]
   },
-  { name: "good key", given: Effect.map(mintKey(), ({ key }) => bearer(key)), refusal: null },
+  { name: "good key", given: Effect.map(mintKey({ scopes: Scope.literals }), ({ key }) => bearer(key)), refusal: null },
+  { name: "unknown session", given: Effect.succeed(cookie("0".repeat(43))), refusal: [401, "unauthorized", MISSING] },
+  { name: "malformed session", given: Effect.succeed(cookie("nonsense")), refusal: [401, "unauthorized", MISSING] },
+  {
+    name: "ended session",
+    given: Effect.gen(function*() {
+      const { request, token } = yield* visitor("signed-out", "approved")
+      yield* (yield* Sessions).signOut(token)
+      return request
+    }),
+    refusal: [401, "unauthorized", MISSING]
+  },
+  { name: "session of nobody approved", given: Effect.map(visitor("new", "member"), ({ request }) => request), refusal: [403, "forbidden", undefined] },
+  {
+    name: "session of a removed member",
+    given: Effect.gen(function*() {
+      const { request } = yield* visitor("left", "approved")
+      yield* (yield* Members).remove(null, "left")
+      return request
+    }),
+    refusal: [403, "forbidden", undefined]
+  },
+  {
+    name: "session without its CSRF token",
+    given: Effect.map(visitor("forged", "approved"), ({ request: { headers: { cookie } } }) => ({ headers: { cookie } })),
+    refusal: [403, "forbidden", undefined],
+    methods: ["POST", "PUT", "DELETE"]
+  },
+  { name: "good session, public", given: Effect.map(visitor("guest", "approved"), ({ request }) => request), refusal: null, scopes: ["sandboxes"] },
+  {
+    name: "good session, internal",
+    given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
+    refusal: [403, "insufficient_scope", LACKING],
+    scopes: ["partner:ingest", "webhooks"]
+  },
   // The last one: every other key is of this organization too.
   {
     name: "suspended organization",
@@ -121,9 +191,14 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
     Effect.gen(function*() {
       assert.include(endpoints.map(({ method, path }) => `${method} ${path}`), `POST ${SANDBOXES}/x/approvals/x`)
       const statuses = new Map(endpoints.map((endpoint) => [endpoint, new Array<string>()]))
-      for (const { given, name, refusal } of rows) {
+      for (const { given, methods, name, refusal, scopes } of rows) {
         const request = yield* given
         for (const [endpoint, cells] of statuses) {
+          const scope = scopeAt(endpoint.path)
+          if (scopes?.includes(scope) === false || methods?.includes(endpoint.method) === false) {
+            cells.push("-")
+            continue
+          }
           const reply = yield* ask(endpoint.path, { ...request, method: endpoint.method })
           const where = `${name}: ${endpoint.method} ${endpoint.path}`
           cells.push(String(reply.status))
@@ -134,7 +209,7 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
           const [status, code, challenge] = refusal
           assert.strictEqual(reply.status, status, where)
           refused(reply, status, code)
-          assert.strictEqual(reply.headers["www-authenticate"], challenge, where)
+          assert.strictEqual(reply.headers["www-authenticate"], challenge === LACKING ? scopeChallenge(scope) : challenge, where)
         }
       }
       yield* Console.log([

@@ -10,6 +10,8 @@ import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Members } from "@slipway/domain/access/Members"
 import type { Life } from "@slipway/domain/access/Minting"
 import type { Scope } from "@slipway/domain/access/Principal"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { SessionStore } from "@slipway/domain/access/SessionStore"
 import { Files } from "@slipway/domain/files/Files"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
@@ -58,10 +60,12 @@ export const layer = (
     Layer.mock(SourceHost, { name: "test", ...host })
   ).pipe(
     Layer.provideMerge(PartnerStore.layerMemory),
-    Layer.provideMerge(Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provideMerge(AccessStore.layerMemory))),
+    Layer.provideMerge(
+      Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provideMerge(AccessStore.layerMemory), Layer.provideMerge(SessionStore.layerMemory))
+    ),
     Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer))
   )
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer, Members.layer).pipe(
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer, Members.layer, Sessions.layer).pipe(
     Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
     Layer.provideMerge(stores)
   )

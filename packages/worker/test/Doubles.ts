@@ -23,7 +23,7 @@ import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipw
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 
 export const principal: Principal = {
-  keyId: "key", grantId: "grant", organizationId: "0197f1a0-0000-7000-8000-0000000000a1", userId: "user_1", scopes: new Set(["sandboxes"]), test: false
+  credential: { _tag: "Key", keyId: "key" }, grantId: "grant", organizationId: "0197f1a0-0000-7000-8000-0000000000a1", userId: "user_1", scopes: new Set(["sandboxes"]), test: false
 }
 const key = (id: SandboxId) => ({ grantId: principal.grantId, id })
 export const REPO = "acme/site"

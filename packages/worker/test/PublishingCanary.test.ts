@@ -83,7 +83,7 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
       const host = yield* SandboxHost
       const sql = yield* SqlClient.SqlClient
       const box = yield* host.provision({ sandboxId: id, workspace: trees.workspace(id) })
-      const by = { keyId: "k", grantId, organizationId: "0197f1a0-0000-7000-8000-0000000000a1", userId: "u", scopes: new Set<never>(), test: false }
+      const by = { credential: { _tag: "Key" as const, keyId: "k" }, grantId, organizationId: "0197f1a0-0000-7000-8000-0000000000a1", userId: "u", scopes: new Set<never>(), test: false }
       const answers: Array<string> = []
 
       // Three times: refused with what was sent, then a first and a later publication.

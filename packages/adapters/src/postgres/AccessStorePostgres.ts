@@ -5,8 +5,8 @@ import { AccessStore, GrantNotFound, KeyNotFound, minted } from "@slipway/domain
 import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
 import { Scope } from "@slipway/domain/access/Principal"
 import { Reads } from "./Database.ts"
-import { Int8 } from "./Int8.ts"
 import * as MemberStorePostgres from "./MemberStorePostgres.ts"
+import { RateSlotRow, slotOf } from "./RateSlotRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -44,9 +44,7 @@ const AdmissionRow = Schema.Struct({
   memberActive: Schema.Boolean,
   organizationSuspended: Schema.Boolean,
   first: Schema.Boolean,
-  taken: Schema.Boolean,
-  remaining: Schema.Int,
-  resetMillis: Int8
+  ...RateSlotRow.fields
 })
 const decodeAdmission = Schema.decodeUnknownSync(AdmissionRow, { disableChecks: true })
 
@@ -111,13 +109,14 @@ export const layer = Layer.effect(
       admit: Effect.fnUntraced(function*(digest, limit) {
         const [row] = yield* admission(digest, limit)
         if (row === undefined) return null
-        const { first, memberActive, organizationSuspended, remaining, resetMillis, scopes, taken, ...principal } = decodeAdmission(row)
-        if (first) yield* firstUse(principal)
+        const { first, keyId, memberActive, organizationSuspended, scopes, ...rest } = decodeAdmission(row)
+        const { grantId, organizationId, test, userId } = rest
+        if (first) yield* firstUse({ keyId, grantId })
         return {
-          principal: { ...principal, scopes: new Set(scopes) },
+          principal: { credential: { _tag: "Key" as const, keyId }, grantId, organizationId, userId, scopes: new Set(scopes), test },
           memberActive,
           organizationSuspended,
-          rate: { accepted: taken, remaining, resetSeconds: Math.max(1, Math.ceil(resetMillis / 1000)) }
+          rate: slotOf(rest)
         }
       }, guard),
 

@@ -1,14 +1,15 @@
 /** `AuditLog` on Postgres: a table that nothing changes but by adding to it. */
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Acting, Action, Actor, AuditLog } from "@slipway/domain/access/AuditLog"
+import { Acting, ActingFrom, Action, Actor, AuditLog, Origin } from "@slipway/domain/access/AuditLog"
 import { guard } from "./SqlFailure.ts"
 
 const EntryRow = Schema.Struct({
   action: Action,
   at: Schema.DateTimeUtcFromDate,
   subjects: Schema.Record(Schema.String, Schema.String),
-  actor: Actor
+  actor: Actor,
+  origin: Schema.NullOr(Origin)
 })
 
 export const layer = Layer.effect(
@@ -20,10 +21,12 @@ export const layer = Layer.effect(
       append: Effect.fn("AuditLog.append")(function*(events) {
         if (events.length === 0) return
         const actor = yield* Acting
+        const origin = yield* ActingFrom
         const rows = events.map(({ action, at, subjects }) => ({ action, at: DateTime.formatIso(at), subjects }))
         yield* sql`
-          INSERT INTO audit_log (action, at, subjects, actor)
-          SELECT e ->> 'action', (e ->> 'at')::timestamptz, e -> 'subjects', ${JSON.stringify(actor)}::jsonb
+          INSERT INTO audit_log (action, at, subjects, actor, origin)
+          SELECT e ->> 'action', (e ->> 'at')::timestamptz, e -> 'subjects', ${JSON.stringify(actor)}::jsonb,
+            ${origin === null ? null : JSON.stringify(origin)}::jsonb
           FROM jsonb_array_elements(${JSON.stringify(rows)}::jsonb) WITH ORDINALITY AS t(e, n) ORDER BY n`
       }, guard),
 
@@ -32,7 +35,7 @@ export const layer = Layer.effect(
           Request: Schema.Struct({ since: Schema.NullOr(Schema.String), limit: Schema.Int }),
           Result: EntryRow,
           execute: ({ limit, since }) => sql`
-            SELECT action, at, subjects, actor FROM audit_log
+            SELECT action, at, subjects, actor, origin FROM audit_log
             WHERE at >= coalesce(${since}::timestamptz, '-infinity') ORDER BY seq DESC LIMIT ${limit}`
         })({ since: since === null ? null : DateTime.formatIso(since), limit })
         return newestFirst.toReversed()

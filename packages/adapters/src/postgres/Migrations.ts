@@ -9,6 +9,8 @@ import spending from "./migrations/0005_spending.ts"
 import workerLinks from "./migrations/0006_worker_links.ts"
 import access from "./migrations/0007_access.ts"
 import partners from "./migrations/0008_partners.ts"
+import visits from "./migrations/0009_visits.ts"
+import webhooks from "./migrations/0010_webhooks.ts"
 import githubIdentity from "./migrations/0012_github_identity.ts"
 
 const run = Migrator.make({})
@@ -25,6 +27,8 @@ export const layer = Layer.effectDiscard(
       "0006_worker_links": workerLinks,
       "0007_access": access,
       "0008_partners": partners,
+      "0009_visits": visits,
+      "0010_webhooks": webhooks,
       "0012_github_identity": githubIdentity
     })
   }).pipe(

@@ -1,6 +1,7 @@
 /** `SandboxStore` on Postgres. One row is a sandbox; its lock orders everything that happens to it. */
 import { DateTime, Duration, Effect, Layer, Option, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
@@ -15,6 +16,7 @@ import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import {
   type Claimed,
   conclude,
+  decisions,
   LEASE_SECONDS,
   SandboxIdTaken,
   SandboxNotFound,
@@ -23,6 +25,7 @@ import {
   topicsOf,
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
+import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import { Reads } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
 import { makeOpened } from "./PartnerStorePostgres.ts"
@@ -118,6 +121,7 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
     const hints = yield* Hints
+    const audit = yield* AuditLog
     const limits = yield* Policy
     const maxActive = yield* MaxActiveSandboxes
     const ids = yield* Ids
@@ -356,6 +360,7 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
             : yield* approvalRows({ id: key.id, approvalIds: [command.approvalId] })
           const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval }))
           const after = verdict.outcome === "applied" ? yield* write(sandbox, verdict.events, now) : sandbox
+          if (verdict.outcome === "applied") yield* audit.append(decisions(key.id, verdict.events, now))
           const { keep, result } = conclude(after.revision, commandId, receipt, verdict)
           if (keep !== null) {
             yield* sql`
@@ -493,4 +498,4 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         ))
     })
   })
-)
+).pipe(Layer.provide(AuditLogPostgres.layer))

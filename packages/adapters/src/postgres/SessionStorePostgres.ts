@@ -2,8 +2,12 @@
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
+import type { Visit } from "@slipway/domain/access/Session"
 import { SessionStore, told } from "@slipway/domain/access/SessionStore"
+import { Role } from "@slipway/domain/access/User"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
+import { Reads } from "./Database.ts"
+import { RateSlotRow, slotOf } from "./RateSlotRow.ts"
 import { guard } from "./SqlFailure.ts"
 
 const SessionRow = Schema.Struct({
@@ -13,19 +17,74 @@ const SessionRow = Schema.Struct({
   lastSeenAt: Schema.DateTimeUtcFromDate
 })
 
+const Place = Schema.Struct({ grantId: Schema.String, organizationId: Schema.String, role: Role, organizationSuspended: Schema.Boolean })
+
+const VisitRow = Schema.Struct({
+  ...SessionRow.fields,
+  name: Schema.String,
+  email: Schema.NullOr(Schema.String),
+  githubLogin: Schema.NullOr(Schema.String),
+  addedAt: Schema.DateTimeUtcFromDate,
+  approvedAt: Schema.NullOr(Schema.DateTimeUtcFromDate),
+  place: Schema.NullOr(Place),
+  ...RateSlotRow.fields
+})
+
 /** With the `AuditLog` it tells. */
 export const layer = Layer.effect(
   SessionStore,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
+    const reads = (yield* Reads) ?? sql
     const audit = yield* AuditLog
     const columns = sql.literal(`id, user_id AS "userId", created_at AS "createdAt", last_seen_at AS "lastSeenAt"`)
+
+    const visits = SqlSchema.findOneOption({
+      Request: Schema.Struct({ digest: Schema.String, limit: Schema.Int }),
+      Result: VisitRow,
+      execute: ({ digest, limit }) => reads`
+        WITH found AS MATERIALIZED (
+          SELECT s.id, s.user_id, s.created_at, s.last_seen_at, u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at,
+            p.place
+          FROM sessions s
+          JOIN users u ON u.id = s.user_id
+          LEFT JOIN LATERAL (
+            SELECT jsonb_build_object('grantId', g.id, 'organizationId', o.id, 'role', m.role,
+              'organizationSuspended', o.suspended_at IS NOT NULL) AS place
+            FROM memberships m
+            JOIN organizations o ON o.id = m.organization_id
+            JOIN grants g ON g.organization_id = o.id AND g.revoked_at IS NULL
+            WHERE m.user_id = s.user_id AND m.active
+            ORDER BY g.id = s.grant_id DESC NULLS LAST, g.created_at, g.id LIMIT 1
+          ) p ON true
+          WHERE s.digest = ${digest}
+        )
+        SELECT f.id, f.user_id AS "userId", f.created_at AS "createdAt", f.last_seen_at AS "lastSeenAt", f.name, f.email,
+          f.github_login AS "githubLogin", f.added_at AS "addedAt", f.approved_at AS "approvedAt", f.place,
+          r.taken, r.remaining, r.reset_ms AS "resetMillis"
+        FROM found f CROSS JOIN LATERAL take_rate_slot(f.id, ${limit}::integer) r`
+    })
+    const open = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: Schema.Struct({ ...SessionRow.fields, grantId: Schema.String }),
+      execute: (visits) => reads`
+        SELECT s.id, s.user_id AS "userId", s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
+        FROM jsonb_to_recordset(${visits}::jsonb) AS v("sessionId" uuid, "grantId" uuid)
+        JOIN sessions s ON s.id = v."sessionId"
+        JOIN users u ON u.id = s.user_id AND u.approved_at IS NOT NULL
+        JOIN grants g ON g.id = v."grantId" AND g.revoked_at IS NULL
+        JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL
+        JOIN memberships m ON m.organization_id = o.id AND m.user_id = s.user_id AND m.active`
+    })
 
     const endWhere = (which: Statement.Fragment) =>
       SqlSchema.findAll({
         Request: Schema.Void,
         Result: SessionRow,
-        execute: () => sql`DELETE FROM sessions WHERE ${which} RETURNING ${columns}`
+        execute: () => sql`
+          WITH ended AS (DELETE FROM sessions WHERE ${which} RETURNING ${columns}),
+            forgotten AS (DELETE FROM rate_windows w USING ended e WHERE w.key_id = e.id)
+          SELECT * FROM ended`
       })(undefined)
 
     return SessionStore.of({
@@ -38,13 +97,22 @@ export const layer = Layer.effect(
         yield* audit.append([...ended.map((other) => told("session.ended", other, createdAt)), told("session.started", session, createdAt)])
       }, sql.withTransaction, guard),
 
-      find: Effect.fn("SessionStore.find")(function*(digest) {
-        return Option.getOrNull(yield* SqlSchema.findOneOption({
-          Request: Schema.String,
-          Result: SessionRow,
-          execute: (digest) => sql`SELECT ${columns} FROM sessions WHERE digest = ${digest}`
-        })(digest))
+      admit: Effect.fnUntraced(function*(digest, limit) {
+        const found = Option.getOrNull(yield* visits({ digest, limit }))
+        if (found === null) return null
+        const { addedAt, approvedAt, createdAt, email, githubLogin, id, lastSeenAt, name, place, userId } = found
+        const visit: Visit = {
+          session: { id, userId, createdAt, lastSeenAt },
+          user: { id: userId, name, email, githubLogin, createdAt: addedAt, approvedAt },
+          place
+        }
+        return { visit, rate: slotOf(found) }
       }, guard),
+
+      stillThere: (visits) =>
+        guard(Effect.map(open(JSON.stringify(visits)), (rows) => rows.map(({ grantId, ...session }) => ({ session, grantId })))),
+
+      chooseGrant: (id, grantId) => guard(Effect.asVoid(sql`UPDATE sessions SET grant_id = ${grantId} WHERE id = ${id}`)),
 
       touch: Effect.fn("SessionStore.touch")(function*(id, at) {
         yield* sql`UPDATE sessions SET last_seen_at = greatest(last_seen_at, ${DateTime.formatIso(at)}) WHERE id = ${id}`

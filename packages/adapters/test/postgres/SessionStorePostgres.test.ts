@@ -1,6 +1,6 @@
 import { Layer } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import * as MemberStorePostgres from "@slipway/adapters/postgres/MemberStorePostgres"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
@@ -8,7 +8,7 @@ import { suite } from "@slipway/domain/testing/SessionStoreContract"
 
 suite(
   "postgres",
-  Layer.merge(SessionStorePostgres.layer, MemberStorePostgres.layer).pipe(
+  Layer.merge(SessionStorePostgres.layer, AccessStorePostgres.layer).pipe(
     Layer.provideMerge(IdsNode.layer),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )

@@ -3,11 +3,12 @@ import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Hints } from "../Hints.ts"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
-import { type Admission, AccessStore, type Grant, type GrantNotFound, type KeyNotFound, type KeyRecord } from "./AccessStore.ts"
+import { type Admission, AccessStore, type Grant, type GrantNotFound, KeyNotFound, type KeyRecord } from "./AccessStore.ts"
 import { hint, mint } from "./ApiKey.ts"
 import { MemberStore } from "./MemberStore.ts"
-import { decide, type Life, type MintRefused } from "./Minting.ts"
+import { decide, type Life, mayRevoke, type MintRefused } from "./Minting.ts"
 import type { Scope } from "./Principal.ts"
+import type { Admitted } from "./Session.ts"
 
 /** Topic on which is hinted that somebody lost a right, so that open streams look at once. */
 export const REVOCATIONS = "revocations"
@@ -37,6 +38,15 @@ export class Access extends Context.Service<Access, {
     readonly userId?: string | undefined
     readonly life?: Life | undefined
   }): Effect.Effect<MintedKey, MintRefused | StoreUnavailable>
+  /** A key for the person who visits, of the grant that the visit is in. */
+  mintOwn(by: Admitted, request: { readonly label: string; readonly scopes: ReadonlyArray<Scope>; readonly life: Life }): Effect.Effect<
+    MintedKey,
+    MintRefused | StoreUnavailable
+  >
+  /** Every key of the grant, newest first, and whether the person who visits may revoke it. */
+  keysFor(by: Admitted): Effect.Effect<ReadonlyArray<{ readonly key: KeyRecord; readonly mayRevoke: boolean }>, StoreUnavailable>
+  /** As `revokeKey`. A key of another grant, or one that is not the person's to revoke, is not found. */
+  revokeFor(by: Admitted, id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
   revokeGrant(idOrName: string): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   revokeKey(id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
 }>()("@slipway/domain/Access") {
@@ -51,6 +61,21 @@ export class Access extends Context.Service<Access, {
       const createGrant = Effect.fn("Access.createGrant")(function*(name: string) {
         const { organizationId } = yield* members.owner
         return yield* store.createGrant({ id: yield* ids.uuid7, name, organizationId, createdAt: yield* DateTime.now })
+      })
+
+      const issue = Effect.fnUntraced(function*({ grant, kind, ...about }: Pick<KeyRecord, "userId" | "label" | "scopes" | "createdAt" | "expiresAt"> & {
+        readonly grant: Grant
+        readonly kind: "live" | "test"
+      }) {
+        const key = yield* mint(ids, kind)
+        const record = yield* store.createKey({ ...about, id: yield* ids.uuid7, grantId: grant.id, ...hint(key) }, ids.digest(Redacted.value(key)))
+        return { record, grant, key }
+      })
+
+      const revokeKey = Effect.fn("Access.revokeKey")(function*(id: string) {
+        const key = yield* store.revokeKey(id, yield* DateTime.now)
+        yield* hints.publish([REVOCATIONS])
+        return key
       })
 
       return Access.of({
@@ -71,29 +96,35 @@ export class Access extends Context.Service<Access, {
             life
           }, now))
           const { grant } = yield* createGrant(name)
-          const key = yield* mint(ids, kind)
-          const record = yield* store.createKey({
-            id: yield* ids.uuid7,
-            grantId: grant.id,
-            userId,
-            label,
-            ...hint(key),
+          return yield* issue({ grant, userId, label, scopes, kind, createdAt: now, expiresAt })
+        }),
+        mintOwn: Effect.fn("Access.mintOwn")(function*({ place, user }, { label, life, scopes }) {
+          const now = yield* DateTime.now
+          const expiresAt = yield* Effect.fromResult(decide({
+            by: "person",
+            member: { user, role: place.role, active: true },
+            organization: { suspendedAt: null },
             scopes,
-            createdAt: now,
-            expiresAt
-          }, ids.digest(Redacted.value(key)))
-          return { record, grant, key }
+            life
+          }, now))
+          const grant = (yield* store.listGrants).find(({ id }) => id === place.grantId)
+          if (grant === undefined) return yield* Effect.die(`the grant ${place.grantId} of a visit is gone`)
+          return yield* issue({ grant, userId: user.id, label, scopes, kind: "live", createdAt: now, expiresAt })
+        }),
+        keysFor: ({ place, user }) =>
+          Effect.map(store.listKeys(place.grantId), (keys) =>
+            keys.map((key) => ({ key, mayRevoke: mayRevoke({ userId: user.id, role: place.role }, key) }))),
+        revokeFor: Effect.fn("Access.revokeFor")(function*({ place, user }, id) {
+          const key = (yield* store.listKeys(place.grantId)).find((key) => key.id === id)
+          if (key === undefined || !mayRevoke({ userId: user.id, role: place.role }, key)) return yield* new KeyNotFound({ key: id })
+          return yield* revokeKey(id)
         }),
         revokeGrant: Effect.fn("Access.revokeGrant")(function*(idOrName) {
           const grant = yield* store.revokeGrant(idOrName, yield* DateTime.now)
           yield* hints.publish([REVOCATIONS])
           return grant
         }),
-        revokeKey: Effect.fn("Access.revokeKey")(function*(id) {
-          const key = yield* store.revokeKey(id, yield* DateTime.now)
-          yield* hints.publish([REVOCATIONS])
-          return key
-        })
+        revokeKey
       })
     })
   )

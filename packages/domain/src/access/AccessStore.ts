@@ -135,7 +135,7 @@ export class AccessStore extends Context.Service<AccessStore, {
           key.record = { ...key.record, lastUsedAt: now }
           return {
             principal: {
-              keyId: id,
+              credential: { _tag: "Key", keyId: id },
               grantId,
               organizationId,
               userId,
@@ -204,8 +204,8 @@ interface StoredKey {
 /** The window of the rate limit (decisions, section 10). */
 const WINDOW_MILLIS = 60_000
 
-/** Accepts when fewer than `limit` of the last acceptances lie within the window, and remembers this one. */
-const takeSlot = (acceptedAt: Array<number>, limit: number, now: number): RateSlot => {
+/** Accepts when fewer than `limit` of the last acceptances lie within the window, and remembers this one. For stores in memory. */
+export const takeSlot = (acceptedAt: Array<number>, limit: number, now: number): RateSlot => {
   while (acceptedAt.length > 0 && acceptedAt[0]! <= now - WINDOW_MILLIS) acceptedAt.shift()
   const accepted = acceptedAt.length < limit
   if (accepted) acceptedAt.push(now)

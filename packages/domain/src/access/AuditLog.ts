@@ -31,7 +31,14 @@ export const Action = Schema.Literals([
   "session.started",
   "session.ended",
   "sign_in_link.made",
-  "sign_in_link.used"
+  "sign_in_link.used",
+  "webhook.registered",
+  "webhook.deleted",
+  "webhook.secret_rotated",
+  "webhook.enabled",
+  "webhook.disabled",
+  "scope.refused",
+  "approval.decided"
 ])
 export type Action = typeof Action.Type
 
@@ -42,13 +49,27 @@ export interface SecurityEvent {
   readonly subjects: Readonly<Record<string, string>>
 }
 
+/** The request that somebody acted by. */
+export const Origin = Schema.Struct({
+  /** As the reply names it. */
+  requestId: Schema.String,
+  /** An IP address; empty where the transport does not tell. */
+  address: Schema.String
+})
+export type Origin = typeof Origin.Type
+
 /** An entry of the log. */
 export interface AuditEntry extends SecurityEvent {
   readonly actor: Actor
+  /** `null`: it was no request. */
+  readonly origin: Origin | null
 }
 
 /** On whose behalf the fiber runs: entries of the audit log name it. Set where a command or a request comes in. */
 export const Acting = Context.Reference<Actor>("@slipway/domain/Acting", { defaultValue: () => ({ _tag: "System" }) })
+
+/** By which request the fiber runs. Set with `Acting`. */
+export const ActingFrom = Context.Reference<Origin | null>("@slipway/domain/ActingFrom", { defaultValue: () => null })
 
 /** Checked by `testing/AuditLogContract`. Stores append what they change in the transaction that changes it. */
 export class AuditLog extends Context.Service<AuditLog, {
@@ -64,7 +85,8 @@ export class AuditLog extends Context.Service<AuditLog, {
       append: (events) =>
         Effect.gen(function*() {
           const actor = yield* Acting
-          log.push(...events.map((event) => ({ ...event, actor })))
+          const origin = yield* ActingFrom
+          log.push(...events.map((event) => ({ ...event, actor, origin })))
         }),
       list: ({ limit, since }) =>
         Effect.sync(() => log.filter(({ at }) => since === null || DateTime.isGreaterThanOrEqualTo(at, since)).slice(-limit))

@@ -27,6 +27,12 @@ const REASONS: Record<MintRefused["because"], string> = {
 /** What people may give to their keys. What opens the service rather than an organization is the operator's to give. */
 const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = { member: ["sandboxes"], owner: ["sandboxes", "webhooks"] }
 
+export const scopesOf = (role: Role): ReadonlyArray<Scope> => GIVEN_BY[role]
+
+/** Whether a member may revoke a key of the organization: one's own, and an owner everybody's. */
+export const mayRevoke = (by: { readonly userId: string; readonly role: Role }, key: { readonly userId: string }): boolean =>
+  by.role === "owner" || by.userId === key.userId
+
 /** How long a key is to live; `null`: until it is revoked. */
 export type Life = Duration.Duration | null
 
@@ -46,7 +52,7 @@ export const decide = (
   if (organization.suspendedAt !== null) return refuse("suspended")
   if (member === null || !member.active) return refuse("not_a_member")
   if (member.user.approvedAt === null) return refuse("not_approved")
-  if (by === "person" && !scopes.every((scope) => GIVEN_BY[member.role].includes(scope))) return refuse("scope")
+  if (by === "person" && !scopes.every((scope) => scopesOf(member.role).includes(scope))) return refuse("scope")
   if (life === null) return Result.succeed(null)
   const expiresAt = DateTime.addDuration(now, life)
   if (!DateTime.isGreaterThan(expiresAt, now)) return refuse("already_expired")

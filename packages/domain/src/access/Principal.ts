@@ -1,13 +1,20 @@
 /** Who makes a request: the key, and what it stands for. */
 import { Schema } from "effect"
+import type { Actor } from "./AuditLog.ts"
 
 /** What a key opens (decisions, section 9). */
 export const Scope = Schema.Literals(["sandboxes", "partner:ingest", "webhooks", "metrics:read"])
 export type Scope = typeof Scope.Type
 
+/** What a request proves with who makes it. Ids are UUIDs. */
+export type Credential =
+  | { readonly _tag: "Key"; readonly keyId: string }
+  /** A person's, in a browser. */
+  | { readonly _tag: "Session"; readonly sessionId: string }
+
 /** Who a request is made by, and for which grant. Ids are UUIDs but for `userId` (`user_` and a ULID). */
 export interface Principal {
-  readonly keyId: string
+  readonly credential: Credential
   /** Owns the sandboxes and the feed; everything a request reads or makes is of this grant. */
   readonly grantId: string
   readonly organizationId: string
@@ -16,3 +23,6 @@ export interface Principal {
   /** A `sbx_test_` key: only models that need no account. */
   readonly test: boolean
 }
+
+/** On whose behalf the audit log says that something was done. */
+export const actorOf = ({ credential, userId }: Principal): Actor => credential._tag === "Key" ? credential : { _tag: "User", userId }

@@ -1,5 +1,8 @@
-/** A person's session in one browser, and how long it and a sign-in link last. Pure functions of time. */
-import { Context, DateTime, Duration } from "effect"
+/** A person's session in one browser: how long it and a sign-in link last, and for whom its requests count. Pure functions. */
+import { Context, DateTime, Duration, Result, Schema } from "effect"
+import { scopesOf } from "./Minting.ts"
+import type { Principal } from "./Principal.ts"
+import type { Role, User } from "./User.ts"
 
 /** A session as it is stored: everything but the token. `id` is a UUID. */
 export interface Session {
@@ -9,6 +12,61 @@ export interface Session {
   /** At most a minute behind the last request. */
   readonly lastSeenAt: DateTime.Utc
 }
+
+/** The grant that a session works in, and who its user is there. */
+export interface Place {
+  readonly grantId: string
+  readonly organizationId: string
+  /** Of an active member. */
+  readonly role: Role
+  readonly organizationSuspended: boolean
+}
+
+/** A request that came with a session. `place: null`: no organization of which the user is an active member has a grant. */
+export interface Visit {
+  readonly session: Session
+  readonly user: User
+  readonly place: Place | null
+}
+
+/** The person is known, and may do nothing here. An administrator can change that. */
+export class VisitRefused extends Schema.TaggedError<VisitRefused>()("VisitRefused", {
+  because: Schema.Literals(["not_approved", "no_grant", "suspended"])
+}) {
+  override get message() {
+    return REASONS[this.because]
+  }
+}
+
+const REASONS: Record<VisitRefused["because"], string> = {
+  not_approved: "An administrator has to approve you first.",
+  no_grant: "You are no active member of an organization that has a grant.",
+  suspended: "Your organization is suspended."
+}
+
+/** A visit of somebody who may work here. */
+export interface Admitted extends Visit {
+  readonly place: Place
+}
+
+export const admitted = ({ place, ...visit }: Visit): Result.Result<Admitted, VisitRefused> =>
+  visit.user.approvedAt === null
+    ? Result.fail(new VisitRefused({ because: "not_approved" }))
+    : place === null
+    ? Result.fail(new VisitRefused({ because: "no_grant" }))
+    : place.organizationSuspended
+    ? Result.fail(new VisitRefused({ because: "suspended" }))
+    : Result.succeed({ ...visit, place })
+
+/** Who makes the request. A person may do with a session what the person's own keys could. */
+export const principalOf = ({ place: { grantId, organizationId, role }, session: { id, userId } }: Admitted): Principal => ({
+  credential: { _tag: "Session", sessionId: id },
+  grantId,
+  organizationId,
+  userId,
+  scopes: new Set(scopesOf(role)),
+  test: false
+})
 
 export interface Lifetimes {
   /** Without a request. */

@@ -1,8 +1,10 @@
 /** Port: sessions and one-time sign-in links. Checked by `testing/SessionStoreContract`. */
-import { Context, DateTime, Effect, Layer } from "effect"
+import { Context, DateTime, Effect, Layer, Result } from "effect"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { AuditLog, type SecurityEvent } from "./AuditLog.ts"
-import type { Session } from "./Session.ts"
+import { AccessStore, type RateSlot, takeSlot } from "./AccessStore.ts"
+import { MemberStore } from "./MemberStore.ts"
+import { admitted, type Place, type Session, type Visit } from "./Session.ts"
 
 /** The entry of a session that started or ended. */
 export const told = (action: "session.started" | "session.ended", { id, userId }: Session, at: DateTime.Utc): SecurityEvent => ({
@@ -21,8 +23,19 @@ export class SessionStore extends Context.Service<SessionStore, {
     void,
     StoreUnavailable
   >
-  /** `null`: never was, or ended. */
-  find(digest: string): Effect.Effect<Session | null, StoreUnavailable>
+  /**
+   * The session with its user and the grant it works in, and one of `limit` rate slots a minute (as `AccessStore.admit`),
+   * in one statement. The grant is the chosen one as long as the user has it, else the oldest the user has. `null`: never
+   * was, or ended.
+   */
+  admit(digest: string, limit: number): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
+  /** Of these visits, the sessions whose user is approved and still has that grant. For streams that stay open. */
+  stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
+    ReadonlyArray<{ readonly session: Session; readonly grantId: string }>,
+    StoreUnavailable
+  >
+  /** The session works in this grant from now on. The caller has checked that its user has it. */
+  chooseGrant(id: string, grantId: string): Effect.Effect<void, StoreUnavailable>
   /** Moves `lastSeenAt` forward, never back. */
   touch(id: string, at: DateTime.Utc): Effect.Effect<void, StoreUnavailable>
   /** The session ended by this call; `null`: there was none. */
@@ -42,13 +55,34 @@ export class SessionStore extends Context.Service<SessionStore, {
     SessionStore,
     Effect.gen(function*() {
       const audit = yield* AuditLog
+      const access = yield* AccessStore
+      const members = yield* MemberStore
       const sessions = new Map<string, Session>()
+      const chosen = new Map<string, string>()
+      const acceptedAt = new Map<string, Array<number>>()
       const links = new Map<string, { readonly userId: string; readonly expiresAt: DateTime.Utc }>()
       const endWhere = Effect.fnUntraced(function*(ends: (session: Session, digest: string) => boolean, at: DateTime.Utc) {
         const ended = Array.from(sessions).filter(([digest, session]) => ends(session, digest))
         for (const [digest] of ended) sessions.delete(digest)
         yield* audit.append(ended.map(([, session]) => told("session.ended", session, at)))
         return ended.map(([, session]) => session)
+      })
+
+      const placesOf = Effect.fnUntraced(function*(userId: string) {
+        const organizations = yield* members.organizations
+        const places: Array<Place> = []
+        for (const { id: grantId, organizationId, revokedAt } of (yield* access.listGrants).toReversed()) {
+          const member = (yield* members.members(organizationId)).find(({ user }) => user.id === userId)
+          if (revokedAt !== null || member?.active !== true) continue
+          const organizationSuspended = organizations.find(({ id }) => id === organizationId)?.suspendedAt !== null
+          places.push({ grantId, organizationId, role: member.role, organizationSuspended })
+        }
+        return places
+      })
+      const visitOf = Effect.fnUntraced(function*(session: Session, grantId: string | undefined) {
+        const places = yield* placesOf(session.userId)
+        const user = yield* Effect.fromNullishOr(yield* members.findUser({ _tag: "Id", id: session.userId })).pipe(Effect.orDie)
+        return { session, user, place: places.find((place) => place.grantId === grantId) ?? places[0] ?? null }
       })
 
       return SessionStore.of({
@@ -58,7 +92,27 @@ export class SessionStore extends Context.Service<SessionStore, {
           sessions.set(digest, session)
           yield* audit.append([told("session.started", session, session.createdAt)])
         }),
-        find: (digest) => Effect.sync(() => sessions.get(digest) ?? null),
+        admit: Effect.fnUntraced(function*(digest, limit) {
+          const session = sessions.get(digest)
+          if (session === undefined) return null
+          const accepted = acceptedAt.get(session.id) ?? []
+          acceptedAt.set(session.id, accepted)
+          return {
+            visit: yield* visitOf(session, chosen.get(session.id)),
+            rate: takeSlot(accepted, limit, (yield* DateTime.now).epochMilliseconds)
+          }
+        }),
+        stillThere: Effect.fnUntraced(function*(visits) {
+          const there: Array<{ session: Session; grantId: string }> = []
+          for (const { grantId, sessionId } of visits) {
+            const session = Array.from(sessions.values()).find(({ id }) => id === sessionId)
+            if (session === undefined) continue
+            const found = admitted(yield* visitOf(session, grantId))
+            if (Result.isSuccess(found) && found.success.place.grantId === grantId) there.push({ session, grantId })
+          }
+          return there
+        }),
+        chooseGrant: (id, grantId) => Effect.sync(() => void chosen.set(id, grantId)),
         touch: (id, at) =>
           Effect.sync(() => {
             for (const [digest, session] of sessions) {
@@ -81,5 +135,5 @@ export class SessionStore extends Context.Service<SessionStore, {
         })
       })
     })
-  ).pipe(Layer.provideMerge(AuditLog.layerMemory))
+  ).pipe(Layer.provideMerge(AccessStore.layerMemory))
 }

@@ -2,11 +2,12 @@
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { AccessStore, type Grant, GrantNotFound, type RateSlot } from "./AccessStore.ts"
 import { Acting } from "./AuditLog.ts"
 import type { Identity } from "./Identity.ts"
 import { MemberStore } from "./MemberStore.ts"
 import { draw } from "./Secret.ts"
-import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes } from "./Session.ts"
+import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes, type Visit } from "./Session.ts"
 import { SessionStore } from "./SessionStore.ts"
 
 /** A session that began, with the one chance to read its token. */
@@ -23,8 +24,17 @@ export interface SignedIn {
 export class Sessions extends Context.Service<Sessions, {
   /** Always under a new token; `previous`, the token the browser had until then, works no more. */
   signIn(userId: string, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, StoreUnavailable>
-  /** The session of a token, and that it was seen now. `null`: none, or it expired. */
-  current(token: Redacted.Redacted): Effect.Effect<Session | null, StoreUnavailable>
+  /** What a request with the token comes to, that it was seen now, and one of `limit` slots a minute. `null`: no session, or it expired. */
+  admit(token: Redacted.Redacted, limit: number): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
+  /** Of these, the session ids and grants that `admit` would still give. For streams that stay open. */
+  stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
+    ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>,
+    StoreUnavailable
+  >
+  /** The grants a person may work in, oldest first. */
+  grantsOf(userId: string): Effect.Effect<ReadonlyArray<Grant>, StoreUnavailable>
+  /** The session works in this grant from now on, if its user has it. */
+  chooseGrant(session: Session, grantId: string): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /** Proves that a form came from a page of the session. It cannot be turned back into the token. */
   csrfToken(token: Redacted.Redacted): Redacted.Redacted
   isCsrfToken(token: Redacted.Redacted, candidate: string): boolean
@@ -42,10 +52,20 @@ export class Sessions extends Context.Service<Sessions, {
     Sessions,
     Effect.gen(function*() {
       const store = yield* SessionStore
+      const access = yield* AccessStore
       const members = yield* MemberStore
       const ids = yield* Ids
       const lifetimes = yield* SessionLifetimes
       const digest = (secret: Redacted.Redacted) => ids.digest(Redacted.value(secret))
+      const grantsOf = Effect.fn("Sessions.grantsOf")(function*(userId: string) {
+        const grants = (yield* access.listGrants).filter(({ revokedAt }) => revokedAt === null)
+        const mine = new Set<string>()
+        for (const organizationId of new Set(grants.map((grant) => grant.organizationId))) {
+          const member = (yield* members.members(organizationId)).find(({ user }) => user.id === userId)
+          if (member?.active === true) mine.add(organizationId)
+        }
+        return grants.filter(({ organizationId }) => mine.has(organizationId)).toReversed()
+      })
       const csrfToken = (token: Redacted.Redacted) => ids.digest(`csrf ${Redacted.value(token)}`)
 
       const signIn = Effect.fn("Sessions.signIn")(function*(userId: string, previous: Redacted.Redacted | null) {
@@ -61,13 +81,26 @@ export class Sessions extends Context.Service<Sessions, {
 
       return Sessions.of({
         signIn,
-        current: Effect.fn("Sessions.current")(function*(token) {
+        admit: Effect.fn("Sessions.admit")(function*(token, limit) {
           const now = yield* DateTime.now
-          const session = yield* store.find(digest(token))
-          if (session === null || !isAlive(session, lifetimes, now)) return null
-          if (!needsTouch(session, now)) return session
+          const found = yield* store.admit(digest(token), limit)
+          if (found === null || !isAlive(found.visit.session, lifetimes, now)) return null
+          const { visit: { session, ...visit }, rate } = found
+          if (!needsTouch(session, now)) return found
           yield* store.touch(session.id, now)
-          return { ...session, lastSeenAt: now }
+          return { visit: { ...visit, session: { ...session, lastSeenAt: now } }, rate }
+        }),
+        stillThere: Effect.fnUntraced(function*(visits) {
+          const now = yield* DateTime.now
+          const there = yield* store.stillThere(visits)
+          return there.filter(({ session }) => isAlive(session, lifetimes, now)).map(({ grantId, session }) => ({ sessionId: session.id, grantId }))
+        }),
+        grantsOf,
+        chooseGrant: Effect.fn("Sessions.chooseGrant")(function*({ id, userId }, grantId) {
+          const grant = (yield* grantsOf(userId)).find((grant) => grant.id === grantId)
+          if (grant === undefined) return yield* new GrantNotFound({ grant: grantId })
+          yield* store.chooseGrant(id, grantId)
+          return grant
         }),
         csrfToken: (token) => Redacted.make(csrfToken(token)),
         // Of digests, so that the time a comparison takes tells nothing of what it compares.

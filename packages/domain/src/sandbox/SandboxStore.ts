@@ -3,6 +3,7 @@
  * lock of its sandbox. Checked by `testing/SandboxStoreContract`.
  */
 import { Context, DateTime, Effect, Layer, Option, type Result, Scheduler, Schema } from "effect"
+import { AuditLog, type SecurityEvent } from "../access/AuditLog.ts"
 import { Hints, type Topic, WORK } from "../Hints.ts"
 import type { Uuid } from "../Ids.ts"
 import type { Pull } from "../partner/Attribution.ts"
@@ -199,6 +200,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
       const limits = yield* Policy
       const maxActive = yield* MaxActiveSandboxes
       const tasks = Option.getOrNull(yield* Effect.serviceOption(MemoryTasks))
+      const audit = Option.getOrNull(yield* Effect.serviceOption(AuditLog))
       const rows = new Map<SandboxId, Row>()
       const keys = new Map<string, { readonly fingerprint: string; readonly id: SandboxId; readonly boundAt: DateTime.Utc }>()
 
@@ -287,7 +289,10 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           const receipt = row.receipts.get(commandId) ?? null
           const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
           const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval }))
-          if (verdict.outcome === "applied") yield* record(row, verdict.events, now)
+          if (verdict.outcome === "applied") {
+            yield* record(row, verdict.events, now)
+            if (audit !== null) yield* audit.append(decisions(row.sandbox.id, verdict.events, now))
+          }
           const { keep, result } = conclude(row.sandbox.revision, commandId, receipt, verdict)
           if (keep !== null) row.receipts.set(commandId, keep)
           if (keyed !== undefined && keep?.outcome === "applied") {
@@ -412,6 +417,13 @@ export const topicsOf = (id: SandboxId, events: ReadonlyArray<SandboxEvent>): Re
 /** `createdAt`, then `id`, both descending. */
 const newestFirst = (a: ListPosition, b: ListPosition): number =>
   DateTime.Order(b.createdAt, a.createdAt) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
+
+/** What the audit log is told of events: which approvals a person decided. */
+export const decisions = (sandboxId: SandboxId, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): ReadonlyArray<SecurityEvent> =>
+  events.flatMap((event) =>
+    event.type === "approval.resolved" && event.data.by === "user"
+      ? [{ action: "approval.decided", at, subjects: { sandboxId, approvalId: event.data.approval_id, outcome: event.data.outcome } }]
+      : [])
 
 /**
  * What the caller of a command is told, and the receipt to keep of it: none when it is a duplicate. A rejection never

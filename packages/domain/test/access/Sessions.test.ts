@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { DateTime, Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
@@ -7,35 +7,46 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { SessionStore } from "@slipway/domain/access/SessionStore"
 import { Ids } from "@slipway/domain/Ids"
 
-const USER = "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"
 const layer = Sessions.layer.pipe(Layer.provideMerge(SessionStore.layerMemory), Layer.provideMerge(MemberStore.layerMemory), Layer.provideMerge(Ids.layerMemory))
+
+const owner = Effect.flatMap(MemberStore, ({ owner }) => owner)
+const somebodyElse = Effect.gen(function*() {
+  const id = `user_${yield* (yield* Ids).ulid}`
+  return yield* (yield* MemberStore).addUser({ id, name: "Ada", email: null, githubLogin: "ada", createdAt: yield* DateTime.now })
+})
+
+/** The session of a token now. */
+const current = Effect.fnUntraced(function*(token: Redacted.Redacted) {
+  return (yield* (yield* Sessions).admit(token, 1000))?.visit.session ?? null
+})
 
 /** Which of the tokens are those of a session now. */
 const known = Effect.fnUntraced(function*(...tokens: ReadonlyArray<Redacted.Redacted>) {
-  const sessions = yield* Sessions
-  return yield* Effect.forEach(tokens, (token) => Effect.map(sessions.current(token), (session) => session !== null))
+  return yield* Effect.forEach(tokens, (token) => Effect.map(current(token), (session) => session !== null))
 })
 
 it.effect("every sign-in has a token of its own, of 256 bits, and ends that of the same browser", () =>
   Effect.gen(function*() {
     const sessions = yield* Sessions
-    const phone = yield* sessions.signIn(USER, null)
-    const laptop = yield* sessions.signIn(USER, null)
-    const again = yield* sessions.signIn(USER, laptop.token)
+    const { userId } = yield* owner
+    const phone = yield* sessions.signIn(userId, null)
+    const laptop = yield* sessions.signIn(userId, null)
+    const again = yield* sessions.signIn(userId, laptop.token)
     assert.match(Redacted.value(again.token), /^[0-9A-Za-z]{43}$/u)
     assert.strictEqual(new Set([phone, laptop, again].map(({ token }) => Redacted.value(token))).size, 3)
     assert.deepStrictEqual(yield* known(phone.token, laptop.token, again.token), [true, false, true])
-    assert.deepStrictEqual(yield* sessions.current(again.token), again.session)
-    assert.isNull(yield* sessions.current(Redacted.make("")))
+    assert.deepStrictEqual(yield* current(again.token), again.session)
+    assert.isNull(yield* current(Redacted.make("")))
     const [last] = yield* (yield* AuditLog).list({ since: null, limit: 1 })
-    assert.deepStrictEqual([last?.action, last?.actor], ["session.started", { _tag: "User", userId: USER }])
+    assert.deepStrictEqual([last?.action, last?.actor], ["session.started", { _tag: "User", userId }])
   }).pipe(Effect.provide(layer)))
 
 it.effect("a session that is used lives on for 14 days, one that is not for 12 hours", () =>
   Effect.gen(function*() {
     const sessions = yield* Sessions
-    const idle = yield* sessions.signIn(USER, null)
-    const used = yield* sessions.signIn(USER, null)
+    const { userId } = yield* owner
+    const idle = yield* sessions.signIn(userId, null)
+    const used = yield* sessions.signIn(userId, null)
     yield* TestClock.adjust("11 hours")
     assert.deepStrictEqual(yield* known(used.token), [true])
     yield* TestClock.adjust("1 hour")
@@ -51,15 +62,16 @@ it.effect("a session that is used lives on for 14 days, one that is not for 12 h
 it.effect("requests of the same minute write nothing", () =>
   Effect.gen(function*() {
     const sessions = yield* Sessions
+    const { userId } = yield* owner
     const store = yield* SessionStore
     const ids = yield* Ids
-    const { session, token } = yield* sessions.signIn(USER, null)
-    const stored = store.find(ids.digest(Redacted.value(token)))
+    const { session, token } = yield* sessions.signIn(userId, null)
+    const stored = Effect.map(store.admit(ids.digest(Redacted.value(token)), 1000), (found) => found?.visit.session)
     yield* TestClock.adjust("59 seconds")
-    assert.deepStrictEqual(yield* sessions.current(token), session)
+    assert.deepStrictEqual(yield* current(token), session)
     assert.deepStrictEqual(yield* stored, session)
     yield* TestClock.adjust("1 second")
-    const seen = yield* sessions.current(token)
+    const seen = yield* current(token)
     assert.strictEqual(seen?.lastSeenAt.epochMilliseconds, session.createdAt.epochMilliseconds + 60_000)
     assert.deepStrictEqual(yield* stored, seen)
   }).pipe(Effect.provide(layer)))
@@ -67,20 +79,22 @@ it.effect("requests of the same minute write nothing", () =>
 it.effect("signing out ends one session, signing out everywhere all of the user's", () =>
   Effect.gen(function*() {
     const sessions = yield* Sessions
-    const [a, b, c] = yield* Effect.all([sessions.signIn(USER, null), sessions.signIn(USER, null), sessions.signIn(USER, null)])
-    const other = yield* sessions.signIn(`${USER.slice(0, -1)}W`, null)
+    const { userId } = yield* owner
+    const [a, b, c] = yield* Effect.all([sessions.signIn(userId, null), sessions.signIn(userId, null), sessions.signIn(userId, null)])
+    const other = yield* sessions.signIn((yield* somebodyElse).id, null)
     yield* sessions.signOut(a.token)
     yield* sessions.signOut(a.token)
     assert.deepStrictEqual(yield* known(a.token, b.token, c.token, other.token), [false, true, true, true])
-    assert.strictEqual(yield* sessions.signOutEverywhere(USER), 2)
+    assert.strictEqual(yield* sessions.signOutEverywhere(userId), 2)
     assert.deepStrictEqual(yield* known(b.token, c.token, other.token), [false, false, true])
   }).pipe(Effect.provide(layer)))
 
 it.effect("a CSRF token is that of its session alone, and neither the token nor what is stored of it", () =>
   Effect.gen(function*() {
     const sessions = yield* Sessions
+    const { userId } = yield* owner
     const ids = yield* Ids
-    const [mine, other] = yield* Effect.all([sessions.signIn(USER, null), sessions.signIn(USER, null)])
+    const [mine, other] = yield* Effect.all([sessions.signIn(userId, null), sessions.signIn(userId, null)])
     const csrf = Redacted.value(sessions.csrfToken(mine.token))
     assert.strictEqual(csrf, Redacted.value(sessions.csrfToken(mine.token)))
     assert.isTrue(sessions.isCsrfToken(mine.token, csrf))
@@ -93,15 +107,16 @@ it.effect("a CSRF token is that of its session alone, and neither the token nor 
 it.effect("a link signs in once, within 10 minutes, under a new token", () =>
   Effect.gen(function*() {
     const sessions = yield* Sessions
-    const before = yield* sessions.signIn(USER, null)
-    const link = yield* sessions.makeLink(USER)
-    const late = yield* sessions.makeLink(USER)
+    const { userId } = yield* owner
+    const before = yield* sessions.signIn(userId, null)
+    const link = yield* sessions.makeLink(userId)
+    const late = yield* sessions.makeLink(userId)
     assert.match(Redacted.value(link), /^[0-9A-Za-z]{43}$/u)
-    assert.isNull(yield* sessions.current(link))
+    assert.isNull(yield* current(link))
     yield* TestClock.adjust("599999 millis")
     const signedIn = yield* sessions.signInByLink(link, before.token)
     assert.isNotNull(signedIn)
-    assert.strictEqual(signedIn.session.userId, USER)
+    assert.strictEqual(signedIn.session.userId, userId)
     assert.deepStrictEqual(yield* known(before.token, signedIn.token), [false, true])
     assert.isNull(yield* sessions.signInByLink(link, signedIn.token))
     assert.deepStrictEqual(yield* known(signedIn.token), [true])

@@ -10,7 +10,7 @@ import { SandboxId } from "../../src/sandbox/SandboxId.ts"
 import { type LogEntry, SandboxStore, StoreUnavailable } from "../../src/sandbox/SandboxStore.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
-const by: Principal = { keyId: "k", grantId: "g", organizationId: "o", userId: "u", scopes: new Set(), test: false }
+const by: Principal = { credential: { _tag: "Key", keyId: "k" }, grantId: "g", organizationId: "o", userId: "u", scopes: new Set(), test: false }
 
 const creation = (name: string): Creation => ({
   id: SandboxId.make(`c_${name.padEnd(12, "a")}`),

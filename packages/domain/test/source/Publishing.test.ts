@@ -30,7 +30,7 @@ import { RepoNotAccessible, SourceHost, SourceHostError } from "../../src/source
 import { creation, reach, type Scene } from "../../testing/Histories.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
-const by: Principal = { keyId: "k", grantId: "g", organizationId: "o", userId: "u", scopes: new Set(), test: false }
+const by: Principal = { credential: { _tag: "Key", keyId: "k" }, grantId: "g", organizationId: "o", userId: "u", scopes: new Set(), test: false }
 const id = SandboxId.make("c_aaaaaaaaaaaa")
 const REPO = "acme/shop"
 

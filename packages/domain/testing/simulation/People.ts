@@ -24,7 +24,7 @@ export const REPOSITORIES = ["acme/shop", "acme/site"] as const
 export const GRANTS = ["grant-1", "grant-2"] as const
 
 const principalOf = (grantId: string): Principal => ({
-  keyId: `key of ${grantId}`, grantId, organizationId: `organization of ${grantId}`, userId: "user_1", scopes: new Set(["sandboxes"]), test: false
+  credential: { _tag: "Key", keyId: `key of ${grantId}` }, grantId, organizationId: `organization of ${grantId}`, userId: "user_1", scopes: new Set(["sandboxes"]), test: false
 })
 
 /** What everybody in one simulation shares. */

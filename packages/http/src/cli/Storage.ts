@@ -9,9 +9,11 @@ import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
+import { Sessions } from "@slipway/domain/access/Sessions"
 import { Budgets } from "@slipway/domain/sandbox/Budget"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import type { Settings } from "./Settings.ts"
@@ -30,10 +32,11 @@ const database = ({ dataDir, databaseUrl, postgresAccount }: Settings, owner: bo
 
 /** A migrated database and every store on it. */
 export const layer = (settings: Settings, owner: boolean) =>
-  Layer.mergeAll(Access.layer, Members.layer).pipe(
+  Layer.mergeAll(Access.layer, Members.layer, Sessions.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(
       SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
       AccessStorePostgres.layer,
+      SessionStorePostgres.layer,
       PartnerStorePostgres.layer,
       SpendingPostgres.layer.pipe(
         Layer.provide(Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget }))

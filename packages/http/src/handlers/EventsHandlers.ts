@@ -89,7 +89,7 @@ export const layer = HttpApiBuilder.group(
           const by = yield* CurrentPrincipal
           // A reconnecting browser repeats its first URL, so the header is newer.
           const after = lastEventId ?? since ?? null
-          const connection = yield* live.open("stream", by.keyId, NodeHttpServerRequest.toServerResponse(request))
+          const connection = yield* live.open("stream", by, NodeHttpServerRequest.toServerResponse(request))
           const following = yield* events.follow(by, sandboxId, after)
           connection.onWake(following.wake)
           if (following.nothingLeft) return HttpServerResponse.empty({ status: 204 })

@@ -29,7 +29,7 @@ export const layer = HttpApiBuilder.group(
         function*({ params: { sandboxId }, query: { path: asked, repo }, request }) {
           const by = yield* CurrentPrincipal
           const { bytes, path, size } = yield* files.open(by, sandboxId, { path: asked, repo })
-          yield* live.open("download", by.keyId, NodeHttpServerRequest.toServerResponse(request))
+          yield* live.open("download", by, NodeHttpServerRequest.toServerResponse(request))
           return HttpServerResponse.stream(bytes, {
             contentType: "application/octet-stream",
             contentLength: size,

@@ -1,10 +1,17 @@
 /** Who calls, and whether now (decisions, sections 9 and 10). Runs before anything is routed. */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Clock, Effect, Option } from "effect"
+import { Clock, DateTime, Effect, Option, type Redacted, Result } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Access } from "@slipway/domain/access/Access"
+import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
 import { fromHeader } from "@slipway/domain/access/ApiKey"
-import { RateLimited, Unauthorized } from "../api/Errors.ts"
+import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
+import { actorOf, type Principal, type Scope } from "@slipway/domain/access/Principal"
+import { admitted, principalOf, type Visit } from "@slipway/domain/access/Session"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Forbidden, InsufficientScope, RateLimited, type Refusal, Unauthorized } from "../api/Errors.ts"
+import * as SessionCookie from "./SessionCookie.ts"
 import { Settings } from "./Settings.ts"
 
 export const REALM = `Bearer realm="slipway"`
@@ -14,6 +21,8 @@ const missing = Unauthorized.make("Send an API key: Authorization: Bearer <key>.
 const invalid = Unauthorized.make("The API key is not valid.", {
   "www-authenticate": `${REALM}, error="invalid_token", error_description="The API key is not valid."`
 })
+
+const ended = Unauthorized.make("The session has ended. Sign in again, or send an API key.", { "www-authenticate": REALM })
 
 /** Lines of a header as they came. Node keeps the first of some headers and joins others. */
 export const headerLines = (request: HttpServerRequest.HttpServerRequest, name: string): ReadonlyArray<string> => {
@@ -55,24 +64,85 @@ const failures = (limit: number) => {
   }
 }
 
-/** Makes the check of one request: whose key it is and how its rate stands, or the refusal. */
+/** Who makes a request, or why it is refused all the same. Both took, or asked for, a rate slot. */
+export interface Caller {
+  readonly principal: Result.Result<Principal, Refusal>
+  readonly rate: RateSlot
+}
+
+/** What a key must be allowed to, to be heard at all in that part of `/api/`. */
+export const scopeOf = (path: string): Scope => path.startsWith("/api/internal/") ? "partner:ingest" : "sandboxes"
+
+const tooMany = ({ resetSeconds }: RateSlot, what: string) =>
+  RateLimited.make(`Too many requests with this ${what}.`, { "retry-after": String(resetSeconds) })
+
+const ofKey = ({ memberActive, organizationSuspended, principal, rate }: Admission): Result.Result<Principal, Refusal> =>
+  !rate.accepted
+    ? Result.fail(tooMany(rate, "key"))
+    : !memberActive
+    ? Result.fail(Forbidden.make("The key's user is no longer an active member of the organization."))
+    : organizationSuspended
+    ? Result.fail(Forbidden.make("The key's organization is suspended."))
+    : Result.succeed(principal)
+
+const ofVisit = (visit: Visit, rate: RateSlot, fromPage: boolean): Result.Result<Principal, Refusal> =>
+  !rate.accepted
+    ? Result.fail(tooMany(rate, "session"))
+    // A browser sends the cookie for whoever makes it ask; only our own pages know the token.
+    : !fromPage
+    ? Result.fail(Forbidden.make("A session needs the X-CSRF-Token of its pages to change anything."))
+    : Result.mapBoth(admitted(visit), { onFailure: ({ message }) => Forbidden.make(message), onSuccess: principalOf })
+
+/** Makes the check of one request: who makes it and how its rate stands, or the refusal of one that nobody is known to make. */
 export const make = Effect.gen(function*() {
   const access = yield* Access
+  const sessions = yield* Sessions
+  const audit = yield* AuditLog
   const { refusedKeysPerMinute, requestsPerMinute } = yield* Settings
   const fail = failures(refusedKeysPerMinute)
 
-  const refuse = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
+  const refuse = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, refusal: Refusal) {
     const wait = fail(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
     return yield* wait === 0
-      ? invalid
+      ? refusal
       : RateLimited.make("Too many keys that are not valid came from this address.", { "retry-after": String(wait) })
   })
 
-  return Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
+  const bySession = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, token: Redacted.Redacted) {
+    const { rate, visit } = (yield* sessions.admit(token, requestsPerMinute)) ?? (yield* refuse(request, ended))
+    const fromPage = ["GET", "HEAD", "OPTIONS"].includes(request.method) ||
+      sessions.isCsrfToken(token, request.headers["x-csrf-token"] ?? "")
+    return { principal: ofVisit(visit, rate, fromPage), rate }
+  })
+
+  const byKey = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, key: Redacted.Redacted) {
+    const admission = (yield* access.admit(key, requestsPerMinute)) ?? (yield* refuse(request, invalid))
+    return { principal: ofKey(admission), rate: admission.rate }
+  })
+
+  const needing = Effect.fnUntraced(function*(caller: Caller, scope: Scope) {
+    if (Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)) return caller
+    const { credential, grantId, userId } = caller.principal.success
+    const who = credential._tag === "Key" ? { keyId: credential.keyId } : { userId }
+    yield* audit.append([{ action: "scope.refused", at: yield* DateTime.now, subjects: { ...who, grantId, scope } }]).pipe(
+      Effect.provideService(Acting, actorOf(caller.principal.success))
+    )
+    const refusal = InsufficientScope.make(`The key lacks the scope ${scope}.`, {
+      "www-authenticate": `${REALM}, error="insufficient_scope", scope="${scope}"`
+    })
+    return { ...caller, principal: Result.fail(refusal) }
+  })
+
+  return Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, path: string): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
     const lines = headerLines(request, "authorization")
     const credential = fromHeader(lines[0])
+    const scope = scopeOf(path)
+    if (lines.length === 0) {
+      const token = SessionCookie.tokenOf(request)
+      return yield* token === null ? Effect.fail(missing) : Effect.flatMap(bySession(request, token), (caller) => needing(caller, scope))
+    }
     if (credential._tag === "None" && lines.length < 2) return yield* missing
-    if (credential._tag !== "Key" || lines.length > 1) return yield* refuse(request)
-    return (yield* access.admit(credential.key, requestsPerMinute)) ?? (yield* refuse(request))
+    if (credential._tag !== "Key" || lines.length > 1) return yield* refuse(request, invalid)
+    return yield* needing(yield* byKey(request, credential.key), scope)
   })
 })

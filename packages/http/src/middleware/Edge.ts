@@ -3,22 +3,20 @@
  * whatever goes wrong into the one error body, and adds the headers that every reply has (decisions, section 1).
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Cause, Effect, type Types } from "effect"
+import { Cause, Context, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
-import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
-import type { Scope } from "@slipway/domain/access/Principal"
+import type { RateSlot } from "@slipway/domain/access/AccessStore"
+import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
+import { actorOf } from "@slipway/domain/access/Principal"
 import { Ids } from "@slipway/domain/Ids"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import {
-  Forbidden,
-  InsufficientScope,
   InternalError,
   InvalidRequest,
   MethodNotAllowed,
   NotFound,
   PayloadTooLarge,
-  RateLimited,
   Refusal,
   Unavailable
 } from "../api/Errors.ts"
@@ -51,22 +49,6 @@ const isWithoutHost = (request: HttpServerRequest.HttpServerRequest): boolean =>
   request.headers["host"] === undefined && NodeHttpServerRequest.toIncomingMessage(request).httpVersion === "1.1"
 
 const noHost = Effect.succeed(respond(InvalidRequest.make("The Host header is missing.")))
-
-/** What a key must be allowed to, to be heard at all in that part of `/api/`. */
-const scopeOf = (path: string): Scope => path.startsWith("/api/internal/") ? "partner:ingest" : "sandboxes"
-
-const inadmissible = ({ memberActive, organizationSuspended, principal, rate }: Admission, scope: Scope): Refusal | null =>
-  !rate.accepted
-    ? RateLimited.make("Too many requests with this key.", { "retry-after": String(rate.resetSeconds) })
-    : !memberActive
-    ? Forbidden.make("The key's user is no longer an active member of the organization.")
-    : organizationSuspended
-    ? Forbidden.make("The key's organization is suspended.")
-    : !principal.scopes.has(scope)
-    ? InsufficientScope.make(`The key lacks the scope ${scope}.`, {
-      "www-authenticate": `${Authenticate.REALM}, error="insufficient_scope", scope="${scope}"`
-    })
-    : null
 
 const unrouted = (method: string, path: string | null) => {
   if (path === null) return respond(InvalidRequest.make("The percent-encoding of the address is broken."))
@@ -145,14 +127,13 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         let rate: RateSlot | null = null
 
         const authenticated = Effect.gen(function*() {
-          const admission = yield* authenticate(request)
-          rate = admission.rate
-          const refusal = inadmissible(admission, scopeOf(path ?? request.url))
-          if (refusal !== null) return yield* refusal
+          const caller = yield* authenticate(request, path ?? request.url)
+          rate = caller.rate
+          const principal = yield* Effect.fromResult(caller.principal)
           const methods = request.method === "HEAD" && path !== null ? methodsAt(path) : null
           // The router would take a HEAD for a GET.
           if (path !== null && methods?.includes("HEAD") === false) return unrouted("HEAD", path)
-          return yield* Effect.provideService(route, CurrentPrincipal, admission.principal)
+          return yield* Effect.provideContext(route, Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal))))
         })
 
         // Nothing outside `/api/` asks for a principal, and the router finds nothing for a path that cannot be decoded.
@@ -160,6 +141,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         const response = yield* (isWithoutHost(request) ? noHost : guarded ? authenticated : route as typeof authenticated).pipe(
           Effect.catchCause((cause) => answer(cause, request.method, path)),
           Effect.annotateLogs({ requestId }),
+          Effect.provideService(ActingFrom, { requestId, address: Option.getOrElse(request.remoteAddress, () => "") }),
           RequestSpan.within(request)
         )
         return finish(response, { requestId, rate, requestsPerMinute, closing: live.isShuttingDown() })

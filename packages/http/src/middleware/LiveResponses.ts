@@ -6,6 +6,8 @@ import { Clock, Context, Duration, Effect, Latch, Layer, type Scope } from "effe
 import type { Writable } from "node:stream"
 import { REVOCATIONS } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
+import type { Principal } from "@slipway/domain/access/Principal"
+import { Sessions } from "@slipway/domain/access/Sessions"
 import { Hints } from "@slipway/domain/Hints"
 import { RateLimited, type Refusal, Unavailable } from "../api/Errors.ts"
 import { descriptorLimit } from "./DescriptorLimit.ts"
@@ -26,6 +28,8 @@ export interface LiveResponse {
   wrote(): void
 }
 
+const rightOf = ({ credential, grantId }: Principal) => credential._tag === "Key" ? credential.keyId : `${credential.sessionId} in ${grantId}`
+
 class Open implements LiveResponse {
   ending: LiveResponse["ending"] = null
   /** Since when the reader leaves unread what it was sent. */
@@ -33,13 +37,16 @@ class Open implements LiveResponse {
   wroteAt: number
   #wake: () => void = () => {}
   readonly kind: "stream" | "download"
-  readonly keyId: string
+  /** Names the credential, and the grant with it: a session may change its grant. */
+  readonly right: string
+  readonly by: Principal
   readonly #response: Writable
   readonly #now: () => number
 
-  constructor(kind: "stream" | "download", keyId: string, response: Writable, now: () => number) {
+  constructor(kind: "stream" | "download", by: Principal, response: Writable, now: () => number) {
     this.kind = kind
-    this.keyId = keyId
+    this.by = by
+    this.right = rightOf(by)
     this.#response = response
     this.#now = now
     this.wroteAt = now()
@@ -79,7 +86,7 @@ class Open implements LiveResponse {
 
 export class LiveResponses extends Context.Service<LiveResponses, {
   /** Counts and watches a response until the scope closes, or refuses it. */
-  open(kind: "stream" | "download", keyId: string, response: Writable): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  open(kind: "stream" | "download", by: Principal, response: Writable): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
   isShuttingDown(): boolean
   /** Ends every stream and refuses new ones. Downloads may finish. */
   readonly shutDown: Effect.Effect<void>
@@ -88,6 +95,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
     LiveResponses,
     Effect.gen(function*() {
       const access = yield* AccessStore
+      const sessions = yield* Sessions
       const hints = yield* Hints
       const clock = yield* Clock.Clock
       const settings = yield* Settings
@@ -102,8 +110,17 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       const endRevoked = Effect.gen(function*() {
         // Those that are opened while the store answers were not asked about.
         const asked = [...open]
-        const good = yield* access.stillGood([...new Set(asked.map(({ keyId }) => keyId))])
-        for (const response of asked) if (!good.has(response.keyId)) response.end("revoked")
+        const keys = new Set<string>()
+        const visits = new Map<string, { readonly sessionId: string; readonly grantId: string }>()
+        for (const { by: { credential, grantId }, right } of asked) {
+          if (credential._tag === "Key") keys.add(credential.keyId)
+          else visits.set(right, { sessionId: credential.sessionId, grantId })
+        }
+        const good = new Set(keys.size === 0 ? [] : yield* access.stillGood([...keys]))
+        for (const { grantId, sessionId } of visits.size === 0 ? [] : yield* sessions.stillThere([...visits.values()])) {
+          good.add(`${sessionId} in ${grantId}`)
+        }
+        for (const response of asked) if (!good.has(response.right)) response.end("revoked")
       }).pipe(
         // Unknown is not revoked: the next look tells.
         Effect.catchTag("StoreUnavailable", () => Effect.void)
@@ -127,18 +144,19 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       }).pipe(Effect.forever, Effect.forkScoped)
 
       return LiveResponses.of({
-        open: (kind, keyId, node) =>
+        open: (kind, by, node) =>
           Effect.acquireRelease(
             Effect.suspend(() => {
               if (shuttingDown && kind === "stream") {
                 return Effect.fail(Unavailable.make("The service is shutting down.", { "retry-after": "1" }))
               }
+              const right = rightOf(by)
               let ofKey = 0
               let ofKind = 0
               for (const other of open) {
                 if (other.kind !== kind) continue
                 ofKind++
-                if (other.keyId === keyId) ofKey++
+                if (other.right === right) ofKey++
               }
               if (ofKey >= caps[kind]) {
                 return Effect.fail(RateLimited.make(`This key has ${caps[kind]} open ${kind}s already.`, { "retry-after": "1" }))
@@ -146,7 +164,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
               if (kind === "stream" && ofKind >= streams) {
                 return Effect.fail(Unavailable.make("Too many streams are open.", { "retry-after": "5" }))
               }
-              const response = new Open(kind, keyId, node, now)
+              const response = new Open(kind, by, node, now)
               open.add(response)
               some.openUnsafe()
               return Effect.succeed(response)

@@ -12,12 +12,14 @@ import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositor
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
+import { Sessions } from "@slipway/domain/access/Sessions"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Files } from "@slipway/domain/files/Files"
 import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
@@ -53,6 +55,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
   const stores = Layer.mergeAll(
     SandboxStorePostgres.layer,
     AccessStorePostgres.layer,
+    SessionStorePostgres.layer,
     PartnerStorePostgres.layer,
     LocalRepositories.layer
   ).pipe(
@@ -75,7 +78,8 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Files.layer,
     Publishing.layer,
     Partners.layer,
-    Access.layer
+    Access.layer,
+    Sessions.layer
   )
   const server = Server.layer({ host: "127.0.0.1", port: 0 }).pipe(Layer.provide(Settings.layer({
     publicUrl: PUBLIC_URL,
