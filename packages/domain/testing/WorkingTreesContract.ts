@@ -83,6 +83,7 @@ const treeOf = Effect.fnUntraced(function*(source: SourceRepository) {
     trees, source, key, base,
     at: (path: string) => `${root}/${path}`,
     list: (directory = "") => Effect.map(trees.list(key, directory), ({ entries }) => entries),
+    changes: () => trees.changes(key),
     read: (path: string, maximumBytes = 1e6) =>
       Effect.scoped(Effect.flatMap(trees.open(key, path, maximumBytes), ({ bytes }) => Stream.mkString(Stream.decodeText(bytes)))),
     /** Its size and pieces. */
@@ -413,6 +414,62 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           ["v", "file", "modified"]
         ])
         assert.deepStrictEqual(yield* source.files(yield* publish()), { ".gitignore": "ignored\n", "ours/file": "1", "ours/new": "1", v: "1" })
+      }))
+
+    it.effect("tells all changes of the tree at once, in the order of their paths", () =>
+      Effect.gen(function*() {
+        const { at, changes, publish } = yield* prepared({
+          ".gitignore": "ignored\n", same: "same\n", "src/changed": lines(3), "gone/a": lines(2), "gone/b": "", old: lines(20),
+          image: new Uint8Array([0, 1]), ".env": "S=1\n"
+        })
+        assert.deepStrictEqual(yield* changes(), { files: [], partialWarnings: [] })
+        yield* agent.write(at("src/changed"), `line 0\nline two\nline 2\nmore\n`)
+        yield* agent.remove(at("gone"))
+        yield* agent.rename(at("old"), at("src/new"))
+        yield* agent.write(at("image"), new Uint8Array([0, 2, 3]))
+        yield* agent.write(at("src/fresh"), "1\n2\n3")
+        yield* agent.write(at("src-2"), "1\n")
+        yield* agent.write(at("é"), "e\n")
+        yield* agent.write(at("ignored"), "x\n")
+        yield* agent.write(at(".env"), "S=2\nT=3\n")
+        yield* agent.write(at(".env.local"), "S=2\n")
+        yield* agent.initRepository(at("nested"))
+        yield* agent.write(at("nested/file"), "1\n")
+        const shown = Effect.map(changes(), ({ files, partialWarnings }) => {
+          assert.deepStrictEqual(partialWarnings, [])
+          return files.map(({ additions, deletions, path, previousPath, status }) => [path, status, additions, deletions, previousPath])
+        })
+        const expected = (fresh: string) => [
+          [".env", "modified", 0, 0, null],
+          [".env.local", "untracked", 0, 0, null],
+          ["gone/a", "deleted", 0, 2, null],
+          ["gone/b", "deleted", 0, 0, null],
+          ["image", "modified", 0, 0, null],
+          ["src-2", fresh, 1, 0, null],
+          ["src/changed", "modified", 2, 1, null],
+          ["src/fresh", fresh, 3, 0, null],
+          ["src/new", "renamed", 0, 0, "old"],
+          ["é", fresh, 1, 0, null]
+        ]
+        assert.deepStrictEqual(yield* shown, expected("untracked"))
+        yield* publish()
+        assert.deepStrictEqual(yield* shown, expected("added"))
+      }))
+
+    it.effect("tells the first 1,000 changes, and that there are more", () =>
+      Effect.gen(function*() {
+        const { at, changes } = yield* prepared({ v: "0" })
+        const name = (i: number) => `f${String(i).padStart(4, "0")}`
+        yield* Effect.forEach(Array.from({ length: 1_001 }, (_, i) => i), (i) => agent.write(at(name(i)), ""), { concurrency: 50 })
+        const { files, partialWarnings } = yield* changes()
+        assert.deepStrictEqual([files.length, files[0]?.path, files.at(-1)?.path], [1_000, name(0), name(999)])
+        assert.deepStrictEqual(partialWarnings, ["entries_truncated"])
+      }), 30_000)
+
+    it.effect("a tree that is not here has no changes to tell", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        assert.strictEqual(yield* refusal(trees.changes({ sandboxId: freshId(), repo: app })), "FileNotFound")
       }))
 
     it.effect("refuses to list what is no directory of the tree", () =>

@@ -1,7 +1,9 @@
 /** One directory of a working tree as the interface shows it: what is on disk, merged with what git says of it. */
 import { Effect } from "effect"
 import { isProtected } from "@slipway/domain/files/FileRules"
-import { type FileEntry, type FileStatus, type FileTree, MAX_ENTRIES, type PartialWarning } from "@slipway/domain/files/FileTree"
+import {
+  type ChangedFiles, type FileEntry, type FileStatus, type FileTree, MAX_CHANGES, MAX_ENTRIES, type PartialWarning
+} from "@slipway/domain/files/FileTree"
 import * as Changes from "./Changes.ts"
 import { fields } from "./Git.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
@@ -69,6 +71,24 @@ export const list = Effect.fn("Listing.list")(function*(repository: HostReposito
   }
   return tree
 })
+
+/** All changes of the tree. An agent can make one that git gives up on: that has none. */
+export const changes = Effect.fn("Listing.changes")(function*(repository: HostRepository, published: string | undefined) {
+  const { changes } = yield* Changes.changes(repository, published)
+  const files = changes.map(({ additions, deletions, path, previousPath, status }) => ({
+    name: Buffer.from(path),
+    value: { path, status, previousPath, ...isProtected(path) ? { additions: 0, deletions: 0 } : { additions, deletions } }
+  })).sort((a, b) => Buffer.compare(a.name, b.name))
+  const changed: ChangedFiles = {
+    files: files.slice(0, MAX_CHANGES).map(({ value }) => value),
+    partialWarnings: files.length > MAX_CHANGES ? ["entries_truncated"] : []
+  }
+  return changed
+}, (self, { repo }) =>
+  Effect.catchTag(self, "GitFailed", (failure) => {
+    const unknown: ChangedFiles = { files: [], partialWarnings: ["unreadable_entries"] }
+    return Effect.as(Effect.logWarning("git could not compare a working tree", { repo, failure: failure.message }), unknown)
+  }))
 
 /** Directories first, then byte order. */
 const byOrder = (a: { readonly name: Buffer; readonly isDirectory: boolean }, b: typeof a): number =>

@@ -145,6 +145,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return yield* Listing.list(repository, directory, yield* Push.published(repository))
   })
 
+  const changes = Effect.fn("WorkingTrees.changes")(function*(key: TreeKey) {
+    const repository = yield* find(key)
+    return yield* Listing.changes(repository, yield* Push.published(repository))
+  })
+
   const openFile = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
     if (path === "") return yield* new IsDirectory()
     const file = yield* SafeTree.openFile(repository.workspace, Buffer.from(`${repository.folder}/${path}`))
@@ -214,7 +219,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const sandboxes = Effect.promise(async () => (await readdir(sandboxesDirectory)).filter(isSandboxId))
 
-  return WorkingTrees.of({ workspace, folder, prepare, list, open, compare, snapshot, push, has, remove, sandboxes })
+  return WorkingTrees.of({ workspace, folder, prepare, list, changes, open, compare, snapshot, push, has, remove, sandboxes })
 })
 
 export const layer = (options: Options): Layer.Layer<WorkingTrees> => Layer.effect(WorkingTrees, make(options))

@@ -7,7 +7,7 @@ import { createHmac, timingSafeEqual } from "node:crypto"
 import { Redacted, Schema } from "effect"
 import { FileProtected } from "@slipway/domain/files/FileRules"
 import { AgentDisconnected } from "@slipway/domain/files/Files"
-import { FileTree } from "@slipway/domain/files/FileTree"
+import { ChangedFiles, FileTree } from "@slipway/domain/files/FileTree"
 import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -23,14 +23,14 @@ export const MAX_REQUEST_BYTES = 65_536
 export const MAX_AGE_MILLIS = 120_000
 
 export const Request = Schema.Struct({
-  operation: Schema.Literals(["list", "open", "compare"]),
+  operation: Schema.Literals(["list", "changes", "open", "compare"]),
   /** Who is meant: the address may be another one's by now. */
   worker: Schema.String,
   sandboxId: SandboxId,
   repo: RepoName,
-  /** Normalised. */
+  /** Normalised; "" for all changes. */
   path: Schema.String,
-  /** 0 for a listing. */
+  /** 0 for a listing and for changes. */
   maximumBytes: Schema.Int,
   /** Epoch milliseconds. */
   at: Schema.Int,
@@ -42,10 +42,12 @@ export type Request = typeof Request.Type
 const FileVersion = Schema.NullOr(Schema.Struct({ text: Schema.NullOr(Schema.String), size: Schema.Int, binary: Schema.Boolean }))
 export const Comparison = Schema.Struct({ working: FileVersion, head: FileVersion, base: FileVersion })
 export const Listing = FileTree
+export const Changes = ChangedFiles
 
 /** Status of an answer that is a refusal. */
 export const REFUSED = 422
 export const ListRefusal = Schema.Union([AgentDisconnected, FileNotFound, NotADirectory, FileProtected])
+export const ChangesRefusal = Schema.Union([AgentDisconnected, FileNotFound])
 export const ReadRefusal = Schema.Union([AgentDisconnected, FileNotFound, IsDirectory, FileProtected, FileTooLarge])
 export const Refusal = Schema.Union([ListRefusal, ReadRefusal])
 

@@ -12,6 +12,7 @@ export const layer = Layer.succeed(WorkingTrees, WorkingTrees.of({
   folder: onlyWorkers,
   prepare: () => Effect.sync(onlyWorkers),
   list: nothing,
+  changes: nothing,
   open: nothing,
   compare: nothing,
   snapshot: nothing,

@@ -151,6 +151,11 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
         if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ListRefusal)
         return yield* decoded(answer, Protocol.Listing)
       }, Effect.scoped, disconnected),
+      changes: Effect.fn("ReachableTrees.changes")(function*(tree: TreeKey) {
+        const answer = yield* ask(endpoint, { operation: "changes", worker, ...tree, path: "", maximumBytes: 0 })
+        if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ChangesRefusal)
+        return yield* decoded(answer, Protocol.Changes)
+      }, Effect.scoped, disconnected),
       open: Effect.fn("ReachableTrees.open")(function*(tree: TreeKey, path: string, maximumBytes: number) {
         const answer = yield* ask(endpoint, { operation: "open", worker, ...tree, path, maximumBytes })
         const { isProven, response } = answer

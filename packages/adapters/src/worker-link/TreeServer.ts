@@ -36,6 +36,7 @@ const QUIET_MILLIS = 600_000
 const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(Protocol.Request))
 const encodeRefusal = Schema.encodeEffect(Schema.fromJsonString(Protocol.Refusal))
 const encodeListing = Schema.encodeEffect(Schema.fromJsonString(Protocol.Listing))
+const encodeChanges = Schema.encodeEffect(Schema.fromJsonString(Protocol.Changes))
 const encodeComparison = Schema.encodeEffect(Schema.fromJsonString(Protocol.Comparison))
 
 const refuse = (status: number) => HttpServerResponse.empty({ status })
@@ -69,6 +70,8 @@ const answering = Effect.fnUntraced(function*(worker: string) {
       switch (operation) {
         case "list":
           return json(200, yield* Effect.orDie(encodeListing(yield* trees.list(tree, path))))
+        case "changes":
+          return json(200, yield* Effect.orDie(encodeChanges(yield* trees.changes(tree))))
         case "compare":
           return json(200, yield* Effect.orDie(encodeComparison(yield* trees.compare(tree, path, maximumBytes))))
         case "open": {

@@ -139,7 +139,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
   it.effect("the worker of the same process needs none", () =>
     Effect.gen(function*() {
       yield* lease(id, "own")
-      const own = { list: () => empty, open: () => new FileNotFound(), compare: () => new FileNotFound() }
+      const own = { list: () => empty, changes: () => new FileNotFound(), open: () => new FileNotFound(), compare: () => new FileNotFound() }
       const tree = yield* Effect.flatMap(ReachableTrees, (trees) => trees.reach(id)).pipe(
         Effect.provide(ReachableTreesLink.layer({ own: { worker: "own", reach: () => Effect.succeed(own) } }))
       )

@@ -59,6 +59,7 @@ export const overTheLink = Layer.effect(
     return WorkingTrees.of({
       ...trees,
       list: (key, path) => Effect.flatMap(reader(key.sandboxId), ({ list }) => list(key, path)).pipe(local(key.sandboxId)),
+      changes: (key) => Effect.flatMap(reader(key.sandboxId), ({ changes }) => changes(key)).pipe(local(key.sandboxId)),
       open: (key, path, maximum) => Effect.flatMap(reader(key.sandboxId), ({ open }) => open(key, path, maximum)).pipe(local(key.sandboxId)),
       compare: (key, path, maximum) => Effect.flatMap(reader(key.sandboxId), ({ compare }) => compare(key, path, maximum)).pipe(local(key.sandboxId))
     })

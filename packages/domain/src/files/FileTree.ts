@@ -49,3 +49,27 @@ export type FileTree = typeof FileTree.Type
 
 /** A directory shows at most this many entries (decisions, section 6). */
 export const MAX_ENTRIES = 5_000
+
+/** A file that differs from the commit the sandbox started from: as its entry in a listing says. */
+export const ChangedFile = Schema.Struct({
+  path: FileEntry.fields.path,
+  status: FileStatus,
+  additions: FileEntry.fields.additions,
+  deletions: FileEntry.fields.deletions,
+  previousPath: FileEntry.fields.previousPath
+})
+export type ChangedFile = typeof ChangedFile.Type
+
+/**
+ * Everything that was changed in one tree. Repositories within the tree are left out, and names that are not UTF-8.
+ * Protected files are there by name alone, with no lines.
+ */
+export const ChangedFiles = Schema.Struct({
+  /** In byte order of `path`. */
+  files: Schema.Array(ChangedFile),
+  partialWarnings: Schema.Array(PartialWarning)
+})
+export type ChangedFiles = typeof ChangedFiles.Type
+
+/** More changes than these are no longer read by anyone. */
+export const MAX_CHANGES = 1_000

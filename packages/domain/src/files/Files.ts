@@ -7,7 +7,7 @@ import { type SandboxNotFound, SandboxStore, type StoreUnavailable } from "../sa
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../source/Publishing.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import { FileProtected, InvalidPath, isProtected, MAX_CONTENT_BYTES, MAX_DOWNLOAD_BYTES, normalizePath } from "./FileRules.ts"
-import type { FileTree } from "./FileTree.ts"
+import type { ChangedFiles, FileTree } from "./FileTree.ts"
 import {
   type FileNotFound,
   type FileTooLarge,
@@ -29,6 +29,7 @@ export class AgentDisconnected extends Schema.TaggedError<AgentDisconnected>()("
 /** Reads the trees of a sandbox by the rules of `WorkingTrees`, wherever they lie. */
 export interface TreeReader {
   list(key: TreeKey, directory: string): Effect.Effect<FileTree, AgentDisconnected | FileNotFound | NotADirectory | FileProtected>
+  changes(key: TreeKey): Effect.Effect<ChangedFiles, AgentDisconnected | FileNotFound>
   /** What breaks off on the way fails the bytes. */
   open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     OpenedFile,
@@ -63,16 +64,15 @@ export interface FileQuery {
   readonly path: string
 }
 
-type Refusal =
+type Unreachable =
   | AgentDisconnected
   | FileNotFound
-  | FileProtected
-  | InvalidPath
   | RepoNotFound
   | RepoRequired
   | SandboxNotFound
   | SandboxNotRunning
   | StoreUnavailable
+type Refusal = FileProtected | InvalidPath | Unreachable
 
 /** One file as it is (`working`), as last published (`head`), and where the sandbox started (`base`). */
 export interface ComparedFile {
@@ -89,6 +89,8 @@ export interface ComparedFile {
 export class Files extends Context.Service<Files, {
   /** The immediate entries of one directory; "" is the root. */
   list(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<FileTree, Refusal | NotADirectory>
+  /** All files of one repository that differ from the commit the sandbox started from. */
+  changes(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<ChangedFiles, Unreachable>
   /** One file's bytes, streamed, with its normalised path. The descriptor is released with the scope. */
   open(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<
     OpenedFile & { readonly path: string },
@@ -105,22 +107,30 @@ export class Files extends Context.Service<Files, {
       const store = yield* SandboxStore
       const reachable = yield* ReachableTrees
 
+      const reach = Effect.fnUntraced(function*(by: Principal, id: SandboxId, asked: RepoName | undefined) {
+        const sandbox = yield* store.find({ grantId: by.grantId, id })
+        const repo = yield* Effect.fromResult(selectRepo(sandbox, asked))
+        if (sandbox.status !== "running") return yield* new SandboxNotRunning()
+        const key: TreeKey = { sandboxId: id, repo }
+        return { key, trees: yield* reachable.reach(id) }
+      })
+
       const locate = Effect.fnUntraced(function*(by: Principal, id: SandboxId, query: FileQuery) {
         const path = yield* Effect.fromResult(normalizePath(query.path))
-        const sandbox = yield* store.find({ grantId: by.grantId, id })
-        const repo = yield* Effect.fromResult(selectRepo(sandbox, query.repo))
-        if (sandbox.status !== "running") return yield* new SandboxNotRunning()
-        const trees = yield* reachable.reach(id)
+        const reached = yield* reach(by, id, query.repo)
         // By name, before the disk is touched: what is there must not show in the answer.
         if (isProtected(path)) return yield* new FileProtected()
-        const key: TreeKey = { sandboxId: id, repo }
-        return { key, path, trees }
+        return { ...reached, path }
       })
 
       return Files.of({
         list: Effect.fn("Files.list")(function*(by, id, query) {
           const { key, path, trees } = yield* locate(by, id, query)
           return yield* trees.list(key, path)
+        }),
+        changes: Effect.fn("Files.changes")(function*(by, id, repo) {
+          const { key, trees } = yield* reach(by, id, repo)
+          return yield* trees.changes(key)
         }),
         open: Effect.fn("Files.open")(function*(by, id, query) {
           const { key, path, trees } = yield* locate(by, id, query)

@@ -1,7 +1,7 @@
 /** One tree of the memory layer: its files on `MemoryDisk` beside the commit it started from. */
 import { changedLines } from "../source/MemoryRepositories.ts"
 import { isEnvironmentFile, isGitPath, isProtected } from "./FileRules.ts"
-import { type FileEntry, type FileStatus, type FileTree, MAX_ENTRIES } from "./FileTree.ts"
+import { type ChangedFile, type ChangedFiles, type FileEntry, type FileStatus, type FileTree, MAX_CHANGES, MAX_ENTRIES } from "./FileTree.ts"
 import * as IgnoreRules from "./IgnoreRules.ts"
 import type { MemoryDisk } from "./MemoryDisk.ts"
 
@@ -92,22 +92,14 @@ export const committed = (base: Content, now: Content): Content | null => {
   return { files, executables }
 }
 
-interface Change {
-  readonly path: string
-  readonly status: FileStatus
-  readonly previousPath: string | null
-  readonly additions: number
-  readonly deletions: number
-}
-
 const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1)
 
 /** A new file with the very content of a deleted one is that file renamed; rather one of the same name than another. */
-const described = (base: Content, now: Content, { added, tracked }: Changes, published: ReadonlySet<string>): ReadonlyArray<Change> => {
+const described = (base: Content, now: Content, { added, tracked }: Changes, published: ReadonlySet<string>): ReadonlyArray<ChangedFile> => {
   const lines = (before: string, after: string) =>
     [before, after].some((text) => isBinary(utf8.encode(text))) ? { additions: 0, deletions: 0 } : changedLines(before, after)
   const gone = new Set(tracked.filter((path) => !now.files.has(path)))
-  const present = added.map((path): Change => {
+  const present = added.map((path): ChangedFile => {
     const content = now.files.get(path) ?? ""
     const sources = [...gone].filter((old) => base.files.get(old) === content)
     const previousPath = sources.find((old) => nameOf(old) === nameOf(path)) ?? sources[0] ?? null
@@ -116,11 +108,23 @@ const described = (base: Content, now: Content, { added, tracked }: Changes, pub
       ? { path, status: published.has(path) ? "added" : "untracked", previousPath, ...lines("", content) }
       : { path, status: "renamed", previousPath, additions: 0, deletions: 0 }
   })
-  const modified = tracked.filter((path) => now.files.has(path)).map((path): Change => ({
+  const modified = tracked.filter((path) => now.files.has(path)).map((path): ChangedFile => ({
     path, status: "modified", previousPath: null, ...lines(base.files.get(path) ?? "", now.files.get(path) ?? "")
   }))
-  const deleted = [...gone].map((path): Change => ({ path, status: "deleted", previousPath: null, ...lines(base.files.get(path) ?? "", "") }))
+  const deleted = [...gone].map((path): ChangedFile => ({ path, status: "deleted", previousPath: null, ...lines(base.files.get(path) ?? "", "") }))
   return [...present, ...modified, ...deleted]
+}
+
+/** `published` are the files of the commit published last. */
+export const changes = (base: Content, now: Content, published: ReadonlySet<string>): ChangedFiles => {
+  const files = described(base, now, changesOf(base, now), published).map((change) => ({
+    bytes: utf8.encode(change.path),
+    change: isProtected(change.path) ? { ...change, additions: 0, deletions: 0 } : change
+  })).sort((a, b) => compareBytes(a.bytes, b.bytes))
+  return {
+    files: files.slice(0, MAX_CHANGES).map(({ change }) => change),
+    partialWarnings: files.length > MAX_CHANGES ? ["entries_truncated"] : []
+  }
 }
 
 /** What is in a directory, or was, by name. */
@@ -131,7 +135,7 @@ interface Named {
   wasDirectory?: true
   isRepository?: true
   /** Of the file of that name. */
-  change?: Change
+  change?: ChangedFile
   /** Of all files below. */
   readonly statuses: Set<FileStatus>
 }
@@ -219,9 +223,11 @@ interface Sortable {
   readonly bytes: Uint8Array
   readonly isDirectory: boolean
 }
-const byOrder = (a: Sortable, b: Sortable): number => {
-  if (a.isDirectory !== b.isDirectory) return a.isDirectory ? -1 : 1
-  const length = Math.min(a.bytes.length, b.bytes.length)
-  for (let i = 0; i < length; i++) if (a.bytes[i] !== b.bytes[i]) return (a.bytes[i] ?? 0) - (b.bytes[i] ?? 0)
-  return a.bytes.length - b.bytes.length
+const byOrder = (a: Sortable, b: Sortable): number =>
+  a.isDirectory === b.isDirectory ? compareBytes(a.bytes, b.bytes) : a.isDirectory ? -1 : 1
+
+const compareBytes = (a: Uint8Array, b: Uint8Array): number => {
+  const length = Math.min(a.length, b.length)
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return (a[i] ?? 0) - (b[i] ?? 0)
+  return a.length - b.length
 }

@@ -8,7 +8,7 @@ import { type MemoryCommit, MemoryRepositories, type MemoryRepository, shaOf } f
 import { isCommitId, isRefName, type RepoName, sameRepo } from "../source/RepoRef.ts"
 import type { Remote } from "../source/SourceHost.ts"
 import { FileProtected, isProtected } from "./FileRules.ts"
-import type { FileTree } from "./FileTree.ts"
+import type { ChangedFiles, FileTree } from "./FileTree.ts"
 import { MemoryDisk } from "./MemoryDisk.ts"
 import * as MemoryTree from "./MemoryTree.ts"
 
@@ -114,6 +114,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   }, CloneFailed>
   /** The immediate entries of one directory. `directory` is normalised. */
   list(key: TreeKey, directory: string): Effect.Effect<FileTree, FileNotFound | NotADirectory | FileProtected>
+  /** All files that differ from the commit the sandbox started from: the first `MAX_CHANGES`. */
+  changes(key: TreeKey): Effect.Effect<ChangedFiles, FileNotFound>
   /** Opens one file for streaming. `path` is normalised. The descriptor is released with the scope. */
   open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     OpenedFile,
@@ -211,6 +213,10 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
           const published = new Set(tree.published?.files.keys())
           const listing = MemoryTree.list(tree.base, now, published, directory, (path) => disk.writtenAtMillis(`${tree.root}/${path}`))
           return listing ?? (yield* new FileNotFound())
+        }),
+        changes: Effect.fn("WorkingTrees.changes")(function*(key) {
+          const tree = yield* find(key)
+          return MemoryTree.changes(tree.base, MemoryTree.read(disk, tree.root), new Set(tree.published?.files.keys()))
         }),
         open: Effect.fn("WorkingTrees.open")(function*(key, path, maximumBytes) {
           if (isProtected(path)) return yield* new FileProtected()
