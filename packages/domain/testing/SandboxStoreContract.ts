@@ -4,6 +4,7 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
+import type { AuditLog } from "../src/access/AuditLog.ts"
 import { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
 import { BudgetExceeded } from "../src/sandbox/Budget.ts"
@@ -16,6 +17,7 @@ import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { fromWire } from "../src/sandbox/SandboxEvent.ts"
 import { ID_ALPHABET, SandboxId, turnId } from "../src/sandbox/SandboxId.ts"
 import { type Claimed, SandboxStore, type Writer } from "../src/sandbox/SandboxStore.ts"
+import { appended } from "./AuditLogContract.ts"
 
 /** What only the technology under test can do. */
 export class StoreFixture extends Context.Service<StoreFixture, {
@@ -128,7 +130,7 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
   })
 
 /** For every store. */
-export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Ids | StoreFixture, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog | Hints | Ids | StoreFixture, unknown>) =>
   it.layer(layer)(`SandboxStore (${name})`, (it) => {
     const make = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
       const store = yield* SandboxStore
@@ -369,6 +371,18 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | Hints | Id
         assert.deepStrictEqual(yield* store.approvals(sandbox.id, ["call-1", "unknown"]), [
           { approvalId: "call-1", outcome: "approved", by: "user" }
         ])
+      }))
+
+    it.effect("the audit log has who decided an approval, once", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox } = yield* asking
+        const send = (decision: "approve" | "deny") => store.command(keyOf(sandbox), decideApproval(ids, "call-1", decision), at)
+        assert.deepStrictEqual(yield* appended(Effect.all([send("deny"), send("deny"), send("approve")])), [
+          { action: "approval.decided", at, subjects: { sandboxId: sandbox.id, approvalId: "call-1", outcome: "denied" } }
+        ])
+        const other = yield* asking
+        assert.deepStrictEqual(yield* appended(store.command(keyOf(other.sandbox), terminate(ids), at)), [])
       }))
 
     it.effect("a rejected command is answered again and never hides what was applied", () =>

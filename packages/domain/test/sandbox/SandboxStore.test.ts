@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, Layer, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
@@ -22,7 +23,9 @@ const Fixture = Layer.effect(
     }))
 )
 
-const layer = Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerMemory)))
+const layer = Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(
+  Layer.provideMerge(Layer.mergeAll(AuditLog.layerMemory, Hints.layerMemory, Ids.layerMemory))
+)
 
 suite("memory", layer)
 limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))

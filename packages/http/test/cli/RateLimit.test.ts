@@ -1,0 +1,32 @@
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { folder, run, serve } from "./SlipwayProcess.ts"
+
+const LIMIT = 37
+const REQUESTS = 200
+
+it.live("of 200 requests at once to two processes with one key, exactly as many pass as the limit allows", () =>
+  Effect.gen(function*() {
+    const home = yield* folder
+    const settings = {
+      DATABASE_URL: yield* TestPostgres.database(Migrations.layer),
+      SLIPWAY_ROLE: "http",
+      SLIPWAY_RATE_LIMIT_PER_MINUTE: String(LIMIT)
+    }
+    const servers = yield* Effect.all([serve(home, settings), serve(yield* folder, settings)])
+    const { key } = JSON.parse((yield* run(home, ["keys", "create", "--json"], settings)).stdout)
+
+    const statuses = yield* Effect.forEach(Array.from({ length: REQUESTS }, (_, i) => servers[i % 2]), (server) =>
+      Effect.promise(async () => {
+        const reply = await fetch(`${server?.url}/api/public/v1/sandboxes`, { headers: { authorization: `Bearer ${key}` } })
+        await reply.text()
+        return { status: reply.status, wait: reply.headers.get("retry-after") }
+      }), { concurrency: "unbounded" })
+
+    assert.strictEqual(statuses.filter(({ status }) => status === 200).length, LIMIT)
+    const refused = statuses.filter(({ status }) => status === 429)
+    assert.strictEqual(refused.length, REQUESTS - LIMIT)
+    for (const { wait } of refused) assert.include(Array.from({ length: 60 }, (_, i) => String(i + 1)), wait)
+  }).pipe(Effect.scoped), 60_000)
