@@ -1,10 +1,11 @@
 /** `slipway serve`: the service, until it is told to stop. */
 import { createServer } from "node:net"
-import { Console, Effect, Layer, Redacted, References, Schema } from "effect"
+import { Console, Effect, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import * as Isolation from "./Isolation.ts"
+import * as Logs from "./Logs.ts"
 import { columns } from "./Output.ts"
 import * as Service from "./Service.ts"
 import * as Settings from "./Settings.ts"
@@ -68,7 +69,7 @@ const serveUntilStopped = Effect.gen(function*() {
   const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
   const started = Layer.effectDiscard(announce(settings, publicUrl))
   return yield* Layer.launch(started.pipe(Layer.provideMerge(Service.layer({ ...settings, port }, publicUrl))))
-}).pipe(Effect.provideService(References.MinimumLogLevel, "Info"))
+}).pipe(Logs.atLeast("Info"))
 
 export const serve = Command.make("serve", {}, () => serveUntilStopped).pipe(
   Command.withDescription(

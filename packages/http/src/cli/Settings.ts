@@ -2,6 +2,7 @@
 import { Config, Effect, Option, Redacted, Result, Schema, SchemaTransformation } from "effect"
 import path from "node:path"
 import * as AllowList from "@slipway/adapters/egress/AllowList"
+import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
 import type { Limits } from "@slipway/adapters/hosts/box/Limits"
 import { Usd } from "@slipway/domain/sandbox/Budget"
@@ -112,6 +113,20 @@ export const settings = {
       "Without it, a free port of 127.0.0.1.",
     expected: "a host and a port, such as 10.0.0.5:4001",
     schema: Schema.String.check(Schema.makeFilter((value: string) => PrivateAddress.parse(value) !== null))
+  }),
+  logFormat: setting({
+    name: "SLIPWAY_LOG_FORMAT",
+    default: "auto",
+    about: "How logs are written to standard error: pretty, or json with one object a line. auto: pretty on a terminal, else json.",
+    expected: "auto, pretty or json",
+    schema: Schema.Literals(["auto", "pretty", "json"])
+  }),
+  logLevel: setting({
+    name: "SLIPWAY_LOG_LEVEL",
+    default: null,
+    about: "The least that is logged: debug, info, warning or error. Without it, info by the service and warning by other commands.",
+    expected: "debug, info, warning or error",
+    schema: Schema.Literals(["debug", "info", "warning", "error"])
   }),
   rateLimitPerMinute: setting({
     name: "SLIPWAY_RATE_LIMIT_PER_MINUTE",
@@ -375,6 +390,7 @@ const read = Effect.fnUntraced(function*<A>({ default: fallback, expected, name,
   const given = yield* Config.option(Config.String(name))
   const value = Option.getOrElse(Option.filter(given, (text) => text !== ""), () => fallback)
   if (value === null) return null
+  if (secret === true) (yield* Redaction).learn(value)
   return yield* Effect.mapError(Schema.decodeEffect(schema)(value), () =>
     new InvalidSetting({ setting: name, expected, ...(secret === true ? {} : { found: value }) }))
 }, Effect.catchTag("ConfigError", Effect.die))
@@ -400,6 +416,11 @@ const authorOf = (text: string): Author => {
   const start = text.lastIndexOf(" <")
   return { name: text.slice(0, start), email: text.slice(start + 2, -1) }
 }
+
+/** How this process logs. `level` is `null` where each command has its own. */
+export const logs = Effect.gen(function*() {
+  return { format: yield* required(settings.logFormat), level: yield* read(settings.logLevel) }
+})
 
 /** The settings of this process. Fails with the first one that cannot be used. */
 export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function*() {

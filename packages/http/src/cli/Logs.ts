@@ -1,0 +1,135 @@
+/** Logs on standard error: lines for people or JSON for machines, without secrets whatever was logged. */
+import { inspect } from "node:util"
+import { Cause, DateTime, Effect, Layer, Logger, type LogLevel, Redacted, References } from "effect"
+import { Redaction, type Redactor, SHOWN } from "@slipway/adapters/redaction/Redaction"
+import * as RootSpan from "@slipway/domain/RootSpan"
+import * as Settings from "./Settings.ts"
+
+/** Of one JSON line, in UTF-8: collectors cut or refuse longer ones. */
+const MAXIMUM_BYTES = 16_384
+/** Of each text in it, in characters, until the line is short enough. */
+const TEXT_LENGTHS = [8000, 2000, 400, 80]
+/** What of nested values is shown. */
+const DEPTH = 4
+const ENTRIES = 40
+
+const levels: Readonly<Record<LogLevel.LogLevel, string>> = { All: "all", None: "none", Fatal: "fatal", Error: "error", Warn: "warning", Info: "info", Debug: "debug", Trace: "trace" }
+const severities = { debug: "Debug", info: "Info", warning: "Warn", error: "Error" } as const
+
+/** A field whose value is a secret, by its name. */
+const SECRET_NAME = /passw(?:or)?d|secret|token|cookie|authorization|api[_-]?key/iu
+
+type Fields = Record<string, unknown>
+
+/** Of an entry, without secrets. */
+interface Entry {
+  readonly at: Date
+  readonly level: LogLevel.LogLevel
+  readonly message: string
+  readonly fields: Fields
+  readonly span: { readonly traceId: string; readonly spanId: string } | undefined
+  readonly error: { readonly name: string; readonly message: string; readonly stack: string } | undefined
+}
+
+const isRecord = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value))
+
+/** The value as JSON can say it. */
+const shown = (value: unknown, redactor: Redactor, depth = 0): unknown => {
+  if (value === null || value === undefined || typeof value === "boolean" || Number.isFinite(value)) return value
+  if (typeof value === "string") return redactor.redact(value)
+  if (Redacted.isRedacted(value)) return SHOWN
+  if (value instanceof Date && Number.isFinite(value.getTime())) return value.toISOString()
+  if (DateTime.isDateTime(value)) return DateTime.formatIso(DateTime.toUtc(value))
+  if (depth < DEPTH && Array.isArray(value)) return value.slice(0, ENTRIES).map((one) => shown(one, redactor, depth + 1))
+  if (depth < DEPTH && isRecord(value)) {
+    return Object.fromEntries(Object.entries(value).slice(0, ENTRIES).map(([name, one]) =>
+      [redactor.redact(name), typeof one === "string" && SECRET_NAME.test(name) ? SHOWN : shown(one, redactor, depth + 1)]))
+  }
+  return redactor.redact(value instanceof Error ? String(value) : inspect(value, { depth: 1, breakLength: Infinity, maxArrayLength: ENTRIES }))
+}
+
+/** Texts are the message, objects are fields, errors are an error, in whatever order they were logged. */
+const entryOf = ({ cause, date, fiber, logLevel, message }: Logger.Options<unknown>, redactor: Redactor): Entry => {
+  const said: ReadonlyArray<unknown> = Array.isArray(message) ? message : [message]
+  const errors = said.filter((part) => part instanceof Error)
+  const all = Cause.fromReasons<unknown>([...cause.reasons, ...errors.map((error) => Cause.makeFailReason(error))])
+  const [first] = Cause.prettyErrors(all)
+  const texts = said.filter((part) => !(part instanceof Error) && !isRecord(part))
+  const fields = Object.assign({}, fiber.getRef(References.CurrentLogAnnotations), ...said.filter(isRecord))
+  const span = RootSpan.current(fiber.context)
+  return {
+    at: date,
+    level: logLevel,
+    message: texts.map((text) => String(shown(text, redactor))).join(" ") || redactor.redact(first?.message ?? ""),
+    fields: Object.fromEntries(Object.entries(fields).map(([name, value]) =>
+      [redactor.redact(name), typeof value === "string" && SECRET_NAME.test(name) ? SHOWN : shown(value, redactor)])),
+    span: span === undefined ? undefined : { traceId: redactor.redact(span.traceId), spanId: redactor.redact(span.spanId) },
+    error: first === undefined
+      ? undefined
+      : { name: redactor.redact(first.name), message: redactor.redact(first.message), stack: redactor.redact(Cause.pretty(all)) }
+  }
+}
+
+const cut = (text: string, length: number) => text.length <= length ? text : `${text.slice(0, length)}… (${text.length - length} more)`
+
+/** One line. What it says of itself comes first, and no field replaces it. */
+export const jsonOf = ({ at, error, fields, level, message, span }: Entry): string => {
+  const own = { time: at.toISOString(), level: levels[level], message }
+  // A log has one type of `error`, or those who collect it refuse the other.
+  const failure = error ?? (typeof fields["error"] === "string" ? { message: fields["error"] } : fields["error"])
+  const whole = { ...own, ...fields, ...own, ...span, ...(failure === undefined ? {} : { error: failure }) }
+  for (const length of TEXT_LENGTHS) {
+    const line = JSON.stringify(whole, (_, value: unknown) => typeof value === "string" ? cut(value, length) : value)
+    if (Buffer.byteLength(line) <= MAXIMUM_BYTES) return line
+  }
+  return JSON.stringify({ ...own, message: cut(message, 400), ...span })
+}
+
+/** What moves the cursor or colours a terminal is nobody's to log. */
+const printable = (text: string) => text.replaceAll(/[^\P{Cc}\n\t]/gu, "?")
+
+/** For people: a line, and what went wrong below it. */
+export const prettyOf = ({ at, error, fields, level, message, span }: Entry): string => {
+  const told = Object.entries({ ...fields, ...span }).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
+  const time = at.toISOString().slice(11, 23)
+  return printable([[time, level.toUpperCase(), message, ...told].join(" "), ...(error === undefined ? [] : [error.stack])].join("\n"))
+}
+
+/** The logger: nobody who logs fails of it. */
+const logger = (format: "pretty" | "json", redactor: Redactor) =>
+  Logger.withConsoleError(Logger.make<unknown, string>((options) => {
+    try {
+      const entry = entryOf(options, redactor)
+      return format === "json" ? jsonOf(entry) : prettyOf(entry)
+    } catch {
+      // A getter that throws, say.
+      const entry = { at: options.date, level: options.logLevel, message: "an entry could not be written", fields: {}, span: undefined, error: undefined }
+      return format === "json" ? jsonOf(entry) : prettyOf(entry)
+    }
+  }))
+
+/** Runs with what the settings say is the least to log, else with `otherwise`. */
+export const atLeast = (otherwise: LogLevel.Severity) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Settings.logs, ({ level }) => Effect.provideService(self, References.MinimumLogLevel, level === null ? otherwise : severities[level]))
+
+/** What Node would print by itself: its warnings, and an error that nobody caught, which ends the process. */
+const ofNode = Layer.effectDiscard(Effect.gen(function*() {
+  const context = yield* Effect.context<never>()
+  const log = (level: LogLevel.Severity, message: string, error: Error) => Effect.runSyncWith(context)(Effect.logWithLevel(level)(message, error))
+  yield* Effect.sync(() => {
+    process.removeAllListeners("warning")
+    process.on("warning", (warning) => log("Warn", "Node warns", warning))
+    process.on("uncaughtException", (error) => {
+      log("Fatal", "an error that nobody caught", error)
+      process.exit(1)
+    })
+  })
+}))
+
+/** The log of this process, on standard error. */
+export const layer = Layer.unwrap(Effect.gen(function*() {
+  const { format } = yield* Settings.logs
+  const redactor = yield* Redaction
+  return ofNode.pipe(Layer.provideMerge(Logger.layer([logger(format === "auto" ? process.stderr.isTTY ? "pretty" : "json" : format, redactor)])))
+}))
