@@ -117,14 +117,23 @@ export const atLeast = (otherwise: LogLevel.Severity) => <A, E, R>(self: Effect.
 const ofNode = Layer.effectDiscard(Effect.gen(function*() {
   const context = yield* Effect.context<never>()
   const log = (level: LogLevel.Severity, message: string, error: Error) => Effect.runSyncWith(context)(Effect.logWithLevel(level)(message, error))
-  yield* Effect.sync(() => {
-    process.removeAllListeners("warning")
-    process.on("warning", (warning) => log("Warn", "Node warns", warning))
-    process.on("uncaughtException", (error) => {
-      log("Fatal", "an error that nobody caught", error)
-      process.exit(1)
-    })
-  })
+  const warned = (warning: Error) => log("Warn", "Node warns", warning)
+  const broke = (error: Error) => {
+    log("Fatal", "an error that nobody caught", error)
+    process.exit(1)
+  }
+  yield* Effect.acquireRelease(
+    Effect.sync(() => {
+      const before = process.listeners("warning")
+      process.removeAllListeners("warning").on("warning", warned).on("uncaughtException", broke)
+      return before
+    }),
+    (before) =>
+      Effect.sync(() => {
+        process.off("uncaughtException", broke).off("warning", warned)
+        for (const listener of before) process.on("warning", listener)
+      })
+  )
 }))
 
 /** The log of this process, on standard error. */
