@@ -67,7 +67,10 @@ const pack = async (name, more, staging, destination) => {
   await run(tsc, ["-p", "tsconfig.build.json", "--rootDir", ".", "--outDir", stage, "--inlineSources"], { cwd: source })
   await nameCompiledModules(stage)
   const manifest = JSON.parse(await readFile(path.join(source, "package.json"), "utf8"))
-  if (manifest.bin !== undefined) await cp(path.join(source, "bin"), path.join(stage, "bin"), { recursive: true })
+  // What is not compiled: the command, and the files of pages.
+  for (const folder of manifest.bin === undefined ? [] : ["bin", "assets"]) {
+    await cp(path.join(source, folder), path.join(stage, folder), { recursive: true, filter: (file) => path.basename(file) !== "tsconfig.json" })
+  }
   const folders = (await readdir(stage, { withFileTypes: true })).filter((entry) => entry.isDirectory()).map((entry) => entry.name)
   await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(manifest, folders, more), null, 2)}\n`)
   await cp(path.join(source, "README.md"), path.join(stage, "README.md"))

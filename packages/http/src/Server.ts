@@ -20,6 +20,7 @@ import * as Edge from "./middleware/Edge.ts"
 import * as JsonBody from "./middleware/JsonBody.ts"
 import { LiveResponses } from "./middleware/LiveResponses.ts"
 import * as NodeServer from "./middleware/NodeServer.ts"
+import * as Pages from "./pages/Pages.ts"
 
 const Handlers = Layer.mergeAll(
   SandboxesHandlers.layer,
@@ -48,6 +49,7 @@ export const routes = Layer.mergeAll(
   ),
   Docs,
   HostNewsHandler.layer,
+  Pages.layer,
   Edge.layer
 )
 

@@ -97,7 +97,7 @@ const finish = (response: HttpServerResponse.HttpServerResponse, about: {
   readonly closing: boolean
 }) => {
   const headers: Record<string, string> = {
-    "cache-control": "no-store",
+    "cache-control": response.headers["cache-control"] ?? "no-store",
     "x-content-type-options": "nosniff",
     "x-request-id": about.requestId
   }

@@ -1,0 +1,54 @@
+/** Improves every page. Nothing here is needed: pages work without it. */
+
+/**
+ * The element with this id, if it is there and of that kind.
+ * @template {HTMLElement} E
+ * @param {string} id
+ * @param {new () => E} kind
+ * @returns {E | null}
+ */
+const find = (id, kind) => {
+  const element = document.getElementById(id)
+  return element instanceof kind ? element : null
+}
+
+/** The secret of a sign-in link came behind the `#`, which browsers send to nobody: into the form, and out of the address. */
+const takeCode = () => {
+  const field = find("code", HTMLInputElement)
+  const code = location.hash.slice(1)
+  if (field === null || code === "") return
+  field.value = code
+  history.replaceState(null, "", location.pathname + location.search)
+  find("sign-in", HTMLButtonElement)?.focus()
+}
+
+/** A secret that is shown once can be copied, and is gone when the page is: from the history, and from a page kept for going back. */
+const guardSecret = () => {
+  const field = find("secret", HTMLInputElement)
+  const status = find("copied", HTMLElement)
+  const copy = find("copy", HTMLButtonElement)
+  if (field === null) return
+  // Loading again would send the form again.
+  history.replaceState(null, "", "/keys")
+  addEventListener("pagehide", () => {
+    field.removeAttribute("value")
+    field.value = ""
+    find("minted", HTMLElement)?.remove()
+  })
+  if (copy === null || status === null) return
+  copy.hidden = false
+  copy.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(field.value)
+      status.textContent = "Copied"
+    } catch {
+      field.focus()
+      field.select()
+      status.textContent = "Press Ctrl+C (or ⌘C) to copy"
+    }
+  })
+}
+
+takeCode()
+addEventListener("hashchange", takeCode)
+guardSecret()

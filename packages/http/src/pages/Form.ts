@@ -1,0 +1,79 @@
+/** What a form sends: `application/x-www-form-urlencoded`, as browsers write it. */
+import { ByteSize, Effect } from "effect"
+import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest } from "effect/http"
+import { Refused } from "./Refused.ts"
+
+const MAX_BODY = ByteSize.kibibytes(64)
+
+const TYPE = /^application\/x-www-form-urlencoded *(?:; *charset *= *"?utf-8"? *)?;? *$/iu
+
+/** Browsers percent-encode everything else. */
+const ENCODED = /^[!-~]*$/u
+
+const decoded = (text: string): string | null => {
+  if (!ENCODED.test(text)) return null
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "))
+  } catch {
+    return null
+  }
+}
+
+/** The fields of one form. What is asked of them fails with the page of a bad request, which no form of ours brings about. */
+export class Form {
+  readonly #fields: ReadonlyArray<readonly [name: string, value: string]>
+  constructor(fields: ReadonlyArray<readonly [name: string, value: string]>) {
+    this.#fields = fields
+  }
+
+  /** Every value of the field, as of checkboxes. */
+  all(name: string): ReadonlyArray<string> {
+    return this.#fields.flatMap(([field, value]) => field === name ? [value] : [])
+  }
+
+  /** The value of a field that is there exactly once. */
+  one(name: string): Effect.Effect<string, Refused> {
+    const [value, ...more] = this.all(name)
+    return value === undefined
+      ? Effect.fail(Refused.bad(`The field ${name} is missing.`))
+      : more.length > 0
+      ? Effect.fail(Refused.bad(`The field ${name} is there twice.`))
+      : Effect.succeed(value)
+  }
+
+  /** As `one`, of a field that may be left out. */
+  maybe(name: string): Effect.Effect<string | null, Refused> {
+    return this.all(name).length === 0 ? Effect.succeed(null) : this.one(name)
+  }
+}
+
+export const empty = new Form([])
+
+const parse = (text: string): Form | null => {
+  const fields: Array<readonly [string, string]> = []
+  for (const pair of text === "" ? [] : text.split("&")) {
+    const [, name, value] = /^([^=]*)=?(.*)$/su.exec(pair) ?? []
+    const field = [decoded(name ?? ""), decoded(value ?? "")] as const
+    // No text that a person types has a NUL, and the database takes none.
+    if (field[0] === null || field[1] === null || field[1].includes("\0")) return null
+    fields.push([field[0], field[1]])
+  }
+  return new Form(fields)
+}
+
+const tooLarge = new Refused({ status: 413, title: "Too large", text: "The form is larger than 64 KiB." })
+const unreadable = Refused.bad("The form could not be read.")
+
+/** The form that the request brings. */
+export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
+  if (!TYPE.test(request.headers["content-type"] ?? "")) {
+    return yield* new Refused({ status: 415, title: "Not a form", text: "Only forms are read here: application/x-www-form-urlencoded in UTF-8." })
+  }
+  if (Number(request.headers["content-length"]) > ByteSize.toNumberUnsafe(MAX_BODY)) return yield* tooLarge
+  // Counts while it reads, so a chunked body is held to the limit too.
+  const text = yield* Effect.mapError(
+    Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, MAX_BODY),
+    ({ reason }: HttpServerError.HttpServerError) => reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge : unreadable
+  )
+  return parse(text) ?? (yield* unreadable)
+})

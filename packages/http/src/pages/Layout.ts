@@ -1,0 +1,63 @@
+/** The document around every page. */
+import type { User } from "@slipway/domain/access/User"
+import * as Assets from "./Assets.ts"
+import { html, type Html } from "./Html.ts"
+
+/** What the navigation leads to. */
+export type Place = "sandboxes" | "keys"
+
+const PLACES: ReadonlyArray<readonly [place: Place, path: string, name: string]> = [
+  ["sandboxes", "/sandboxes", "Sandboxes"],
+  ["keys", "/keys", "Keys"]
+]
+
+export interface Document {
+  readonly title: string
+  readonly body: Html
+  /** Which of the navigation's places this is, or belongs to. */
+  readonly place?: Place
+  /** Files of `assets` beside `page.js`, as modules. */
+  readonly scripts?: ReadonlyArray<string>
+}
+
+/** Whose page it is. `csrf` is the hidden field of forms. */
+export interface Reader {
+  readonly user: User
+  readonly csrf: Html
+}
+
+const navigation = ({ csrf, user }: Reader, here: Place | undefined): Html => html`
+  <nav aria-label="Main">
+    <ul class="places">${PLACES.map(([place, path, name]) => html`
+      <li><a href="${path}"${place === here && html` aria-current="page"`}>${name}</a></li>`)}
+    </ul>
+    <div class="reader">
+      <a class="name" href="/keys#me">${user.name}</a>
+      <form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out</button></form>
+    </div>
+  </nav>`
+
+/** `reader: null`: nobody is signed in. */
+export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): string =>
+  html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>${title} · Slipway</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" type="image/svg+xml" href="${Assets.addressOf("icon.svg")}">
+<link rel="stylesheet" href="${Assets.addressOf("style.css")}">
+${["page.js", ...scripts].map((script) => html`<script type="module" src="${Assets.addressOf(script)}"></script>
+`)}</head>
+<body>
+<a class="skip" href="#main">Skip to content</a>
+<header>
+  <p class="brand">Slipway</p>${reader !== null && navigation(reader, place)}
+</header>
+<main id="main" tabindex="-1">
+${body}
+</main>
+</body>
+</html>
+`.toString()

@@ -1,0 +1,239 @@
+/**
+ * How pages are answered: who asks is known before anything is done, a form comes from a page of the same session, and
+ * whatever goes wrong is a page too. Everything works without scripts.
+ */
+import { Cause, Data, Effect, Redacted, Result, type Types } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
+import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway/domain/access/Session"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import * as SessionCookie from "../middleware/SessionCookie.ts"
+import { Settings } from "../middleware/Settings.ts"
+import * as Form from "./Form.ts"
+import { html, type Html } from "./Html.ts"
+import * as Layout from "./Layout.ts"
+import { Refused } from "./Refused.ts"
+
+/** Where a person goes who did not ask for a page. */
+export const HOME = "/keys"
+
+const HEADERS = {
+  "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  // Not `no-referrer`: with it browsers send `Origin: null` with our own forms.
+  "referrer-policy": "same-origin",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "x-frame-options": "DENY",
+  "permissions-policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+}
+
+/** Somebody who is signed in. */
+export interface Person extends Layout.Reader {
+  readonly visit: Visit
+  readonly token: Redacted.Redacted
+}
+
+/** Somebody who is signed in and may work here. */
+export interface Member extends Person {
+  readonly visit: Admitted
+}
+
+/** What was asked for. */
+export interface Asked {
+  readonly url: URL
+  /** Of the path's `:name` parts. */
+  readonly params: Readonly<Record<string, string | undefined>>
+  /** Empty, but for a POST. */
+  readonly form: Form.Form
+}
+
+/** What services it needs it takes when routes are made. */
+export type Handler<Who> = (who: Who, asked: Asked) => Effect.Effect<
+  HttpServerResponse.HttpServerResponse,
+  Refused | StoreUnavailable,
+  HttpServerRequest.HttpServerRequest
+>
+
+export interface Methods<Who> {
+  readonly GET?: Handler<Who>
+  readonly POST?: Handler<Who>
+}
+
+/** Nobody is signed in. */
+class SignInFirst extends Data.TaggedError("SignInFirst")<{ readonly next: string | null }> {}
+
+export const show = (
+  document: Layout.Document,
+  reader: Layout.Reader | null,
+  { headers = {}, status = 200 }: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {}
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(Layout.render(document, reader), { status, headers, contentType: "text/html; charset=utf-8" })
+
+/** `path`: of this server. The browser asks for it by GET. */
+export const redirect = (path: string): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.empty({ status: 303, headers: { location: path } })
+
+/** Longer paths are none of ours. */
+const MAX_PATH = 2000
+
+/** The path and query that a text names on this server; `null`: none, or one of another server. */
+export const localPath = (text: string): string | null => {
+  // Browsers take `\` for `/`, and leave out tabs and line breaks.
+  if (!/^\/(?![/\\])[!-~]*$/u.test(text) || text.includes("\\") || text.length > MAX_PATH) return null
+  const base = "http://slipway.invalid"
+  if (!URL.canParse(text, base)) return null
+  const { origin, pathname, search } = new URL(text, base)
+  return origin === base && !pathname.startsWith("//") ? pathname + search : null
+}
+
+/** How an administrator names the user on the command line. */
+const handleOf = ({ visit: { user } }: Person): string => user.githubLogin ?? user.email ?? user.id
+
+const notAdmitted = (person: Person, { because, message }: VisitRefused): Refused => {
+  const command = {
+    not_approved: `slipway users approve ${handleOf(person)}`,
+    no_grant: `slipway members add ${handleOf(person)}`,
+    suspended: `slipway orgs resume ${person.visit.place?.organizationId ?? "<organization>"}`
+  }[because]
+  return new Refused({
+    status: 403,
+    title: because === "not_approved" ? "You are not approved yet" : because === "no_grant" ? "You belong to no organization yet" : "Your organization is suspended",
+    text: `You are signed in as ${person.user.name}. ${message} An administrator can, with this command on the machine of the service:`,
+    more: html`<pre tabindex="0"><code>${command}</code></pre>
+<p>Then load this page again.</p>`
+  })
+}
+
+/**
+ * Whether a browser sent this for a page of another site. Browsers say so with every form; who says nothing is no browser,
+ * and carries no cookie that a stranger could use.
+ */
+const isCrossSite = (request: HttpServerRequest.HttpServerRequest, publicUrl: string): boolean => {
+  const { host, origin, "sec-fetch-site": site } = request.headers
+  if (site !== undefined) return site !== "same-origin" && site !== "none"
+  if (origin === undefined) return false
+  return origin !== new URL(publicUrl).origin && !(URL.canParse(origin) && new URL(origin).host === host)
+}
+
+const crossSite = new Refused({ status: 403, title: "That came from another site", text: "Nothing was done. Open the page here and try again." })
+const outOfDate = new Refused({
+  status: 403,
+  title: "This form is out of date",
+  text: "Nothing was done. You may have signed in again since the page was loaded: go back, load it again, and try once more."
+})
+
+const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
+
+/** Adds pages to the router. */
+export const make = Effect.gen(function*() {
+  const router = yield* HttpRouter.HttpRouter
+  const sessions = yield* Sessions
+  const { publicUrl, requestsPerMinute } = yield* Settings
+
+  const personOf = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest): Effect.fn.Return<Person | null, Refused | StoreUnavailable> {
+    const token = SessionCookie.tokenOf(request)
+    const found = token === null ? null : yield* sessions.admit(token, requestsPerMinute)
+    if (token === null || found === null) return null
+    if (!found.rate.accepted) {
+      return yield* new Refused({
+        status: 429,
+        title: "Too many requests",
+        text: `Try again in ${found.rate.resetSeconds} s.`,
+        headers: { "retry-after": String(found.rate.resetSeconds) }
+      })
+    }
+    const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">`
+    return { visit: found.visit, user: found.visit.user, token, csrf }
+  })
+
+  /** Everything that is not an answer, as a page. Whatever nobody foresaw is logged and tells nothing. */
+  const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: Layout.Reader | null) {
+    // The client left: there is nobody to answer.
+    if (Cause.hasInterruptsOnly(cause)) return yield* Effect.failCause(cause as Cause.Cause<Types.unhandled>)
+    const error = Cause.squash(cause)
+    if (error instanceof SignInFirst) return redirect(error.next === null ? "/sign-in" : `/sign-in?next=${encodeURIComponent(error.next)}`)
+    const origin = yield* ActingFrom
+    const unavailable = error instanceof StoreUnavailable
+    if (unavailable) yield* Effect.logWarning("the store is not available", cause)
+    else if (!(error instanceof Refused)) yield* Effect.logError("a page failed", cause)
+    const { headers = {}, more = null, status, text, title } = error instanceof Refused
+      ? error
+      : unavailable
+      ? new Refused({ status: 503, title: "Not now", text: "The service cannot reach its database. Try again in a moment.", headers: { "retry-after": "1" } })
+      : new Refused({ status: 500, title: "Something went wrong", text: "It went wrong on our side, and is in the log of the service." })
+    const body = html`<h1>${title}</h1>
+<p>${text}</p>
+${more}
+${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
+    return show({ title, body }, reader, { status, headers })
+  })
+
+  /** Adds the page of a path, for those whom `admit` lets in. */
+  const add = <Who extends Person | null>(
+    admit: (person: Person | null, next: string | null) => Effect.Effect<Who, Refused | SignInFirst>,
+    { checksForm }: { readonly checksForm: boolean }
+  ) =>
+    Effect.fnUntraced(function*(path: `/${string}`, methods: Methods<Who>) {
+      const handle = (method: "GET" | "POST", handler: Handler<Who>) =>
+        Effect.gen(function*() {
+          const request = yield* HttpServerRequest.HttpServerRequest
+          const params = yield* HttpRouter.params
+          const url = new URL(request.url, "http://slipway.invalid")
+          let reader: Layout.Reader | null = null
+          const answered = Effect.gen(function*() {
+            if (method === "POST" && isCrossSite(request, publicUrl)) return yield* crossSite
+            const person = yield* personOf(request)
+            reader = person
+            const back = methods.GET === undefined ? null : url.pathname + (method === "GET" ? url.search : "")
+            if (person === null) yield* admit(null, back)
+            const form = method === "POST" ? yield* Form.read(request) : Form.empty
+            if (checksForm && method === "POST" && person !== null) {
+              const csrf = form.all("csrf")
+              if (csrf.length !== 1 || !sessions.isCsrfToken(person.token, csrf[0] ?? "")) return yield* outOfDate
+            }
+            const who = yield* admit(person, back)
+            const asked = handler(who, { url, params, form })
+            return yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
+          })
+          const response = yield* Effect.catchCause(answered, (cause) => answer(cause, reader))
+          return HttpServerResponse.setHeaders(response, HEADERS)
+        })
+      const { GET, POST } = methods
+      if (GET !== undefined) yield* router.add("GET", path, handle("GET", GET))
+      if (POST !== undefined) yield* router.add("POST", path, handle("POST", POST))
+
+      const allow = [...(GET === undefined ? [] : ["GET", "HEAD"]), ...(POST === undefined ? [] : ["POST"]), "OPTIONS"]
+      const otherwise = (method: string) => {
+        const headers = { ...HEADERS, allow: allow.join(", ") }
+        if (method === "OPTIONS") return HttpServerResponse.empty({ status: 204, headers })
+        const title = "That is not how this page is used"
+        return show({ title, body: html`<h1>${title}</h1>
+<p>It answers to ${allow.join(", ")}.</p>` }, null, { status: 405, headers })
+      }
+      for (const verb of VERBS) if (verb === "OPTIONS" || !allow.includes(verb)) yield* router.add(verb, path, Effect.sync(() => otherwise(verb)))
+    })
+
+  const signedIn = (person: Person | null, next: string | null) => person === null ? Effect.fail(new SignInFirst({ next })) : Effect.succeed(person)
+
+  return {
+    /** A form here is proven by its site alone: there need be no session yet. */
+    anybody: add(Effect.succeed, { checksForm: false }),
+    /** Whether or not they may work here. */
+    people: add(signedIn, { checksForm: true }),
+    members: add((person, next) =>
+      Effect.flatMap(signedIn(person, next), (person) =>
+        Result.match(admitted(person.visit), {
+          onFailure: (refused) => Effect.fail(notAdmitted(person, refused)),
+          onSuccess: (visit): Effect.Effect<Member> => Effect.succeed({ ...person, visit })
+        })), { checksForm: true })
+  }
+})
+
+/** What happened, by the code in an address: never a text of it. */
+export const told = (asked: Asked, messages: Readonly<Record<string, string>>): Html | null => {
+  const code = asked.url.searchParams.get("done")
+  const message = code !== null && Object.hasOwn(messages, code) ? messages[code] : undefined
+  return message === undefined ? null : html`<p class="told" role="status">${message}</p>`
+}

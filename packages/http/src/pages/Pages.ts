@@ -1,0 +1,15 @@
+/** Every page for people. */
+import { Effect, Layer } from "effect"
+import { HttpRouter, HttpServerError, type HttpServerRequest } from "effect/http"
+import * as Assets from "./Assets.ts"
+import * as Page from "./Page.ts"
+
+/** Leads whoever opens the service in a browser to its pages. For programs there is nothing at this address. */
+const Home = HttpRouter.use((router) =>
+  router.add("GET", "/", (request: HttpServerRequest.HttpServerRequest) =>
+    request.headers["accept"]?.includes("text/html") === true
+      ? Effect.succeed(Page.redirect(Page.HOME))
+      : Effect.fail(new HttpServerError.HttpServerError({ reason: new HttpServerError.RouteNotFound({ request }) })))
+)
+
+export const layer = Layer.mergeAll(Assets.layer, Home)
