@@ -1,0 +1,286 @@
+/** `WebhookStore` on Postgres. */
+import { DateTime, Duration, Effect, Layer, Redacted, Schema } from "effect"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
+import { type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
+import {
+  atHead, DisabledReason, enabled, type Endpoint, MAX_ENDPOINTS, type Outcome, rotated, type Secret, type Standing, standingAfter, Trouble, WantedTypes
+} from "@slipway/domain/partner/Webhook"
+import {
+  CLAIM_TIME, type ClaimedDelivery, type Delivery, EndpointNotFound, type EndpointKey, PartnerEventNotFound, told, TooManyEndpoints, WebhookStore
+} from "@slipway/domain/partner/WebhookStore"
+import * as AuditLogPostgres from "./AuditLogPostgres.ts"
+import { Int8 } from "./Int8.ts"
+import { guard } from "./SqlFailure.ts"
+import { textArray } from "./TextArray.ts"
+
+const Instant = Schema.DateTimeUtcFromDate
+
+const EndpointRow = Schema.Struct({
+  id: Schema.String,
+  grantId: Schema.String,
+  url: Schema.String,
+  types: Schema.NullOr(WantedTypes),
+  createdAt: Instant,
+  cursor: Int8,
+  failures: Schema.Int,
+  dueAt: Instant,
+  disabledAt: Schema.NullOr(Instant),
+  disabledReason: Schema.NullOr(DisabledReason)
+})
+const ENDPOINT = `e.id, e.grant_id AS "grantId", e.url, e.types, e.created_at AS "createdAt", e.cursor, e.failures, e.due_at AS "dueAt",
+  e.disabled_at AS "disabledAt", e.disabled_reason AS "disabledReason"`
+
+const toEndpoint = ({ disabledAt: at, disabledReason: reason, ...row }: typeof EndpointRow.Type): Endpoint => ({
+  ...row,
+  disabled: at === null || reason === null ? null : { at, reason }
+})
+
+const Secrets = Schema.Array(Schema.Struct({
+  value: Schema.RedactedFromValue(Schema.String),
+  until: Schema.NullOr(Schema.DateTimeUtcFromString)
+}))
+const secretsText = (secrets: ReadonlyArray<Secret>): string =>
+  JSON.stringify(secrets.map(({ until, value }) => ({ value: Redacted.value(value), until: until === null ? null : DateTime.formatIso(until) })))
+
+const DeliveryRow = Schema.Struct({
+  position: Int8,
+  eventId: Schema.String,
+  sequence: Int8,
+  attempt: Schema.Int,
+  manual: Schema.Boolean,
+  at: Instant,
+  durationMillis: Schema.Int,
+  status: Schema.NullOr(Schema.Int),
+  retryAfter: Schema.NullOr(Schema.Int),
+  body: Schema.NullOr(Schema.String),
+  trouble: Schema.NullOr(Trouble)
+})
+
+const toDelivery = ({ body, retryAfter, status, trouble, ...row }: typeof DeliveryRow.Type): Delivery => ({
+  ...row,
+  outcome: status === null ? { _tag: "Failed", trouble: trouble ?? "connection" } : { _tag: "Answered", status, retryAfter, body }
+})
+
+const columnsOf = (outcome: Outcome) =>
+  outcome._tag === "Failed"
+    ? { status: null, retry_after: null, body: null, trouble: outcome.trouble }
+    : { status: outcome.status, retry_after: outcome.retryAfter, body: outcome.body, trouble: null }
+
+const ClaimedRow = Schema.Struct({
+  endpointId: Schema.String,
+  url: Schema.String,
+  secrets: Secrets,
+  failures: Schema.Int,
+  fence: Int8,
+  eventId: Schema.NullOr(Schema.String),
+  sequence: Schema.NullOr(Int8),
+  type: Schema.NullOr(Schema.String),
+  data: Schema.Json,
+  recordedAt: Schema.NullOr(Instant)
+})
+const decodeFact = Schema.decodeUnknownEffect(PartnerFact)
+
+/** `null`: of what is new, the endpoint wants nothing. */
+const toClaimed = Effect.fnUntraced(function*(row: typeof ClaimedRow.Type, manual: boolean) {
+  const { data, endpointId, eventId: id, failures, fence, recordedAt: createdAt, secrets, sequence, type, url } = row
+  if (id === null || sequence === null || createdAt === null) return null
+  const event: PartnerEvent = { ...(yield* decodeFact({ type, data })), id, sequence, createdAt }
+  const claimed: ClaimedDelivery = { endpointId, url, secrets, event, attempt: manual ? 1 : failures + 1, manual, fence }
+  return claimed
+})
+
+const iso = DateTime.formatIso
+
+export const layer = Layer.effect(
+  WebhookStore,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const audit = yield* AuditLog
+
+    const endpoints = (rows: Statement.Fragment) =>
+      Effect.map(
+        SqlSchema.findAll({ Request: Schema.Void, Result: EndpointRow, execute: () => sql`${rows}` })(undefined),
+        (found) => found.map(toEndpoint)
+      )
+    const columns = sql.literal(ENDPOINT)
+    const one = Effect.fnUntraced(function*({ grantId, id }: EndpointKey, lock: Statement.Fragment) {
+      const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${id} AND grant_id = ${grantId} ${lock}`)
+      return endpoint ?? (yield* new EndpointNotFound())
+    })
+    const find = (key: EndpointKey) => one(key, sql``)
+    /** What happens to an endpoint happens one after the other. */
+    const locked = (key: EndpointKey) => one(key, sql`FOR NO KEY UPDATE`)
+
+    const standing = ({ cursor, disabled, dueAt, failures }: Standing) => sql`
+      cursor = ${cursor}, failures = ${failures}, due_at = ${iso(dueAt)},
+      disabled_at = ${disabled === null ? null : iso(disabled.at)}, disabled_reason = ${disabled?.reason ?? null}`
+
+    const secretsOf = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: Schema.Struct({ secrets: Secrets }),
+      execute: (id) => sql`SELECT secrets FROM webhook_endpoints WHERE id = ${id}`
+    })
+    const heads = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: Schema.Struct({ head: Int8 }),
+      execute: (grantId) => sql`SELECT last_sequence AS head FROM partner_feeds WHERE grant_id = ${grantId}`
+    })
+
+    const until = sql`clock_timestamp() + make_interval(secs => ${Duration.toSeconds(CLAIM_TIME)})`
+    const event = sql.literal(`p.id AS "eventId", p.sequence, p.type, p.data, p.created_at AS "recordedAt"`)
+    const claimed = sql.literal(`e.id AS "endpointId", e.url, e.secrets, e.failures`)
+    const heard = sql.literal(`
+      JOIN grants g ON g.id = e.grant_id AND g.revoked_at IS NULL
+      JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL`)
+
+    const manual = SqlSchema.findAll({
+      Request: Schema.Int,
+      Result: ClaimedRow,
+      execute: (limit) => sql`
+        WITH due AS (
+          SELECT r.endpoint_id, r.event_id FROM webhook_redeliveries r JOIN webhook_endpoints e ON e.id = r.endpoint_id ${heard}
+          WHERE r.claimed_until IS NULL OR r.claimed_until <= clock_timestamp()
+          ORDER BY r.asked_at LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED
+        )
+        UPDATE webhook_redeliveries r SET fence = r.fence + 1, claimed_until = ${until}
+        FROM due, webhook_endpoints e, partner_events p
+        WHERE (r.endpoint_id, r.event_id) = (due.endpoint_id, due.event_id) AND e.id = r.endpoint_id AND p.id = r.event_id
+        RETURNING ${claimed}, ${event}, r.fence`
+    })
+    // One statement, so that the head and the events are seen at the same moment: what is not wanted up to the head is
+    // passed over, and what comes after the head is found by the next claim.
+    const ordered = SqlSchema.findAll({
+      Request: Schema.Struct({ now: Schema.String, limit: Schema.Int }),
+      Result: ClaimedRow,
+      execute: ({ limit, now }) => sql`
+        WITH due AS (
+          SELECT e.id, e.grant_id, e.cursor, e.types, f.last_sequence
+          FROM webhook_endpoints e JOIN partner_feeds f ON f.grant_id = e.grant_id AND f.last_sequence > e.cursor ${heard}
+          WHERE e.disabled_at IS NULL AND e.due_at <= ${now} AND (e.claimed_until IS NULL OR e.claimed_until <= clock_timestamp())
+          ORDER BY e.due_at LIMIT ${limit} FOR NO KEY UPDATE OF e SKIP LOCKED
+        ), next AS (
+          SELECT due.id AS endpoint, due.last_sequence, p.* FROM due LEFT JOIN LATERAL (
+            SELECT * FROM partner_events p
+            WHERE p.grant_id = due.grant_id AND p.sequence > due.cursor AND (due.types IS NULL OR p.type = ANY (due.types))
+            ORDER BY p.sequence LIMIT 1
+          ) p ON true
+        )
+        UPDATE webhook_endpoints e SET
+          cursor = coalesce(p.sequence - 1, p.last_sequence),
+          fence = e.fence + 1,
+          claimed_until = CASE WHEN p.id IS NOT NULL THEN ${until} END
+        FROM next p WHERE e.id = p.endpoint
+        RETURNING ${claimed}, ${event}, e.fence`
+    })
+
+    return WebhookStore.of({
+      register: Effect.fn("WebhookStore.register")(function*(endpoint, secret) {
+        const { createdAt, grantId, id, types, url } = endpoint
+        yield* sql`SELECT pg_advisory_xact_lock(hashtextextended(${`webhooks/${grantId}`}, 0))`
+        if ((yield* sql`SELECT FROM webhook_endpoints WHERE grant_id = ${grantId}`).length >= MAX_ENDPOINTS) return yield* new TooManyEndpoints()
+        const [feed] = yield* heads(grantId)
+        const registered: Endpoint = { ...endpoint, ...atHead(feed?.head ?? 0, createdAt) }
+        yield* sql`
+          INSERT INTO webhook_endpoints (id, grant_id, url, types, secrets, created_at, cursor, due_at)
+          VALUES (${id}, ${grantId}, ${url}, ${types === null ? null : textArray(types)}::text[],
+            ${secretsText([{ value: secret, until: null }])}::jsonb, ${iso(createdAt)}, ${registered.cursor}, ${iso(registered.dueAt)})`
+        yield* audit.append([told("webhook.registered", endpoint, createdAt)])
+        return registered
+      }, sql.withTransaction, guard),
+
+      list: Effect.fn("WebhookStore.list")(
+        (grantId) => endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE grant_id = ${grantId} ORDER BY created_at, id`),
+        guard
+      ),
+
+      find: Effect.fn("WebhookStore.find")((key) => find(key), guard),
+
+      remove: Effect.fn("WebhookStore.remove")(function*(key, at) {
+        yield* locked(key)
+        yield* sql`DELETE FROM webhook_endpoints WHERE id = ${key.id}`
+        yield* audit.append([told("webhook.deleted", key, at)])
+      }, sql.withTransaction, guard),
+
+      rotate: Effect.fn("WebhookStore.rotate")(function*(key, secret, at) {
+        const endpoint = yield* locked(key)
+        const [known] = yield* secretsOf(key.id)
+        yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(rotated(known?.secrets ?? [], secret, at))}::jsonb WHERE id = ${key.id}`
+        yield* audit.append([told("webhook.secret_rotated", key, at)])
+        return endpoint
+      }, sql.withTransaction, guard),
+
+      enable: Effect.fn("WebhookStore.enable")(function*(key, at) {
+        const endpoint = yield* locked(key)
+        const again = { ...endpoint, ...enabled(endpoint, at) }
+        yield* sql`UPDATE webhook_endpoints SET ${standing(again)} WHERE id = ${key.id}`
+        if (endpoint.disabled !== null) yield* audit.append([told("webhook.enabled", key, at)])
+        return again
+      }, sql.withTransaction, guard),
+
+      deliveries: Effect.fn("WebhookStore.deliveries")(function*(key, { before, limit }) {
+        const { id } = yield* find(key)
+        const rows = yield* SqlSchema.findAll({
+          Request: Schema.Void,
+          Result: DeliveryRow,
+          execute: () => sql`
+            SELECT position, event_id AS "eventId", sequence, attempt, manual, at, duration_ms AS "durationMillis", status,
+              retry_after AS "retryAfter", body, trouble
+            FROM webhook_deliveries WHERE endpoint_id = ${id} ${before === null ? sql`` : sql`AND position < ${before}`}
+            ORDER BY position DESC LIMIT ${limit}`
+        })(undefined)
+        return rows.map(toDelivery)
+      }, guard),
+
+      redeliver: Effect.fn("WebhookStore.redeliver")(function*(key, eventId, at) {
+        yield* locked(key)
+        if ((yield* sql`SELECT FROM partner_events WHERE id = ${eventId} AND grant_id = ${key.grantId}`).length === 0) {
+          return yield* new PartnerEventNotFound()
+        }
+        yield* sql`
+          INSERT INTO webhook_redeliveries (endpoint_id, event_id, asked_at) VALUES (${key.id}, ${eventId}, ${iso(at)}) ON CONFLICT DO NOTHING`
+      }, sql.withTransaction, guard),
+
+      claim: Effect.fn("WebhookStore.claim")(function*(now, limit) {
+        const asked = yield* Effect.forEach(yield* manual(limit), (row) => toClaimed(row, true))
+        const due = asked.length >= limit ? [] : yield* ordered({ now: iso(now), limit: limit - asked.length })
+        const inLine = yield* Effect.forEach(due, (row) => toClaimed(row, false))
+        return [...asked, ...inLine].filter((delivery) => delivery !== null)
+      }, guard),
+
+      record: Effect.fn("WebhookStore.record")(function*(claimed, made, next, at) {
+        const { attempt, endpointId, event, fence, manual } = claimed
+        const held = manual
+          ? yield* sql`
+            DELETE FROM webhook_redeliveries WHERE endpoint_id = ${endpointId} AND event_id = ${event.id} AND fence = ${fence} RETURNING 1`
+          : yield* sql`
+            UPDATE webhook_endpoints SET ${standing(standingAfter({ attempt, sequence: event.sequence }, next, at))}, claimed_until = NULL
+            WHERE id = ${endpointId} AND fence = ${fence} AND claimed_until IS NOT NULL RETURNING 1`
+        if (held.length === 0) return false
+        yield* sql`INSERT INTO webhook_deliveries ${sql.insert({
+          endpoint_id: endpointId,
+          event_id: event.id,
+          sequence: event.sequence,
+          attempt,
+          manual,
+          at: iso(made.at),
+          duration_ms: made.durationMillis,
+          ...columnsOf(made.outcome)
+        })}`
+        if (!manual && next._tag === "Disable") {
+          const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${endpointId}`)
+          if (endpoint !== undefined) yield* audit.append([told("webhook.disabled", endpoint, at, { reason: next.reason })])
+        }
+        return true
+      }, sql.withTransaction, guard),
+
+      purge: Effect.fn("WebhookStore.purge")(function*(before, limit) {
+        const purged = yield* sql`
+          DELETE FROM webhook_deliveries WHERE position IN (
+            SELECT position FROM webhook_deliveries WHERE at < ${iso(before)} ORDER BY at LIMIT ${limit} FOR UPDATE SKIP LOCKED
+          ) RETURNING 1`
+        return purged.length
+      }, guard)
+    })
+  })
+).pipe(Layer.provideMerge(AuditLogPostgres.layer))

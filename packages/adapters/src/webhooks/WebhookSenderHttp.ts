@@ -1,0 +1,161 @@
+/**
+ * `WebhookSender` on Node's HTTP client. Its addresses come from partners, so a request goes to public addresses alone: the
+ * name is resolved once for each attempt, every address it has is checked, and the connection is made to one of those.
+ */
+import { createHmac } from "node:crypto"
+import { lookup as resolve } from "node:dns/promises"
+import { request as httpRequest } from "node:http"
+import { request as httpsRequest } from "node:https"
+import { isIP, type LookupFunction } from "node:net"
+import { type DateTime, Duration, Effect, Layer, Redacted } from "effect"
+import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/Webhook"
+import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/WebhookSender"
+import { isPublic } from "../egress/Addresses.ts"
+
+export interface Options {
+  /** Also plain http, and addresses that are not public. */
+  readonly allowPrivate: boolean
+  /** Every address of a name; fails or is empty when there is none. */
+  readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
+  /** Which addresses count as public. */
+  readonly mayConnect?: (address: string) => boolean
+  /** Certificates that are trusted instead of the system's, PEM. */
+  readonly ca?: string
+}
+
+/** Characters (ours: longer ones are cut by proxies and logs). */
+const MAX_URL = 2000
+/** What is read of an answer; the connection is cut then. */
+const MAX_READ_BYTES = 64 * 1024
+/** What is kept of it. */
+const MAX_KEPT_BYTES = 1024
+/** How long a registration waits for the addresses of a name. */
+const ADMISSION_TIME = Duration.seconds(5)
+/** Longer waits are told apart by nobody. */
+const MAX_RETRY_AFTER = 999_999_999
+
+const TLS_ERROR = /^(?:ERR_TLS|ERR_SSL|CERT_|EPROTO|DEPTH_ZERO|UNABLE_TO|SELF_SIGNED|HOSTNAME_MISMATCH|INVALID_)/u
+
+const failed = (trouble: Trouble): Outcome => ({ _tag: "Failed", trouble })
+
+/** `webhook-signature` (Standard Webhooks 1.0.0, "Signature scheme"): one for each secret. */
+const signatures = ({ at, body, id, secrets }: SignedRequest) => {
+  const signed = `${id}.${seconds(at)}.${body}`
+  return secrets.map((secret) => {
+    const key = Buffer.from(Redacted.value(secret).slice("whsec_".length), "base64")
+    return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`
+  }).join(" ")
+}
+
+const seconds = (at: DateTime.Utc) => Math.floor(at.epochMilliseconds / 1000)
+
+/** Seconds that `Retry-After` asks to wait, given as such or as a date (RFC 9110, section 10.2.3). */
+const retryAfter = (header: string | undefined, at: DateTime.Utc): number | null => {
+  if (header === undefined) return null
+  if (/^\d{1,9}$/u.test(header)) return Number(header)
+  // Other spellings would be guessed at.
+  const until = header.endsWith(" GMT") ? Date.parse(header) : Number.NaN
+  return Number.isNaN(until) ? null : Math.min(Math.max(0, Math.ceil((until - at.epochMilliseconds) / 1000)), MAX_RETRY_AFTER)
+}
+
+/** The name or address that a URL leads to. */
+const hostOf = ({ hostname }: URL) => hostname.replace(/^\[|\]$/gu, "")
+
+/** To the addresses given, whatever the name: it was resolved before. */
+const pinnedTo = (addresses: ReadonlyArray<string>): LookupFunction => (_name, { all }, done) => {
+  const found = addresses.map((address) => ({ address, family: isIP(address) }))
+  if (all === true) return done(null, found)
+  done(null, found[0]?.address ?? "", found[0]?.family ?? 0)
+}
+
+const exchange = (sent: SignedRequest, url: URL, addresses: ReadonlyArray<string>, ca: string | undefined, hear: (soFar: () => Outcome) => void) =>
+  Effect.callback<Outcome>((resume) => {
+    const body = Buffer.from(sent.body)
+    let isAnswered = false
+    const request = (url.protocol === "https:" ? httpsRequest : httpRequest)(url, {
+      method: "POST",
+      agent: false,
+      lookup: pinnedTo(addresses),
+      ...(ca === undefined ? {} : { ca }),
+      headers: {
+        "content-type": "application/json",
+        "content-length": body.length,
+        "user-agent": "Slipway-Webhooks/1",
+        "webhook-id": sent.id,
+        "webhook-timestamp": seconds(sent.at),
+        "webhook-signature": signatures(sent)
+      }
+    })
+    request.once("response", (response) => {
+      const chunks: Array<Buffer> = []
+      let read = 0
+      const answered = (): Outcome => {
+        const kept = Buffer.concat(chunks).subarray(0, MAX_KEPT_BYTES)
+        return {
+          _tag: "Answered",
+          status: response.statusCode ?? 0,
+          retryAfter: retryAfter(response.headers["retry-after"], sent.at),
+          // What Postgres cannot store is left out; a character that was cut is replaced.
+          body: kept.length === 0 ? null : kept.toString("utf8").replaceAll("\0", "")
+        }
+      }
+      isAnswered = true
+      // The status counts from now on, whatever becomes of the rest.
+      hear(answered)
+      response.on("data", (chunk: Buffer) => {
+        if (read < MAX_KEPT_BYTES) chunks.push(chunk)
+        read += chunk.length
+        if (read >= MAX_READ_BYTES) request.destroy()
+      })
+      response.on("error", () => {})
+      response.once("close", () => resume(Effect.succeed(answered())))
+    })
+    const end = (trouble: Trouble) => {
+      if (!isAnswered) resume(Effect.succeed(failed(trouble)))
+    }
+    request.on("error", (error: NodeJS.ErrnoException) => end(TLS_ERROR.test(error.code ?? "") ? "tls" : "connection"))
+    request.once("close", () => end("connection"))
+    request.end(body)
+    return Effect.sync(() => request.destroy())
+  })
+
+export const layer = ({ allowPrivate, ca, lookup, mayConnect = isPublic }: Options) => {
+  const isAllowed = (address: string) => allowPrivate || mayConnect(address)
+  const addressesOf = lookup ?? (async (name: string) => {
+    // A dot at the end keeps the resolver from trying the machine's own domains, which are private.
+    const found = await resolve(allowPrivate || name.endsWith(".") ? name : `${name}.`, { all: true })
+    return found.map(({ address }) => address)
+  })
+  /** Empty: none now. */
+  const resolved = (host: string) =>
+    isIP(host) === 0 ? Effect.promise(() => addressesOf(host).catch(() => [])) : Effect.succeed([host])
+
+  return Layer.succeed(WebhookSender, WebhookSender.of({
+    admit: Effect.fn("WebhookSender.admit")(function*(text) {
+      const refuse = (reason: string) => new TargetRefused({ reason })
+      if (text.length > MAX_URL || !URL.canParse(text)) return yield* refuse(`url: an address of at most ${MAX_URL} characters expected`)
+      const url = new URL(text)
+      if (url.protocol !== "https:" && !(allowPrivate && url.protocol === "http:")) return yield* refuse("url: https expected")
+      if (url.username !== "" || url.password !== "") return yield* refuse("url: must not hold a user or a password")
+      if (url.href.includes("#")) return yield* refuse("url: must not have a fragment")
+      const addresses = yield* resolved(hostOf(url)).pipe(Effect.timeoutOrElse({ duration: ADMISSION_TIME, orElse: () => Effect.succeed([]) }))
+      if (!addresses.every(isAllowed)) return yield* refuse("url: a public address expected")
+      return url.href
+    }),
+
+    send: Effect.fn("WebhookSender.send")((sent) => {
+      const url = new URL(sent.url)
+      let soFar = () => failed("timeout")
+      return Effect.gen(function*() {
+        const addresses = yield* resolved(hostOf(url))
+        if (addresses.length === 0) return failed("name_not_resolved")
+        // One that is not public is enough: who controls the name could choose among them.
+        if (!addresses.every(isAllowed)) return failed("address_not_allowed")
+        if (url.protocol !== "https:" && !allowPrivate) return failed("address_not_allowed")
+        return yield* exchange(sent, url, addresses, ca, (answered) => {
+          soFar = answered
+        })
+      }).pipe(Effect.timeoutOrElse({ duration: ATTEMPT_TIME, orElse: () => Effect.sync(soFar) }))
+    })
+  }))
+}
