@@ -11,6 +11,7 @@ import access from "./migrations/0007_access.ts"
 import partners from "./migrations/0008_partners.ts"
 import visits from "./migrations/0009_visits.ts"
 import webhooks from "./migrations/0010_webhooks.ts"
+import credits from "./migrations/0011_credits.ts"
 import githubIdentity from "./migrations/0012_github_identity.ts"
 
 const run = Migrator.make({})
@@ -29,6 +30,7 @@ export const layer = Layer.effectDiscard(
       "0008_partners": partners,
       "0009_visits": visits,
       "0010_webhooks": webhooks,
+      "0011_credits": credits,
       "0012_github_identity": githubIdentity
     })
   }).pipe(
