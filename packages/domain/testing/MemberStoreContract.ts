@@ -20,12 +20,16 @@ const newUser = Effect.fnUntraced(function*(more: Partial<User> = {}) {
   return yield* store.addUser({ id, name: "Ada 'é'", email: null, githubLogin: null, createdAt: at, ...more })
 })
 
+const organizationOf = Effect.fnUntraced(function*(organizationId: string) {
+  return (yield* (yield* MemberStore).organizations).find(({ id }) => id === organizationId)
+})
+
 /** A text that no other test uses. */
 const fresh = Effect.flatMap(Ids, (ids) => ids.uuid7)
 
 export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | Ids, unknown>) =>
   it.layer(layer)(`MemberStore (${name})`, (it) => {
-    it.effect("there is one owner, however many ask first at once: approved, and owner of the one organization", () =>
+    it.effect("there is one owner, however many ask first at once: approved, and owner of an organization", () =>
       Effect.gen(function*() {
         const store = yield* MemberStore
         const owners = yield* Effect.forEach(Array.from({ length: 8 }), () => store.owner, { concurrency: "unbounded" })
@@ -35,8 +39,26 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
         const [member, ...others] = yield* store.members(organizationId)
         assert.deepStrictEqual([member?.user.id, member?.role, member?.active, others], [userId, "owner", true, []])
         assert.isNotNull(member?.user.approvedAt)
-        const organizations = yield* store.organizations
-        assert.deepStrictEqual(organizations.map(({ id, suspendedAt }) => [id, suspendedAt]), [[organizationId, null]])
+        assert.isNull((yield* organizationOf(organizationId))?.suspendedAt)
+      }))
+
+    it.effect("an organization is made once for each name, however many make it at once, and begins without members", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const ids = yield* Ids
+        const name = yield* fresh
+        const create = (createdAt: DateTime.Utc) => Effect.flatMap(ids.uuid7, (id) => store.createOrganization({ id, name, createdAt }))
+        const told = yield* appended(Effect.gen(function*() {
+          const made = yield* Effect.forEach(Array.from({ length: 8 }), () => create(at), { concurrency: "unbounded" })
+          assert.strictEqual(made.filter(({ made }) => made).length, 1)
+          assert.strictEqual(new Set(made.map(({ organization }) => organization.id)).size, 1)
+        }))
+        const { made, organization } = yield* create(later)
+        assert.isFalse(made)
+        assert.deepStrictEqual(organization, { id: organization.id, name, createdAt: at, suspendedAt: null })
+        assert.deepStrictEqual(told, [{ action: "organization.added", at, subjects: { organizationId: organization.id } }])
+        assert.deepStrictEqual(yield* store.members(organization.id), [])
+        assert.isTrue((yield* store.organizations).some(({ id }) => id === organization.id))
       }))
 
     it.effect("suspending twice keeps the first time, resuming ends it, and only an organization can be suspended", () =>
@@ -45,7 +67,7 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
         const { organizationId } = yield* store.owner
         assert.deepStrictEqual((yield* store.suspend(organizationId, true, at)).suspendedAt, at)
         assert.deepStrictEqual((yield* store.suspend(organizationId, true, later)).suspendedAt, at)
-        assert.deepStrictEqual((yield* store.organizations)[0]?.suspendedAt, at)
+        assert.deepStrictEqual((yield* organizationOf(organizationId))?.suspendedAt, at)
         assert.isNull((yield* store.suspend(organizationId, false, later)).suspendedAt)
         assert.isNull((yield* store.suspend(organizationId, false, later)).suspendedAt)
         for (const unknown of [yield* fresh, "no such"]) {

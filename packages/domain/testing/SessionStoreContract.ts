@@ -20,10 +20,10 @@ const newUser = Effect.gen(function*() {
   return (yield* (yield* MemberStore).addUser({ id, name: "Ada", email: null, githubLogin: null, createdAt: at })).id
 })
 
-const newGrant = Effect.fnUntraced(function*() {
+const newGrant = Effect.fnUntraced(function*(createdAt = at) {
   const id = yield* (yield* Ids).uuid7
   const { organizationId } = yield* (yield* MemberStore).owner
-  return (yield* (yield* AccessStore).createGrant({ id, name: id, organizationId, createdAt: at })).grant
+  return (yield* (yield* AccessStore).createGrant({ id, name: id, organizationId, createdAt })).grant
 })
 
 const newDigest = Effect.gen(function*() {
@@ -145,8 +145,9 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
         const { digest, session } = yield* start(userId)
         const grantId = Effect.map(admit(digest), (found) => found?.visit.place?.grantId)
         const other = yield* start(userId)
+        yield* newGrant()
         const first = yield* grantId
-        const grant = yield* newGrant()
+        const grant = yield* newGrant(later)
         assert.strictEqual(yield* grantId, first)
         yield* (yield* SessionStore).chooseGrant(session.id, grant.id)
         assert.strictEqual(yield* grantId, grant.id)

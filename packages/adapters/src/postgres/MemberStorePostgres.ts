@@ -101,6 +101,19 @@ export const layer = Layer.effect(
         execute: () => sql`SELECT ${organizationColumns} FROM organizations o ORDER BY created_at, id`
       })(undefined)),
 
+      createOrganization: Effect.fn("MemberStore.createOrganization")(function*({ createdAt, id, name }) {
+        const made = yield* sql`
+          INSERT INTO organizations (id, name, created_at) VALUES (${id}, ${name}, ${DateTime.formatIso(createdAt)})
+          ON CONFLICT (name) DO NOTHING RETURNING 1`
+        if (made.length > 0) yield* audit.append([{ action: "organization.added", at: createdAt, subjects: { organizationId: id } }])
+        const [organization] = yield* SqlSchema.findAll({
+          Request: Schema.String,
+          Result: OrganizationRow,
+          execute: (name) => sql`SELECT ${organizationColumns} FROM organizations o WHERE name = ${name}`
+        })(name)
+        return { organization: yield* Effect.orDie(Effect.fromNullishOr(organization)), made: made.length > 0 }
+      }, sql.withTransaction, guard),
+
       suspend: Effect.fn("MemberStore.suspend")(function*(organizationId, suspended, at) {
         const found = yield* SqlSchema.findOneOption({
           Request: Schema.Struct({ suspended: Schema.Boolean, at: Schema.String }),

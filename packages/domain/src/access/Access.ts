@@ -1,5 +1,5 @@
 /** Who may call, and the administration of grants and keys. */
-import { Context, DateTime, Effect, Layer, Redacted } from "effect"
+import { Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { Hints } from "../Hints.ts"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
@@ -12,6 +12,13 @@ import type { Admitted } from "./Session.ts"
 
 /** Topic on which is hinted that somebody lost a right, so that open streams look at once. */
 export const REVOCATIONS = "revocations"
+
+/** The name is that of a grant of another organization. */
+export class GrantNameTaken extends Schema.TaggedError<GrantNameTaken>()("GrantNameTaken", { grant: Schema.String }) {
+  override get message() {
+    return `There is a grant ${this.grant} already, of another organization. Choose another name.`
+  }
+}
 
 /** A new key, with the one chance to read it. */
 export interface MintedKey {
@@ -28,7 +35,8 @@ export interface MintedKey {
 export class Access extends Context.Service<Access, {
   /** Authenticates a well-formed key and takes one of `limit` slots a minute. `null`: 401. */
   admit(key: Redacted.Redacted, limit: number): Effect.Effect<Admission | null, StoreUnavailable>
-  createGrant(name: string): Effect.Effect<{ readonly grant: Grant; readonly made: boolean }, StoreUnavailable>
+  /** Makes the grant, or returns the one of that name that is not revoked. Without `organizationId` it is the owner's. */
+  createGrant(name: string, organizationId?: string): Effect.Effect<{ readonly grant: Grant; readonly made: boolean }, GrantNameTaken | StoreUnavailable>
   /** A grant named for the first time is made. Without `userId` the key is the owner's, without `life` it never expires. */
   createKey(request: {
     readonly grant: string
@@ -58,9 +66,11 @@ export class Access extends Context.Service<Access, {
       const ids = yield* Ids
       const hints = yield* Hints
 
-      const createGrant = Effect.fn("Access.createGrant")(function*(name: string) {
-        const { organizationId } = yield* members.owner
-        return yield* store.createGrant({ id: yield* ids.uuid7, name, organizationId, createdAt: yield* DateTime.now })
+      const createGrant = Effect.fn("Access.createGrant")(function*(name: string, given?: string) {
+        const organizationId = given ?? (yield* members.owner).organizationId
+        const found = yield* store.createGrant({ id: yield* ids.uuid7, name, organizationId, createdAt: yield* DateTime.now })
+        if (given !== undefined && found.grant.organizationId !== given) return yield* new GrantNameTaken({ grant: name })
+        return found
       })
 
       const issue = Effect.fnUntraced(function*({ grant, kind, ...about }: Pick<KeyRecord, "userId" | "label" | "scopes" | "createdAt" | "expiresAt"> & {
@@ -95,7 +105,7 @@ export class Access extends Context.Service<Access, {
             scopes,
             life
           }, now))
-          const { grant } = yield* createGrant(name)
+          const grant = known ?? (yield* createGrant(name).pipe(Effect.catchTag("GrantNameTaken", Effect.die))).grant
           return yield* issue({ grant, userId, label, scopes, kind, createdAt: now, expiresAt })
         }),
         mintOwn: Effect.fn("Access.mintOwn")(function*({ place, user }, { label, life, scopes }) {

@@ -26,6 +26,7 @@ export const Action = Schema.Literals([
   "user.disapproved",
   "member.added",
   "member.removed",
+  "organization.added",
   "organization.suspended",
   "organization.resumed",
   "session.started",

@@ -33,6 +33,11 @@ export class MemberStore extends Context.Service<MemberStore, {
   readonly owner: Effect.Effect<{ readonly organizationId: string; readonly userId: string }, StoreUnavailable>
   /** Oldest first. */
   readonly organizations: Effect.Effect<ReadonlyArray<Organization>, StoreUnavailable>
+  /** Makes the organization, without members, or returns the one of that name. */
+  createOrganization(organization: Pick<Organization, "id" | "name" | "createdAt">): Effect.Effect<
+    { readonly organization: Organization; readonly made: boolean },
+    StoreUnavailable
+  >
   /** Its keys are heard no more, or again. Suspending twice keeps the first time. */
   suspend(organizationId: string, suspended: boolean, at: DateTime.Utc): Effect.Effect<Organization, OrganizationNotFound | StoreUnavailable>
   /** Oldest first. */
@@ -88,6 +93,15 @@ export class MemberStore extends Context.Service<MemberStore, {
       return MemberStore.of({
         owner: Effect.succeed(owner),
         organizations: Effect.sync(() => oldestFirst(organizations.values())),
+        createOrganization: Effect.fnUntraced(function*(given) {
+          const known = Array.from(organizations.values()).find(({ name }) => name === given.name)
+          if (known !== undefined) return { organization: known, made: false }
+          const organization: Organization = { ...given, suspendedAt: null }
+          organizations.set(organization.id, organization)
+          places.set(organization.id, new Map())
+          yield* tell("organization.added", given.createdAt, { organizationId: organization.id })
+          return { organization, made: true }
+        }),
         suspend: Effect.fnUntraced(function*(organizationId, suspended, at) {
           const known = organizations.get(organizationId)
           if (known === undefined) return yield* new OrganizationNotFound({ organization: organizationId })

@@ -23,6 +23,8 @@ type NoSuchOrganization = OrganizationNotFound | StoreUnavailable
  */
 export class Members extends Context.Service<Members, {
   organization(idOrName: string | null): Effect.Effect<Organization, NoSuchOrganization>
+  /** Makes the organization, or returns the one of that name. It has no members and no grants. */
+  createOrganization(name: string): Effect.Effect<{ readonly organization: Organization; readonly made: boolean }, StoreUnavailable>
   user(handle: string): Effect.Effect<User, NoSuchUser>
   /** Lets the user mint keys. */
   approve(user: string): Effect.Effect<User, NoSuchUser>
@@ -70,6 +72,11 @@ export class Members extends Context.Service<Members, {
 
       return Members.of({
         organization,
+        createOrganization: Effect.fn("Members.createOrganization")(function*(name) {
+          // The owner's is there first: a name of its own must not be taken.
+          yield* store.owner
+          return yield* store.createOrganization({ id: yield* ids.uuid7, name, createdAt: yield* DateTime.now })
+        }),
         user,
         approve: Effect.fn("Members.approve")(function*(text) {
           return yield* store.approve((yield* user(text)).id, true, yield* DateTime.now)

@@ -1,11 +1,13 @@
 /** `slipway grants`: API access grants and what they may spend. */
-import { DateTime, Effect, Schema, SchemaTransformation } from "effect"
+import { DateTime, Effect, Option, Schema, SchemaTransformation } from "effect"
 import { Argument, Command } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore, type Grant, GrantNotFound } from "@slipway/domain/access/AccessStore"
+import { Members } from "@slipway/domain/access/Members"
 import { formatUsd, type GrantBudget, Usd } from "@slipway/domain/sandbox/Budget"
 import { type GrantSpending, Spending } from "@slipway/domain/sandbox/Spending"
 import { administration, json } from "./Administration.ts"
+import { organization } from "./Members.ts"
 import { columns, print } from "./Output.ts"
 
 const shown = (grant: Grant) => ({
@@ -29,11 +31,14 @@ const spoken = ({ budget, own, spent }: GrantSpending) =>
 
 const create = Command.make("create", {
   name: Argument.String("name").pipe(Argument.withDescription("Name of the grant"), Argument.withSchema(Schema.NonEmptyString)),
+  organization,
   json
-}, ({ json, name }) =>
+}, ({ json, name, organization }) =>
   administration(Effect.gen(function*() {
     const access = yield* Access
-    const { grant, made } = yield* access.createGrant(name)
+    const members = yield* Members
+    const organizationId = Option.isNone(organization) ? undefined : (yield* members.organization(organization.value)).id
+    const { grant, made } = yield* access.createGrant(name, organizationId)
     yield* print(json, shown(grant), () => made ? `Grant ${grant.name} is made: ${grant.id}` : `Grant ${grant.name} is there already: ${grant.id}`)
   }))).pipe(Command.withDescription("Make a grant: it owns the sandboxes and keys made under it"))
 
@@ -43,8 +48,8 @@ const list = Command.make("list", { json }, ({ json }) =>
     const grants = yield* store.listGrants
     yield* print(json, grants.map(shown), () =>
       grants.length === 0 ? "No grants. Make one with: slipway grants create <name>" : columns([
-        ["ID", "NAME", "CREATED", "STATE"],
-        ...grants.map((grant) => [grant.id, grant.name, shown(grant).createdAt, grant.revokedAt === null ? "active" : "revoked"])
+        ["ID", "NAME", "ORGANIZATION", "CREATED", "STATE"],
+        ...grants.map((grant) => [grant.id, grant.name, grant.organizationId, shown(grant).createdAt, grant.revokedAt === null ? "active" : "revoked"])
       ]))
   }))).pipe(Command.withDescription("List grants, newest first"))
 

@@ -10,7 +10,7 @@ import * as Users from "./Users.ts"
 
 const shown = (organizationId: string, { active, role, user }: Member) => ({ organizationId, role, active, user: Users.shown(user) })
 
-const organization = Flag.String("organization").pipe(
+export const organization = Flag.String("organization").pipe(
   Flag.withDescription("Id or name of the organization; the owner's unless said"),
   Flag.optional
 )

@@ -1,5 +1,5 @@
 /** `slipway orgs`: organizations, and whether their keys are heard. */
-import { DateTime, Effect } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import { Argument, Command } from "effect/cli"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
@@ -29,6 +29,21 @@ const list = Command.make("list", { json }, ({ json }) =>
       ]))
   }))).pipe(Command.withDescription("List organizations, oldest first"))
 
+const create = Command.make("create", {
+  name: Argument.String("name").pipe(Argument.withDescription("Name of the organization"), Argument.withSchema(Schema.NonEmptyString)),
+  json
+}, ({ json, name }) =>
+  administration(Effect.gen(function*() {
+    const { made, organization } = yield* (yield* Members).createOrganization(name)
+    yield* print(json, shown(organization), () =>
+      made
+        ? `Organization ${organization.name} is made: ${organization.id}\nNext: slipway members add <user> --organization ${organization.name}, slipway grants create <name> --organization ${organization.name}`
+        : `Organization ${organization.name} is there already: ${organization.id}`)
+  }))).pipe(
+    Command.withDescription("Make an organization: its members share its grants"),
+    Command.withExamples([{ command: "slipway orgs create acme", description: "Without members at first" }])
+  )
+
 const suspend = Command.make("suspend", { organization, json }, ({ json, organization }) =>
   administration(Effect.gen(function*() {
     const members = yield* Members
@@ -50,6 +65,6 @@ const resume = Command.make("resume", { organization, json }, ({ json, organizat
   )
 
 export const orgs = Command.make("orgs").pipe(
-  Command.withDescription("Organizations: list, suspend, resume"),
-  Command.withSubcommands([list, suspend, resume])
+  Command.withDescription("Organizations: create, list, suspend, resume"),
+  Command.withSubcommands([create, list, suspend, resume])
 )

@@ -90,4 +90,24 @@ describe("people and organizations", () => {
       ]
       for (const [args, message] of wrong) assert.deepStrictEqual(yield* run(data, args), { code: 1, stdout: "", stderr: `slipway: ${message}\n` })
     }), LONG)
+
+  it.live("organizations are apart: each has its members, its grants and their keys", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const json = (...args: ReadonlyArray<string>) => Effect.map(run(data, [...args, "--json"]), ({ stdout }) => JSON.parse(stdout))
+      const acme = yield* json("orgs", "create", "acme")
+      assert.deepStrictEqual(yield* json("orgs", "create", "acme"), acme)
+      assert.deepStrictEqual((yield* json("orgs", "list")).map(({ name }: { name: string }) => name), ["default", "acme"])
+      const grant = yield* json("grants", "create", "shop", "--organization", "acme")
+      assert.strictEqual(grant.organizationId, acme.id)
+      const taken = yield* run(data, ["grants", "create", "shop", "--organization", "default"])
+      assert.deepStrictEqual([taken.code, taken.stdout], [1, ""])
+      assert.include(taken.stderr, "There is a grant shop already, of another organization.")
+      yield* json("members", "add", "ada-l", "--organization", "acme")
+      yield* json("users", "approve", "ada-l")
+      const outsider = yield* run(data, ["keys", "create", "--grant", "shop"])
+      assert.include(outsider.stderr, "not an active member of the grant's organization")
+      const key = yield* json("keys", "create", "--grant", "shop", "--user", "ada-l")
+      assert.strictEqual(key.grantId, grant.id)
+    }), LONG)
 })
