@@ -1,5 +1,6 @@
 /** What is read of GitHub's answers, and what it is called here. Other fields are left behind. */
 import { Schema } from "effect"
+import type { Identity } from "@slipway/domain/access/Identity"
 import type { CheckRun, PullRequest, PullRequestComment, WorkflowRun } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
@@ -129,3 +130,20 @@ export const toComment = (comment: typeof CommentAnswer.Type): typeof PullReques
   updatedAt: comment.updated_at,
   url: comment.html_url
 })
+
+/** The account of a user token. */
+export const Profile = Schema.Struct({
+  id: Counter,
+  /** Letters, digits and hyphens; an underscore in those that an enterprise manages. */
+  login: Schema.String.check(Schema.isPattern(/^[\w-]{1,100}$/u)),
+  name: Schema.optionalKey(nullable),
+  email: Schema.optionalKey(nullable)
+})
+
+const MAXIMUM_NAME = 100
+
+export const toIdentity = ({ email, id, login, name }: typeof Profile.Type): Identity => {
+  // What cannot be seen could make one name look like another, or not be stored.
+  const visible = Array.from((name ?? "").toWellFormed().replaceAll(/[\p{C}\s]+/gu, " ").trim()).slice(0, MAXIMUM_NAME).join("")
+  return { subject: String(id), login, name: visible === "" ? login : visible, email: email ?? null }
+}

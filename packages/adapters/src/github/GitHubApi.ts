@@ -59,7 +59,7 @@ export interface Answer {
 }
 
 /** Without it GitHub decides which version of its API answers. GitHub Enterprise Server knows this one since 3.9. */
-const API_VERSION = "2022-11-28"
+export const API_VERSION = "2022-11-28"
 const READ_TIMEOUT = Duration.seconds(10)
 /** GitHub itself ends a request after ten seconds; what may have taken effect is worth waiting for its answer. */
 const WRITE_TIMEOUT = Duration.seconds(30)
@@ -100,7 +100,7 @@ const includes = (granted: string | undefined, wanted: "read" | "write"): boolea
   granted === wanted || granted === "admin" || granted === "write" && wanted === "read"
 
 /** What GitHub says is wrong, in its own words. */
-const said = (data: unknown): string => {
+export const said = (data: unknown): string => {
   if (!isRefusal(data)) return ""
   const errors = (data.errors ?? []).map((error) =>
     typeof error === "string" ? error : hasMessage(error) ? error.message : isFieldError(error) ? `${error.field} is ${error.code}` : "")
@@ -108,7 +108,7 @@ const said = (data: unknown): string => {
 }
 
 /** Removes `secret` wherever it stands, and what looks like one of GitHub's. */
-const scrub = (text: string, secret: string): string =>
+export const scrub = (text: string, secret: string): string =>
   (secret.length > 8 ? text.replaceAll(secret, "***") : text)
     .replaceAll(/\b(?:gh[a-z]_\w+|github_pat_\w+|eyJ[\w-]+\.[\w-]+\.[\w-]+)/gu, "***")
     // oxlint-disable-next-line no-control-regex -- control characters are what is taken out
@@ -128,14 +128,14 @@ const waitOf = (status: number, headers: Answer["headers"], message: string): nu
   return status === 429 || /rate limit|abuse detection/iu.test(message) ? UNNAMED_WAIT_SECONDS : undefined
 }
 
-const failureOf = (status: number, headers: Answer["headers"], message: string): GitHubFailed => {
+export const failureOf = (status: number, headers: Answer["headers"], message: string): GitHubFailed => {
   const detail = message === "" ? `GitHub answered with status ${status}.` : `GitHub says: ${message}`
   const retryAfter = waitOf(status, headers, message)
   return new GitHubFailed({ status, detail, retryable: retryAfter !== undefined || status >= 500, ...(retryAfter === undefined ? {} : { retryAfter }) })
 }
 
 /** The system's name of a broken connection, such as `ECONNREFUSED`; messages would name addresses. */
-const codeOf = (error: unknown): string => {
+export const codeOf = (error: unknown): string => {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ("code" in cause && typeof cause.code === "string") return cause.code
   }
@@ -148,9 +148,10 @@ export const webUrlOf = (apiUrl: string): string => {
   return `${protocol}//${apiUrl.includes("/api/v3") ? host : host.replace(/^api\./u, "")}`
 }
 
-const withoutSlash = (url: string): string => url.replace(/\/+$/u, "")
+export const withoutSlash = (url: string): string => url.replace(/\/+$/u, "")
 
-const isLoopback = (hostname: string): boolean => ["127.0.0.1", "[::1]", "localhost"].includes(hostname)
+/** Whether others could listen to what is sent there. */
+export const isOpenLine = ({ hostname, protocol }: URL): boolean => protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)
 
 /** Fails when the key is none, or would be sent over an open line. GitHub is not asked yet. */
 export const make = Effect.fnUntraced(function*(options: Options) {
@@ -162,8 +163,8 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   const unusable = (detail: string) => new SourceHostError({ operation: "use the GitHub App", detail, retryable: false })
   const isKey = yield* Effect.orElseSucceed(Effect.try(() => createPrivateKey(privateKey).asymmetricKeyType === "rsa"), () => false)
   if (!isKey) return yield* unusable("Its private key is no PEM file as GitHub hands out.")
-  for (const { hostname, protocol } of [new URL(apiUrl), new URL(gitUrl)]) {
-    if (protocol !== "https:" && !isLoopback(hostname)) return yield* unusable(`The address of ${hostname} must start with https:, since tokens are sent there.`)
+  for (const url of [new URL(apiUrl), new URL(gitUrl)]) {
+    if (isOpenLine(url)) return yield* unusable(`The address of ${url.hostname} must start with https:, since tokens are sent there.`)
   }
 
   // Loading these takes 100 ms (2026-11-21): only whoever uses GitHub pays for them.

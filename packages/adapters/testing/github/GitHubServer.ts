@@ -17,6 +17,7 @@ import { BareRepository, type Changes } from "./BareRepository.ts"
 import * as GitBackend from "./GitBackend.ts"
 import { Repository } from "./Repository.ts"
 import * as Routes from "./Routes.ts"
+import { UserAuthorization } from "./UserAuthorization.ts"
 
 export interface Options {
   /** Default `/api/v3`; empty: the API at the root of the origin. */
@@ -62,6 +63,8 @@ export interface GitHubServer {
   readonly url: string
   readonly apiUrl: string
   readonly app: AppAuthentication
+  /** How people sign in with the App: the web pages are on the origin. */
+  readonly users: UserAuthorization
   /** Everything asked so far, oldest first. */
   readonly requests: ReadonlyArray<Seen>
   /** A private repository with one commit on its default branch, `trunk` unless named. */
@@ -90,6 +93,7 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
     )
     const app = new AppAuthentication(now)
+    const users = new UserAuthorization(now)
     const repositories: Array<Repository> = []
     const requests: Array<Seen> = []
     const faults: Array<Fault & { left: number }> = []
@@ -185,7 +189,15 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
         })
         response.end(content)
       }
-      const serve = () => GIT.test(raw.split("?")[0] ?? "") ? git(seen) : isApi ? api(seen) : Promise.resolve(Routes.refuse(404, "Not Found"))
+      const serve = async () => {
+        const [path = "", query = ""] = raw.split("?")
+        if (GIT.test(path)) return git(seen)
+        const call = `${seen.method} ${path}`
+        if (call === "GET /login/oauth/authorize") return users.authorize(new URLSearchParams(query))
+        if (call === "POST /login/oauth/access_token") return users.exchange(body.toString(), request.headers.accept)
+        if (call === `GET ${apiPath}/user`) return users.profile(request.headers.authorization)
+        return isApi ? api(seen) : Routes.refuse(404, "Not Found")
+      }
 
       const outcome = fault?.outcome === "revoke" ? undefined : fault?.outcome
       if (outcome === undefined) return send(await serve())
@@ -214,6 +226,7 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       url: origin(),
       apiUrl: origin() + apiPath,
       app,
+      users,
       requests,
       repository: (fullName, files, defaultBranch = "trunk") =>
         Effect.promise(async () => {
