@@ -188,7 +188,7 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         const { claimant, offer } = yield* strangers
         assert.deepInclude(yield* Effect.flip(store.claim(offer.claimId, claimant)), { _tag: "ClaimNotFound" })
         const { claim: { createdAt } } = yield* store.createClaim(offer)
-        assert.deepStrictEqual(yield* store.credits(claimant.organizationId), { balance: 0, movements: [] })
+        assert.deepStrictEqual(yield* store.credits(claimant.organizationId), { balance: 0, movements: [], charges: [] })
         const claimings = yield* Effect.forEach(Array.from({ length: 6 }), () => store.claim(offer.claimId, claimant), { concurrency: "unbounded" })
         assert.deepStrictEqual(claimings.map(({ recorded }) => recorded).sort(), ["known", "known", "known", "known", "known", "new"])
         const [claim] = yield* store.claims(offer.grantId)
@@ -200,7 +200,7 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
           assert.strictEqual((yield* Effect.flip(store.claim(offer.claimId, { ...claimant, ...other })))._tag, "FactConflict")
         }
         assert.deepStrictEqual(yield* store.credits(claimant.organizationId), {
-          balance: 500, movements: [{ claimId: offer.claimId, credits: 500, at: claimedAt }]
+          balance: 500, movements: [{ claimId: offer.claimId, credits: 500, at: claimedAt }], charges: []
         })
         assert.deepStrictEqual((yield* store.feed(offer.grantId, 1, 10)).map(({ createdAt, data }) => ({ createdAt, data })), [{
           createdAt: claimedAt,

@@ -1,35 +1,50 @@
 /**
- * What every `Spending` must do. An adapter proves itself by running this suite against its layer, once without budgets
- * and once with `LIMITS`; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
+ * What every `Spending` must do. An adapter proves itself by running this suite against its layer: without budgets, with
+ * `LIMITS`, and with these and `CREDIT_PRICE`; a rule that is not here is not part of the port. Fresh ids make it repeatable
+ * on one database.
  */
 import { assert, it } from "@effect/vitest"
 import { Context, Effect, type Layer } from "effect"
 import { Ids } from "../src/Ids.ts"
+import { NoCredits } from "../src/partner/Credits.ts"
+import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import { BudgetExceeded, type Limits } from "../src/sandbox/Budget.ts"
 import type { SandboxId } from "../src/sandbox/SandboxId.ts"
 import { type ModelCall, Spending } from "../src/sandbox/Spending.ts"
 
 /** What only the technology under test can do. */
 export class SpendingFixture extends Context.Service<SpendingFixture, {
-  /** Id of a new grant. */
-  readonly grant: Effect.Effect<string>
+  /** Id of a new organization. */
+  readonly organization: Effect.Effect<string>
+  /** Id of a new grant of the organization. */
+  grant(organizationId: string): Effect.Effect<string>
   /** Id of a new sandbox of the grant. */
   sandbox(grantId: string): Effect.Effect<SandboxId>
 }>()("@slipway/domain/testing/SpendingFixture") {}
 
 /** What `Budgets` must be in the layer that {@link limited} is given. */
 export const LIMITS: Limits = { sandbox: 1000, grant: 1500 }
+/** What `CreditPrice` must be in the layer that {@link credited} is given: a micro-USD is 100,000 micros of a credit. */
+export const CREDIT_PRICE = 10
 
-const account = Effect.gen(function*() {
+const accountOf = Effect.fnUntraced(function*(organizationId: string) {
   const fixture = yield* SpendingFixture
-  const grantId = yield* fixture.grant
+  const grantId = yield* fixture.grant(organizationId)
   return { grantId, sandboxId: yield* fixture.sandbox(grantId) }
 })
+const account = Effect.flatMap(SpendingFixture, ({ organization }) => Effect.flatMap(organization, accountOf))
 const callOf = (where: Omit<ModelCall, "id">) => Effect.map(Ids.use((ids) => ids.uuid7), (id): ModelCall => ({ id, ...where }))
 const refused = <A, R>(self: Effect.Effect<A, unknown, R>) =>
   Effect.map(Effect.flip(self), (error) => {
     assert(error instanceof BudgetExceeded)
     return [error.of, error.held]
+  })
+
+/** Whether the credits refused, and whether a wait helps. */
+const short = <A, R>(self: Effect.Effect<A, unknown, R>) =>
+  Effect.map(Effect.flip(self), (error) => {
+    assert(error instanceof NoCredits, String(error))
+    return error.held
   })
 
 /** For every ledger. */
@@ -113,6 +128,16 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
         assert.strictEqual((yield* spending.release(where.sandboxId)).llmRequestCount, 0)
       }))
 
+    it.effect("takes nothing from credits where they are not enforced", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        assert.strictEqual(spending.creditMicros(1_000_000), 0)
+        yield* spending.charge(yield* callOf(where), 1_000_000)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).creditsChargedMicros, 0)
+        assert.isNull(yield* spending.refusal(where))
+      }))
+
     it.effect("saturates", () =>
       Effect.gen(function*() {
         const spending = yield* Spending
@@ -129,7 +154,7 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
         const other = yield* account
         assert.deepStrictEqual(yield* spending.setBudget(where.grantId, 10), { spent: 0, reserved: 0, budget: 10, own: true })
         assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 11)), ["grant", false])
-        assert.deepStrictEqual((yield* spending.refusal(where))?.of, "grant")
+        assert.deepInclude(yield* spending.refusal(where), { _tag: "BudgetExceeded", of: "grant" })
         yield* spending.reserve(yield* callOf(other), 11)
         assert.deepStrictEqual(yield* spending.setBudget(where.grantId, null), { spent: 0, reserved: 0, budget: null, own: true })
         yield* spending.reserve(yield* callOf(where), 11)
@@ -182,14 +207,14 @@ export const limited = (name: string, layer: Layer.Layer<Spending | Ids | Spendi
         yield* spending.charge(yield* callOf(where), 999)
         assert.isNull(yield* spending.refusal(where))
         assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 2)), ["sandbox", false])
-        assert.strictEqual((yield* spending.refusal(where))?.of, "sandbox")
+        assert.deepInclude(yield* spending.refusal(where), { _tag: "BudgetExceeded", of: "sandbox" })
         assert.isNull(yield* spending.refusal({ ...where, sandboxId: null }))
         yield* spending.reserve(yield* callOf(where), 1)
         assert.isNull(yield* spending.refusal(where))
 
         const spent = yield* account
         yield* spending.charge(yield* callOf(spent), 1500)
-        assert.strictEqual((yield* spending.refusal({ ...spent, sandboxId: null }))?.of, "grant")
+        assert.deepInclude(yield* spending.refusal({ ...spent, sandboxId: null }), { _tag: "BudgetExceeded", of: "grant" })
       }))
 
     it.effect("new work is not refused because others are at work", () =>
@@ -219,5 +244,165 @@ export const limited = (name: string, layer: Layer.Layer<Spending | Ids | Spendi
         assert.isAtMost(spent + reserved, 1500)
         assert.isAtLeast(outcomes.filter((granted) => granted).length, 15)
         assert.isAtLeast(spent + reserved, 1400)
+      }))
+  })
+
+/** Credits, for a ledger that was built with {@link LIMITS} and {@link CREDIT_PRICE}. */
+export const credited = (name: string, layer: Layer.Layer<Spending | PartnerStore | Ids | SpendingFixture, unknown>) =>
+  it.layer(layer)(`Spending of credits (${name})`, (it) => {
+    const give = Effect.fnUntraced(function*(organizationId: string, grantId: string, creditAmount: number) {
+      const store = yield* PartnerStore
+      const claimId = yield* Ids.use((ids) => ids.uuid7)
+      yield* store.createClaim({ claimId, grantId, leadId: "lead", variant: "a", creditAmount })
+      yield* store.claim(claimId, { recipientId: "user_1", organizationId })
+    })
+    /** An organization with that many credits, and a sandbox of it. */
+    const rich = Effect.fnUntraced(function*(creditAmount: number) {
+      const organizationId = yield* (yield* SpendingFixture).organization
+      const where = yield* accountOf(organizationId)
+      yield* give(organizationId, where.grantId, creditAmount)
+      return { organizationId, where }
+    })
+    const creditsOf = (organizationId: string) => PartnerStore.use((store) => store.credits(organizationId))
+
+    it.effect("takes what the models of all its grants cost from the organization, once for each request", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const { organizationId, where } = yield* rich(100)
+        const other = yield* accountOf(organizationId)
+        for (const [at, microUsd] of [[where, 5], [other, 7], [where, 11]] as const) {
+          const call = yield* callOf(at)
+          yield* spending.reserve(call, 100)
+          yield* spending.charge(call, microUsd)
+          yield* spending.charge(call, microUsd)
+        }
+        yield* spending.charge(yield* callOf(where), 0)
+        yield* spending.charge(yield* callOf(where), null)
+        assert.deepStrictEqual(yield* spending.release(where.sandboxId), { llmRequestCount: 3, costMicroUsd: 16, creditsChargedMicros: 1_600_000 })
+        assert.strictEqual((yield* spending.release(other.sandboxId)).creditsChargedMicros, 700_000)
+        const { balance, charges, movements } = yield* creditsOf(organizationId)
+        assert.deepStrictEqual([balance, movements.map(({ credits }) => credits)], [97, [100]])
+        assert.sameDeepMembers(charges.map(({ micros, sandboxId }) => ({ micros, sandboxId })), [
+          { sandboxId: where.sandboxId, micros: 1_600_000 }, { sandboxId: other.sandboxId, micros: 700_000 }
+        ])
+        const stranger = yield* creditsOf((yield* rich(1)).organizationId)
+        assert.deepStrictEqual([stranger.balance, stranger.charges], [1, []])
+      }))
+
+    it.effect("reserves up to the organization's credits and not a millionth more, whichever grant asks", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const { organizationId, where } = yield* rich(50)
+        const other = yield* accountOf(organizationId)
+        assert.isFalse(yield* short(spending.reserve(yield* callOf(where), 501)))
+        const call = yield* callOf(where)
+        yield* spending.reserve(call, 500)
+        yield* spending.reserve(call, 500)
+        assert.isTrue(yield* short(spending.reserve(yield* callOf(other), 1)))
+        assert.deepStrictEqual(yield* spending.of(other.grantId), { spent: 0, reserved: 0, budget: 1500, own: false })
+        yield* spending.charge(call, 200)
+        yield* spending.reserve(yield* callOf(other), 300)
+        assert.strictEqual((yield* creditsOf(organizationId)).balance, 30)
+      }))
+
+    it.effect("new work is refused without credits, or when what is left was too little for a request; more of them let it on", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const organizationId = yield* (yield* SpendingFixture).organization
+        const where = yield* accountOf(organizationId)
+        const refusals = Effect.all([spending.refusal({ ...where, sandboxId: null }), spending.refusal(where)])
+        for (const refusal of yield* refusals) assert.deepInclude(refusal, { _tag: "NoCredits", held: false })
+        yield* give(organizationId, where.grantId, 10)
+        assert.deepStrictEqual(yield* refusals, [null, null])
+        yield* spending.charge(yield* callOf(where), 99)
+        assert.deepStrictEqual(yield* refusals, [null, null])
+        assert.isFalse(yield* short(spending.reserve(yield* callOf(where), 2)))
+        for (const refusal of yield* refusals) assert.strictEqual(refusal?._tag, "NoCredits")
+        yield* give(organizationId, where.grantId, 1)
+        assert.deepStrictEqual(yield* refusals, [null, null])
+        yield* spending.reserve(yield* callOf(where), 11)
+        assert.deepStrictEqual(yield* refusals, [null, null])
+      }))
+
+    it.effect("says that there are no credits before it says that a budget is used up", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const { organizationId, where } = yield* rich(150)
+        yield* spending.charge(yield* callOf(where), 1500)
+        assert.isFalse(yield* short(spending.reserve(yield* callOf(where), 1)))
+        assert.strictEqual((yield* spending.refusal(where))?._tag, "NoCredits")
+        yield* give(organizationId, where.grantId, 100)
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 1)), ["grant", false])
+        assert.strictEqual((yield* spending.refusal(where))?._tag, "BudgetExceeded")
+        // What a budget refused is not reserved of the credits.
+        const other = yield* accountOf(organizationId)
+        yield* spending.reserve(yield* callOf(other), 1000)
+      }))
+
+    it.effect("gives back what is reserved for a sandbox, and charges a call that ends later all the same", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const { organizationId, where } = yield* rich(50)
+        const other = yield* accountOf(organizationId)
+        const late = yield* callOf(where)
+        yield* spending.reserve(late, 300)
+        yield* spending.reserve(yield* callOf(where), 200)
+        assert.isTrue(yield* short(spending.reserve(yield* callOf(other), 1)))
+        yield* spending.release(where.sandboxId)
+        yield* spending.release(where.sandboxId)
+        const call = yield* callOf(other)
+        yield* spending.reserve(call, 500)
+        yield* spending.charge(late, 30)
+        yield* spending.charge(late, 30)
+        yield* spending.charge(call, null)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).creditsChargedMicros, 3_000_000)
+        assert.strictEqual((yield* creditsOf(organizationId)).balance, 47)
+        yield* spending.reserve(yield* callOf(other), 470)
+      }))
+
+    it.effect("what requests under way take beyond the credits leaves none, and the next ones pay for it first", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const { organizationId, where } = yield* rich(10)
+        yield* spending.charge(yield* callOf(where), 130)
+        assert.strictEqual((yield* creditsOf(organizationId)).balance, 0)
+        yield* give(organizationId, where.grantId, 3)
+        assert.strictEqual((yield* spending.refusal(where))?._tag, "NoCredits")
+        yield* give(organizationId, where.grantId, 5)
+        assert.deepStrictEqual([(yield* creditsOf(organizationId)).balance, yield* spending.refusal(where)], [5, null])
+      }))
+
+    it.effect("saturates", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const { organizationId, where } = yield* rich(Number.MAX_SAFE_INTEGER)
+        assert.strictEqual((yield* creditsOf(organizationId)).balance, Number.MAX_SAFE_INTEGER)
+        for (const _ of [1, 2]) yield* spending.charge(yield* callOf(where), Number.MAX_SAFE_INTEGER)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).creditsChargedMicros, Number.MAX_SAFE_INTEGER)
+        const { charges } = yield* creditsOf(organizationId)
+        assert.deepStrictEqual(charges.map(({ micros }) => micros), [Number.MAX_SAFE_INTEGER])
+      }))
+
+    it.effect("however many are charged at once, the movements come to what is gone, and no more is gone than there was", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const { organizationId, where } = yield* rich(100)
+        const places = [where, yield* accountOf(organizationId), yield* accountOf(organizationId)]
+        const outcomes = yield* Effect.forEach(Array.from({ length: 60 }, (_, i) => i), (i) =>
+          Effect.gen(function*() {
+            const call = yield* callOf(places[i % 3] ?? where)
+            const granted = yield* Effect.match(spending.reserve(call, 50), { onSuccess: () => true, onFailure: () => false })
+            if (granted) yield* Effect.all([spending.charge(call, 30), spending.charge(call, 30)], { concurrency: "unbounded" })
+            return granted
+          }), { concurrency: "unbounded" })
+        const granted = outcomes.filter((granted) => granted).length
+        assert.isAtLeast(granted, 20)
+        const usages = yield* Effect.forEach(places, ({ sandboxId }) => spending.release(sandboxId))
+        const gone = usages.reduce((sum, { creditsChargedMicros }) => sum + creditsChargedMicros, 0)
+        assert.strictEqual(gone, granted * 3_000_000)
+        assert.isAtMost(gone, 100_000_000)
+        const { balance, charges } = yield* creditsOf(organizationId)
+        assert.strictEqual(charges.reduce((sum, { micros }) => sum + micros, 0), gone)
+        assert.strictEqual(balance, 100 - granted * 3)
       }))
   })

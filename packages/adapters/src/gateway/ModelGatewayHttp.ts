@@ -8,13 +8,12 @@ import { Agent as HttpAgent, createServer, type IncomingMessage, type Server, ty
 import { Agent as HttpsAgent } from "node:https"
 import type { AddressInfo } from "node:net"
 import { Cause, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redacted, Schedule, Stream } from "effect"
-import { BudgetExceeded, costOf, noTokens } from "@slipway/domain/sandbox/Budget"
+import { costOf, noTokens } from "@slipway/domain/sandbox/Budget"
 import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
 import { type ModelAccount, ModelGateway, ModelGatewayError } from "@slipway/domain/sandbox/ModelGateway"
 import { type ModelCall, Spending } from "@slipway/domain/sandbox/Spending"
-import { noUsage, type Usage } from "@slipway/domain/sandbox/Usage"
+import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"
 import { Ids } from "@slipway/domain/Ids"
-import { saturatingAdd } from "@slipway/domain/Text"
 import { ofCutOff, upperBound } from "./Estimate.ts"
 import { exchange, type Outcome, type Outgoing, refuse, type TimeLimits } from "./Exchange.ts"
 import { isObject } from "./JsonFields.ts"
@@ -61,18 +60,15 @@ class LiveAccount {
   /** Costs of the requests under way, as far as they are known. */
   readonly #open = new Map<string, number>()
   readonly #listeners = new Set<() => void>()
+  readonly #creditMicros: (microUsd: number) => number
 
-  constructor(usage: Usage) {
+  constructor(usage: Usage, creditMicros: (microUsd: number) => number) {
     this.#settled = usage
+    this.#creditMicros = creditMicros
   }
 
   get now(): ModelAccount {
-    let { costMicroUsd, llmRequestCount } = this.#settled
-    for (const cost of this.#open.values()) {
-      costMicroUsd = saturatingAdd(costMicroUsd, cost)
-      llmRequestCount = saturatingAdd(llmRequestCount, 1)
-    }
-    return { usage: { ...noUsage, costMicroUsd, llmRequestCount }, refusals: this.#refusals }
+    return { usage: Array.from(this.#open.values()).reduce((sum, cost) => this.#with(sum, cost), this.#settled), refusals: this.#refusals }
   }
 
   readonly changes = Stream.callback<ModelAccount>((queue) =>
@@ -96,14 +92,12 @@ class LiveAccount {
   /** `null`: the request did not count. */
   settle(id: string, cost: number | null): void {
     this.#open.delete(id)
-    if (cost !== null) {
-      this.#settled = {
-        ...this.#settled,
-        costMicroUsd: saturatingAdd(this.#settled.costMicroUsd, cost),
-        llmRequestCount: saturatingAdd(this.#settled.llmRequestCount, 1)
-      }
-    }
+    if (cost !== null) this.#settled = this.#with(this.#settled, cost)
     this.#tell()
+  }
+
+  #with(usage: Usage, cost: number): Usage {
+    return addUsage(usage, { llmRequestCount: 1, costMicroUsd: cost, creditsChargedMicros: this.#creditMicros(cost) })
   }
 
   refused(): void {
@@ -178,12 +172,12 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           request.once("close", () => resume(Effect.succeed("gone")))
         })
 
-      /** Waits while others hold what is left of the budget. */
+      /** Waits while others hold what is left of the budget or the credits. */
       const reserve = (call: ModelCall, microUsd: number) => {
         const attempts = Math.max(1, Math.ceil(holdMillis / 250))
         return spending.reserve(call, microUsd).pipe(
           Effect.retry({
-            while: (error) => error instanceof BudgetExceeded && error.held,
+            while: (error) => error._tag !== "StoreUnavailable" && error.held,
             schedule: Schedule.spaced("250 millis"),
             times: attempts
           })
@@ -236,6 +230,10 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
             BudgetExceeded: ({ message }) => {
               account.refused()
               return refused(402, "budget_exceeded", message)
+            },
+            NoCredits: ({ message }) => {
+              account.refused()
+              return refused(402, "no_credits", message)
             },
             StoreUnavailable: () => {
               // Perhaps only the answer was lost.
@@ -338,7 +336,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           }
           const token = yield* ids.random(TOKEN_ALPHABET, TOKEN_LENGTH)
           const digest = ids.digest(token)
-          const account = new LiveAccount(yield* spending.release(sandboxId))
+          const account = new LiveAccount(yield* spending.release(sandboxId), spending.creditMicros)
           const requests = yield* FiberSet.make<void>()
           const run = yield* FiberSet.runtime(requests)()
           const session: Session = {

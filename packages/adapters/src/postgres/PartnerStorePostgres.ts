@@ -7,8 +7,10 @@ import {
   type Claim, claim, type Claimant, connectProject, conversionId, createClaim, Invoice, Project, openPullRequest, payInvoice,
   type Pull, pullRequestId, type Touch
 } from "@slipway/domain/partner/Attribution"
+import { balanceOf } from "@slipway/domain/partner/Credits"
 import { naturalId, type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { ClaimNotFound, PartnerStore, type Telling } from "@slipway/domain/partner/PartnerStore"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
 
@@ -50,6 +52,8 @@ const TouchRow = Schema.Struct({
 const ProjectRow = Schema.Struct({ ...Project.fields, organizationId: Schema.String, connectedAt: Instant })
 const InvoiceRow = Schema.Struct({ ...Invoice.fields, organizationId: Schema.String, amountMinor: Int8, paidAt: Instant })
 const MovementRow = Schema.Struct({ claimId: Schema.String, credits: Int8, at: Instant })
+const ChargeRow = Schema.Struct({ sandboxId: SandboxId, micros: Int8, at: Instant })
+const BalanceRow = Schema.Struct({ credits: Int8, spent: Int8 })
 const At = Schema.Struct({ at: Instant })
 
 /** Columns of a touch, of its claim. */
@@ -161,6 +165,21 @@ export const layer = Layer.effect(
         WHERE organization_id = ${organizationId} ORDER BY at DESC, claim_id DESC`
     })
 
+    const charges = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: ChargeRow,
+      execute: (organizationId) => sql`
+        SELECT sandbox_id AS "sandboxId", least(sum(micros), ${Number.MAX_SAFE_INTEGER})::bigint AS micros, max(at) AS at FROM credit_charges
+        WHERE organization_id = ${organizationId} GROUP BY sandbox_id ORDER BY max(at) DESC, sandbox_id DESC`
+    })
+    const balances = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: BalanceRow,
+      execute: (organizationId) => sql`
+        SELECT coalesce(b.credits, 0) AS credits, coalesce(s.spent, 0) AS spent FROM (SELECT ${organizationId}::uuid AS id) o
+        LEFT JOIN credit_balances b ON b.organization_id = o.id LEFT JOIN credit_spending s ON s.organization_id = o.id`
+    })
+
     const times = SqlSchema.findAll({ Request: Schema.Void, Result: At, execute: () => sql`SELECT date_trunc('milliseconds', clock_timestamp()) AS at` })
     const locked = SqlSchema.findAll({ Request: Schema.String, Result: At, execute: (id) => sql`SELECT lock_attribution(${id}) AS at` })
     const now = Effect.map(times(undefined), ([row]) => row!.at)
@@ -270,8 +289,12 @@ export const layer = Layer.effect(
         guard(claimRows(sql`${grantId === null ? sql`` : sql`WHERE grant_id = ${grantId}`} ORDER BY created_at DESC, id DESC`)),
 
       credits: Effect.fn("PartnerStore.credits")(function*(organizationId) {
-        const [row] = yield* sql<{ readonly credits: bigint }>`SELECT credits FROM credit_balances WHERE organization_id = ${organizationId}`
-        return { balance: Number(row?.credits ?? 0), movements: yield* movements(organizationId) }
+        const [{ credits, spent } = { credits: 0, spent: 0 }] = yield* balances(organizationId)
+        return {
+          balance: balanceOf(credits, spent),
+          movements: yield* movements(organizationId),
+          charges: yield* charges(organizationId)
+        }
       }, guard)
     })
   })

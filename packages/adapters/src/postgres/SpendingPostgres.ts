@@ -1,6 +1,16 @@
-/** `Spending` on Postgres. The grant's row is locked first, then the sandbox's, so that no two calls wait for each other. */
+/**
+ * `Spending` on Postgres. The organization's row is locked first, then the grant's, then the sandbox's, so that no two calls
+ * wait for each other.
+ */
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import {
+  afterReservingCredits,
+  CreditPrice,
+  creditMicrosOf,
+  creditRefusal,
+  outOfCredits
+} from "@slipway/domain/partner/Credits"
 import {
   type Account,
   type Accounts,
@@ -23,13 +33,16 @@ import { guard } from "./SqlFailure.ts"
 const AccountColumns = { spent: Int8, reserved: Int8, wanted: Int8 }
 const GrantRow = Schema.Struct({ ...AccountColumns, own: Schema.Boolean, budget: Schema.NullOr(Int8) })
 type GrantRow = typeof GrantRow.Type
-const SandboxRow = Schema.Struct({ ...AccountColumns, grantId: Schema.String, calls: Int8 })
-const CallRow = Schema.Struct({ reserved: Int8, state: Schema.Literals(["open", "released", "charged"]) })
+const SandboxRow = Schema.Struct({ ...AccountColumns, grantId: Schema.String, calls: Int8, micros: Int8 })
+const PurseRow = Schema.Struct({ ...AccountColumns, organizationId: Schema.String, credits: Int8 })
+type PurseRow = typeof PurseRow.Type
+const CallRow = Schema.Struct({ reserved: Int8, micros: Int8, state: Schema.Literals(["open", "released", "charged"]) })
 
 const decode = <S extends Schema.Codec<unknown, unknown>>(schema: S) => Schema.decodeUnknownSync(schema, { disableChecks: true })
 const decodeGrant = decode(GrantRow)
 const decodeSandbox = decode(SandboxRow)
 const decodeCall = decode(CallRow)
+const decodePurse = decode(PurseRow)
 
 const noGrant: GrantRow = { ...noAccount, own: false, budget: null }
 
@@ -45,6 +58,7 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
     const configured = yield* Budgets
+    const price = yield* CreditPrice
 
     const transaction = <A, E, R>(self: Effect.Effect<A, E, R>) => guard(sql.withTransaction(self))
 
@@ -57,16 +71,39 @@ export const layer = Layer.effect(
       own: row.own
     })
 
+    const purseColumns = sql.literal(`
+      o.organization_id AS "organizationId", coalesce(p.spent, 0) AS spent, coalesce(p.reserved, 0) AS reserved,
+      coalesce(p.wanted, 0) AS wanted, coalesce(b.credits, 0) AS credits`)
+
+    /** The account of the grant's organization, and its credits, locked; made when it is missing. `null`: they are not enforced. */
+    const lockPurse = Effect.fnUntraced(function*(grantId: string) {
+      if (price === null) return null
+      for (;;) {
+        const [row] = yield* sql`
+          SELECT ${purseColumns} FROM grants o JOIN credit_spending p ON p.organization_id = o.organization_id
+          LEFT JOIN credit_balances b ON b.organization_id = o.organization_id
+          WHERE o.id = ${grantId} FOR UPDATE OF p`
+        if (row !== undefined) return decodePurse(row)
+        yield* sql`
+          INSERT INTO credit_spending (organization_id) VALUES ((SELECT organization_id FROM grants WHERE id = ${grantId}))
+          ON CONFLICT DO NOTHING`
+      }
+    })
+
+    const savePurse = ({ organizationId }: PurseRow, { reserved, spent, wanted }: Account) => sql`
+      UPDATE credit_spending SET spent = ${spent}, reserved = ${reserved}, wanted = ${wanted} WHERE organization_id = ${organizationId}`
+
     /** Both accounts and the call, locked; made when they are missing. */
     const lock = Effect.fnUntraced(function*({ grantId, id, sandboxId }: ModelCall) {
       for (;;) {
         const [grant] = yield* sql`SELECT ${grantColumns} FROM grant_spending g WHERE grant_id = ${grantId} FOR UPDATE`
         const [found] = grant === undefined ? [] : yield* sql`
-          SELECT s.grant_id AS "grantId", s.calls, s.spent, s.reserved, s.wanted, c.reserved AS "callReserved", c.state
+          SELECT s.grant_id AS "grantId", s.calls, s.spent, s.reserved, s.wanted, s.micros,
+            c.reserved AS "callReserved", c.micros AS "callMicros", c.state
           FROM sandbox_spending s LEFT JOIN model_calls c ON c.id = ${id}
           WHERE s.sandbox_id = ${sandboxId} FOR UPDATE OF s`
         if (grant !== undefined && found !== undefined) {
-          const call = found["state"] === null ? null : decodeCall({ reserved: found["callReserved"], state: found["state"] })
+          const call = found["state"] === null ? null : decodeCall({ reserved: found["callReserved"], micros: found["callMicros"], state: found["state"] })
           return { grant: decodeGrant(grant), sandbox: decodeSandbox(found), call }
         }
         yield* sql`INSERT INTO grant_spending (grant_id) VALUES (${grantId}) ON CONFLICT DO NOTHING`
@@ -82,16 +119,33 @@ export const layer = Layer.effect(
       UPDATE sandbox_spending SET spent = ${sandbox.spent}, reserved = ${sandbox.reserved}, wanted = ${sandbox.wanted}, calls = ${calls}
       WHERE sandbox_id = ${sandboxId}`
 
+    /** Takes what a call came to from the organization's credits, and gives back what was reserved for it. */
+    const draw = Effect.fnUntraced(function*(purse: PurseRow, { id, sandboxId }: ModelCall, reserved: number, before: number, micros: number) {
+      if (reserved > 0 || micros > 0) yield* savePurse(purse, afterCharging(purse, reserved, micros))
+      if (micros === 0) return
+      yield* sql`UPDATE sandbox_spending SET micros = ${saturatingAdd(before, micros)} WHERE sandbox_id = ${sandboxId}`
+      yield* sql`
+        INSERT INTO credit_charges (call_id, organization_id, sandbox_id, micros)
+        VALUES (${id}, ${purse.organizationId}, ${sandboxId}, ${micros})`
+    })
+
     return Spending.of({
+      creditMicros: (microUsd) => creditMicrosOf(microUsd, price),
+
       reserve: Effect.fn("Spending.reserve")(function*(call, microUsd) {
+        const micros = creditMicrosOf(microUsd, price)
         const refusal = yield* transaction(Effect.gen(function*() {
+          const purse = yield* lockPurse(call.grantId)
           const locked = yield* lock(call)
           if (locked.call !== null) return null
-          const refusal = refusalOf(locked, limitsOf(locked.grant, configured), microUsd)
-          yield* save(call, afterReserving(locked, refusal, microUsd), locked.sandbox.calls)
+          const short = purse === null ? null : creditRefusal(purse, purse.credits, micros)
+          const refusal = short ?? refusalOf(locked, limitsOf(locked.grant, configured), microUsd)
+          if (purse !== null && refusal === short) yield* savePurse(purse, afterReservingCredits(purse, short, micros))
+          if (refusal?._tag !== "NoCredits") yield* save(call, afterReserving(locked, refusal, microUsd), locked.sandbox.calls)
           if (refusal === null) {
             yield* sql`
-              INSERT INTO model_calls (id, sandbox_id, reserved, state) VALUES (${call.id}, ${call.sandboxId}, ${microUsd}, 'open')`
+              INSERT INTO model_calls (id, sandbox_id, reserved, micros, state)
+              VALUES (${call.id}, ${call.sandboxId}, ${microUsd}, ${micros}, 'open')`
           }
           return refusal
         }))
@@ -100,14 +154,18 @@ export const layer = Layer.effect(
 
       charge: Effect.fn("Spending.charge")((call, microUsd) =>
         transaction(Effect.gen(function*() {
+          const purse = yield* lockPurse(call.grantId)
           const { call: known, grant, sandbox } = yield* lock(call)
           if (known?.state === "charged") return
           const reserved = known?.state === "open" ? known.reserved : 0
           const after = (account: Account) => afterCharging(account, reserved, microUsd ?? 0)
           yield* save(call, { grant: after(grant), sandbox: after(sandbox) }, saturatingAdd(sandbox.calls, microUsd === null ? 0 : 1))
+          if (purse !== null) yield* draw(purse, call, known?.micros ?? 0, sandbox.micros, creditMicrosOf(microUsd ?? 0, price))
+          // What is reserved of credits that are not enforced here is given back by the next release.
+          const left = purse === null ? known?.micros ?? 0 : 0
           yield* sql`
-            INSERT INTO model_calls (id, sandbox_id, reserved, state) VALUES (${call.id}, ${call.sandboxId}, 0, 'charged')
-            ON CONFLICT (id) DO UPDATE SET reserved = 0, state = 'charged'`
+            INSERT INTO model_calls (id, sandbox_id, reserved, micros, state) VALUES (${call.id}, ${call.sandboxId}, 0, ${left}, 'charged')
+            ON CONFLICT (id) DO UPDATE SET reserved = 0, micros = excluded.micros, state = 'charged'`
           yield* sql`
             DELETE FROM model_calls
             WHERE sandbox_id = ${call.sandboxId} AND state <> 'open' AND at < now() - interval '1 day'`
@@ -116,23 +174,42 @@ export const layer = Layer.effect(
 
       release: Effect.fn("Spending.release")((sandboxId) =>
         transaction(Effect.gen(function*() {
-          const [row] = yield* sql`SELECT grant_id AS "grantId", calls, spent, reserved, wanted FROM sandbox_spending WHERE sandbox_id = ${sandboxId}`
+          const columns = sql.literal(`grant_id AS "grantId", calls, spent, reserved, wanted, micros`)
+          const [row] = yield* sql`SELECT ${columns} FROM sandbox_spending WHERE sandbox_id = ${sandboxId}`
           if (row === undefined) return noUsage
           const { grantId } = decodeSandbox(row)
+          const purse = yield* lockPurse(grantId)
           const [grant] = yield* sql`SELECT ${grantColumns} FROM grant_spending g WHERE grant_id = ${grantId} FOR UPDATE`
-          const [locked] = yield* sql`
-            SELECT grant_id AS "grantId", calls, spent, reserved, wanted FROM sandbox_spending WHERE sandbox_id = ${sandboxId} FOR UPDATE`
+          const [locked] = yield* sql`SELECT ${columns} FROM sandbox_spending WHERE sandbox_id = ${sandboxId} FOR UPDATE`
           const sandbox = decodeSandbox(locked)
           if (sandbox.reserved > 0) {
             const after = (account: Account) => afterCharging(account, sandbox.reserved, 0)
             yield* save({ grantId, sandboxId }, { grant: after(decodeGrant(grant)), sandbox: after(sandbox) }, sandbox.calls)
-            yield* sql`UPDATE model_calls SET state = 'released', reserved = 0 WHERE sandbox_id = ${sandboxId} AND state = 'open'`
           }
-          return { ...noUsage, llmRequestCount: sandbox.calls, costMicroUsd: sandbox.spent }
+          if (purse !== null) {
+            const [held] = yield* sql<{ readonly micros: bigint }>`
+              SELECT coalesce(sum(micros), 0)::bigint AS micros FROM model_calls WHERE sandbox_id = ${sandboxId} AND micros > 0`
+            const micros = Number(held?.micros ?? 0)
+            if (micros > 0) {
+              yield* savePurse(purse, afterCharging(purse, micros, 0))
+              yield* sql`UPDATE model_calls SET micros = 0 WHERE sandbox_id = ${sandboxId} AND micros > 0`
+            }
+          }
+          yield* sql`UPDATE model_calls SET state = 'released', reserved = 0 WHERE sandbox_id = ${sandboxId} AND state = 'open'`
+          return { llmRequestCount: sandbox.calls, costMicroUsd: sandbox.spent, creditsChargedMicros: sandbox.micros }
         }))
       ),
 
       refusal: Effect.fn("Spending.refusal")(function*({ grantId, sandboxId }) {
+        if (price !== null) {
+          const [row] = yield* reads`
+            SELECT ${purseColumns} FROM grants o LEFT JOIN credit_spending p ON p.organization_id = o.organization_id
+            LEFT JOIN credit_balances b ON b.organization_id = o.organization_id
+            WHERE o.id = ${grantId}`
+          const purse = row === undefined ? null : decodePurse(row)
+          const short = purse === null ? null : outOfCredits(purse, purse.credits)
+          if (short !== null) return short
+        }
         const [row] = yield* reads`
           SELECT ${grantColumns}, s.spent AS "sandboxSpent", s.wanted AS "sandboxWanted"
           FROM grants LEFT JOIN grant_spending g ON g.grant_id = grants.id

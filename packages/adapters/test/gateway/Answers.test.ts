@@ -305,6 +305,7 @@ describe("a ledger that is away", () => {
   const down = new StoreUnavailable({ cause: "cut" })
   const ledger = (failing: { reserve: number; charge: number }, charges: Array<number | null>) =>
     Layer.mock(Spending, {
+      creditMicros: () => 0,
       release: () => Effect.succeed(noUsage),
       reserve: () => Effect.suspend(() => failing.reserve-- > 0 ? Effect.fail(down) : Effect.void),
       charge: (_call, microUsd) => Effect.suspend(() => failing.charge-- > 0 ? Effect.fail(down) : Effect.sync(() => void charges.push(microUsd)))

@@ -1,27 +1,36 @@
 import { DateTime, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { Access } from "@slipway/domain/access/Access"
+import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { Budgets } from "@slipway/domain/sandbox/Budget"
 import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
+import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
 
 const Fixture = Layer.effect(
   SpendingFixture,
   Effect.gen(function*() {
-    const access = yield* Access
+    const access = yield* AccessStore
     const ids = yield* Ids
+    const sql = yield* SqlClient.SqlClient
     const store = yield* SandboxStore
     return SpendingFixture.of({
-      grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
+      organization: Effect.orDie(Effect.tap(ids.uuid7, (id) => sql`INSERT INTO organizations (id, name) VALUES (${id}::uuid, ${id})`)),
+      grant: Effect.fnUntraced(function*(organizationId) {
+        const id = yield* ids.uuid7
+        yield* access.createGrant({ id, name: id, organizationId, createdAt: yield* DateTime.now })
+        return id
+      }, Effect.orDie),
       sandbox: Effect.fnUntraced(function*(grantId) {
         const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
         yield* store.create({
@@ -36,11 +45,11 @@ const Fixture = Layer.effect(
 )
 
 const layer = Layer.mergeAll(SpendingPostgres.layer, Fixture).pipe(
-  Layer.provideMerge(Access.layer),
-  Layer.provideMerge(Layer.mergeAll(AccessStorePostgres.layer, SandboxStorePostgres.layer)),
+  Layer.provideMerge(Layer.mergeAll(AccessStorePostgres.layer, PartnerStorePostgres.layer, SandboxStorePostgres.layer)),
   Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
   Layer.provide(TestPostgres.layer(Migrations.layer))
 )
 
 suite("postgres", layer)
 limited("postgres", layer.pipe(Layer.provide(Layer.succeed(Budgets, LIMITS))))
+credited("postgres", layer.pipe(Layer.provide(Layer.mergeAll(Layer.succeed(Budgets, LIMITS), Layer.succeed(CreditPrice, CREDIT_PRICE)))))

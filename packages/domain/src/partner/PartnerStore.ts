@@ -3,12 +3,14 @@ import { Context, DateTime, Effect, Layer, Option, Result, Scheduler, Schema } f
 import { AccessStore, GrantNotFound } from "../access/AccessStore.ts"
 import { Ids, type Uuid } from "../Ids.ts"
 import type { Sandbox } from "../sandbox/Sandbox.ts"
+import type { SandboxId } from "../sandbox/SandboxId.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { saturatingAdd } from "../Text.ts"
 import {
   type Claim, claim, type Claimant, type Claiming, connectProject, conversionId, createClaim, type FactConflict, type Invoice, type Offer,
   openPullRequest, payInvoice, type Project, projectFor, type Pull, pullRequestId, type Recorded, startTask, type Task, type Touch
 } from "./Attribution.ts"
+import { balanceOf } from "./Credits.ts"
 import { naturalId, type PartnerEvent, type PartnerFact } from "./PartnerEvent.ts"
 
 /** A fact and the grant whose feed tells it. */
@@ -31,10 +33,18 @@ export interface CreditMovement {
   readonly at: DateTime.Utc
 }
 
-/** Credits of an organization, saturating at 2^53−1. `movements`: newest first. */
+/** What the models of one sandbox took of them, in micros of a credit, saturating. `at`: the last time. */
+export interface CreditCharge {
+  readonly sandboxId: SandboxId
+  readonly micros: number
+  readonly at: DateTime.Utc
+}
+
+/** Credits of an organization: what is left of them, whole ones, and what they come from and went to, newest first. */
 export interface Credits {
   readonly balance: number
   readonly movements: ReadonlyArray<CreditMovement>
+  readonly charges: ReadonlyArray<CreditCharge>
 }
 
 /**
@@ -74,8 +84,8 @@ export class PartnerStore extends Context.Service<PartnerStore, {
   credits(organizationId: string): Effect.Effect<Credits, StoreUnavailable>
 }>()("@slipway/domain/PartnerStore") {
   /**
-   * Process-local, for tests and for embedding without a database. The `SandboxStore` in memory tells it of tasks if this is
-   * beneath it; without an `AccessStore` every grant is there. What a `decide` wrote elsewhere is not rolled back.
+   * Process-local, for tests and for embedding without a database. The `SandboxStore` in memory tells it of tasks, the
+   * `Spending` of what models took of credits, if this is beneath them; without an `AccessStore` every grant is there. What a `decide` wrote elsewhere is not rolled back.
    */
   static readonly layerMemory = Layer.effectContext(
     Effect.gen(function*() {
@@ -89,6 +99,7 @@ export class PartnerStore extends Context.Service<PartnerStore, {
       const paid = new Set<string>()
       const tasks = new Map<string, Task>()
       const ledger = new Map<string, Array<CreditMovement>>()
+      const charges = new Map<string, Map<SandboxId, CreditCharge>>()
 
       const tellAll = Effect.fnUntraced(function*(tell: ReadonlyArray<Telling>, at: DateTime.Utc) {
         const drawn = yield* Effect.forEach(tell, (telling) => Effect.map(ids.uuid7, (id) => ({ ...telling, id })))
@@ -114,6 +125,7 @@ export class PartnerStore extends Context.Service<PartnerStore, {
 
       const ofRecipient = ({ organizationId, recipientId }: Claimant) => `${organizationId} ${recipientId}`
       const touchOf = (key: string) => touches.get(key) ?? null
+      const creditsOf = (organizationId: string) => (ledger.get(organizationId) ?? []).reduce((sum, { credits }) => saturatingAdd(sum, credits), 0)
 
       const store = PartnerStore.of({
         feed: (grantId, after, limit) => Effect.sync(() => (feeds.get(grantId) ?? []).slice(after, after + limit)),
@@ -171,8 +183,9 @@ export class PartnerStore extends Context.Service<PartnerStore, {
           Effect.sync(() => Array.from(claims.values()).filter(({ offer }) => grantId === null || offer.grantId === grantId).reverse()),
         credits: (organizationId) =>
           Effect.sync(() => {
-            const movements = ledger.get(organizationId) ?? []
-            return { balance: movements.reduce((sum, { credits }) => saturatingAdd(sum, credits), 0), movements }
+            const taken = Array.from(charges.get(organizationId)?.values() ?? []).reverse()
+            const spent = taken.reduce((sum, { micros }) => saturatingAdd(sum, micros), 0)
+            return { balance: balanceOf(creditsOf(organizationId), spent), movements: ledger.get(organizationId) ?? [], charges: taken }
           })
       })
 
@@ -191,6 +204,19 @@ export class PartnerStore extends Context.Service<PartnerStore, {
           const task = tasks.get(sandboxId)
           return task === undefined ? Effect.void : tellAll(openPullRequest(task, pullRequestId(ids, pull), at), at)
         }
+      })).pipe(Context.add(MemoryCredits, {
+        organization: Effect.fnUntraced(function*(grantId) {
+          const grants = access === null ? [] : yield* access.listGrants
+          return grants.find(({ id }) => id === grantId)?.organizationId ?? grantId
+        }),
+        of: creditsOf,
+        charged: (organizationId, { at, micros, sandboxId }) => {
+          const taken = charges.get(organizationId) ?? new Map<SandboxId, CreditCharge>()
+          const before = taken.get(sandboxId)?.micros ?? 0
+          // The last one charged comes last.
+          taken.delete(sandboxId)
+          charges.set(organizationId, taken.set(sandboxId, { sandboxId, micros: saturatingAdd(before, micros), at }))
+        }
       }))
     })
   )
@@ -201,3 +227,12 @@ export class MemoryTasks extends Context.Service<MemoryTasks, {
   started(sandbox: Sandbox, organizationId: string): Effect.Effect<void>
   opened(sandboxId: string, pull: Pull, at: DateTime.Utc): Effect.Effect<void>
 }>()("@slipway/domain/partner/MemoryTasks") {}
+
+/** How the ledgers in memory keep to one balance: the one of spending draws on the credits of this one. */
+export class MemoryCredits extends Context.Service<MemoryCredits, {
+  /** The grant's organization. A grant that nobody knows of is one by itself. */
+  organization(grantId: string): Effect.Effect<string, StoreUnavailable>
+  /** What claims brought. */
+  of(organizationId: string): number
+  charged(organizationId: string, charge: CreditCharge): void
+}>()("@slipway/domain/partner/MemoryCredits") {}

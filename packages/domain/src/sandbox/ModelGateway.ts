@@ -6,7 +6,7 @@
 import { Context, Deferred, Effect, Exit, Layer, Redacted, Schema, type Scope, type Stream, SubscriptionRef } from "effect"
 import { Ids } from "../Ids.ts"
 import type { ModelAccess } from "./AgentRuntime.ts"
-import { BudgetExceeded, costOf, type Tokens } from "./Budget.ts"
+import { costOf, type Tokens } from "./Budget.ts"
 import type { Upstream } from "./ModelCatalogue.ts"
 import type { SandboxId } from "./SandboxId.ts"
 import type { StoreUnavailable } from "./SandboxStore.ts"
@@ -28,7 +28,7 @@ export class ModelGatewayError extends Schema.TaggedError<ModelGatewayError>()("
 export interface ModelAccount {
   /** Since the sandbox's creation, in whatever session. Grows only; an answer is in it before the agent has all of it. */
   readonly usage: Usage
-  /** Requests of this session that a budget refused. */
+  /** Requests of this session that a budget or the credits refused. */
   readonly refusals: number
 }
 
@@ -99,7 +99,7 @@ export class ModelGateway extends Context.Service<ModelGateway, {
           const cost = costOf(upstream.prices, tokens)
           const reserved = yield* Effect.result(spending.reserve(call, cost))
           if (reserved._tag === "Failure") {
-            if (!(reserved.failure instanceof BudgetExceeded)) return yield* reserved.failure
+            if (reserved.failure._tag === "StoreUnavailable") return yield* reserved.failure
             yield* SubscriptionRef.update(account, ({ refusals, usage }) => ({ usage, refusals: refusals + 1 }))
             return "over_budget"
           }
@@ -107,7 +107,7 @@ export class ModelGateway extends Context.Service<ModelGateway, {
           yield* spending.charge(call, cost)
           yield* SubscriptionRef.update(account, (now) => ({
             ...now,
-            usage: addUsage(now.usage, { llmRequestCount: 1, costMicroUsd: cost, creditsChargedMicros: 0 })
+            usage: addUsage(now.usage, { llmRequestCount: 1, costMicroUsd: cost, creditsChargedMicros: spending.creditMicros(cost) })
           }))
           return served ? "served" : "cut"
         })

@@ -11,7 +11,6 @@ import { MemoryTasks } from "../partner/PartnerStore.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "./ActiveSandboxes.ts"
 import type { Approval } from "./Approval.ts"
-import type { BudgetExceeded } from "./Budget.ts"
 import type { Command, CommandResult, Receipt, Verdict } from "./Command.ts"
 import { type IdempotencyConflict, type KeyedRequest, resolve, RETENTION_DAYS } from "./Idempotency.ts"
 import { Policy } from "./Policy.ts"
@@ -19,6 +18,7 @@ import { type Creation, created, evolveAll, initial, isSettled, type Sandbox } f
 import { nextDeadline } from "./TimeLimit.ts"
 import { type SandboxEvent, type SandboxStatus, toWire } from "./SandboxEvent.ts"
 import type { SandboxId } from "./SandboxId.ts"
+import type { SpendingRefused } from "./Spending.ts"
 
 /** No sandbox has this id, or it is another grant's. Callers must not be able to tell which. */
 export class SandboxNotFound extends Schema.TaggedError<SandboxNotFound>()("SandboxNotFound", {}) {
@@ -121,9 +121,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
    * new one; a replay is answered all the same. `organizationId`: the grant's. If its creator has a touch there, the task's
    * start is told to partners with it.
    */
-  create(creation: Creation, keyed: KeyedRequest | null, refused?: BudgetExceeded | null, organizationId?: string): Effect.Effect<
+  create(creation: Creation, keyed: KeyedRequest | null, refused?: SpendingRefused | null, organizationId?: string): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    BudgetExceeded | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
+    SpendingRefused | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
   >
   find(key: ById): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   /** Sandboxes of one grant, newest first; stable while others are created. */

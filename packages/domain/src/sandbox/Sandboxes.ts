@@ -4,7 +4,6 @@ import { Ids, type Uuid } from "../Ids.ts"
 import type { Principal } from "../access/Principal.ts"
 import type { ConcurrencyLimitExceeded } from "./ActiveSandboxes.ts"
 import type { Decision } from "./Approval.ts"
-import type { BudgetExceeded } from "./Budget.ts"
 import {
   type ApprovalNotFound,
   type Command,
@@ -29,7 +28,7 @@ import {
 import type { Sandbox } from "./Sandbox.ts"
 import { ID_ALPHABET, SandboxId, turnId } from "./SandboxId.ts"
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
-import { Spending } from "./Spending.ts"
+import { Spending, type SpendingRefused } from "./Spending.ts"
 
 const encodeRequest = Schema.encodeSync(CreateSandbox)
 
@@ -41,7 +40,13 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   /** Accepts a creation; booting goes on without the caller. `replayed`: an equal request came under this key before. */
   create(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    BudgetExceeded | ConcurrencyLimitExceeded | IdempotencyConflict | InvalidModel | InvalidReasoningEffort | ApprovalsUnsupported | StoreUnavailable
+    | ApprovalsUnsupported
+    | ConcurrencyLimitExceeded
+    | IdempotencyConflict
+    | InvalidModel
+    | InvalidReasoningEffort
+    | SpendingRefused
+    | StoreUnavailable
   >
   get(by: Principal, id: SandboxId): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   list(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
@@ -54,7 +59,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   /** Starts the next turn. `duplicate`: an equal message came under this key before, and `turnId` is its turn. */
   sendMessage(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>): Effect.Effect<
     CommandResult & { readonly turnId: Uuid },
-    BudgetExceeded | IdempotencyConflict | SandboxNotFound | SandboxNotRunning | TurnActive | StoreUnavailable
+    SpendingRefused | IdempotencyConflict | SandboxNotFound | SandboxNotRunning | TurnActive | StoreUnavailable
   >
   /** Prompts and complete messages of the agent after the event `after`, oldest first. */
   messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
@@ -62,7 +67,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     SandboxNotFound | StoreUnavailable
   >
 }>()("@slipway/domain/Sandboxes") {
-  /** Without a `Spending` there are no budgets. */
+  /** Without a `Spending` there are neither budgets nor credits. */
   static readonly layer = Layer.effect(
     Sandboxes,
     Effect.gen(function*() {
@@ -105,7 +110,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         function*(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>) {
           const owned = { grantId: by.grantId, id }
           const keyed = Option.map(key, (key) => ({ key, fingerprint: fingerprint(ids, { prompt }) }))
-          const command: Command<BudgetExceeded | SandboxNotRunning | TurnActive> = sendMessage(ids, prompt, by.userId)
+          const command: Command<SpendingRefused | SandboxNotRunning | TurnActive> = sendMessage(ids, prompt, by.userId)
           const refused = yield* refusal(by, id)
           const result = yield* store.command(
             owned,

@@ -14,6 +14,7 @@ import {
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/WorkingTrees"
 import { FactConflict as Contradiction } from "@slipway/domain/partner/Attribution"
+import { NoCredits as CreditsUsedUp } from "@slipway/domain/partner/Credits"
 import { ClaimNotFound as NoSuchClaim } from "@slipway/domain/partner/PartnerStore"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/sandbox/Budget"
@@ -75,8 +76,6 @@ export const InvalidIdempotencyKey = refusal(400, "invalid_idempotency_key")
 export const InvalidCursor = refusal(400, "invalid_cursor")
 /** No credential, or one that is not valid. */
 export const Unauthorized = refusal(401, "unauthorized", ["www-authenticate"])
-/** Credits are enforced and used up. */
-export const NoCredits = refusal(402, "no_credits")
 export const InsufficientScope = refusal(403, "insufficient_scope", ["www-authenticate"])
 /** The key's user is no longer an active member, or the organization is suspended. */
 export const Forbidden = refusal(403, "forbidden")
@@ -103,6 +102,8 @@ export const ConcurrencyLimitExceeded = TooManyActive.pipe(
   onWire(409, "concurrency_limit_exceeded", () => new TooManyActive({ limit: 0 }))
 )
 export const IdempotencyConflict = KeyConflict.pipe(onWire(409, "idempotency_conflict", () => new KeyConflict()))
+/** Credits are enforced and used up. */
+export const NoCredits = CreditsUsedUp.pipe(onWire(402, "no_credits", () => new CreditsUsedUp({ held: false })))
 /** A spending budget of the grant, or of the sandbox, is used up. */
 export const BudgetExceeded = BudgetUsedUp.pipe(onWire(402, "budget_exceeded", () => new BudgetUsedUp({ of: "grant", held: false })))
 export const InvalidModel = ModelRefused.pipe(onWire(400, "invalid_model", (reason) => new ModelRefused({ reason })))

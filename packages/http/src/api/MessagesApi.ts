@@ -70,7 +70,7 @@ export class MessagesApi extends HttpApiGroup.make("messages", { topLevel: true 
       success: [sent, sentBefore],
       error: [
         InvalidIdempotencyKey.schema,
-        NoCredits.schema,
+        NoCredits,
         BudgetExceeded,
         SandboxNotFound,
         SandboxNotRunning,

@@ -69,7 +69,7 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
         InvalidModel,
         InvalidReasoningEffort,
         ApprovalsUnsupported,
-        NoCredits.schema,
+        NoCredits,
         BudgetExceeded,
         RepoNotAccessible,
         IdempotencyConflict,
