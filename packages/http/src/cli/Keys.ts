@@ -3,6 +3,7 @@ import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from
 import { Argument, Command, Flag } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore, type KeyRecord } from "@slipway/domain/access/AccessStore"
+import { keyState } from "@slipway/domain/access/KeyState"
 import { Members } from "@slipway/domain/access/Members"
 import { MAX_LIFE_DAYS } from "@slipway/domain/access/Minting"
 import { Scope } from "@slipway/domain/access/Principal"
@@ -32,9 +33,6 @@ const shown = (key: KeyRecord) => ({
   lastUsedAt: key.lastUsedAt === null ? null : DateTime.formatIso(key.lastUsedAt),
   revokedAt: key.revokedAt === null ? null : DateTime.formatIso(key.revokedAt)
 })
-
-const stateOf = ({ expiresAt, revokedAt }: KeyRecord, now: DateTime.Utc) =>
-  revokedAt !== null ? "revoked" : expiresAt !== null && DateTime.isLessThanOrEqualTo(expiresAt, now) ? "expired" : "active"
 
 const create = Command.make("create", {
   grant: Flag.String("grant").pipe(
@@ -94,13 +92,13 @@ const list = Command.make("list", {
     const store = yield* AccessStore
     const keys = yield* store.listKeys(Option.getOrNull(grant))
     const now = yield* DateTime.now
-    yield* print(json, keys.map((key) => ({ ...shown(key), state: stateOf(key, now) })), () =>
+    yield* print(json, keys.map((key) => ({ ...shown(key), state: keyState(key, now) })), () =>
       keys.length === 0 ? "No keys. Make one with: slipway keys create" : columns([
         ["ID", "KEY", "SCOPES", "CREATED", "LAST USED", "EXPIRES", "STATE", "LABEL"],
         ...keys.map((key) => {
           const { createdAt, expiresAt, lastUsedAt } = shown(key)
           const scopes = key.scopes.length === 0 ? "none" : key.scopes.join(",")
-          return [key.id, `${key.prefix}…${key.last4}`, scopes, createdAt, lastUsedAt ?? "never", expiresAt ?? "never", stateOf(key, now), key.label]
+          return [key.id, `${key.prefix}…${key.last4}`, scopes, createdAt, lastUsedAt ?? "never", expiresAt ?? "never", keyState(key, now), key.label]
         })
       ]))
   }))).pipe(Command.withDescription("List API keys, newest first"))

@@ -1,9 +1,13 @@
 /** `slipway serve`: the service, until it is told to stop. */
 import { createServer } from "node:net"
-import { Console, Effect, Layer, Redacted, Schema } from "effect"
+import { Console, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { keepsSessions } from "../pages/SignInPages.ts"
 import * as Isolation from "./Isolation.ts"
 import * as Logs from "./Logs.ts"
 import { columns } from "./Output.ts"
@@ -40,6 +44,9 @@ export const addressOf = (host: string, port: number): string => {
   return `http://${reached}:${port}`
 }
 
+/** The code stands behind the `#`: browsers send that to nobody, so it comes into no log and no Referer. */
+export const linkOf = (publicUrl: string, code: Redacted.Redacted): string => `${publicUrl}/sign-in#${Redacted.value(code)}`
+
 /** A key for the first visitor, when nobody ever made one. */
 const firstKey = Effect.gen(function*() {
   const access = yield* Access
@@ -48,18 +55,30 @@ const firstKey = Effect.gen(function*() {
   return yield* access.createKey({ grant: "default", label: "first key", scopes: ["sandboxes"], kind: "live" })
 })
 
+/** A way in for the first visitor, when nobody can sign in elsewhere. */
+const firstLink = Effect.fnUntraced(function*(publicUrl: string) {
+  if (Option.isSome(yield* Effect.serviceOption(IdentityProvider))) return null
+  const { userId } = yield* (yield* MemberStore).owner
+  return linkOf(publicUrl, yield* (yield* Sessions).makeLink(userId))
+})
+
 const announce = (settings: Settings.Settings, publicUrl: string) =>
   Effect.gen(function*() {
     const { databaseUrl, dataDir, role } = settings
     const isolation = yield* Service.Chosen
     yield* Isolation.announce(settings, isolation)
     const minted = role === "worker" ? null : yield* firstKey
+    const link = role === "worker" ? null : yield* firstLink(publicUrl)
+    if (role !== "worker" && !keepsSessions(publicUrl)) {
+      yield* Effect.logWarning(`nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine (SLIPWAY_PUBLIC_URL)`)
+    }
     yield* Console.log(columns([
       ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
       ["data", dataDir],
       ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : "DATABASE_URL"],
       ["isolation", role === "http" ? "up to the workers" : Isolation.summary(isolation)],
-      ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]])
+      ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]]),
+      ...(link === null ? [] : [["sign in", `${link}  (once, within 10 minutes; another: slipway login)`]])
     ]))
   })
 

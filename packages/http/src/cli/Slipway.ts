@@ -7,6 +7,7 @@ import { demo } from "./Demo.ts"
 import { doctor } from "./Doctor.ts"
 import { grants } from "./Grants.ts"
 import { keys } from "./Keys.ts"
+import { login } from "./Login.ts"
 import { members } from "./Members.ts"
 import { models } from "./Models.ts"
 import { orgs } from "./Organizations.ts"
@@ -18,5 +19,5 @@ import { users } from "./Users.ts"
 
 export const slipway = Command.make("slipway").pipe(
   Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-  Command.withSubcommands([serve, demo, keys, grants, users, members, orgs, partners, repos, pulls, agents, models, audit, doctor, conformance])
+  Command.withSubcommands([serve, demo, login, keys, grants, users, members, orgs, partners, repos, pulls, agents, models, audit, doctor, conformance])
 )

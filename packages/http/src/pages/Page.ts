@@ -102,7 +102,7 @@ const notAdmitted = (person: Person, { because, message }: VisitRefused): Refuse
     title: because === "not_approved" ? "You are not approved yet" : because === "no_grant" ? "You belong to no organization yet" : "Your organization is suspended",
     text: `You are signed in as ${person.user.name}. ${message} An administrator can, with this command on the machine of the service:`,
     more: html`<pre tabindex="0"><code>${command}</code></pre>
-<p>Then load this page again.</p>`
+<p>Then load this page again.${because === "suspended" && html` Or <a href="/grant">choose another grant</a>.`}</p>`
   })
 }
 

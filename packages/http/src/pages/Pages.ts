@@ -2,7 +2,9 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerError, type HttpServerRequest } from "effect/http"
 import * as Assets from "./Assets.ts"
+import * as KeysPage from "./KeysPage.ts"
 import * as Page from "./Page.ts"
+import * as SignInPages from "./SignInPages.ts"
 
 /** Leads whoever opens the service in a browser to its pages. For programs there is nothing at this address. */
 const Home = HttpRouter.use((router) =>
@@ -12,4 +14,4 @@ const Home = HttpRouter.use((router) =>
       : Effect.fail(new HttpServerError.HttpServerError({ reason: new HttpServerError.RouteNotFound({ request }) })))
 )
 
-export const layer = Layer.mergeAll(Assets.layer, Home)
+export const layer = Layer.mergeAll(Assets.layer, Home, SignInPages.layer, KeysPage.layer)

@@ -1,0 +1,34 @@
+/** `slipway login`: a link that signs a person in. */
+import { Effect, Option, Redacted } from "effect"
+import { Command, Flag } from "effect/cli"
+import { Members } from "@slipway/domain/access/Members"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { administration, json } from "./Administration.ts"
+import { print } from "./Output.ts"
+import { addressOf, linkOf } from "./Serve.ts"
+import * as Settings from "./Settings.ts"
+
+export const login = Command.make("login", {
+  user: Flag.String("user").pipe(
+    Flag.withDescription("Who signs in: id, e-mail address or GitHub login; the owner unless said"),
+    Flag.optional
+  ),
+  json
+}, ({ json, user }) =>
+  Effect.flatMap(Settings.load, ({ host, port, publicUrl }) =>
+    administration(Effect.gen(function*() {
+      const userId = Option.isNone(user) ? (yield* (yield* MemberStore).owner).userId : (yield* (yield* Members).user(user.value)).id
+      const code = yield* (yield* Sessions).makeLink(userId)
+      // Only the running service knows which port it took.
+      const at = publicUrl ?? (port === 0 ? null : addressOf(host, port))
+      const link = at === null ? null : linkOf(at, code)
+      yield* print(json, { userId, link, path: "/sign-in", code: Redacted.value(code) }, () =>
+        `${link ?? `${Redacted.value(code)}  (at /sign-in of the service)`}\n\nIt signs ${userId} in once, within 10 minutes.`)
+    })))).pipe(
+    Command.withDescription("Print a link that signs a person in, once, within 10 minutes"),
+    Command.withExamples([
+      { command: "slipway login", description: "For the owner" },
+      { command: "slipway login --user ada-l", description: "For somebody else" }
+    ])
+  )

@@ -1,0 +1,143 @@
+/** Signing in, by a one-time code or at an identity provider, and signing out. */
+import { Duration, Effect, Option, Redacted } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { createHash, timingSafeEqual } from "node:crypto"
+import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
+import { SessionLifetimes } from "@slipway/domain/access/Session"
+import { Sessions, type SignedIn } from "@slipway/domain/access/Sessions"
+import * as SessionCookie from "../middleware/SessionCookie.ts"
+import { Settings } from "../middleware/Settings.ts"
+import { html } from "./Html.ts"
+import * as Page from "./Page.ts"
+import { Refused } from "./Refused.ts"
+
+/** Where the browser comes back from the identity provider. */
+const CALLBACK = "/sign-in/github/callback"
+
+/** What a sign-in at the identity provider must find again: its state, its verifier, and where to go then. */
+const BEGUN = "__Host-slipway_oauth"
+const BEGUN_LIFE = Duration.minutes(10)
+
+/** The form of a code. Anything else needs no query. */
+const CODE = /^[0-9A-Za-z]{43}$/u
+
+const COOKIE = { path: "/", secure: true, httpOnly: true, sameSite: "lax" } as const
+
+/** Whether browsers keep our cookies, which are for TLS only, at this address. They trust their own machine without it. */
+export const keepsSessions = (publicUrl: string): boolean => {
+  const { hostname, protocol } = new URL(publicUrl)
+  return protocol === "https:" || /^(?:localhost|.+\.localhost|127\.0\.0\.1|\[::1\])$/u.test(hostname)
+}
+
+const isSame = (one: string, other: string): boolean => {
+  const digest = (text: string) => createHash("sha256").update(text).digest()
+  return timingSafeEqual(digest(one), digest(other))
+}
+
+const forgotten = `${BEGUN}=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax`
+
+/** The sign-in that began in this browser is over, and was none. */
+const notSignedIn = (status: 400 | 403 | 502, text: string) =>
+  new Refused({
+    status,
+    title: "You are not signed in",
+    text,
+    more: html`<p><a class="button" href="/sign-in">Begin again</a></p>`,
+    headers: { "set-cookie": forgotten }
+  })
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const sessions = yield* Sessions
+  const { absolute } = yield* SessionLifetimes
+  const { publicUrl } = yield* Settings
+  const provider = Option.getOrNull(yield* Effect.serviceOption(IdentityProvider))
+
+  const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
+
+  const page = (person: Page.Person | null, next: string | null, problem: string | null) =>
+    Page.show({
+      title: "Sign in",
+      body: html`<h1>Sign in</h1>
+${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
+${!keepsSessions(publicUrl) && html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
+the service's own machine. An administrator can put Slipway behind TLS and say so with SLIPWAY_PUBLIC_URL.</p>`}
+${person !== null && html`<p>You are signed in as ${person.user.name}. <a href="${next ?? Page.HOME}">Continue</a></p>`}
+${provider !== null && html`<section class="panel" aria-labelledby="with-provider">
+<h2 id="with-provider">With ${provider.name}</h2>
+<p><a class="button" href="/sign-in/github${next === null ? "" : `?next=${encodeURIComponent(next)}`}">Sign in with ${provider.name}</a></p>
+</section>`}
+<section class="panel" aria-labelledby="by-code">
+<h2 id="by-code">With a one-time code</h2>
+<form method="post" action="/sign-in">
+<div class="field">
+<label for="code">Code</label>
+<input id="code" name="code" required autocomplete="off" autocapitalize="none" spellcheck="false" maxlength="1000" aria-describedby="code-hint"${
+        problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
+      }>
+<p class="hint" id="code-hint"><code>slipway login</code> on the machine of the service prints a link. The code is what stands behind its #.</p>
+</div>
+${next !== null && html`<input type="hidden" name="next" value="${next}">`}
+<button id="sign-in">Sign in</button>
+</form>
+</section>`
+    }, person, { status: problem === null ? 200 : 400 })
+
+  /** The browser is somebody from now on. */
+  const enter = ({ token }: SignedIn, next: string | null) =>
+    HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), SessionCookie.NAME, Redacted.value(token), { ...COOKIE, maxAge: absolute })
+
+  const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), SessionCookie.NAME, COOKIE)
+
+  yield* pages.anybody("/sign-in", {
+    GET: (person, { url }) => Effect.succeed(page(person, nextOf(url.searchParams.get("next")), null)),
+    POST: Effect.fnUntraced(function*(person, { form }) {
+      const given = (yield* form.one("code")).trim()
+      const next = nextOf(yield* form.maybe("next"))
+      // People paste the whole link, too.
+      const code = given.slice(given.indexOf("#") + 1)
+      const signedIn = CODE.test(code) ? yield* sessions.signInByLink(Redacted.make(code), person?.token ?? null) : null
+      return signedIn === null
+        ? page(person, next, "This code is not good: it works once, within 10 minutes. Another one: slipway login")
+        : enter(signedIn, next)
+    })
+  })
+  yield* pages.people("/sign-out", {
+    POST: ({ token }) => Effect.as(sessions.signOut(token), left)
+  })
+  yield* pages.people("/sign-out/everywhere", {
+    POST: ({ user }) => Effect.as(sessions.signOutEverywhere(user.id), left)
+  })
+
+  if (provider === null) return
+  const redirectUri = `${publicUrl}${CALLBACK}`
+  yield* pages.anybody("/sign-in/github", {
+    GET: Effect.fnUntraced(function*(_, { url }) {
+      const { state, url: away, verifier } = yield* provider.begin(redirectUri)
+      const next = nextOf(url.searchParams.get("next")) ?? ""
+      const begun = [Redacted.value(state), Redacted.value(verifier), encodeURIComponent(next)].join(" ")
+      return HttpServerResponse.setCookieUnsafe(Page.redirect(away), BEGUN, begun, { ...COOKIE, maxAge: BEGUN_LIFE })
+    })
+  })
+  yield* pages.anybody(CALLBACK, {
+    GET: Effect.fnUntraced(function*(person, { url }) {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const [state = "", verifier = "", next = ""] = (request.cookies[BEGUN] ?? "").split(" ")
+      const [answered, code] = [url.searchParams.get("state"), url.searchParams.get("code")]
+      if (state === "" || answered === null || !isSame(state, answered)) {
+        return yield* notSignedIn(400, "This sign-in began in another browser, or more than 10 minutes ago.")
+      }
+      if (code === null) return yield* notSignedIn(403, `${provider.name} says that you did not agree.`)
+      const identity = yield* Effect.catchTags(provider.identify({ code, verifier: Redacted.make(verifier), redirectUri }), {
+        SignInRefused: ({ message }) => notSignedIn(403, message),
+        IdentityProviderError: (error) =>
+          Effect.andThen(
+            Effect.logWarning("the identity provider failed", { reason: error.message }),
+            notSignedIn(502, error.retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : `${provider.name} refuses the service. An administrator has to look at its log.`)
+          )
+      })
+      const signedIn = yield* sessions.signInByIdentity(identity, person?.token ?? null)
+      return HttpServerResponse.expireCookieUnsafe(enter(signedIn, nextOf(decodeURIComponent(next))), BEGUN, COOKIE)
+    })
+  })
+}))
