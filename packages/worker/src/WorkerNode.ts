@@ -139,9 +139,8 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
 /** Trouble of one round is logged, under a span of its own; the next round is the retry. */
 const round = (job: string) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
-    Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("a round of the worker failed", cause)),
+    Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("a round of the worker failed", { job }, cause)),
     Effect.ignoreCause,
-    Effect.annotateLogs({ job }),
     RootSpan.within(`WorkerNode.${job}`)
   )
 
