@@ -23,6 +23,7 @@ const runtime = ManagedRuntime.make(Service.layer({
   maxActiveSandboxes: null,
   modelsFile: null,
   github: null,
+  signIn: null,
   commit: { author: { name: "Slipway", email: "slipway@localhost" }, message: "{title}" },
   isolation: "auto",
   dockerImage: "",

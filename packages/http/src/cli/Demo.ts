@@ -52,7 +52,7 @@ const run = Effect.gen(function*() {
     "Postgres and the server are up",
     Effect.gen(function*() {
       const address = { host: "127.0.0.1", port: yield* reserve({ host: "127.0.0.1", port: 0 }) }
-      const settings = { ...given, ...address, publicUrl: null, dataDir: path.join(folder, "data"), databaseUrl: null, role: "all" as const, github: null }
+      const settings = { ...given, ...address, publicUrl: null, dataDir: path.join(folder, "data"), databaseUrl: null, role: "all" as const, github: null, signIn: null }
       const server = addressOf(address.host, address.port)
       const services = yield* Layer.build(Service.layer(settings, server))
       return { ...yield* Effect.provide(Effect.all({ access: Access, repositories: LocalRepositories }), services), server }

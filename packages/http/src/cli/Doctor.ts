@@ -14,6 +14,7 @@ import { json } from "./Administration.ts"
 import * as Isolation from "./Isolation.ts"
 import { columns, print } from "./Output.ts"
 import * as Settings from "./Settings.ts"
+import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
 
 /** Agents could not run on this machine as it is. */
@@ -111,10 +112,20 @@ const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
   })
 }
 
+const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "sign-in"
+  if (signIn === null) return Effect.succeed({ what, state: "ok", detail: `not with GitHub: ${Settings.settings.githubClientId.name} is not set` })
+  const address = publicUrl ?? `http://${host}:${port}`
+  return Effect.map(SignIn.problemOf(signIn, address), (problem): Finding =>
+    problem === null
+      ? { what, state: "ok", detail: `with GitHub at ${new URL(signIn.apiUrl).host}; the callback URL of its App must be ${SignIn.callbackUrl(address)}` }
+      : { what, state: problem.retryable ? "note" : "missing", detail: problem.detail })
+}
+
 /** Everything that was looked at, in the order it is shown. */
 export const examine = Effect.fn("Doctor.examine")(function*(settings: Settings.Settings) {
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
-  const found = yield* Effect.all([source(settings), git, postgres(settings), disk(settings), isolation(settings), agents(settings)], { concurrency: "unbounded" })
+  const found = yield* Effect.all([source(settings), signIn(settings), git, postgres(settings), disk(settings), isolation(settings), agents(settings)], { concurrency: "unbounded" })
   return [node, ...found.flat()]
 })
 
@@ -128,7 +139,7 @@ export const doctor = Command.make("doctor", { json }, ({ json }) =>
     if (missing.length > 0) return yield* new NotReady({ missing })
   })).pipe(
     Command.withDescription(
-      "Look at what agents need of this machine: git, Postgres, disk, isolation, their programs; and whether GitHub knows the App.\n\n" +
+      "Look at what agents need of this machine: git, Postgres, disk, isolation, their programs; and whether GitHub knows the App, and people can sign in with it.\n\n" +
         "✓ is there, ! is worth knowing, ✗ must be seen to: then the command ends with 1. Makes a box and looks at it from inside; the service need not run."
     ),
     Command.withShortDescription("Look at what agents need of this machine")

@@ -30,6 +30,7 @@ import * as Machine from "./Machine.ts"
 import * as Models from "./Models.ts"
 import * as Offers from "./Offers.ts"
 import type { Settings } from "./Settings.ts"
+import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
 import * as Storage from "./Storage.ts"
 
@@ -63,6 +64,7 @@ const worker = (
 const http = ({ host, port, rateLimitPerMinute, ...settings }: Settings, publicUrl: string) =>
   Server.layer({ host, port }).pipe(
     Layer.provide(Source.news(settings)),
+    Layer.provideMerge(SignIn.provider(settings)),
     Layer.provide(Layer.unwrap(Effect.map(SharedSecret.load("list_cursors"), (cursorKey) =>
       HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute }))))
   )

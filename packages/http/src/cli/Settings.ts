@@ -178,6 +178,20 @@ export const settings = {
     secret: true,
     schema: Schema.String.check(Schema.isMinLength(16))
   }),
+  githubClientId: setting({
+    name: "SLIPWAY_GITHUB_CLIENT_ID",
+    default: null,
+    about: "Client id of the GitHub App that people sign in with; it may be another App. Without it, nobody signs in with GitHub.",
+    expected: "the client id of a GitHub App",
+    schema: Schema.String.check(Schema.isPattern(/^[A-Za-z0-9.]{1,100}$/u))
+  }),
+  githubClientSecretFile: setting({
+    name: "SLIPWAY_GITHUB_CLIENT_SECRET_FILE",
+    default: null,
+    about: "File with a client secret of that GitHub App, and nothing else.",
+    expected: "a file",
+    schema: Schema.NonEmptyString
+  }),
   githubApiUrl: setting({
     name: "SLIPWAY_GITHUB_API_URL",
     default: "https://api.github.com",
@@ -355,6 +369,13 @@ export interface Settings {
     readonly webhookSecret: Redacted.Redacted | null
     readonly apiUrl: string
   } | null
+  /** `null`: nobody signs in with GitHub. */
+  readonly signIn: {
+    readonly clientId: string
+    /** Absolute. */
+    readonly clientSecretFile: string
+    readonly apiUrl: string
+  } | null
   readonly commit: {
     readonly author: Author
     /** See `CommitMessage`. */
@@ -412,6 +433,17 @@ const loadGitHub = Effect.gen(function*() {
   return { appId, privateKeyFile: path.resolve(privateKeyFile), webhookSecret: webhookSecret === null ? null : Redacted.make(webhookSecret), apiUrl }
 })
 
+const loadSignIn = Effect.gen(function*() {
+  const clientId = yield* read(settings.githubClientId)
+  const clientSecretFile = yield* read(settings.githubClientSecretFile)
+  if (clientId === null && clientSecretFile === null) return null
+  if (clientId === null || clientSecretFile === null) {
+    const [lacking, given] = clientId === null ? [settings.githubClientId, settings.githubClientSecretFile] : [settings.githubClientSecretFile, settings.githubClientId]
+    return yield* new InvalidSetting({ setting: lacking.name, expected: `set when ${given.name} is` })
+  }
+  return { clientId, clientSecretFile: path.resolve(clientSecretFile), apiUrl: yield* required(settings.githubApiUrl) }
+})
+
 const authorOf = (text: string): Author => {
   const start = text.lastIndexOf(" <")
   return { name: text.slice(0, start), email: text.slice(start + 2, -1) }
@@ -442,6 +474,7 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     maxActiveSandboxes: yield* read(settings.maxActiveSandboxes),
     modelsFile: modelsFile === null ? null : path.resolve(modelsFile),
     github: yield* loadGitHub,
+    signIn: yield* loadSignIn,
     commit: { author: authorOf(yield* required(settings.commitAuthor)), message: yield* required(settings.commitMessage) },
     isolation: yield* required(settings.isolation),
     dockerImage: yield* required(settings.dockerImage),

@@ -106,4 +106,48 @@ describe("slipway doctor", () => {
         assert.match(found?.detail ?? "", detail)
       }
     }).pipe(Effect.scoped), LONG)
+
+  it.live("says whether people can sign in with GitHub, and the callback URL to register, or what is wrong", () =>
+    Effect.gen(function*() {
+      const github = yield* GitHubServer.start()
+      const { clientId, clientSecret } = github.users
+      const data = yield* folder
+      const file = (name: string, text: string) => {
+        writeFileSync(path.join(data, name), text)
+        return path.join(data, name)
+      }
+      const right = file("right", `${clientSecret}\n`)
+      const asked = Effect.fnUntraced(function*(settings: Record<string, string>) {
+        const { stderr, stdout } = yield* run(data, ["doctor", "--json"], {
+          SLIPWAY_ISOLATION: "none", DATABASE_URL: "postgres://nobody@127.0.0.1:1/none", SLIPWAY_GITHUB_API_URL: github.apiUrl, ...settings
+        })
+        assert.notInclude(stdout + stderr, clientSecret)
+        const finding: Finding | undefined = JSON.parse(stdout).find(({ what }: Finding) => what === "sign-in")
+        assert.strictEqual(stderr.includes("sign-in"), finding?.state === "missing")
+        return finding
+      })
+      const given = { SLIPWAY_GITHUB_CLIENT_ID: clientId, SLIPWAY_GITHUB_CLIENT_SECRET_FILE: right }
+      const { host } = new URL(github.apiUrl)
+      assert.deepInclude(yield* asked({}), { state: "ok", detail: "not with GitHub: SLIPWAY_GITHUB_CLIENT_ID is not set" })
+      for (const [settings, address] of [[{}, "http://127.0.0.1:0"], [{ SLIPWAY_PUBLIC_URL: "https://slipway.example.com/" }, "https://slipway.example.com"]] as const) {
+        assert.deepInclude(yield* asked({ ...given, ...settings }), {
+          state: "ok", detail: `with GitHub at ${host}; the callback URL of its App must be ${address}/sign-in/github/callback`
+        })
+      }
+
+      const wrong: ReadonlyArray<readonly [Record<string, string>, Finding["state"], RegExp]> = [
+        [{ SLIPWAY_GITHUB_CLIENT_ID: "Iv1" }, "missing", /^GitHub does not know the client id\. Check SLIPWAY_GITHUB_CLIENT_ID, /u],
+        [{ SLIPWAY_GITHUB_CLIENT_SECRET_FILE: file("other", "0".repeat(40)) }, "missing", /passed are incorrect\. Check SLIPWAY_GITHUB_CLIENT_ID, SLIPWAY_GITHUB_CLIENT_SECRET_FILE and /u],
+        [{ SLIPWAY_GITHUB_CLIENT_SECRET_FILE: path.join(data, "absent") }, "missing", /^SLIPWAY_GITHUB_CLIENT_SECRET_FILE must be a file that this process can read/u],
+        [{ SLIPWAY_GITHUB_CLIENT_SECRET_FILE: file("two", `${clientSecret} ${clientSecret}`) }, "missing", /must be a file with a client secret and nothing else/u],
+        [{ SLIPWAY_GITHUB_CLIENT_SECRET_FILE: file("empty", "\n") }, "missing", /must be a file with a client secret and nothing else/u],
+        [{ SLIPWAY_GITHUB_API_URL: "http://127.0.0.1:1" }, "note", /^The connection to 127\.0\.0\.1:1 failed \([\w ]+\)\. Check SLIPWAY_GITHUB_API_URL,/u],
+        [{ SLIPWAY_GITHUB_API_URL: "http://ghe.example.com/api/v3" }, "missing", /must start with https:/u]
+      ]
+      for (const [settings, state, detail] of wrong) {
+        const found = yield* asked({ ...given, ...settings })
+        assert.strictEqual(found?.state, state, JSON.stringify(settings))
+        assert.match(found?.detail ?? "", detail)
+      }
+    }).pipe(Effect.scoped), LONG)
 })
