@@ -42,6 +42,8 @@ export interface Server {
   /** The key it printed, if it did. */
   readonly key: string | undefined
   readonly output: () => string
+  /** What of it came on standard error. */
+  readonly logs: () => string
   /** Sends the signal and waits for its end. */
   readonly stop: (signal: NodeJS.Signals) => Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
 }
@@ -52,6 +54,7 @@ export const serve = (dataDir: string, settings: Readonly<Record<string, string>
     Effect.callback<Server>((resume) => {
       const child = spawn(process.execPath, [command, "serve"], { env: environment(dataDir, settings), cwd: dataDir })
       let output = ""
+      let logs = ""
       const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((end) =>
         child.once("exit", (code, signal) => {
           end({ code, signal })
@@ -66,6 +69,7 @@ export const serve = (dataDir: string, settings: Readonly<Record<string, string>
           url,
           key: /sbx_live_\w+/u.exec(output)?.[0],
           output: () => output,
+          logs: () => logs,
           stop: (signal) =>
             Effect.promise(() => {
               child.kill(signal)
@@ -74,7 +78,10 @@ export const serve = (dataDir: string, settings: Readonly<Record<string, string>
         }))
       }
       child.stdout.on("data", listen)
-      child.stderr.on("data", listen)
+      child.stderr.on("data", (chunk: Buffer) => {
+        logs += chunk.toString()
+        listen(chunk)
+      })
     }),
     ({ stop }) => stop("SIGKILL")
   )
