@@ -4,7 +4,8 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, type Layer, Redacted, Scope, Stream } from "effect"
-import type { Ids } from "../src/Ids.ts"
+import { Ids } from "../src/Ids.ts"
+import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import type { ModelAccess } from "../src/sandbox/AgentRuntime.ts"
 import type { Tokens } from "../src/sandbox/Budget.ts"
 import type { Upstream } from "../src/sandbox/ModelCatalogue.ts"
@@ -30,17 +31,17 @@ export const PRICES = { input: 10_000_000, cachedInput: 1_000_000, cacheWrite: 2
 const tokens: Tokens = { input: 100, cachedInput: 40, cacheWrite: 0, output: 7 }
 const COST = 60 * 10 + 40 + 7 * 30
 
+const opened = Effect.fnUntraced(function*(where?: { readonly sandboxId: SandboxId; readonly grantId: string }) {
+  const { sandbox, upstream } = yield* GatewayFixture
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const of = where ?? (yield* sandbox)
+  const session = yield* (yield* ModelGateway).open({ ...of, upstream }).pipe(Scope.provide(scope))
+  return { ...session, of, close: Scope.close(scope, Exit.void) }
+})
+
 /** For every gateway. */
 export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFixture | Spending | Ids, unknown>) =>
   it.layer(layer, { excludeTestServices: true })(`ModelGateway (${name})`, (it) => {
-    const opened = Effect.fnUntraced(function*(where?: { readonly sandboxId: SandboxId; readonly grantId: string }) {
-      const { sandbox, upstream } = yield* GatewayFixture
-      const scope = yield* Scope.fork(yield* Effect.scope)
-      const of = where ?? (yield* sandbox)
-      const session = yield* (yield* ModelGateway).open({ ...of, upstream }).pipe(Scope.provide(scope))
-      return { ...session, of, close: Scope.close(scope, Exit.void) }
-    })
-
     it.effect("serves the agent and counts what its answers took", () =>
       Effect.gen(function*() {
         const { ask, upstream } = yield* GatewayFixture
@@ -53,7 +54,8 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         for (const _ of [1, 2]) assert.strictEqual(yield* ask(access, tokens), "served")
         assert.deepStrictEqual(yield* account, {
           usage: { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 0 },
-          refusals: 0
+          refusals: 0,
+          refusedFor: null
         })
         const spending = yield* Spending
         // The ledger may be a moment behind the account, not longer than the session.
@@ -128,7 +130,9 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         const spending = yield* Spending
         yield* spending.setBudget(of.grantId, 1)
         assert.strictEqual(yield* ask(access, tokens), "over_budget")
-        assert.deepStrictEqual(yield* account, { usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }, refusals: 1 })
+        assert.deepStrictEqual(yield* account, {
+          usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }, refusals: 1, refusedFor: "budget_exceeded"
+        })
         yield* spending.setBudget(of.grantId, null)
         assert.strictEqual(yield* ask(access, tokens), "served")
       }).pipe(Effect.scoped))
@@ -149,5 +153,32 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         assert.strictEqual((yield* gateway.forget(of.sandboxId)).costMicroUsd, 0)
         yield* Deferred.succeed(answered, undefined)
         yield* Fiber.join(asking)
+      }).pipe(Effect.scoped))
+  })
+
+/**
+ * Credits, for a gateway on a ledger with a `CreditPrice` of 10, and on the `PartnerStore` that it draws on. The grants of
+ * its fixture are organizations by themselves.
+ */
+export const credited = (name: string, layer: Layer.Layer<ModelGateway | GatewayFixture | PartnerStore | Ids, unknown>) =>
+  it.layer(layer, { excludeTestServices: true })(`ModelGateway on credits (${name})`, (it) => {
+    it.effect("refuses requests without credits, says so, and counts what the others take of them", () =>
+      Effect.gen(function*() {
+        const { ask } = yield* GatewayFixture
+        const store = yield* PartnerStore
+        const { access, account, of } = yield* opened()
+        assert.strictEqual(yield* ask(access, tokens), "over_budget")
+        const usage = { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }
+        assert.deepStrictEqual(yield* account, { usage, refusals: 1, refusedFor: "no_credits" })
+        const claimId = yield* Ids.use((ids) => ids.uuid7)
+        yield* store.createClaim({ claimId, grantId: of.grantId, leadId: "lead", variant: "a", creditAmount: 1_000_000 })
+        yield* store.claim(claimId, { recipientId: "user_1", organizationId: of.grantId })
+        for (const _ of [1, 2]) assert.strictEqual(yield* ask(access, tokens), "served")
+        assert.deepStrictEqual((yield* account).usage, { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 2 * COST * 100_000 })
+        const balance = 1_000_000 - 2 * COST / 10
+        // The ledger may be a moment behind the account, not longer than the session.
+        while ((yield* store.credits(of.grantId)).balance !== balance) yield* Effect.sleep("10 millis")
+        const next = yield* opened(of)
+        assert.strictEqual((yield* next.account).usage.creditsChargedMicros, 2 * COST * 100_000)
       }).pipe(Effect.scoped))
   })

@@ -2,8 +2,9 @@
  * Runs one turn on an open agent: hands it the prompt, records what it does, passes on what people decide, and ends it
  * when they, a time limit or the worker's own shutdown want it to end.
  */
-import { Clock, Effect, Fiber, Latch, Result, Stream } from "effect"
+import { Clock, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
+import type { ModelAccount } from "@slipway/domain/sandbox/ModelGateway"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"
@@ -33,8 +34,8 @@ const wishOf = ({ detached, sandbox }: View, turn: Turn): Wish | null => {
   return detached ? { reason: "worker_shutdown", initiator: "system" } : null
 }
 
-/** A budget refused a request of the agent. */
-const overBudget: Wish = { state: "failed", reason: "budget_exceeded", initiator: "policy" }
+/** A budget or the credits refused a request of the agent. */
+const tooExpensive = ({ refusedFor }: ModelAccount): Wish => ({ state: "failed", reason: refusedFor ?? "budget_exceeded", initiator: "policy" })
 
 /** `killed`: the agent did not end the turn although it was asked to. */
 type Answer = Result.Result<TurnEnd, AgentError> | "killed"
@@ -110,7 +111,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   const refused = model === null ? Effect.never : model.accounts.pipe(
     Stream.filter(({ refusals }) => refusals > (before?.refusals ?? 0)),
     Stream.runHead,
-    Effect.as(overBudget)
+    Effect.flatMap(Option.match({ onNone: () => Effect.never, onSome: (account) => Effect.succeed(tooExpensive(account)) }))
   )
 
   let wish: Wish | null = null
@@ -145,10 +146,10 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   if (answer !== "killed" && Result.isFailure(answer)) yield* Effect.logWarning("the agent is gone", answer.failure)
   yield* Fiber.interrupt(meter)
   if (model !== null) {
-    const { refusals, usage } = yield* model.account
-    journal.meter(usage)
+    const account = yield* model.account
+    journal.meter(account.usage)
     // The agent may have ended the turn before we could.
-    if (refusals > (before?.refusals ?? 0)) wish ??= overBudget
+    if (account.refusals > (before?.refusals ?? 0)) wish ??= tooExpensive(account)
   }
   journal.end(endOf(answer, wish))
   yield* added.open

@@ -6,6 +6,8 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { type CloneFailed, FileNotFound, FileTooLarge, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import type { Principal } from "@slipway/domain/access/Principal"
+import { CreditPrice } from "@slipway/domain/partner/Credits"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
 import { Ids } from "@slipway/domain/Ids"
@@ -230,7 +232,7 @@ const layer = (world: World) =>
   Layer.mergeAll(
     Runtime(world), Host(world), Trees(world), Source(world), Publisher(world), Sandboxes.layer, ModelGateway.layerMemory
   ).pipe(
-    Layer.provideMerge(Spending.layerMemory),
+    Layer.provideMerge(Spending.layerMemory.pipe(Layer.provideMerge(PartnerStore.layerMemory))),
     Layer.provideMerge(Layer.merge(Memory, IdsNode.layer))
   )
 
@@ -367,7 +369,8 @@ export const running = Effect.fnUntraced(function*(world: World, more: Partial<t
 /** A test with a world of its own. */
 export const scenario = <E>(
   name: string,
-  test: (world: World) => Effect.Effect<void, E, Layer.Success<ReturnType<typeof layer>> | Scope.Scope>
+  test: (world: World) => Effect.Effect<void, E, Layer.Success<ReturnType<typeof layer>> | Scope.Scope>,
+  creditPrice: number | null = null
 ) =>
   it.effect(name, () => {
     const world = new World()
@@ -375,5 +378,5 @@ export const scenario = <E>(
     const reconnect = Effect.sync(() => {
       for (const process of world.processes) process.network = "ok"
     })
-    return Effect.provide(Effect.ensuring(test(world), reconnect), layer(world))
+    return Effect.provide(Effect.ensuring(test(world), reconnect), Layer.provide(layer(world), Layer.succeed(CreditPrice, creditPrice)))
   })

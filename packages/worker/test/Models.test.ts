@@ -1,5 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Fiber, Queue, Redacted } from "effect"
+import { Ids } from "@slipway/domain/Ids"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { noTokens } from "@slipway/domain/sandbox/Budget"
 import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { MemoryModel } from "@slipway/domain/sandbox/ModelGateway"
@@ -119,6 +121,25 @@ scenario("a budget that is used up fails the turn in plain words, and the agent 
     yield* ended(id)
     assert.strictEqual((yield* eventsOf(id, "turn.completed")).at(-1)?.data.state, "succeeded")
   }))
+
+scenario("a turn fails when the organization runs out of credits, and what it took of them is its usage", (world) =>
+  Effect.gen(function*() {
+    const store = yield* PartnerStore
+    const { grantId } = principal
+    const claimId = yield* Ids.use((ids) => ids.uuid7)
+    yield* store.createClaim({ claimId, grantId, leadId: "lead", variant: "a", creditAmount: 10 })
+    yield* store.claim(claimId, { recipientId: principal.userId, organizationId: grantId })
+    yield* start(world)
+    const { agent, id } = yield* work(world)
+    assert.strictEqual(yield* think(agent, 80), "served")
+    assert.strictEqual(yield* think(agent, 80), "over_budget")
+    yield* ended(id)
+    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
+      { state: "failed", reason: "no_credits", initiator: "policy" }
+    ])
+    assert.deepStrictEqual((yield* find(id)).usage, { llmRequestCount: 1, costMicroUsd: 80, creditsChargedMicros: 8_000_000 })
+    assert.strictEqual((yield* store.credits(grantId)).balance, 2)
+  }), 10)
 
 scenario("a turn that the agent ends first still fails by its budget", (world) =>
   Effect.gen(function*() {

@@ -11,7 +11,7 @@ import { Cause, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redacted, Schedule,
 import { costOf, noTokens } from "@slipway/domain/sandbox/Budget"
 import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
 import { type ModelAccount, ModelGateway, ModelGatewayError } from "@slipway/domain/sandbox/ModelGateway"
-import { type ModelCall, Spending } from "@slipway/domain/sandbox/Spending"
+import { codeOf, type ModelCall, Spending, type SpendingRefused } from "@slipway/domain/sandbox/Spending"
 import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"
 import { Ids } from "@slipway/domain/Ids"
 import { ofCutOff, upperBound } from "./Estimate.ts"
@@ -57,6 +57,7 @@ class LiveAccount {
   /** Of requests that are over, here and in earlier sessions. */
   #settled: Usage
   #refusals = 0
+  #refusedFor: ModelAccount["refusedFor"] = null
   /** Costs of the requests under way, as far as they are known. */
   readonly #open = new Map<string, number>()
   readonly #listeners = new Set<() => void>()
@@ -68,7 +69,8 @@ class LiveAccount {
   }
 
   get now(): ModelAccount {
-    return { usage: Array.from(this.#open.values()).reduce((sum, cost) => this.#with(sum, cost), this.#settled), refusals: this.#refusals }
+    const usage = Array.from(this.#open.values()).reduce((sum, cost) => this.#with(sum, cost), this.#settled)
+    return { usage, refusals: this.#refusals, refusedFor: this.#refusedFor }
   }
 
   readonly changes = Stream.callback<ModelAccount>((queue) =>
@@ -100,8 +102,9 @@ class LiveAccount {
     return addUsage(usage, { llmRequestCount: 1, costMicroUsd: cost, creditsChargedMicros: this.#creditMicros(cost) })
   }
 
-  refused(): void {
+  refused(reason: "budget_exceeded" | "no_credits"): void {
     this.#refusals++
+    this.#refusedFor = reason
     this.#tell()
   }
 
@@ -220,6 +223,11 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           return Effect.asVoid(Effect.timeoutOption(Fiber.await(runCharge(charge(call, cost))), CHARGE_WAIT))
         })
 
+        const tooExpensive = (refusal: SpendingRefused) => {
+          account.refused(codeOf(refusal))
+          return refused(402, codeOf(refusal), refusal.message)
+        }
+
         const sent = Effect.gen(function*() {
           yield* reserve(call, upperBound(upstream, body, protocol.outputLimit(prepared)))
           outcome = "cut"
@@ -227,14 +235,8 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         }).pipe(
           Effect.onExit((exit) => Exit.isFailure(exit) && Cause.hasFails(exit.cause) ? Effect.void : settle),
           Effect.catchTags({
-            BudgetExceeded: ({ message }) => {
-              account.refused()
-              return refused(402, "budget_exceeded", message)
-            },
-            NoCredits: ({ message }) => {
-              account.refused()
-              return refused(402, "no_credits", message)
-            },
+            BudgetExceeded: tooExpensive,
+            NoCredits: tooExpensive,
             StoreUnavailable: () => {
               // Perhaps only the answer was lost.
               runCharge(charge(call, null))

@@ -50,7 +50,8 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
       assert.strictEqual(request?.call.streaming, streaming)
       assert.deepStrictEqual(yield* account, {
         usage: { llmRequestCount: 1, costMicroUsd: costOf(PRICES, tokens), creditsChargedMicros: 0 },
-        refusals: 0
+        refusals: 0,
+        refusedFor: null
       })
       yield* Effect.sleep("20 millis")
       const spending = yield* Spending
@@ -321,7 +322,7 @@ describe("a ledger that is away", () => {
         const reply = yield* Provider.ask(access, "/v1/chat/completions", chat)
         assert.deepStrictEqual([reply.status, reply.headers.get("retry-after"), reply.headers.get("x-should-retry")], [503, "1", "true"])
         assert.strictEqual(provider.asked.length, 0)
-        assert.deepStrictEqual(yield* account, { usage: noUsage, refusals: 0 })
+        assert.deepStrictEqual(yield* account, { usage: noUsage, refusals: 0, refusedFor: null })
         assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", chat)).status, 200)
       }).pipe(Effect.scoped, Effect.provide(layerOn(ledger({ reserve: 1, charge: 0 }, charges))))
       // What was perhaps reserved is given back.

@@ -23,7 +23,7 @@ export const upstreamOf = (protocol: UpstreamProtocol, baseUrl: string, more: Pa
 })
 
 /** With a ledger of the test's own. */
-export const layerOn = (ledger: Layer.Layer<Spending>, options: Partial<ModelGatewayHttp.Options> = {}) =>
+export const layerOn = <A>(ledger: Layer.Layer<Spending | A>, options: Partial<ModelGatewayHttp.Options> = {}) =>
   ModelGatewayHttp.layer({ keys: new Map([["PROVIDER_KEY", Redacted.make(KEY)]]), ...options }).pipe(
     Layer.provideMerge(ledger),
     Layer.provideMerge(IdsNode.layer)

@@ -1,6 +1,10 @@
 import { Effect, FiberSet, Layer } from "effect"
-import { GatewayFixture, suite } from "@slipway/domain/testing/ModelGatewayContract"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
+import { CreditPrice } from "@slipway/domain/partner/Credits"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { Spending } from "@slipway/domain/sandbox/Spending"
+import { credited, GatewayFixture, suite } from "@slipway/domain/testing/ModelGatewayContract"
 import * as Gateway from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 
@@ -41,3 +45,6 @@ const Fixture = Layer.effect(
 )
 
 suite("http", Fixture.pipe(Layer.provideMerge(Gateway.layer())))
+
+const onCredits = Gateway.layerOn(Spending.layerMemory.pipe(Layer.provideMerge(PartnerStore.layerMemory), Layer.provide(IdsNode.layer)))
+credited("http", Fixture.pipe(Layer.provideMerge(onCredits), Layer.provide(Layer.succeed(CreditPrice, 10))))

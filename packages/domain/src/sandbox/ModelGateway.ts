@@ -10,7 +10,7 @@ import { costOf, type Tokens } from "./Budget.ts"
 import type { Upstream } from "./ModelCatalogue.ts"
 import type { SandboxId } from "./SandboxId.ts"
 import type { StoreUnavailable } from "./SandboxStore.ts"
-import { Spending } from "./Spending.ts"
+import { codeOf, Spending } from "./Spending.ts"
 import { addUsage, type Usage } from "./Usage.ts"
 
 /** The gateway cannot serve this model. `retryable`: it may be able to later. */
@@ -30,6 +30,8 @@ export interface ModelAccount {
   readonly usage: Usage
   /** Requests of this session that a budget or the credits refused. */
   readonly refusals: number
+  /** Why the last of them was; `null`: there was none. */
+  readonly refusedFor: "budget_exceeded" | "no_credits" | null
 }
 
 /** A sandbox's way to its model, until the scope it was opened in closes. */
@@ -69,7 +71,7 @@ export class ModelGateway extends Context.Service<ModelGateway, {
             grantId,
             upstream,
             cut: yield* Deferred.make<void>(),
-            account: yield* SubscriptionRef.make<ModelAccount>({ usage, refusals: 0 })
+            account: yield* SubscriptionRef.make<ModelAccount>({ usage, refusals: 0, refusedFor: null })
           }
           yield* Effect.acquireRelease(
             Effect.sync(() => sessions.set(token, session)),
@@ -99,8 +101,9 @@ export class ModelGateway extends Context.Service<ModelGateway, {
           const cost = costOf(upstream.prices, tokens)
           const reserved = yield* Effect.result(spending.reserve(call, cost))
           if (reserved._tag === "Failure") {
-            if (reserved.failure._tag === "StoreUnavailable") return yield* reserved.failure
-            yield* SubscriptionRef.update(account, ({ refusals, usage }) => ({ usage, refusals: refusals + 1 }))
+            const { failure } = reserved
+            if (failure._tag === "StoreUnavailable") return yield* failure
+            yield* SubscriptionRef.update(account, ({ refusals, usage }) => ({ usage, refusals: refusals + 1, refusedFor: codeOf(failure) }))
             return "over_budget"
           }
           const served = yield* Effect.raceFirst(Effect.as(answered, true), Effect.as(Deferred.await(cut), false))

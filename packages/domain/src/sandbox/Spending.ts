@@ -45,6 +45,9 @@ export interface GrantSpending {
 /** Why nothing may be spent: first, that the organization has no credits. */
 export type SpendingRefused = NoCredits | BudgetExceeded
 
+/** As errors on the wire and turns that failed by it have it. */
+export const codeOf = ({ _tag }: SpendingRefused) => _tag === "NoCredits" ? "no_credits" as const : "budget_exceeded" as const
+
 export class Spending extends Context.Service<Spending, {
   /** What a cost comes to, in micros of a credit; 0 where credits are not enforced. */
   creditMicros(microUsd: number): number

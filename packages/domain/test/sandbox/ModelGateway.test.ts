@@ -1,10 +1,12 @@
 import { Effect, Layer } from "effect"
 import { Ids } from "@slipway/domain/Ids"
+import { CreditPrice } from "@slipway/domain/partner/Credits"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
 import { MemoryModel, ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Spending } from "@slipway/domain/sandbox/Spending"
-import { GatewayFixture, PRICES, suite } from "@slipway/domain/testing/ModelGatewayContract"
+import { credited, GatewayFixture, PRICES, suite } from "@slipway/domain/testing/ModelGatewayContract"
 
 const upstream: Upstream = {
   protocol: "openai-chat",
@@ -33,8 +35,12 @@ const Fixture = Layer.effect(
   })
 )
 
-suite("memory", Fixture.pipe(
+const layer = Fixture.pipe(
   Layer.provideMerge(ModelGateway.layerMemory),
   Layer.provideMerge(Spending.layerMemory),
+  Layer.provideMerge(PartnerStore.layerMemory),
   Layer.provideMerge(Ids.layerMemory)
-))
+)
+
+suite("memory", layer)
+credited("memory", layer.pipe(Layer.provide(Layer.succeed(CreditPrice, 10))))
