@@ -4,6 +4,7 @@ import { HttpRouter, HttpServerError, type HttpServerRequest } from "effect/http
 import * as Assets from "./Assets.ts"
 import * as KeysPage from "./KeysPage.ts"
 import * as Page from "./Page.ts"
+import * as SandboxesPages from "./SandboxesPages.ts"
 import * as SignInPages from "./SignInPages.ts"
 
 /** Leads whoever opens the service in a browser to its pages. For programs there is nothing at this address. */
@@ -14,4 +15,4 @@ const Home = HttpRouter.use((router) =>
       : Effect.fail(new HttpServerError.HttpServerError({ reason: new HttpServerError.RouteNotFound({ request }) })))
 )
 
-export const layer = Layer.mergeAll(Assets.layer, Home, SignInPages.layer, KeysPage.layer)
+export const layer = Layer.mergeAll(Assets.layer, Home, SignInPages.layer, KeysPage.layer, SandboxesPages.layer)

@@ -1,0 +1,87 @@
+/** What was said and done in a sandbox, as its page shows it: one item for each part, in the order in which they began. */
+import { DateTime } from "effect"
+import type { RecordedEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import { html, type Html } from "./Html.ts"
+import { words } from "./SandboxWords.ts"
+
+export interface Item {
+  /** Items of one key replace each other. */
+  readonly key: string
+  readonly kind: keyof typeof words.who
+  readonly text: string
+  /** How a tool call stands. */
+  readonly state: string
+  readonly at: DateTime.Utc
+}
+
+/** `null`: nothing to show. `tools`: names of tool calls, by their id. `live.js` has the same for events that come later. */
+const itemOf = ({ at, event, seq }: RecordedEvent, tools: Map<string, string>): Item | null => {
+  const item = (key: string, kind: Item["kind"], text: string, state = ""): Item => ({ key, kind, text, state, at })
+  const { data, type } = event
+  switch (type) {
+    case "sandbox.status":
+      return item(`event:${seq}`, data.status === "failed" ? "problem" : "note",
+        data.reason === null ? words.status[data.status] : `${words.status[data.status]}. ${words.reason[data.reason]}`)
+    case "sandbox.boot":
+      return item(`event:${seq}`, "note", `Boot: ${data.stage}${data.repo === undefined ? "" : ` ${data.repo}`}, ${data.ms} ms`)
+    case "sandbox.error":
+      return item(`event:${seq}`, "problem", data.message)
+    case "turn.started":
+      return item(`prompt:${event.turn_id}`, "prompt", data.text)
+    case "turn.updated":
+      return data.text !== undefined
+        ? item(`prompt:${event.turn_id}`, "prompt", data.text)
+        : data.reason === "interrupt"
+        ? item(`interrupt:${event.turn_id}`, "note", "An interrupt was asked for")
+        : null
+    case "turn.completed":
+      return item(`turn:${event.turn_id}`, data.state === "failed" ? "problem" : "note", words.turn[data.state])
+    case "message.updated":
+      return item(data.part_id, data.kind, data.text)
+    case "message.completed":
+      return data.finish === "end_turn" ? null : item(`finish:${data.message_id}`, "note", words.finish[data.finish])
+    case "tool.updated":
+      tools.set(data.call_id, data.tool)
+      return item(data.part_id, "tool", data.error === undefined ? data.tool : `${data.tool}\n${data.error}`, words.tool[data.status])
+    case "approval.requested":
+      tools.set(data.approval_id, data.tool)
+      return null
+    case "approval.resolved": {
+      const because = words.approvalBy[data.by]
+      return item(`approval:${data.approval_id}`, "note",
+        `${words.approval[data.outcome]}: ${tools.get(data.approval_id) ?? "a tool call"}${because === "" ? "" : ` (${because})`}`)
+    }
+    case "pull_request.updated":
+      return item(`event:${seq}`, data.error === undefined ? "note" : "problem", [
+        `Pull request of ${data.repo}`,
+        data.number === undefined ? "" : ` #${data.number}`,
+        data.error === undefined ? words.action[data.action_state] === "" ? "" : `: ${words.action[data.action_state]}` : `: ${data.error.message}`
+      ].join(""))
+    case "usage.updated":
+      return null
+  }
+}
+
+export const itemsOf = (events: ReadonlyArray<RecordedEvent>): ReadonlyArray<Item> => {
+  const items = new Map<string, Item>()
+  const tools = new Map<string, string>()
+  for (const event of events) {
+    const item = itemOf(event, tools)
+    if (item !== null) items.set(item.key, item)
+  }
+  return [...items.values()]
+}
+
+const rendered = ({ key, kind, state, text }: Omit<Item, "at">, at: Html): Html => html`<li class="item ${kind}" data-key="${key}">
+<p class="item-head"><span class="who">${words.who[kind]}</span> <span class="state"${state === "" && html` hidden`}>${state}</span> ${at}</p>
+<div class="item-text">${text}</div>
+</li>
+`
+
+export const render = (items: ReadonlyArray<Item>): Html => html`${items.map((item) => {
+  const iso = DateTime.formatIso(item.at)
+  return rendered(item, html`<time datetime="${iso}">${iso.slice(11, 19)}</time>`)
+})}`
+
+/** What `live.js` fills in for a new item. */
+export const template: Html = html`<template id="item-template">${rendered({ key: "", kind: "note", text: "", state: "" }, html`<time></time>`)}</template>`

@@ -1,0 +1,97 @@
+/** `/sandboxes`: the sandboxes of the reader's grant, newest first, by status and repository. */
+import { Effect, Option, Schema } from "effect"
+import { principalOf } from "@slipway/domain/access/Session"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import * as ListCursor from "../handlers/ListCursor.ts"
+import { Settings } from "../middleware/Settings.ts"
+import { html, type Html } from "./Html.ts"
+import { moment } from "./Moments.ts"
+import * as Page from "./Page.ts"
+import { words } from "./SandboxWords.ts"
+import { Refused } from "./Refused.ts"
+
+const PAGE = 50
+
+const asStatus = Schema.decodeUnknownOption(SandboxStatus)
+const asRepo = Schema.decodeUnknownOption(RepoName)
+
+/** US dollars; a sandbox often costs less than a cent. */
+export const dollars = (microUsd: number): string => `$${(microUsd / 1_000_000).toFixed(4)}`
+
+export const statusBadge = (status: SandboxStatus): Html => html`<span class="state ${words.tone[status]}">${words.status[status]}</span>`
+
+const row = ({ createdAt, id, model, repos, status, title, usage }: Sandbox): Html => html`
+<tr>
+<th scope="row"><a href="/sandboxes/${id}">${title}</a></th>
+<td data-label="Status">${statusBadge(status)}</td>
+<td data-label="Repositories">${repos.map(({ fullName }) => fullName).join(", ")}</td>
+<td data-label="Model">${model}</td>
+<td data-label="Created">${moment(createdAt)}</td>
+<td data-label="Cost">${dollars(usage.costMicroUsd)}</td>
+</tr>`
+
+const filters = (status: SandboxStatus | null, repo: string): Html => html`
+<form class="filters" method="get" action="/sandboxes">
+<div class="field"><label for="status">Status</label>
+<select id="status" name="status">
+<option value="">Any</option>
+${SandboxStatus.literals.map((value) => html`<option value="${value}"${value === status && html` selected`}>${words.status[value]}</option>
+`)}</select></div>
+<div class="field"><label for="repo">Repository</label>
+<input id="repo" name="repo" value="${repo}" placeholder="owner/name" autocomplete="off" spellcheck="false"></div>
+<button>Show</button>
+</form>`
+
+const howToCreate = (publicUrl: string): Html => html`
+<p>There is no sandbox yet. Create one with a key, which you can make at <a href="/keys">Keys</a>:</p>
+<pre tabindex="0"><code>curl -X POST ${publicUrl}/api/public/v1/sandboxes \\
+  -H "Authorization: Bearer $SLIPWAY_API_KEY" \\
+  -H "Content-Type: application/json" \\
+  -d '{"repos":[{"fullName":"owner/name"}],"prompt":"Say hello."}'</code></pre>
+<p>The <a href="/docs">reference</a> tells what else a creation takes.</p>`
+
+export const make = Effect.gen(function*() {
+  const sandboxes = yield* Sandboxes
+  const { cursorKey, publicUrl } = yield* Settings
+
+  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
+    const by = principalOf(member.visit)
+    const given = (name: string) => url.searchParams.get(name) ?? ""
+    const status = asStatus(given("status"))
+    const repo = asRepo(given("repo").trim())
+    if (given("status") !== "" && Option.isNone(status)) return yield* Refused.bad("There is no such status.")
+    const wrongRepo = given("repo").trim() !== "" && Option.isNone(repo)
+    const after = ListCursor.decode(cursorKey, by.grantId, given("after"))
+    if (given("after") !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
+
+    // One more than is shown tells whether there is a next page.
+    const found = wrongRepo ? [] : yield* sandboxes.list(by, {
+      after: Option.getOrNull(after), limit: PAGE + 1, repo: Option.getOrNull(repo), status: Option.getOrNull(status)
+    })
+    const page = found.slice(0, PAGE)
+    const last = page.at(-1)
+    const chosen = new URLSearchParams([...url.searchParams].filter(([name, value]) => ["status", "repo"].includes(name) && value !== ""))
+    const next = new URLSearchParams(chosen)
+    if (found.length > PAGE && last !== undefined) next.set("after", ListCursor.encode(cursorKey, by.grantId, last))
+    const first = chosen.size === 0 ? "/sandboxes" : `/sandboxes?${chosen}`
+
+    const body = html`<h1>Sandboxes</h1>
+${filters(Option.getOrNull(status), given("repo"))}
+${wrongRepo
+  ? html`<p class="problem" role="alert">A repository is named owner/name.</p>`
+  : page.length > 0
+  ? html`<table class="rows"><caption class="unseen">Sandboxes, newest first</caption>
+<thead><tr><th scope="col">Title</th><th scope="col">Status</th><th scope="col">Repositories</th><th scope="col">Model</th><th scope="col">Created</th><th scope="col">Cost</th></tr></thead>
+<tbody>${page.map(row)}
+</tbody></table>`
+  : chosen.size > 0 || Option.isSome(after)
+  ? html`<p>There are no such sandboxes. <a href="/sandboxes">Show all</a></p>`
+  : howToCreate(publicUrl)}
+<p class="actions">${Option.isSome(after) && html`<a href="${first}">Newest</a> `}${next.has("after") && html`<a href="/sandboxes?${next.toString()}" rel="next">Older</a>`}</p>`
+    return Page.show({ title: "Sandboxes", place: "sandboxes", body }, member, { status: wrongRepo ? 400 : 200 })
+  })
+  return get
+})

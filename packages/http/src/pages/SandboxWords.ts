@@ -1,0 +1,90 @@
+/** What the pages call things of a sandbox. `live.js` gets the same words with the page, so that both say the same. */
+import type { ApprovalOutcome, ApprovalResolver, SandboxEventOf, SandboxStatus, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
+import type { Rejection } from "@slipway/domain/sandbox/Command"
+import type { TurnState } from "@slipway/domain/sandbox/Turn"
+import type { ActionState } from "@slipway/domain/source/PullRequest"
+
+const status: Record<SandboxStatus, string> = {
+  queued: "Queued",
+  creating: "Creating",
+  running: "Running",
+  succeeded: "Succeeded",
+  failed: "Failed",
+  terminating: "Terminating",
+  terminated: "Terminated"
+}
+
+/** Class of the state's badge. */
+const tone: Record<SandboxStatus, string> = {
+  queued: "wait",
+  creating: "wait",
+  running: "good",
+  succeeded: "good",
+  failed: "bad",
+  terminating: "wait",
+  terminated: ""
+}
+
+const reason: Record<StatusReason, string> = {
+  queue_timeout: "No worker was free in time.",
+  boot_timeout: "It did not boot in time.",
+  boot_failed: "It could not boot.",
+  clone_failed: "A repository could not be cloned.",
+  repo_not_accessible: "A repository is not accessible.",
+  idle_timeout: "Nobody asked for anything more.",
+  last_turn_failed: "The last turn failed and nothing followed it.",
+  agent_lost: "The agent was lost.",
+  host_lost: "The machine was lost.",
+  terminated: "Somebody terminated it.",
+  max_lifetime: "It reached its greatest age.",
+  grant_revoked: "Its grant was revoked.",
+  release_failed: "The host did not confirm that everything of it is gone."
+}
+
+const turn: Record<TurnState, string> = {
+  pending: "Waiting for the agent",
+  running: "The agent is working",
+  awaiting_approval: "Waiting for an approval",
+  succeeded: "The turn ended",
+  failed: "The turn failed",
+  interrupted: "The turn was interrupted",
+  cancelled: "The turn was cancelled"
+}
+
+const tool: Record<SandboxEventOf<"tool.updated">["data"]["status"], string> = {
+  pending: "pending",
+  running: "running",
+  completed: "done",
+  error: "failed"
+}
+
+const finish: Record<SandboxEventOf<"message.completed">["data"]["finish"], string> = {
+  end_turn: "",
+  max_tokens: "The model stopped: its answer became too long.",
+  refusal: "The model refused to go on.",
+  cancelled: "The answer was broken off.",
+  error: "The answer ended with an error."
+}
+
+const approval: Record<ApprovalOutcome, string> = { approved: "Approved", denied: "Denied" }
+
+const approvalBy: Record<ApprovalResolver, string> = {
+  user: "",
+  timeout: "nobody decided in time",
+  interrupt: "the turn was interrupted",
+  terminate: "the sandbox was terminated",
+  turn_end: "the turn ended"
+}
+
+const action: Record<ActionState, string> = { idle: "", publishing: "Publishing", updating: "Updating", failed: "Publishing failed" }
+
+const rejection: Record<Rejection, string> = {
+  sandbox_terminal: "The sandbox has ended, so nothing was changed.",
+  no_active_turn: "No turn is active: there is nothing to interrupt.",
+  approval_expired: "That approval had expired. It counts as denied.",
+  approval_already_resolved: "That was decided before. The first decision stands."
+}
+
+const who = { prompt: "Prompt", text: "Agent", reasoning: "Agent, thinking", tool: "Tool", note: "Slipway", problem: "Slipway" }
+
+export const words = { status, tone, reason, turn, tool, finish, approval, approvalBy, action, rejection, who }
