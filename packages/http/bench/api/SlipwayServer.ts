@@ -33,6 +33,7 @@ const runtime = ManagedRuntime.make(Service.layer({
   limits: { memoryBytes: 2 ** 32, processes: 1024, cpus: 2, diskBytes: 2 ** 33 },
   sandboxBudget: null,
   grantBudget: null,
+  creditPrice: null,
   approvalMinutes: 30,
   agentIdleMinutes: 5
 }, publicUrl))

@@ -327,6 +327,20 @@ export const settings = {
     expected: "US dollars such as 12.50",
     schema: Usd
   }),
+  credits: setting({
+    name: "SLIPWAY_CREDITS",
+    default: "off",
+    about: "Whether models draw on the credits that claims brought to an organization, and new work without any gets 402: off or enforced. The same in every process.",
+    expected: "off or enforced",
+    schema: Schema.Literals(["off", "enforced"])
+  }),
+  creditPrice: setting({
+    name: "SLIPWAY_CREDIT_MICRO_USD",
+    default: "10000",
+    about: "What models may cost for one credit, in millionths of a US dollar. Only with SLIPWAY_CREDITS=enforced.",
+    expected: "a number from 1 to 999999999",
+    schema: integer(1, 999_999_999)
+  }),
   approvalMinutes: setting({
     name: "SLIPWAY_APPROVAL_MINUTES",
     default: "30",
@@ -402,6 +416,8 @@ export interface Settings {
   /** Micro-USD; `null`: no limit. */
   readonly sandboxBudget: number | null
   readonly grantBudget: number | null
+  /** Micro-USD that one credit covers; `null`: credits are not enforced. */
+  readonly creditPrice: number | null
   readonly approvalMinutes: number
   readonly agentIdleMinutes: number
 }
@@ -496,6 +512,7 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     },
     sandboxBudget: yield* read(settings.sandboxBudget),
     grantBudget: yield* read(settings.grantBudget),
+    creditPrice: (yield* required(settings.credits)) === "enforced" ? yield* required(settings.creditPrice) : null,
     approvalMinutes: yield* required(settings.approvalMinutes),
     agentIdleMinutes: yield* required(settings.agentIdleMinutes)
   }

@@ -14,6 +14,7 @@ import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { Budgets } from "@slipway/domain/sandbox/Budget"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import type { Settings } from "./Settings.ts"
@@ -39,7 +40,8 @@ export const layer = (settings: Settings, owner: boolean) =>
       SessionStorePostgres.layer,
       PartnerStorePostgres.layer,
       SpendingPostgres.layer.pipe(
-        Layer.provide(Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget }))
+        Layer.provide(Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget })),
+        Layer.provide(Layer.succeed(CreditPrice, settings.creditPrice))
       ),
       LocalRepositories.layer
     )),
