@@ -42,7 +42,7 @@ export const news = ({ github }: Pick<Settings, "github">) =>
 
 /** Takes them out of the environment that the programs we start inherit. */
 export const hideSecrets = Effect.sync(() => {
-  delete process.env[known.githubWebhookSecret.name]
+  for (const { name, secret } of Object.values(known)) if (secret === true) delete process.env[name]
 })
 
 /** How commits are signed and called. */

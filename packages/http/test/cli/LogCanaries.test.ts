@@ -55,8 +55,8 @@ const processes = (): ReadonlyArray<Parent> =>
     }
   })
 
-/** Command lines of all processes, and environments of what the service started but of git, where a token travels. */
-const visibleOf = (server: number): { readonly commandLines: string; readonly environments: string; readonly children: number } => {
+/** Command lines of all processes, and environments of what the service started. Git's are apart: there a token of GitHub travels. */
+const visibleOf = (server: number): { readonly commandLines: string; readonly environments: string; readonly ofGit: string } => {
   const all = processes()
   const children = new Set<number>([server])
   for (let before = 0; before !== children.size;) {
@@ -71,11 +71,12 @@ const visibleOf = (server: number): { readonly commandLines: string; readonly en
       return ""
     }
   }
-  const isGit = (pid: number) => /^(?:git|\S*\/git)[\0-]/u.test(read(pid, "cmdline"))
+  const { git = [], other = [] } = Object.groupBy(children, (pid) => /^(?:git|\S*\/git)[\0-]/u.test(read(pid, "cmdline")) ? "git" : "other")
+  const environments = (pids: ReadonlyArray<number>) => pids.map((pid) => read(pid, "environ")).join("\n")
   return {
     commandLines: all.map(({ pid }) => read(pid, "cmdline")).join("\n"),
-    environments: [...children].filter((pid) => !isGit(pid)).map((pid) => read(pid, "environ")).join("\n"),
-    children: children.size
+    environments: environments(other),
+    ofGit: environments(git)
   }
 }
 
@@ -277,10 +278,11 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     assert.deepStrictEqual(foundIn(printed, { ...everywhere, ...content }), [], "logs and output")
     assert.deepStrictEqual(foundIn(filesBelow(data), everywhere), [], "files")
     seen.push(visibleOf(server.pid))
-    assert.isTrue(seen.some(({ children }) => children > 0))
-    for (const { commandLines, environments } of seen) {
+    assert.isTrue(seen.some(({ environments }) => environments !== "") && seen.some(({ ofGit }) => ofGit !== ""))
+    for (const { commandLines, environments, ofGit } of seen) {
       assert.deepStrictEqual(foundIn(commandLines, everywhere), [], "command lines")
       assert.deepStrictEqual(foundIn(environments, everywhere), [], "environments")
+      assert.deepStrictEqual(foundIn(ofGit, credentials), [], "environments of git")
     }
 
     // What was looked for could have been found: where it is meant to be, and in each form.
