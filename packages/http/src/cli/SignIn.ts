@@ -4,12 +4,13 @@ import { Effect, Layer, Redacted, References } from "effect"
 import * as IdentityProviderGitHub from "@slipway/adapters/github/IdentityProviderGitHub"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { IdentityProvider, type IdentityProviderError } from "@slipway/domain/access/IdentityProvider"
+import { CALLBACK } from "../pages/SignInPages.ts"
 import { InvalidSetting, type Settings, settings as known } from "./Settings.ts"
 
 type GitHub = NonNullable<Settings["signIn"]>
 
 /** Where GitHub sends people back to. It must be registered with the App. */
-export const callbackUrl = (publicUrl: string): string => `${publicUrl}/sign-in/github/callback`
+export const callbackUrl = (publicUrl: string): string => `${publicUrl}${CALLBACK}`
 
 const clientSecret = Effect.fnUntraced(function*(file: string) {
   const refused = (expected: string) => new InvalidSetting({ setting: known.githubClientSecretFile.name, expected, found: file })

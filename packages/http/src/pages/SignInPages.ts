@@ -12,7 +12,7 @@ import * as Page from "./Page.ts"
 import { Refused } from "./Refused.ts"
 
 /** Where the browser comes back from the identity provider. */
-const CALLBACK = "/sign-in/github/callback"
+export const CALLBACK = "/sign-in/github/callback"
 
 /** What a sign-in at the identity provider must find again: its state, its verifier, and where to go then. */
 const BEGUN = "__Host-slipway_oauth"
