@@ -652,6 +652,45 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         for (const { sandbox } of first) assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
       }))
 
+    it.effect("counts what is live, leased and waiting, and what is over no more", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const before = yield* store.census
+        // Longer ago than any other test's.
+        const longAgo = DateTime.makeUnsafe("2001-01-01T00:00:00.123Z")
+        const oldest = yield* make({ createdAt: longAgo })
+        const queued = yield* make()
+        const { ids, sandbox: asked } = yield* asking
+        const ending = yield* make()
+        yield* store.command(keyOf(ending), terminate(ids), at)
+        const creating = yield* make()
+        yield* drive(creating, [{ _tag: "StartBoot" }])
+        yield* ended(at)
+        const all = yield* store.census
+        assert.deepStrictEqual(all, {
+          live: {
+            queued: before.live.queued + 2,
+            creating: before.live.creating + 1,
+            running: before.live.running + 1,
+            terminating: before.live.terminating + 1
+          },
+          leased: before.leased,
+          oldestQueuedAt: longAgo,
+          pendingApprovals: before.pendingApprovals + 1
+        })
+        const { lease } = yield* claimed(queued.id)
+        const { leased } = yield* store.census
+        yield* store.release(lease)
+        assert.strictEqual((yield* store.census).leased, leased - 1)
+        yield* store.command(keyOf(asked), decideApproval(ids, "call-1", "approve"), at)
+        yield* drive(oldest, [{ _tag: "StartBoot" }])
+        const later = yield* store.census
+        assert.deepStrictEqual([later.pendingApprovals, later.live.queued, later.live.creating], [
+          before.pendingApprovals, before.live.queued + 1, before.live.creating + 2
+        ])
+        assert.isTrue(later.oldestQueuedAt !== null && DateTime.isGreaterThan(later.oldestQueuedAt, longAgo))
+      }))
+
     it.effect("what was committed is what the next read finds", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore

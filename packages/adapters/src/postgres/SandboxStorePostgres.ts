@@ -64,6 +64,14 @@ const ClaimedRow = Schema.Struct({
   elsewhere: Schema.Boolean
 })
 
+const CensusRow = Schema.Struct({
+  status: Schema.Literals(["queued", "creating", "running", "terminating"]),
+  count: Int8,
+  leased: Int8,
+  oldest: Instant,
+  approvals: Int8
+})
+
 const encodeColumns = Schema.encodeSync(
   Sandbox.mapFields(Struct.pick(["approvals", "publications", "turn", "usage"])),
   { disableChecks: true }
@@ -291,6 +299,16 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}`
     })
 
+    // Every live row is in the partial index for claims, and no other one is looked at.
+    const censusRows = SqlSchema.findAll({
+      Request: Schema.Void,
+      Result: CensusRow,
+      execute: () => sql`
+        SELECT status, count(*) AS count, count(*) FILTER (WHERE lease_until > now()) AS leased, min(created_at) AS oldest,
+          sum(jsonb_array_length(approvals))::bigint AS approvals
+        FROM sandboxes WHERE status IN ('queued', 'creating', 'running', 'terminating') GROUP BY status`
+    })
+
     const lockFor = Effect.fnUntraced(function*(id: SandboxId, by: Writer) {
       const key = by !== "policy" && "grantId" in by ? { id, grantId: by.grantId } : { id }
       const { fence, sandbox } = yield* read(key, true)
@@ -495,7 +513,19 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
             const live = new Set(rows.map(({ id }) => id))
             return ids.filter((id) => !live.has(id))
           }
-        ))
+        )),
+
+      census: guard(Effect.map(censusRows(undefined), (rows) => {
+        const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
+        for (const { count, status } of rows) live[status] = count
+        const sum = (of: (row: typeof CensusRow.Type) => number) => rows.reduce((total, row) => total + of(row), 0)
+        return {
+          live,
+          leased: sum(({ leased }) => leased),
+          oldestQueuedAt: rows.find(({ status }) => status === "queued")?.oldest ?? null,
+          pendingApprovals: sum(({ approvals }) => approvals)
+        }
+      }))
     })
   })
 ).pipe(Layer.provide(AuditLogPostgres.layer))

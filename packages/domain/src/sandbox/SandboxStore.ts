@@ -102,6 +102,18 @@ export interface Worker {
   readonly machine: string
 }
 
+/** What is live at a moment, in all grants together. */
+export interface Census {
+  /** Sandboxes by the statuses that are not settled. */
+  readonly live: Readonly<Record<"queued" | "creating" | "running" | "terminating", number>>
+  /** Of those, the ones that a worker holds a lease of. */
+  readonly leased: number
+  /** When the longest waiting one of those queued was created; `null`: none is queued. */
+  readonly oldestQueuedAt: DateTime.Utc | null
+  /** Tool calls that wait for a person. */
+  readonly pendingApprovals: number
+}
+
 /** Who changes a sandbox: a worker under its lease, a request of a grant, or the service's own rules. */
 export type Writer = Lease | { readonly grantId: string } | "policy"
 
@@ -191,6 +203,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   purgeKeys(limit: number): Effect.Effect<number, StoreUnavailable>
   /** Which of these sandboxes are over, or unknown: whatever a host still has of them can go. */
   over(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+  /** For those who watch over the service. Takes time by the number of live sandboxes alone. */
+  readonly census: Effect.Effect<Census, StoreUnavailable>
 }>()("@slipway/domain/SandboxStore") {
   /** Process-local, for tests and for embedding without a database. State dies with the layer. */
   static readonly layerMemory = Layer.effect(
@@ -401,7 +415,22 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           Effect.sync(() => ids.filter((id) => {
             const row = rows.get(id)
             return row === undefined || isSettled(row.sandbox.status)
-          }))
+          })),
+
+        census: Effect.map(DateTime.now, (now) => {
+          const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
+          let leased = 0
+          let oldestQueuedAt: DateTime.Utc | null = null
+          let pendingApprovals = 0
+          for (const { leaseUntil, sandbox: { approvals, createdAt, status } } of rows.values()) {
+            if (status === "succeeded" || status === "failed" || status === "terminated") continue
+            live[status]++
+            pendingApprovals += approvals.length
+            if (leaseUntil !== null && DateTime.isGreaterThan(leaseUntil, now)) leased++
+            if (status === "queued" && (oldestQueuedAt === null || DateTime.isLessThan(createdAt, oldestQueuedAt))) oldestQueuedAt = createdAt
+          }
+          return { live, leased, oldestQueuedAt, pendingApprovals }
+        })
       })
     })
   )

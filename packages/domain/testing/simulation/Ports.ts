@@ -44,7 +44,8 @@ export const storeOf = (process: Process, faults: Faults, store: SandboxStore["S
     purged: (id) => call(`purged ${id}`, store.purged(id), look),
     purgeEvents: (endedBefore, limit) => call("purgeEvents", store.purgeEvents(endedBefore, limit), look),
     purgeKeys: (limit) => call("purgeKeys", store.purgeKeys(limit), look),
-    over: (ids) => call(`over ${ids.length}`, store.over(ids), look)
+    over: (ids) => call(`over ${ids.length}`, store.over(ids), look),
+    census: call("census", store.census, look)
   })
 }
 
