@@ -15,6 +15,7 @@ import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
+import * as WebhooksHandlers from "./handlers/WebhooksHandlers.ts"
 import * as Authenticated from "./middleware/Authenticated.ts"
 import * as Edge from "./middleware/Edge.ts"
 import * as JsonBody from "./middleware/JsonBody.ts"
@@ -45,7 +46,7 @@ const Docs = HttpRouter.use(Effect.fnUntraced(function*(router) {
 export const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(Layer.provide(Handlers)),
   HttpApiBuilder.layer(InternalApi).pipe(
-    Layer.provide(InternalHandlers.layer.pipe(Layer.provide([Authenticated.layer, JsonBody.layer])))
+    Layer.provide(Layer.merge(InternalHandlers.layer, WebhooksHandlers.layer).pipe(Layer.provide([Authenticated.layer, JsonBody.layer])))
   ),
   Docs,
   HostNewsHandler.layer,

@@ -5,6 +5,7 @@ import { HttpServer } from "effect/http"
 import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
 import { connect, type Socket } from "node:net"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Members } from "@slipway/domain/access/Members"
@@ -17,6 +18,8 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { Partners } from "@slipway/domain/partner/Partners"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
+import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
@@ -56,6 +59,8 @@ export const layer = (
   const stores = Layer.mergeAll(
     SandboxStore.layerMemory.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
     Spending.layerMemory,
+    WebhookStore.layerMemory,
+    WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
     Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
     Layer.mock(SourceHost, { name: "test", ...host })
   ).pipe(
@@ -65,7 +70,7 @@ export const layer = (
     ),
     Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer))
   )
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Access.layer, Members.layer, Sessions.layer).pipe(
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Webhooks.layer, Access.layer, Members.layer, Sessions.layer).pipe(
     Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
     Layer.provideMerge(stores)
   )

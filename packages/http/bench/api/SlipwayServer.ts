@@ -35,6 +35,7 @@ const runtime = ManagedRuntime.make(Service.layer({
   grantBudget: null,
   creditPrice: null,
   approvalMinutes: 30,
+  webhookPrivate: false,
   agentIdleMinutes: 5
 }, publicUrl))
 

@@ -16,6 +16,8 @@ import {
 import { FactConflict as Contradiction } from "@slipway/domain/partner/Attribution"
 import { NoCredits as CreditsUsedUp } from "@slipway/domain/partner/Credits"
 import { ClaimNotFound as NoSuchClaim } from "@slipway/domain/partner/PartnerStore"
+import { TargetRefused as AddressRefused } from "@slipway/domain/partner/WebhookSender"
+import { EndpointNotFound as NoSuchEndpoint, PartnerEventNotFound as NoSuchEvent, TooManyEndpoints as EndpointLimit } from "@slipway/domain/partner/WebhookStore"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/sandbox/Budget"
 import { ApprovalNotFound as NoSuchApproval, SandboxNotRunning as NotRunning, TurnActive as ActiveTurn } from "@slipway/domain/sandbox/Command"
@@ -134,3 +136,8 @@ export const SourceHostError = HostFailed.pipe(
 export const FactConflict = Contradiction.pipe(onWire(409, "conflict", (about) => new Contradiction({ about })))
 export const ClaimNotFound = NoSuchClaim.pipe(onWire(404, "not_found", (claimId) => new NoSuchClaim({ claimId })))
 export const GrantNotFound = NoSuchGrant.pipe(onWire(404, "not_found", (grant) => new NoSuchGrant({ grant })))
+
+export const TargetRefused = AddressRefused.pipe(onWire(400, "invalid_request", (reason) => new AddressRefused({ reason })))
+export const TooManyEndpoints = EndpointLimit.pipe(onWire(409, "conflict", () => new EndpointLimit()))
+export const EndpointNotFound = NoSuchEndpoint.pipe(onWire(404, "not_found", () => new NoSuchEndpoint()))
+export const PartnerEventNotFound = NoSuchEvent.pipe(onWire(404, "not_found", () => new NoSuchEvent()))

@@ -1,6 +1,6 @@
 /**
- * What the operator's own systems tell of (decisions, section 11.1). Not part of the public interface and its document:
- * it needs the scope `partner:ingest`, whatever the grant.
+ * What the operator's own systems tell of (decisions, section 11.1), and the webhooks of a grant. Not part of the public
+ * interface and its document: facts need the scope `partner:ingest`, whatever the grant.
  */
 import { Schema, Struct } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -9,6 +9,7 @@ import { Timestamp } from "@slipway/domain/Timestamp"
 import { ClaimNotFound, FactConflict, GrantNotFound } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { tidy } from "./OpenApiDocument.ts"
+import { WebhooksApi } from "./WebhooksApi.ts"
 
 /** An offer and what became of it. What is `null` is not known before it is claimed. */
 export const ClaimResource = Schema.Struct({
@@ -73,32 +74,40 @@ class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
   .annotateMerge(OpenApi.annotations({ title: "Facts", description: "Idempotent by the id in the address: an equal body again is 200, another one 409." }))
 {}
 
+const methods = ["get", "post", "put", "delete"] as const
+
 const ids: Record<string, string> = {
   claimId: "Chosen by the caller, a UUID.",
   projectId: "The project's id in the operator's system, 1 to 200 characters.",
-  invoiceId: "The invoice's id in the operator's system, 1 to 200 characters."
+  invoiceId: "The invoice's id in the operator's system, 1 to 200 characters.",
+  endpointId: "Id of a webhook endpoint of the key's grant.",
+  eventId: "Id of an event in the grant's feed."
 }
 
 export class InternalApi extends HttpApi.make("slipway-internal")
   .add(FactsApi)
+  .add(WebhooksApi)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({
     title: "Slipway, for its operator",
     version: "1.0.0",
-    summary: "How sign-up and billing tell Slipway of claims, projects and payments",
-    description: "Needs a key with the scope `partner:ingest`. Every call may be repeated.",
+    summary: "How sign-up and billing tell Slipway of claims, projects and payments, and grants of their webhooks",
+    description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
+      "grant with the scope `webhooks`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],
     transform: (spec) => {
       const document = tidy(spec as OpenApi.OpenAPISpec)
       for (const item of Object.values(document.paths)) {
-        for (const parameter of item.put?.parameters ?? []) parameter.description = ids[parameter.name] ?? ""
+        for (const parameter of methods.flatMap((method) => item[method]?.parameters ?? [])) {
+          parameter.description = ids[parameter.name] ?? parameter.description ?? ""
+        }
       }
       return {
         ...document,
         components: {
           ...document.components,
-          securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "An API key with the `partner:ingest` scope." } }
+          securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "An API key with the scope `partner:ingest` or `webhooks`." } }
         }
       }
     }

@@ -21,6 +21,7 @@ import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
+import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
 import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import * as HttpSettings from "../middleware/Settings.ts"
@@ -46,6 +47,7 @@ const worker = (
     if (alone) yield* store.endLeases(machine)
     return Layer.mergeAll(
       WorkerNode.layer({ worker, machine, slots: workerSlots }),
+      DeliverWebhooks.layer,
       Layer.effectDiscard(Offers.announce(worker, models)),
       // An embedded database is this process's alone: there is nobody to serve.
       databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })

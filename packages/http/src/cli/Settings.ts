@@ -39,6 +39,10 @@ const integer = (minimum: number, maximum: number) =>
     )
   )
 
+const flag = Schema.Literals(["true", "false"]).pipe(
+  Schema.decodeTo(Schema.Boolean, SchemaTransformation.transform({ decode: (text) => text === "true", encode: (is) => is ? "true" as const : "false" as const }))
+)
+
 const webAddress = Schema.String.check(Schema.makeFilter((value: string) => {
   if (!URL.canParse(value)) return false
   const { hash, protocol, search, username } = new URL(value)
@@ -327,6 +331,13 @@ export const settings = {
     expected: "US dollars such as 12.50",
     schema: Usd
   }),
+  webhookPrivate: setting({
+    name: "SLIPWAY_WEBHOOK_PRIVATE",
+    default: "false",
+    about: "Whether webhooks may also go to http and to private addresses: true or false. Whoever may register them then reaches this network.",
+    expected: "true or false",
+    schema: flag
+  }),
   credits: setting({
     name: "SLIPWAY_CREDITS",
     default: "off",
@@ -418,6 +429,7 @@ export interface Settings {
   readonly grantBudget: number | null
   /** Micro-USD that one credit covers; `null`: credits are not enforced. */
   readonly creditPrice: number | null
+  readonly webhookPrivate: boolean
   readonly approvalMinutes: number
   readonly agentIdleMinutes: number
 }
@@ -513,6 +525,7 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     sandboxBudget: yield* read(settings.sandboxBudget),
     grantBudget: yield* read(settings.grantBudget),
     creditPrice: (yield* required(settings.credits)) === "enforced" ? yield* required(settings.creditPrice) : null,
+    webhookPrivate: yield* required(settings.webhookPrivate),
     approvalMinutes: yield* required(settings.approvalMinutes),
     agentIdleMinutes: yield* required(settings.agentIdleMinutes)
   }

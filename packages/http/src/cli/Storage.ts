@@ -11,8 +11,11 @@ import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePo
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
+import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { Budgets } from "@slipway/domain/sandbox/Budget"
@@ -33,12 +36,14 @@ const database = ({ dataDir, databaseUrl, postgresAccount }: Settings, owner: bo
 
 /** A migrated database and every store on it. */
 export const layer = (settings: Settings, owner: boolean) =>
-  Layer.mergeAll(Access.layer, Members.layer, Sessions.layer).pipe(
+  Layer.mergeAll(Access.layer, Members.layer, Sessions.layer, Webhooks.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(
       SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
       AccessStorePostgres.layer,
       SessionStorePostgres.layer,
       PartnerStorePostgres.layer,
+      WebhookStorePostgres.layer,
+      WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate }),
       SpendingPostgres.layer.pipe(
         Layer.provide(Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget })),
         Layer.provide(Layer.succeed(CreditPrice, settings.creditPrice))

@@ -71,7 +71,8 @@ export interface Caller {
 }
 
 /** What a key must be allowed to, to be heard at all in that part of `/api/`. */
-export const scopeOf = (path: string): Scope => path.startsWith("/api/internal/") ? "partner:ingest" : "sandboxes"
+export const scopeOf = (path: string): Scope =>
+  !path.startsWith("/api/internal/") ? "sandboxes" : /^\/api\/internal\/v1\/webhook-endpoints(?:\/|$)/u.test(path) ? "webhooks" : "partner:ingest"
 
 const tooMany = ({ resetSeconds }: RateSlot, what: string) =>
   RateLimited.make(`Too many requests with this ${what}.`, { "retry-after": String(resetSeconds) })

@@ -17,13 +17,17 @@ import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
+import { Members } from "@slipway/domain/access/Members"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Files } from "@slipway/domain/files/Files"
 import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/Partners"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
@@ -57,6 +61,8 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     AccessStorePostgres.layer,
     SessionStorePostgres.layer,
     PartnerStorePostgres.layer,
+    WebhookStorePostgres.layer,
+    WebhookSenderHttp.layer({ allowPrivate: false }),
     LocalRepositories.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
@@ -78,7 +84,9 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Files.layer,
     Publishing.layer,
     Partners.layer,
+    Webhooks.layer,
     Access.layer,
+    Members.layer,
     Sessions.layer
   )
   const server = Server.layer({ host: "127.0.0.1", port: 0 }).pipe(Layer.provide(Settings.layer({

@@ -1,0 +1,83 @@
+/**
+ * Brings the events of feeds to webhooks: one at a time to each endpoint, in order, to many endpoints at once. Any number of
+ * workers may do it. Closing its scope ends it gently: no new attempts, and a moment for those under way; one that is cut is
+ * repeated by another worker once its claim has run out.
+ */
+import { Cause, DateTime, Duration, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
+import { afterAttempt, bodyOf, signing } from "@slipway/domain/partner/Webhook"
+import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
+import { type ClaimedDelivery, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { Timing } from "./Timing.ts"
+
+/** Attempts of one worker at a time. They mostly wait; an endpoint has one at most. */
+const CONCURRENCY = 16
+/** Attempts under way when the worker is stopped have this long. Within the 10 s of a server's shutdown. */
+const LAST = Duration.seconds(2)
+const PURGED_AT_ONCE = 1000
+
+/** Makes one attempt and records what came of it. */
+export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: ClaimedDelivery) {
+  const store = yield* WebhookStore
+  const sender = yield* WebhookSender
+  const { endpointId, event, manual, secrets, url } = claimed
+  const at = yield* DateTime.now
+  const outcome = yield* sender.send({ url, id: event.id, at, body: bodyOf(event), secrets: signing(secrets, at).map(({ value }) => value) })
+  const ended = yield* DateTime.now
+  const next = afterAttempt(claimed.attempt, outcome, ended, yield* Random.next)
+  const durationMillis = Math.max(0, ended.epochMilliseconds - at.epochMilliseconds)
+  const isRecorded = yield* store.record(claimed, { at, durationMillis, outcome }, next, ended)
+  if (isRecorded && !manual && next._tag === "Disable") {
+    yield* Effect.logWarning("a webhook endpoint was disabled", { endpointId, reason: next.reason, sequence: event.sequence })
+  }
+})
+
+/** Runs until the scope closes. */
+export const start = Effect.fn("DeliverWebhooks.start")(function*() {
+  const store = yield* WebhookStore
+  const { purge, tick } = yield* Timing
+  const scope = yield* Scope.Scope
+  // Closed last, after what is under way had its moment.
+  const attempts = yield* Scope.fork(scope, "parallel")
+  const ended = Latch.makeUnsafe(false)
+  let free = CONCURRENCY
+
+  const look = Effect.gen(function*() {
+    if (free === 0) return
+    for (const claimed of yield* store.claim(yield* DateTime.now, free)) {
+      free--
+      yield* attempt(claimed).pipe(
+        surviving,
+        Effect.ensuring(Effect.sync(() => {
+          free++
+          ended.openUnsafe()
+        })),
+        Effect.annotateLogs({ endpointId: claimed.endpointId, eventId: claimed.event.id }),
+        Effect.forkIn(attempts)
+      )
+    }
+  }).pipe(surviving)
+
+  const idle = Effect.gen(function*() {
+    while (free < CONCURRENCY) yield* Effect.andThen(ended.close, ended.await)
+  })
+  yield* Effect.addFinalizer(() => Effect.timeoutOption(idle, LAST))
+  // An endpoint that got its event is looked at again at once: there may be another.
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(look, Effect.andThen(Effect.timeoutOption(ended.await, tick), ended.close))))
+  yield* purgeLog().pipe(surviving, Effect.repeat(Schedule.spaced(purge)), Effect.forkScoped)
+})
+
+/** Forgets attempts of long ago. */
+export const purgeLog = Effect.fn("DeliverWebhooks.purgeLog")(function*() {
+  const store = yield* WebhookStore
+  const before = DateTime.subtractDuration(yield* DateTime.now, LOG_RETENTION)
+  while ((yield* store.purge(before, PURGED_AT_ONCE)) === PURGED_AT_ONCE) continue
+})
+
+/** Trouble of one round, or with one endpoint, is logged; what was claimed is tried again when its claim has run out. */
+const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  self.pipe(
+    Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("delivering webhooks failed", cause)),
+    Effect.ignoreCause
+  )
+
+export const layer = Layer.effectDiscard(start())
