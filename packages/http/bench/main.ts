@@ -8,7 +8,7 @@ const HELP = `npm run bench -- <what> [--quick]
   agents    each agent that is installed, beside its model: start, latency to the first word, memory
 
   --quick   fewer and shorter rounds: for a look, not for a verdict
-  --only    some of get, malformed, unknown, list, create, streams, or of the agents; separated by commas
+  --only    some of get, malformed, unknown, limited, list, create, streams, or of the agents; separated by commas
   --data-dir  where slipway agents install put them, .slipway of this folder unless said
   --profile folder for a CPU profile of our server
   --help    this text

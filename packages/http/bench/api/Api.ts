@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import { Console, Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
@@ -25,11 +26,14 @@ const CLIENTS = 16
 const KEYS = 1000
 const REQUESTS_PER_MINUTE = 1000
 const SANDBOXES = 200
+const LIMITED = "limited"
+const LIMITED_KEYS = 50
 
 const targets: ReadonlyArray<{ readonly target: Protocol.Target; readonly name: string; readonly reach?: number }> = [
   { target: "get", name: "GET, authenticated", reach: 0.8 },
   { target: "malformed", name: "401, malformed key", reach: 0.6 },
   { target: "unknown", name: "401, unknown key", reach: 0.6 },
+  { target: "limited", name: "429, key at its limit", reach: 0.6 },
   { target: "list", name: "list of 100" },
   { target: "create", name: `create, ${CLIENTS} clients`, reach: 0.6 }
 ]
@@ -44,6 +48,11 @@ const seed = Effect.gen(function*() {
   const access = yield* Access
   const ids = yield* Ids
   const store = yield* SandboxStore
+  const limited = yield* Effect.forEach(
+    Array.from({ length: LIMITED_KEYS }),
+    () => access.createKey({ grant: "bench", label: LIMITED, scopes: ["sandboxes"], kind: "live" }),
+    { concurrency: 10 }
+  )
   const mintAll = (count: number) => Effect.forEach(Array.from({ length: count }), () => Effect.map(mint(ids, "live"), Redacted.value))
   const minted = yield* Effect.forEach(
     Array.from({ length: KEYS }),
@@ -67,9 +76,21 @@ const seed = Effect.gen(function*() {
   return {
     keys: minted.map(({ key }) => Redacted.value(key)),
     unknownKeys: yield* mintAll(200),
+    limitedKeys: limited.map(({ key }) => Redacted.value(key)),
     sandboxIds: sandboxes
   } satisfies Protocol.Material
 })
+
+/** Uses up the rate of the limited keys: as many acceptances as there may be, a millisecond apart, good for almost a minute. */
+const useUp = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`
+  INSERT INTO rate_windows (key_id, times, counts)
+  SELECT k.id, t.times, ARRAY(SELECT generate_series(1, ${REQUESTS_PER_MINUTE}::bigint))
+  FROM api_keys k, (
+    SELECT array_agg((extract(epoch FROM clock_timestamp()) * 1000)::bigint - ${REQUESTS_PER_MINUTE}::bigint + n ORDER BY n) AS times
+    FROM generate_series(1, ${REQUESTS_PER_MINUTE}::bigint) n
+  ) t
+  WHERE k.label = ${LIMITED}
+  ON CONFLICT (key_id) DO UPDATE SET times = excluded.times, counts = excluded.counts, forgotten = 0`)
 
 const stores = Access.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer)),
@@ -174,7 +195,7 @@ export interface Options {
   readonly profile: string | null
 }
 
-const compare = async (databaseUrl: string, dataDir: string, material: Protocol.Material, { only, profile, quick }: Options) => {
+const compare = async (databaseUrl: string, dataDir: string, material: Protocol.Material, useUp: () => Promise<unknown>, { only, profile, quick }: Options) => {
   const rounds = quick ? 3 : 5
   const millis = quick ? 500 : 1500
   const serverOptions: Protocol.ServerOptions = {
@@ -192,6 +213,7 @@ const compare = async (databaseUrl: string, dataDir: string, material: Protocol.
   const wanted = (name: string) => only.length === 0 || only.includes(name)
   const results: Array<Result> = []
   for (const { name, reach, target } of targets.filter(({ target }) => wanted(target))) {
+    if (target === "limited") await useUp()
     for (const server of [ours, theirs]) await measure(server, load, target, quick ? 700 : 1500)
     const { ours: a, theirs: b } = await interleaved(rounds, ours, theirs, (server) => measure(server, load, target, millis))
     results.push({ name, ours: a, theirs: b, ratio: a.perSecond / b.perSecond, reach })
@@ -216,8 +238,10 @@ export const run = (options: Options): Promise<void> =>
     )
     const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir })), EmbeddedPostgres)
     const url = `postgres:///${connection.database}?${new URLSearchParams({ host: path.dirname(connection.path), user: connection.username })}`
-    const material = yield* Effect.provide(seed, stores.pipe(Layer.provide(Database.layer(connection))))
-    const results = yield* Effect.promise(() => compare(url, dataDir, material, options))
+    const database = Database.layer(connection)
+    const material = yield* Effect.provide(seed, stores.pipe(Layer.provide(database)))
+    const results = yield* Effect.promise(() =>
+      compare(url, dataDir, material, () => Effect.runPromise(Effect.provide(useUp, database)), options))
     const verdicts = results.flatMap(({ name, ratio, reach }) =>
       reach === undefined ? [] : [`${name} ${ratio.toFixed(2)} of ${reach} ${ratio >= reach ? "ok" : "missed"}`])
     yield* Console.log(`${table(results)}\n\nreach: ${verdicts.join("; ")}`)

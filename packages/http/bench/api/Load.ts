@@ -8,7 +8,7 @@ import * as Protocol from "./Protocol.ts"
 const SANDBOXES = "/api/public/v1/sandboxes"
 const PROMPT = "Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)
 
-let material: Protocol.Material = { keys: [], unknownKeys: [], sandboxIds: [] }
+let material: Protocol.Material = { keys: [], unknownKeys: [], limitedKeys: [], sandboxIds: [] }
 let turn = 0
 const next = <A>(items: ReadonlyArray<A>): A => {
   const item = items[turn++ % items.length]
@@ -28,6 +28,7 @@ const targets: Record<Protocol.Target, { readonly status: number; request(): str
   get: { status: 200, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, next(material.keys)) },
   malformed: { status: 401, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, `${next(material.keys).slice(0, -1)}_`) },
   unknown: { status: 401, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, next(material.unknownKeys)) },
+  limited: { status: 429, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, next(material.limitedKeys)) },
   list: { status: 200, request: () => get(`${SANDBOXES}?limit=100`, next(material.keys)) },
   create: {
     status: 201,

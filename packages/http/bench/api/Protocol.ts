@@ -11,7 +11,7 @@ export interface ServerOptions {
   readonly requestsPerMinute: number
 }
 
-export type Target = "get" | "malformed" | "unknown" | "list" | "create"
+export type Target = "get" | "malformed" | "unknown" | "limited" | "list" | "create"
 
 export type Ask =
   /** User and system time of the process so far, in µs. */
@@ -28,6 +28,8 @@ export type Ask =
 export interface Material {
   readonly keys: ReadonlyArray<string>
   readonly unknownKeys: ReadonlyArray<string>
+  /** Keys that have used their rate up. */
+  readonly limitedKeys: ReadonlyArray<string>
   readonly sandboxIds: ReadonlyArray<string>
 }
 
