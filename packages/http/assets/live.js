@@ -6,6 +6,7 @@
 /**
  * @typedef {"prompt" | "text" | "reasoning" | "tool" | "note" | "problem"} Kind
  * @typedef {{ readonly key: string, readonly kind: Kind, readonly text: string, readonly state: string }} Item
+ * @typedef {{ readonly tool: string, readonly state: string, readonly decision: string, readonly error: string }} ToolCall
  * @typedef {{ readonly id?: string, readonly type: string, readonly ts: string, readonly turn_id?: string, readonly data: Record<string, any> }} SandboxEvent
  */
 
@@ -36,8 +37,11 @@ const page = find(document, "#live", HTMLElement)
 const sandbox = page?.dataset["sandbox"] ?? ""
 /** What the page calls things: see `SandboxWords.ts`. @type {Record<string, Record<string, string>>} */
 const words = JSON.parse(page?.dataset["words"] ?? "{}")
-/** What the page shows. @type {{ cursor: number, status: string, turn: string | null }} */
-const state = JSON.parse(page?.dataset["state"] ?? "{}")
+/**
+ * What the page shows.
+ * @type {{ cursor: number, status: string, turn: string | null, calls: ReadonlyArray<readonly [id: string, call: ToolCall]> }}
+ */
+const state = JSON.parse(page?.dataset["state"] ?? `{"calls":[]}`)
 const api = `/api/public/v1/sandboxes/${sandbox}`
 
 /**
@@ -95,8 +99,8 @@ const showCommands = () => {
   }
 }
 
-/** Tool calls by their id. @type {Map<string, string>} */
-const tools = new Map()
+/** What several events tell of one tool call, by its id. */
+const calls = new Map(state.calls)
 
 /**
  * As `Conversation.ts` has it.
@@ -106,6 +110,12 @@ const tools = new Map()
 const itemOf = ({ data, id, turn_id: turn, type }) => {
   /** @type {(key: string, kind: Kind, text: string, state?: string) => Item} */
   const item = (key, kind, text, state = "") => ({ key, kind, text, state })
+  /** @type {(id: string, more: Partial<ToolCall>) => Item} */
+  const call = (id, more) => {
+    const known = { tool: "A tool call", state: "", decision: "", error: "", ...calls.get(id), ...more }
+    calls.set(id, known)
+    return item(`tool:${id}`, "tool", [known.tool, known.decision, known.error].filter((line) => line !== "").join("\n"), known.state)
+  }
   switch (type) {
     case "sandbox.status":
       return item(`event:${id}`, data["status"] === "failed" ? "problem" : "note",
@@ -129,15 +139,12 @@ const itemOf = ({ data, id, turn_id: turn, type }) => {
     case "message.completed":
       return data["finish"] === "end_turn" ? null : item(`finish:${data["message_id"]}`, "note", word("finish", data["finish"]))
     case "tool.updated":
-      tools.set(data["call_id"], data["tool"])
-      return item(data["part_id"], "tool", data["error"] === undefined ? data["tool"] : `${data["tool"]}\n${data["error"]}`, word("tool", data["status"]))
+      return call(data["call_id"], { tool: data["tool"], state: word("tool", data["status"]), error: data["error"] ?? "" })
     case "approval.requested":
-      tools.set(data["approval_id"], data["tool"])
-      return null
+      return call(data["approval_id"], { tool: data["tool"] })
     case "approval.resolved": {
-      const because = word("approvalBy", data["by"])
-      const tool = tools.get(data["approval_id"]) ?? "a tool call"
-      return item(`approval:${data["approval_id"]}`, "note", `${word("approval", data["outcome"])}: ${tool}${because === "" ? "" : ` (${because})`}`)
+      const [outcome, because] = [word("approval", data["outcome"]), word("approvalBy", data["by"])]
+      return call(data["approval_id"], { decision: because === "" ? outcome : `${outcome}: ${because}` })
     }
     case "pull_request.updated": {
       const { action_state, error, number, repo } = data
@@ -464,9 +471,6 @@ document.addEventListener("submit", (event) => {
 const first = state.cursor
 
 if (page !== null) {
-  for (const card of approvals()?.children ?? []) {
-    if (card instanceof HTMLElement) tools.set(card.dataset["approval"] ?? "", find(card, "[data-field=tool]", HTMLElement)?.textContent ?? "")
-  }
   if (SETTLED.includes(state.status)) end(() => connection("Ended"))
   else open()
   addEventListener("online", () => {

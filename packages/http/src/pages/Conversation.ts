@@ -14,9 +14,25 @@ export interface Item {
   readonly at: DateTime.Utc
 }
 
-/** `null`: nothing to show. `tools`: names of tool calls, by their id. `live.js` has the same for events that come later. */
-const itemOf = ({ at, event, seq }: RecordedEvent, tools: Map<string, string>): Item | null => {
+/** What several events tell of one tool call. */
+interface ToolCall {
+  readonly tool: string
+  /** How it stands. */
+  readonly state: string
+  readonly decision: string
+  readonly error: string
+}
+
+const unknown: ToolCall = { tool: "A tool call", state: "", decision: "", error: "" }
+
+/** `null`: nothing to show. `calls`: by their id. `live.js` has the same for events that come later. */
+const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>): Item | null => {
   const item = (key: string, kind: Item["kind"], text: string, state = ""): Item => ({ key, kind, text, state, at })
+  const call = (id: string, more: Partial<ToolCall>) => {
+    const known = { ...unknown, ...calls.get(id), ...more }
+    calls.set(id, known)
+    return item(`tool:${id}`, "tool", [known.tool, known.decision, known.error].filter((line) => line !== "").join("\n"), known.state)
+  }
   const { data, type } = event
   switch (type) {
     case "sandbox.status":
@@ -41,15 +57,12 @@ const itemOf = ({ at, event, seq }: RecordedEvent, tools: Map<string, string>): 
     case "message.completed":
       return data.finish === "end_turn" ? null : item(`finish:${data.message_id}`, "note", words.finish[data.finish])
     case "tool.updated":
-      tools.set(data.call_id, data.tool)
-      return item(data.part_id, "tool", data.error === undefined ? data.tool : `${data.tool}\n${data.error}`, words.tool[data.status])
+      return call(data.call_id, { tool: data.tool, state: words.tool[data.status], error: data.error ?? "" })
     case "approval.requested":
-      tools.set(data.approval_id, data.tool)
-      return null
+      return call(data.approval_id, { tool: data.tool })
     case "approval.resolved": {
       const because = words.approvalBy[data.by]
-      return item(`approval:${data.approval_id}`, "note",
-        `${words.approval[data.outcome]}: ${tools.get(data.approval_id) ?? "a tool call"}${because === "" ? "" : ` (${because})`}`)
+      return call(data.approval_id, { decision: because === "" ? words.approval[data.outcome] : `${words.approval[data.outcome]}: ${because}` })
     }
     case "pull_request.updated":
       return item(`event:${seq}`, data.error === undefined ? "note" : "problem", [
@@ -62,14 +75,16 @@ const itemOf = ({ at, event, seq }: RecordedEvent, tools: Map<string, string>): 
   }
 }
 
-export const itemsOf = (events: ReadonlyArray<RecordedEvent>): ReadonlyArray<Item> => {
+/** `calls`: the tool calls that go on. */
+export const of = (events: ReadonlyArray<RecordedEvent>) => {
   const items = new Map<string, Item>()
-  const tools = new Map<string, string>()
+  const calls = new Map<string, ToolCall>()
   for (const event of events) {
-    const item = itemOf(event, tools)
+    const item = itemOf(event, calls)
     if (item !== null) items.set(item.key, item)
   }
-  return [...items.values()]
+  const over = [words.tool.completed, words.tool.error]
+  return { items: [...items.values()], calls: [...calls].filter(([, { state }]) => !over.includes(state)) }
 }
 
 const rendered = ({ key, kind, state, text }: Omit<Item, "at">, at: Html): Html => html`<li class="item ${kind}" data-key="${key}">

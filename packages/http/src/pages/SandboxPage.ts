@@ -103,7 +103,7 @@ export const make = Effect.gen(function*() {
       )
       found.push(...page.filter(({ seq }) => seq <= end).map(({ wire }) => fromWire(wire)))
       const last = page.at(-1)?.seq ?? end
-      if (last >= end) return { items: Conversation.itemsOf(found), hasOlder, first: end - WINDOW }
+      if (last >= end) return { ...Conversation.of(found), hasOlder, first: end - WINDOW }
       after = last
     }
   })
@@ -123,7 +123,7 @@ export const make = Effect.gen(function*() {
     if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
     const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
     const end = isEarlier ? Number(given) : sandbox.lastSeq
-    const { first, hasOlder, items } = yield* windowOf(by, sandbox, end)
+    const { calls, first, hasOlder, items } = yield* windowOf(by, sandbox, end)
     const shown = items.length > 0 ? items : yield* messagesOf(by, sandbox)
     const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
       ? [{ key: "prompt:first", kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt }]
@@ -132,7 +132,8 @@ export const make = Effect.gen(function*() {
     const state = {
       cursor: sandbox.lastSeq,
       status: sandbox.status,
-      turn: isActive(sandbox.turn) ? sandbox.turn.state : null
+      turn: isActive(sandbox.turn) ? sandbox.turn.state : null,
+      calls
     }
 
     const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>

@@ -133,7 +133,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       const store = yield* SandboxStore
       const page = yield* get(`/sandboxes/${id}`)
       const state = /data-state="([^"]+)"/u.exec(page.text)?.[1]?.replaceAll("&quot;", "\"") ?? ""
-      assert.deepStrictEqual(JSON.parse(state), { cursor: (yield* store.log(id, 0, 100)).length, status: "running", turn: "running" })
+      assert.deepStrictEqual(JSON.parse(state), { cursor: (yield* store.log(id, 0, 100)).length, status: "running", turn: "running", calls: [] })
       assert.match(page.text, /<script type="module" src="\/assets\/live-[0-9a-f]{16}\.js">/u)
     }))
 
@@ -207,7 +207,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       redirected(yield* post(action, { decision: "deny" }), `/sandboxes/${id}?done=approval_already_resolved`)
       const after = yield* get(`/sandboxes/${id}?done=approval_already_resolved`)
       assert.include(textOf(after), "That was decided before. The first decision stands.")
-      assert.include(after.text, `Approved: write ${ESCAPED}`)
+      assert.include(after.text, `<div class="item-text">write ${ESCAPED}\nApproved</div>`)
       assert.notInclude(after.text, `data-approval="${approval.replace("&", "&amp;")}"`)
       isPage(yield* post(`/sandboxes/${id}/approvals/unknown`, { decision: "approve" }), 404)
     }))
