@@ -1,4 +1,10 @@
-import { defineConfig, mergeConfig } from "vitest/config"
+import { configDefaults, defineConfig, mergeConfig } from "vitest/config"
 import shared from "../../vitest.config.ts"
 
-export default mergeConfig(shared, defineConfig({ test: { globalSetup: ["@slipway/adapters/testing/TestPostgresServer"] } }))
+export default mergeConfig(shared, defineConfig({
+  test: {
+    globalSetup: ["@slipway/adapters/testing/TestPostgresServer"],
+    // `npm run test:browser`: they need Chromium.
+    exclude: [...configDefaults.exclude, "test/browser/**"]
+  }
+}))

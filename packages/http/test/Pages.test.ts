@@ -109,7 +109,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
 
     it.effect("is led to the pages by a browser only", () =>
       Effect.gen(function*() {
-        assert.deepStrictEqual([(yield* ask("/", { headers: { accept: "text/html,*/*" } })).headers["location"]], ["/keys"])
+        assert.deepStrictEqual([(yield* ask("/", { headers: { accept: "text/html,*/*" } })).headers["location"]], ["/sandboxes"])
         assert.strictEqual((yield* ask("/")).status, 404)
       }))
   })
@@ -141,13 +141,13 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
     it.effect("ends the session that the browser had until then", () =>
       Effect.gen(function*() {
         const { cookie } = yield* asOwner
-        sentTo(yield* postForm("/sign-in", { code: yield* code }, { cookie }), "/keys")
+        sentTo(yield* postForm("/sign-in", { code: yield* code }, { cookie }), "/sandboxes")
         sentTo(yield* ask("/keys", { headers: { cookie } }), "/sign-in?next=%2Fkeys")
       }))
 
     it.effect("may be pasted with the link around it, and is refused when it cannot be one", () =>
       Effect.gen(function*() {
-        sentTo(yield* postForm("/sign-in", { code: ` ${PUBLIC_URL}/sign-in#${yield* code}\n` }), "/keys")
+        sentTo(yield* postForm("/sign-in", { code: ` ${PUBLIC_URL}/sign-in#${yield* code}\n` }), "/sandboxes")
         for (const wrong of ["", "x", "x".repeat(43), "<script>", "'", "#", "é".repeat(43)]) {
           const reply = yield* postForm("/sign-in", { code: wrong })
           assert.deepStrictEqual([reply.status, reply.headers["set-cookie"]], [400, undefined])
@@ -162,7 +162,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
       Effect.gen(function*() {
         const given = yield* code
         for (const headers of strangers) page(yield* ask("/sign-in", { method: "POST", body: encoded({ code: given }), headers: { "content-type": FORM["content-type"], ...headers } }), 403)
-        sentTo(yield* postForm("/sign-in", { code: given }), "/keys")
+        sentTo(yield* postForm("/sign-in", { code: given }), "/sandboxes")
       }))
   })
 
@@ -263,7 +263,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
           assert.notInclude(shown.text, "name=\"next\"")
           if (next.includes("\0")) continue
           const code = Redacted.value(yield* (yield* Sessions).makeLink(userId))
-          sentTo(yield* postForm("/sign-in", { code, next }), "/keys")
+          sentTo(yield* postForm("/sign-in", { code, next }), "/sandboxes")
         }
         assert.include((yield* ask("/sign-in?next=%2Fkeys%3Fdone%3Drevoked")).text, "name=\"next\" value=\"/keys?done=revoked\"")
       }))
@@ -521,9 +521,9 @@ layer(http().pipe(Layer.provide(IdentityProvider.layerMemory(ada).pipe(Layer.pro
   it.effect("leads to no other server", () =>
     Effect.gen(function*() {
       const { back, cookie } = yield* begin("?next=%2F%2Fevil.test")
-      sentTo(yield* ask(CALLBACK + back, { headers: { cookie } }), "/keys")
+      sentTo(yield* ask(CALLBACK + back, { headers: { cookie } }), "/sandboxes")
       const planted = yield* begin()
-      sentTo(yield* ask(CALLBACK + planted.back, { headers: { cookie: `${planted.cookie}%252F%252Fevil.test` } }), "/keys")
+      sentTo(yield* ask(CALLBACK + planted.back, { headers: { cookie: `${planted.cookie}%252F%252Fevil.test` } }), "/sandboxes")
     }))
 })
 

@@ -11,6 +11,7 @@ import type { Scope } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Settings } from "../middleware/Settings.ts"
 import { html, type Html } from "./Html.ts"
+import { moment } from "./Moments.ts"
 import * as Page from "./Page.ts"
 import { Refused } from "./Refused.ts"
 
@@ -35,12 +36,6 @@ const MESSAGES = {
   grant: "You work in this grant now."
 }
 
-const time = (at: DateTime.Utc | null, otherwise: string): Html => {
-  if (at === null) return html`${otherwise}`
-  const iso = DateTime.formatIso(at)
-  return html`<time datetime="${iso}">${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC</time>`
-}
-
 const shownName = ({ label }: KeyRecord): string => label === "" ? "(no name)" : label
 const shownKey = ({ last4, prefix }: KeyRecord): Html => html`<code>${prefix}…${last4}</code>`
 
@@ -51,9 +46,9 @@ const row = ({ key, mayRevoke }: { readonly key: KeyRecord; readonly mayRevoke: 
 <td data-label="Key">${shownKey(key)}</td>
 <td data-label="Scopes">${key.scopes.length === 0 ? "none" : key.scopes.join(", ")}</td>
 <td data-label="Of">${whose}</td>
-<td data-label="Created">${time(key.createdAt, "")}</td>
-<td data-label="Last used">${time(key.lastUsedAt, "never")}</td>
-<td data-label="Expires">${time(key.expiresAt, "never")}</td>
+<td data-label="Created">${moment(key.createdAt)}</td>
+<td data-label="Last used">${key.lastUsedAt === null ? "never" : moment(key.lastUsedAt)}</td>
+<td data-label="Expires">${key.expiresAt === null ? "never" : moment(key.expiresAt)}</td>
 <td data-label="State"><span class="state ${STATES[state]}">${state}</span></td>
 <td>${state !== "revoked" && mayRevoke && html`<a href="/keys/${key.id}/revoke" aria-label="Revoke ${shownName(key)}">Revoke</a>`}</td>
 </tr>`
@@ -94,22 +89,22 @@ ${grants.map(({ id, name }) => html`<option value="${id}"${id === current && htm
 <button class="quiet">Change grant</button>
 </form>`
 
-const minted = ({ user }: Page.Member, { key, record }: MintedKey, publicUrl: string): Html => html`<h1>The key ${shownName(record)} is minted</h1>
-<section id="minted" class="panel" aria-labelledby="secret-label">
-<p class="warning">It is shown only now. Copy it to where ${user.name} keeps secrets: nobody can read it again.</p>
-<label for="secret" id="secret-label">API key</label>
+const minted = ({ key, record }: MintedKey, publicUrl: string): Html => html`<h1>The key ${shownName(record)} is minted</h1>
+<div id="minted" class="panel">
+<p class="warning">It is shown only now. Copy it to where you keep secrets: nobody can read it again.</p>
+<label for="secret">API key</label>
 <div class="secret">
 <input id="secret" readonly autocomplete="off" spellcheck="false" value="${Redacted.value(key)}">
 <button type="button" id="copy" hidden>Copy</button>
 <span id="copied" role="status"></span>
 </div>
-<p>It ${record.expiresAt === null ? "does not expire" : html`works until ${time(record.expiresAt, "")}`}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
+<p>It ${record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
 <pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_KEY"</code></pre>
-</section>
+</div>
 <p><a class="button" href="/keys">Done</a></p>`
 
 const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html => html`<h1>Revoke the key ${shownName(key)}?</h1>
-<p>${shownKey(key)} was created ${time(key.createdAt, "")} and ${key.lastUsedAt === null ? "was never used" : html`last used ${time(key.lastUsedAt, "")}`}. Whatever
+<p>${shownKey(key)} was created ${moment(key.createdAt)} and ${key.lastUsedAt === null ? "was never used" : html`last used ${moment(key.lastUsedAt)}`}. Whatever
 still uses it fails from its next request on. This cannot be undone.</p>
 <div class="actions">
 <form method="post" action="/keys/${key.id}/revoke">${csrf}<button class="danger">Revoke key</button></form>
@@ -156,7 +151,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         place: "keys",
         body: html`<h1>Keys</h1>
 ${Page.told(asked, MESSAGES)}
-<p>A key lets a program work in the grant <strong>${grants.find(({ id }) => id === grantId)?.name ?? grantId}</strong> of ${organization.name}.</p>
+<p>A key lets a program work in the grant <strong>${grants.find(({ id }) => id === grantId)?.name ?? grantId}</strong> of the organization <strong>${organization.name}</strong>.</p>
 ${keys.length === 0 ? html`<p>There is none yet.</p>` : html`<table class="rows">
 <thead><tr><th scope="col">Name</th><th scope="col">Key</th><th scope="col">Scopes</th><th scope="col">Of</th><th scope="col">Created</th><th scope="col">Last used</th>
 <th scope="col">Expires</th><th scope="col">State</th><td></td></tr></thead>
@@ -165,7 +160,7 @@ ${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, no
 </tbody>
 </table>`}
 ${mintForm(member)}
-<section class="panel" aria-labelledby="me" >
+<section class="panel" aria-labelledby="me">
 <h2 id="me">You</h2>
 <dl class="facts">
 <dt>Name</dt><dd>${user.name}</dd>
@@ -193,7 +188,7 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId)}
       if (life === undefined) return yield* Refused.bad("A key stops working at one of the times in the list.")
       const key = yield* Effect.catchTag(access.mintOwn(member.visit, { label, scopes, life }), "MintRefused", ({ message }) =>
         Effect.fail(new Refused({ status: 403, title: "The key is not minted", text: message })))
-      return Page.show({ title: "Key minted", place: "keys", body: minted(member, key, publicUrl) }, member)
+      return Page.show({ title: "Key minted", place: "keys", body: minted(key, publicUrl) }, member)
     })
   })
 

@@ -16,7 +16,7 @@ import * as Layout from "./Layout.ts"
 import { Refused } from "./Refused.ts"
 
 /** Where a person goes who did not ask for a page. */
-export const HOME = "/keys"
+export const HOME = "/sandboxes"
 
 const HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
