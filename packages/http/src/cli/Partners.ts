@@ -6,6 +6,7 @@ import { Ids } from "@slipway/domain/Ids"
 import { type Claim, Claimant, Invoice, Offer, Project, type Recorded } from "@slipway/domain/partner/Attribution"
 import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { formatUsd } from "@slipway/domain/sandbox/Budget"
 import { administration, json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
@@ -185,16 +186,18 @@ const balance = Command.make("balance", {
 }, ({ json, organization: organizationId }) =>
   administration(Effect.gen(function*() {
     const store = yield* PartnerStore
-    const { balance, movements } = yield* store.credits(organizationId)
-    const rows = movements.map(({ at, ...movement }) => ({ ...movement, at: DateTime.formatIso(at) }))
-    yield* print(json, { organizationId, balance, movements: rows }, () =>
-      rows.length === 0 ? "No credits." : `${balance} credits\n\n${columns([
-        ["AT", "CREDITS", "CLAIM"],
-        ...rows.map(({ at, claimId, credits }) => [at, `+${credits}`, claimId])
-      ])}`)
+    const { balance, charges, movements } = yield* store.credits(organizationId)
+    const dated = <A extends { readonly at: DateTime.Utc }>({ at, ...row }: A) => ({ ...row, at: DateTime.formatIso(at) })
+    const rows = [
+      ...movements.map(dated).map(({ at, claimId, credits }) => [at, `+${credits}`, `claim ${claimId}`]),
+      // Millionths are written alike, of a credit or of a dollar.
+      ...charges.map(dated).map(({ at, micros, sandboxId }) => [at, `-${formatUsd(micros)}`, `sandbox ${sandboxId}`])
+    ].sort(([a = ""], [b = ""]) => a < b ? 1 : a > b ? -1 : 0)
+    yield* print(json, { organizationId, balance, movements: movements.map(dated), charges: charges.map(dated) }, () =>
+      rows.length === 0 ? "No credits." : `${balance} credits\n\n${columns([["AT", "CREDITS", "OF"], ...rows])}`)
   }))).pipe(
-    Command.withDescription("Show the credits of an organization and where they came from"),
-    Command.withExamples([{ command: "slipway partners balance <organization>", description: "Newest movement first" }])
+    Command.withDescription("Show the credits of an organization, where they came from, and which sandboxes took them"),
+    Command.withExamples([{ command: "slipway partners balance <organization>", description: "Newest movement first; a sandbox is dated by its last" }])
   )
 
 export const partners = Command.make("partners").pipe(

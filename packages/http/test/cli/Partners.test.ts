@@ -32,8 +32,8 @@ describe("slipway partners", () => {
       assert.deepStrictEqual((yield* asJson("events", "acme", "--after", "1")).map(({ sequence, type }: { sequence: number; type: string }) => [sequence, type]), [
         [2, "credit_claim.claimed"], [3, "project.connected"], [4, "conversion.paid"]
       ])
-      const { balance, movements } = yield* asJson("balance", organizationId)
-      assert.deepStrictEqual([balance, movements.map(({ claimId, credits }: { claimId: string; credits: number }) => [claimId, credits])], [500, [[claimId, 500]]])
+      const { balance, charges, movements } = yield* asJson("balance", organizationId)
+      assert.deepStrictEqual([balance, movements.map(({ claimId, credits }: { claimId: string; credits: number }) => [claimId, credits]), charges], [500, [[claimId, 500]], []])
       assert.include((yield* partners("claims", "list", "--grant", "acme")).stdout, claimId)
 
       const refused: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [
