@@ -55,6 +55,29 @@ export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>)
         assert.deepStrictEqual(last, { action: "user.approved", at, subjects: {}, actor: { _tag: "System" }, origin: null })
       }))
 
+    it.effect("gives whoever follows each new entry once, in the order of telling", () =>
+      Effect.gen(function*() {
+        const log = yield* AuditLog
+        const subject = yield* (yield* Ids).uuid7
+        const append = (...names: ReadonlyArray<string>) =>
+          log.append(names.map((name) => ({ action: "key.minted" as const, at, subjects: { subject, name } })))
+        const namesOf = (entries: ReadonlyArray<AuditEntry>) => entries.flatMap(({ subjects }) => subjects["subject"] === subject ? [subjects["name"]] : [])
+        yield* append("before")
+        const first = yield* log.follow
+        yield* append("one", "two")
+        const second = yield* log.follow
+        yield* append("three")
+        assert.deepStrictEqual(namesOf(yield* first), ["one", "two", "three"])
+        assert.deepStrictEqual(namesOf(yield* first), [])
+        yield* append("four")
+        assert.deepStrictEqual(namesOf(yield* first), ["four"])
+        assert.deepStrictEqual(namesOf(yield* second), ["three", "four"])
+        const [entry] = yield* log.list({ since: null, limit: 1 })
+        yield* append("five")
+        const [followed] = yield* first
+        assert.deepStrictEqual(followed, entry === undefined ? undefined : { ...entry, subjects: { subject, name: "five" } })
+      }))
+
     it.effect("gives the newest, and none that is older than asked for", () =>
       Effect.gen(function*() {
         const log = yield* AuditLog

@@ -1,7 +1,8 @@
 /** `AuditLog` on Postgres: a table that nothing changes but by adding to it. */
-import { DateTime, Effect, Layer, Schema } from "effect"
+import { DateTime, Effect, Layer, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Acting, ActingFrom, Action, Actor, AuditLog, Origin } from "@slipway/domain/access/AuditLog"
+import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
 
 const EntryRow = Schema.Struct({
@@ -11,6 +12,19 @@ const EntryRow = Schema.Struct({
   actor: Actor,
   origin: Schema.NullOr(Origin)
 })
+
+/** How far behind the newest entry those may be which a transaction that was open when somebody began to follow commits. */
+const BEHIND = 100_000
+
+/**
+ * Numbers are drawn before their transactions commit, so a lower one may appear after a higher one. Whoever inserts holds
+ * a lock on the table from before it draws until it has ended: once nobody holds it any more who did when `last` was
+ * drawn, all there will ever be up to `last` is there.
+ */
+interface Horizon {
+  readonly last: number
+  writers: ReadonlySet<string>
+}
 
 export const layer = Layer.effect(
   AuditLog,
@@ -39,7 +53,44 @@ export const layer = Layer.effect(
             WHERE at >= coalesce(${since}::timestamptz, '-infinity') ORDER BY seq DESC LIMIT ${limit}`
         })({ since: since === null ? null : DateTime.formatIso(since), limit })
         return newestFirst.toReversed()
-      }, guard)
+      }, guard),
+
+      follow: Effect.gen(function*() {
+        const last = Effect.map(
+          sql<{ readonly last: bigint | null }>`SELECT pg_sequence_last_value(pg_get_serial_sequence('audit_log', 'seq')::regclass) AS last`,
+          ([row]) => Number(row?.last ?? 0)
+        )
+        const writers = Effect.map(sql<{ readonly writer: string }>`
+          SELECT virtualtransaction || ' ' || pid AS writer FROM pg_locks
+          WHERE relation = 'audit_log'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND mode = 'RowExclusiveLock' AND granted`, (rows) => new Set(rows.map(({ writer }) => writer)))
+        const after = SqlSchema.findAll({
+          Request: Int8,
+          Result: Schema.Struct({ seq: Int8, ...EntryRow.fields }),
+          execute: (seq) => sql`SELECT seq, action, at, subjects, actor, origin FROM audit_log WHERE seq > ${seq} ORDER BY seq`
+        })
+        // In this order, each a statement of its own: who draws after `last` was read need not be waited for.
+        const ahead = Effect.map(Effect.all([last, writers]), ([last, writers]): Horizon => ({ last, writers }))
+
+        let horizon: Horizon | null = yield* ahead
+        let complete = Math.max(0, horizon.last - BEHIND)
+        let told = new Set((yield* sql<{ readonly seq: bigint }>`SELECT seq FROM audit_log WHERE seq > ${complete}`).map(({ seq }) => Number(seq)))
+
+        return Effect.gen(function*() {
+          if (horizon === null) horizon = yield* ahead
+          else horizon.writers = horizon.writers.intersection(yield* writers)
+          const rows = yield* after(complete)
+          const fresh = rows.filter(({ seq }) => !told.has(seq))
+          for (const { seq } of fresh) told.add(seq)
+          if (horizon.writers.size === 0) {
+            const { last } = horizon
+            complete = last
+            told = new Set([...told].filter((seq) => seq > last))
+            horizon = null
+          }
+          return fresh.map(Struct.omit(["seq"]))
+        }).pipe(guard, Effect.withSpan("AuditLog.news"))
+      }).pipe(guard, Effect.withSpan("AuditLog.follow"))
     })
   })
 )

@@ -78,6 +78,12 @@ export class AuditLog extends Context.Service<AuditLog, {
   append(events: ReadonlyArray<SecurityEvent>): Effect.Effect<void, StoreUnavailable>
   /** The newest `limit` entries that are not older than `since`, in the order they were appended. */
   list(page: { readonly since: DateTime.Utc | null; readonly limit: number }): Effect.Effect<ReadonlyArray<AuditEntry>, StoreUnavailable>
+  /**
+   * Begins to follow. Each time the inner effect runs it gives what came to be there since the last time, or since the
+   * beginning: every entry once. An entry is there when its transaction is committed, which others that were appended
+   * after it may be before it.
+   */
+  readonly follow: Effect.Effect<Effect.Effect<ReadonlyArray<AuditEntry>, StoreUnavailable>, StoreUnavailable>
 }>()("@slipway/domain/AuditLog") {
   /** Process-local, for tests and for embedding without a database. */
   static readonly layerMemory = Layer.sync(AuditLog, () => {
@@ -90,7 +96,15 @@ export class AuditLog extends Context.Service<AuditLog, {
           log.push(...events.map((event) => ({ ...event, actor, origin })))
         }),
       list: ({ limit, since }) =>
-        Effect.sync(() => log.filter(({ at }) => since === null || DateTime.isGreaterThanOrEqualTo(at, since)).slice(-limit))
+        Effect.sync(() => log.filter(({ at }) => since === null || DateTime.isGreaterThanOrEqualTo(at, since)).slice(-limit)),
+      follow: Effect.sync(() => {
+        let told = log.length
+        return Effect.sync(() => {
+          const entries = log.slice(told)
+          told = log.length
+          return entries
+        })
+      })
     })
   })
 }
