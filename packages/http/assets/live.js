@@ -426,9 +426,16 @@ function open() {
 
 // ---- commands
 
-/** @param {HTMLFormElement} form @param {boolean} disabled */
-const setDisabled = (form, disabled) => {
-  for (const button of form.querySelectorAll("button")) button.disabled = disabled
+/**
+ * Whether what the form asked for is under way. A button that is disabled would lose the focus.
+ * @param {HTMLFormElement} form
+ */
+const isBusy = (form) => form.ariaBusy === "true"
+
+/** @param {HTMLFormElement} form @param {boolean} busy */
+const setBusy = (form, busy) => {
+  form.ariaBusy = String(busy)
+  for (const button of form.querySelectorAll("button")) button.ariaDisabled = String(busy)
 }
 
 /**
@@ -438,7 +445,7 @@ const setDisabled = (form, disabled) => {
  * @param {(result: { readonly outcome: string, readonly rejection?: string }) => void} done
  */
 const command = async (form, path, body, done) => {
-  setDisabled(form, true)
+  setBusy(form, true)
   outcome("", false)
   const csrf = find(form, "input[name=csrf]", HTMLInputElement)?.value ?? ""
   const response = await fetch(`${api}/${path}`, {
@@ -447,7 +454,7 @@ const command = async (form, path, body, done) => {
     body: JSON.stringify(body)
   }).catch(() => null)
   const said = await response?.json().catch(() => null) ?? null
-  setDisabled(form, false)
+  setBusy(form, false)
   if (response?.status === 401) return end(signInAgain)
   if (response === null || !response.ok) return outcome(said?.error?.message ?? "It did not arrive. Try again.", true)
   if (said.outcome === "rejected") return outcome(word("rejection", said.rejection), true)
@@ -457,6 +464,7 @@ const command = async (form, path, body, done) => {
 document.addEventListener("submit", (event) => {
   const form = event.target
   if (!(form instanceof HTMLFormElement)) return
+  if (isBusy(form)) return event.preventDefault()
   const approval = form.closest("[data-approval]")
   if (approval instanceof HTMLElement && event.submitter instanceof HTMLButtonElement) {
     event.preventDefault()
