@@ -16,9 +16,9 @@ export const appended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     const before = (yield* log.list({ since: null, limit: ALL })).length
     yield* Effect.provideService(effect, Acting, operator)
     const entries = (yield* log.list({ since: null, limit: ALL })).slice(before)
-    return entries.map(({ actor, origin: _, ...event }): SecurityEvent => {
-      assert.deepStrictEqual<unknown>(actor, event.action === "key.first_used" ? { _tag: "Key", keyId: event.subjects["keyId"] } : operator)
-      return event
+    return entries.map(({ action, actor, at, subjects }): SecurityEvent => {
+      assert.deepStrictEqual<unknown>(actor, action === "key.first_used" ? { _tag: "Key", keyId: subjects["keyId"] } : operator)
+      return { action, at, subjects }
     })
   })
 
