@@ -4,9 +4,10 @@
  * repeated by another worker once its claim has run out.
  */
 import { Cause, DateTime, Duration, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
-import { afterAttempt, bodyOf, signing } from "@slipway/domain/partner/Webhook"
+import { afterAttempt, bodyOf, isDelivered, type Outcome, signing, Trouble } from "@slipway/domain/partner/Webhook"
 import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
 import { type ClaimedDelivery, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { counters } from "./Metrics.ts"
 import { Timing } from "./Timing.ts"
 
 /** Attempts of one worker at a time. They mostly wait; an endpoint has one at most. */
@@ -15,6 +16,12 @@ const CONCURRENCY = 16
 const LAST = Duration.seconds(2)
 const PURGED_AT_ONCE = 1000
 
+/** `refused`: whoever answered did not take it. */
+const outcomeOf = (outcome: Outcome): string => outcome._tag === "Failed" ? outcome.trouble : isDelivered(outcome) ? "delivered" : "refused"
+const attempted = counters("slipway_webhook_attempts_total", "Attempts of this worker to deliver an event to a webhook, by what came of it.", "outcome", [
+  "delivered", "refused", ...Trouble.literals
+])
+
 /** Makes one attempt and records what came of it. */
 export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: ClaimedDelivery) {
   const store = yield* WebhookStore
@@ -22,6 +29,7 @@ export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: C
   const { endpointId, event, manual, secrets, url } = claimed
   const at = yield* DateTime.now
   const outcome = yield* sender.send({ url, id: event.id, at, body: bodyOf(event), secrets: signing(secrets, at).map(({ value }) => value) })
+  yield* attempted.add(outcomeOf(outcome))
   const ended = yield* DateTime.now
   const next = afterAttempt(claimed.attempt, outcome, ended, yield* Random.next)
   const durationMillis = Math.max(0, ended.epochMilliseconds - at.epochMilliseconds)
@@ -40,6 +48,7 @@ export const start = Effect.fn("DeliverWebhooks.start")(function*() {
   const attempts = yield* Scope.fork(scope, "parallel")
   const ended = Latch.makeUnsafe(false)
   let free = CONCURRENCY
+  yield* attempted.declare
 
   const look = Effect.gen(function*() {
     if (free === 0) return

@@ -3,12 +3,13 @@
  * limits and reaps what is left over. Closing its scope ends it gently: no new sandboxes, turns ended as interrupted
  * with reason `worker_shutdown`, agents stopped, leases given back so that another worker goes on at once.
  */
-import { Cause, Clock, Duration, Effect, Exit, Fiber, Layer, Schedule, Scope, Semaphore } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
+import { observed } from "./Metrics.ts"
 import { purgeEvents } from "./PurgeEvents.ts"
 import { reapOrphans } from "./ReapOrphans.ts"
 import * as SandboxSession from "./SandboxSession.ts"
@@ -35,6 +36,9 @@ const renewal = Duration.seconds(LEASE_RENEWAL_SECONDS)
 /** What it may take to kill an agent. It must be gone when the lease ends: the next worker starts its own at once. */
 const KILL_MILLIS = 2000
 
+const heldGauge = Metric.gauge("slipway_worker_sandboxes", { description: "Sandboxes that this worker holds." })
+const slotsGauge = Metric.gauge("slipway_worker_slots", { description: "Sandboxes that this worker holds at most, but for those that are ending." })
+
 /** Runs the worker until the scope closes. */
 export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker }: Options) {
   const store = yield* SandboxStore
@@ -44,6 +48,8 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   // Closed after the sessions were asked to end.
   const sessionsScope = yield* Scope.fork(scope, "parallel")
   const sessions = new Set<Session>()
+  yield* observed(heldGauge, () => ({ value: sessions.size }))
+  yield* observed(slotsGauge, () => ({ value: slots }))
 
   const begin = Effect.fnUntraced(function*(claimed: Claimed, validUntil: number) {
     const held = yield* HeldSandbox.make(claimed)

@@ -22,6 +22,7 @@ import { SandboxStore, StoreUnavailable } from "@slipway/domain/sandbox/SandboxS
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { Publishing, request } from "@slipway/domain/source/Publishing"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
+import * as CountedStore from "@slipway/worker/CountedStore"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 
 export const principal: Principal = {
@@ -227,7 +228,7 @@ const Publisher = (world: World) =>
       })
     })))
 
-const Memory = SandboxStore.layerMemory.pipe(Layer.provideMerge(Hints.layerMemory))
+const Memory = CountedStore.layer.pipe(Layer.provide(SandboxStore.layerMemory), Layer.provideMerge(Hints.layerMemory))
 const layer = (world: World) =>
   Layer.mergeAll(
     Runtime(world), Host(world), Trees(world), Source(world), Publisher(world), Sandboxes.layer, ModelGateway.layerMemory

@@ -1,0 +1,27 @@
+/** Forms of metrics that Effect's own do not have. */
+import { Effect, Metric, type Scope } from "effect"
+
+export interface Counters {
+  /** Counts one more. A value that is not listed counts as `other`. */
+  add(value: string): Effect.Effect<void>
+  /** Makes all that is listed seen at 0, so that the first one counts as an increase. */
+  readonly declare: Effect.Effect<void>
+}
+
+/** Counters with one label, whose values are listed: nothing that comes from outside becomes a series. */
+export const counters = (name: string, description: string, label: string, values: ReadonlyArray<string>): Counters => {
+  const counter = (value: string) => Metric.counter(name, { description, incremental: true, attributes: { [label]: value } })
+  const listed = new Map(values.map((value) => [value, counter(value)]))
+  const other = counter("other")
+  return {
+    add: (value) => Metric.update(listed.get(value) ?? other, 1),
+    declare: Effect.forEach(listed.values(), (counter) => Metric.value(counter), { discard: true })
+  }
+}
+
+/** A metric that is looked up when somebody reads it, until the scope closes. */
+export const observed = <Input, State>(metric: Metric.Metric<Input, State>, get: () => State): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.asVoid(Effect.acquireRelease(
+    Effect.contextWith((context) => Effect.sync(() => Metric.registerUnsafe(metric, context, { get, update: () => {}, modify: () => {} }))),
+    (registration) => Effect.sync(() => registration.remove())
+  ))

@@ -1,0 +1,151 @@
+import { assert, it } from "@effect/vitest"
+import { DateTime, Duration, Effect, Layer, Metric, Result } from "effect"
+import { interrupt, terminate } from "@slipway/domain/sandbox/Command"
+import { Ids } from "@slipway/domain/Ids"
+import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { failure } from "@slipway/domain/source/Publishing"
+import { SourceHostError } from "@slipway/domain/source/SourceHost"
+import type { Outcome } from "@slipway/domain/partner/Webhook"
+import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
+import { type ClaimedDelivery, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { attempt } from "@slipway/worker/DeliverWebhooks"
+import { Timing } from "@slipway/worker/Timing"
+import { ask, create, pass, principal, publishRequested, REPO, running, scenario, settle, startWorker, until } from "./Doubles.ts"
+
+/** Every series that is not 0. Of a histogram, how much was seen and its sum. */
+const counted = Effect.map(Metric.snapshot, (series) =>
+  Object.fromEntries(series.flatMap(({ attributes, id, state, type }) => {
+    const name = [id.replace(/^slipway_/u, ""), ...Object.values(attributes ?? {})].join(" ")
+    const value = type === "Counter" ? Number(state.count) : type === "Gauge" ? Number(state.value) : type === "Histogram" ? [state.count, state.sum] : null
+    return value === 0 || value === null ? [] : [[name, value]]
+  })))
+
+/** With a registry of its own. */
+const counting = <E>(name: string, test: Parameters<typeof scenario<E>>[1]) =>
+  scenario(name, (world) => test(world).pipe(Effect.provideService(Metric.MetricRegistry, new Map())))
+
+const command = (id: SandboxId, of: typeof interrupt) =>
+  Effect.gen(function*() {
+    const store = yield* SandboxStore
+    return yield* Effect.orDie(store.command({ grantId: principal.grantId, id }, of(yield* Ids), yield* DateTime.now))
+  })
+
+counting("counts what a sandbox goes through, each thing once", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world, { slots: 3 })
+    const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+    assert.deepStrictEqual(yield* counted, {
+      "boots_started_total": 1,
+      "boot_duration_seconds": [1, 0],
+      "sandboxes_created_total": 1,
+      "worker_sandboxes": 1,
+      "worker_slots": 3
+    })
+    yield* agent.emit(ask("call-1"))
+    yield* until(id, ({ approvals }) => approvals.length === 1)
+    yield* command(id, interrupt)
+    yield* until(id, ({ turn }) => turn?.state === "interrupted")
+    yield* command(id, terminate)
+    yield* until(id, ({ status }) => status === "terminated")
+    // Repeating changes nothing, so nothing is counted.
+    yield* command(id, terminate)
+    yield* settle
+    assert.deepStrictEqual(yield* counted, {
+      "approvals_resolved_total denied": 1,
+      "boots_started_total": 1,
+      "boot_duration_seconds": [1, 0],
+      "sandboxes_created_total": 1,
+      "turns_ended_total interrupted": 1,
+      "worker_slots": 3
+    })
+  }))
+
+counting("counts failures by their reason, boots and limits alike", (world) =>
+  Effect.gen(function*() {
+    world.openFailures.push(new AgentError({ runtime: "fake", operation: "open", detail: "no", retryable: false }))
+    const waiting = yield* startWorker(world, { slots: 1 })
+    const failed = yield* create()
+    yield* until(failed, ({ status }) => status === "failed")
+    yield* waiting.shutDown
+    yield* startWorker(world, { slots: 0 })
+    yield* create()
+    yield* pass((yield* Policy).queue)
+    yield* pass("1 second")
+    const { "sandboxes_failed_total boot_failed": ofBoot, "sandboxes_failed_total queue_timeout": ofQueue, "boots_started_total": boots } = yield* counted
+    assert.deepStrictEqual([ofBoot, ofQueue, boots], [1, 1, 1])
+  }))
+
+counting("counts the end of a publication, and not what else is told of a pull request", (world) =>
+  Effect.gen(function*() {
+    world.pushing = Effect.never
+    yield* startWorker(world)
+    const { id } = yield* running(world)
+    const store = yield* SandboxStore
+    const told = (event: ReturnType<typeof failure>) =>
+      Effect.gen(function*() {
+        yield* Effect.orDie(store.change(id, "policy", () => Result.succeed([event]), yield* DateTime.now))
+      })
+    const published: ReturnType<typeof failure> = { type: "pull_request.updated", data: { repo: REPO, action_state: "idle", number: 1 } }
+    yield* publishRequested(id)
+    yield* told(published)
+    // Somebody closed it on the host.
+    yield* told({ ...published, data: { ...published.data, state: "closed" } })
+    yield* publishRequested(id)
+    yield* told(failure(REPO, new SourceHostError({ operation: "push", detail: "no", retryable: true })))
+    const all = yield* counted
+    assert.deepStrictEqual(Object.keys(all).filter((name) => name.startsWith("publications_")).sort(), [
+      "publications_total published", "publications_total source_host_error"
+    ])
+    assert.deepStrictEqual([all["publications_total published"], all["publications_total source_host_error"]], [1, 1])
+  }))
+
+counting("counts what nobody gave back and event logs that were purged", (world) =>
+  Effect.gen(function*() {
+    const limits = { ...(yield* Policy), retention: Duration.hours(1) }
+    const timing = { ...(yield* Timing), tick: Duration.minutes(1) }
+    yield* startWorker(world, { slots: 0 }).pipe(Effect.provideService(Policy, limits), Effect.provideService(Timing, timing))
+    const id = yield* create()
+    yield* pass(limits.queue)
+    world.boxes.add(id)
+    yield* pass("2 minutes")
+    assert.strictEqual((yield* counted)["orphans_reaped_total"], 1)
+    yield* pass("2 hours")
+    assert.strictEqual((yield* counted)["event_logs_purged_total"], 1)
+  }))
+
+it.effect("counts attempts at webhooks by what came of them", () => {
+  const answered = (status: number): Outcome => ({ _tag: "Answered", status, retryAfter: null, body: null })
+  const outcomes: ReadonlyArray<Outcome> = [answered(204), answered(410), answered(500), { _tag: "Failed", trouble: "tls" }]
+  const then = DateTime.makeUnsafe(0)
+  const claimed: ClaimedDelivery = {
+    endpointId: "0197f1a0-0000-7000-8000-000000000001",
+    url: "https://partner.invalid",
+    secrets: [],
+    event: {
+      type: "task.started",
+      id: "0197f1a0-0000-7000-8000-000000000002",
+      sequence: 1,
+      createdAt: then,
+      data: { claimId: "0197f1a0-0000-7000-8000-000000000003", leadId: "lead", variant: "a", occurredAt: then, taskId: "c_k3v9p2m7x4qa", projectId: null }
+    },
+    attempt: 1,
+    manual: false,
+    fence: 1
+  }
+  return Effect.gen(function*() {
+    for (const outcome of outcomes) {
+      yield* attempt(claimed).pipe(Effect.provide(Layer.mergeAll(
+        Layer.mock(WebhookStore, { record: () => Effect.succeed(true) }),
+        Layer.mock(WebhookSender, { send: () => Effect.succeed(outcome) })
+      )))
+    }
+    assert.deepStrictEqual(yield* counted, {
+      "webhook_attempts_total delivered": 1,
+      "webhook_attempts_total refused": 2,
+      "webhook_attempts_total tls": 1
+    })
+  }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
+})
