@@ -1,7 +1,7 @@
 /** `slipway audit`: what happened to keys, grants, people and sessions. */
-import { DateTime, Duration, Effect, Option, Schema, SchemaTransformation } from "effect"
+import { Console, DateTime, Duration, Effect, Option, Schedule, Schema, SchemaTransformation } from "effect"
 import { Command, Flag } from "effect/cli"
-import { type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/AuditLog"
+import { Action, type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/AuditLog"
 import { administration, json } from "./Administration.ts"
 import { Days } from "./Days.ts"
 import { columns, print } from "./Output.ts"
@@ -9,7 +9,12 @@ import { columns, print } from "./Output.ts"
 const nameOf = (actor: Actor): string =>
   actor._tag === "Operator" ? "operator" : actor._tag === "System" ? "slipway" : actor._tag === "User" ? actor.userId : `key ${actor.keyId}`
 
-const shown = ({ action, actor, at, subjects }: AuditEntry) => ({ at: DateTime.formatIso(at), actor, action, subjects })
+/** How often `--follow` looks. */
+const LOOK = Duration.millis(500)
+/** How long the database may be away while somebody follows. */
+const AWAY = Duration.minutes(1)
+
+const shown = ({ action, actor, at, origin, subjects }: AuditEntry) => ({ at: DateTime.formatIso(at), actor, action, subjects, origin })
 
 /** An instant, or how many days ago. */
 const Since = Schema.Union([
@@ -19,7 +24,27 @@ const Since = Schema.Union([
   )
 ])
 
-const Limit = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))
+const MOST = 100_000
+const Limit = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MOST }))
+
+const rowOf = (entry: AuditEntry): ReadonlyArray<string> => {
+  const { action, at, origin, subjects } = shown(entry)
+  return [at, nameOf(entry.actor), action, Object.entries({ ...subjects, ...origin }).map(([name, id]) => `${name}=${id}`).join(" ")]
+}
+
+/** Prints what is new until the command is interrupted. */
+const followed = (matches: (entry: AuditEntry) => boolean, json: boolean) =>
+  Effect.gen(function*() {
+    const log = yield* AuditLog
+    const news = yield* log.follow
+    const show = (entry: AuditEntry) => Console.log(json ? JSON.stringify(shown(entry)) : rowOf(entry).join("  "))
+    return yield* news.pipe(
+      Effect.retry(Schedule.upTo(Schedule.spaced(LOOK), { duration: AWAY })),
+      Effect.flatMap((entries) => Effect.forEach(entries.filter(matches), show, { discard: true })),
+      Effect.repeat(Schedule.spaced(LOOK)),
+      Effect.andThen(Effect.never)
+    )
+  })
 
 export const audit = Command.make("audit", {
   since: Flag.String("since").pipe(
@@ -32,28 +57,39 @@ export const audit = Command.make("audit", {
     Flag.withSchema(Limit),
     Flag.withDefault(100)
   ),
+  action: Flag.Literals("action", Action.literals).pipe(
+    Flag.withDescription("Nothing else; may be given more than once"),
+    Flag.atLeast(0)
+  ),
+  subject: Flag.String("subject").pipe(
+    Flag.withDescription("Only what this user, key, grant or organization did, or what happened to it, by its id"),
+    Flag.optional
+  ),
+  follow: Flag.Boolean("follow").pipe(
+    Flag.withDescription("Print what happens from now on, as it happens, until Ctrl-C; with --json one object a line"),
+    Flag.withDefault(false)
+  ),
   json
-}, ({ json, limit, since: given }) =>
+}, ({ action, follow, json, limit, since: given, subject }) =>
   administration(Effect.gen(function*() {
     const log = yield* AuditLog
+    const isAbout = (entry: AuditEntry) =>
+      Option.match(subject, { onNone: () => true, onSome: (id) => [...Object.values(entry.subjects), ...Object.values(entry.actor)].includes(id) })
+    const matches = (entry: AuditEntry) => (action.length === 0 || action.includes(entry.action)) && isAbout(entry)
+    if (follow) return yield* followed(matches, json)
     const now = yield* DateTime.now
     const since = Option.match(given, {
       onNone: () => null,
       onSome: (since) => Duration.isDuration(since) ? DateTime.subtractDuration(now, since) : since
     })
-    const entries = yield* log.list({ since, limit })
+    const entries = (yield* log.list({ since, limit: action.length === 0 && Option.isNone(subject) ? limit : MOST })).filter(matches).slice(-limit)
     yield* print(json, entries.map(shown), () =>
-      entries.length === 0 ? "Nothing happened." : columns([
-        ["AT", "WHO", "WHAT", "TO"],
-        ...entries.map((entry) => {
-          const { action, at, subjects } = shown(entry)
-          return [at, nameOf(entry.actor), action, Object.entries(subjects).map(([name, id]) => `${name}=${id}`).join(" ")]
-        })
-      ]))
+      entries.length === 0 ? "Nothing happened." : columns([["AT", "WHO", "WHAT", "TO"], ...entries.map(rowOf)]))
   }))).pipe(
     Command.withDescription("Show the audit log of keys, grants, people and sessions, newest last"),
     Command.withExamples([
       { command: "slipway audit --since 7d", description: "What happened in the last week" },
-      { command: "slipway audit --limit 1000 --json", description: "For a script" }
+      { command: "slipway audit --limit 1000 --json", description: "For a script" },
+      { command: "slipway audit --follow --action key.minted", description: "Keys as they are made" }
     ])
   )

@@ -1,8 +1,39 @@
+import { spawn } from "node:child_process"
+import { tmpdir } from "node:os"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { folder, run, serve } from "./SlipwayProcess.ts"
+import { command, folder, run, serve, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
+
+interface Entry {
+  readonly action: string
+  readonly subjects: Readonly<Record<string, string>>
+}
+
+/** `slipway audit --follow --json`, killed with the scope. */
+const follow = (dataDir: string, args: ReadonlyArray<string>) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() => spawn(process.execPath, [command, "audit", "--follow", "--json", ...args], { cwd: dataDir, env: { PATH: process.env["PATH"], TMPDIR: tmpdir(), SLIPWAY_DATA_DIR: dataDir } })),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    ),
+    (child) => {
+      let [output, errors] = ["", ""]
+      child.stdout.on("data", (chunk: Buffer) => output += chunk.toString())
+      child.stderr.on("data", (chunk: Buffer) => errors += chunk.toString())
+      const ended = new Promise<number | null>((end) => child.once("exit", end))
+      return {
+        lines: (): ReadonlyArray<Entry> => output.split("\n").slice(0, -1).map((line) => JSON.parse(line)),
+        errors: () => errors,
+        /** As Ctrl-C does; the exit code. */
+        interrupt: Effect.promise(() => {
+          child.kill("SIGINT")
+          return ended
+        })
+      }
+    }
+  )
 
 describe("slipway audit", () => {
   it.live("prints what happened newest last, by whom, no secret, and no more than was asked for", () =>
@@ -24,6 +55,33 @@ describe("slipway audit", () => {
       assert.strictEqual(wrong.code, 1)
       assert.include(wrong.stderr, "days such as 90d")
     }), LONG)
+})
+
+describe("slipway audit --follow", () => {
+  it.live("prints what happens from now on, one JSON object a line, until it is interrupted", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const server = yield* serve(data)
+      const before = JSON.parse((yield* run(data, ["keys", "create", "--json"])).stdout)
+      const [all, revoked] = [yield* follow(data, []), yield* follow(data, ["--action", "key.revoked"])]
+      // They say nothing when they begin to follow: keys are made and revoked until both have told of one.
+      const revoke = Effect.gen(function*() {
+        const { id } = JSON.parse((yield* run(data, ["keys", "create", "--json"])).stdout)
+        yield* run(data, ["keys", "revoke", id])
+      })
+      yield* until(Effect.as(revoke, [all, revoked]), (both) => both.every(({ lines }) => lines().length > 0))
+      yield* run(data, ["keys", "revoke", before.id])
+      for (const { lines } of [all, revoked]) yield* until(Effect.sync(lines), (told) => told.some(({ subjects }) => subjects["keyId"] === before.id))
+      const told = all.lines().map(({ action, subjects }) => `${action} ${subjects["keyId"]}`)
+      assert.strictEqual(new Set(told).size, told.length)
+      assert.notInclude(told, `key.minted ${before.id}`)
+      assert.isTrue(revoked.lines().every(({ action }) => action === "key.revoked"))
+      const listed: ReadonlyArray<Entry> = JSON.parse((yield* run(data, ["audit", "--action", "key.revoked", "--subject", before.id, "--json"])).stdout)
+      assert.deepStrictEqual(listed, revoked.lines().slice(-1))
+      assert.strictEqual(yield* all.interrupt, 0)
+      assert.strictEqual(all.errors(), "")
+      assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
+    }).pipe(Effect.scoped), LONG)
 })
 
 describe("people and organizations", () => {
