@@ -21,6 +21,7 @@ import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
+import * as CountedStore from "@slipway/worker/CountedStore"
 import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
 import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
@@ -140,6 +141,7 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
     : role === "http" ? http(settings, publicUrl) : worker(workerId, settings, models, isolation)
   return roles.pipe(
     Layer.provideMerge(domain),
+    Layer.provideMerge(CountedStore.layer),
     Layer.provideMerge(Storage.layer(settings, true)),
     Layer.provide([
       Layer.effect(Policy, Effect.map(Policy, (limits) => ({
