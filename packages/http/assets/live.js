@@ -114,7 +114,8 @@ const itemOf = ({ data, id, turn_id: turn, type }) => {
   const call = (id, more) => {
     const known = { tool: "A tool call", state: "", decision: "", error: "", ...calls.get(id), ...more }
     calls.set(id, known)
-    return item(`tool:${id}`, "tool", [known.tool, known.decision, known.error].filter((line) => line !== "").join("\n"), known.state)
+    const error = known.error.toLowerCase() === known.decision.toLowerCase() ? "" : known.error
+    return item(`tool:${id}`, "tool", [known.tool, known.decision, error].filter((line) => line !== "").join("\n"), known.state)
   }
   switch (type) {
     case "sandbox.status":

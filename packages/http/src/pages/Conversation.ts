@@ -31,7 +31,9 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
   const call = (id: string, more: Partial<ToolCall>) => {
     const known = { ...unknown, ...calls.get(id), ...more }
     calls.set(id, known)
-    return item(`tool:${id}`, "tool", [known.tool, known.decision, known.error].filter((line) => line !== "").join("\n"), known.state)
+    // An agent that says no more than that it was denied says nothing new.
+    const error = known.error.toLowerCase() === known.decision.toLowerCase() ? "" : known.error
+    return item(`tool:${id}`, "tool", [known.tool, known.decision, error].filter((line) => line !== "").join("\n"), known.state)
   }
   const { data, type } = event
   switch (type) {

@@ -40,7 +40,7 @@ export const make = Effect.gen(function*() {
     if (Option.isNone(decision)) return yield* Refused.bad("An approval is approved or denied.")
     const result = yield* sandboxes.decideApproval(principalOf(member.visit), id, approval.value, decision.value)
     return answered(id, result, outcomeOf[decision.value])
-  }, Effect.catchTag("SandboxNotFound", notFound), Effect.catchTag("ApprovalNotFound", () => Effect.fail(Refused.notFound("There is no such approval."))))
+  }, Effect.catchTags({ SandboxNotFound: notFound, ApprovalNotFound: () => Effect.fail(Refused.notFound("There is no such approval.")) }))
 
   const interrupt: Handler = Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)

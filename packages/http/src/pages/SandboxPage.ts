@@ -1,5 +1,5 @@
 /** `/sandboxes/:id`: one sandbox as it is at an event of its log, from where `live.js` goes on. */
-import { DateTime, Effect, Option, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import { principalOf } from "@slipway/domain/access/Session"
 import type { Principal } from "@slipway/domain/access/Principal"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
@@ -26,7 +26,7 @@ export const noSandbox = Refused.notFound("There is no such sandbox.")
 
 /** The sandbox that the address names. */
 export const idOf = ({ params }: Page.Asked): Effect.Effect<SandboxId, Refused> =>
-  Option.match(decodeId(params["sandboxId"]), { onNone: () => Effect.fail(noSandbox), onSome: Effect.succeed })
+  Effect.mapError(Effect.fromOption(decodeId(params["sandboxId"])), () => noSandbox)
 
 /** What forms say when they come back here. */
 export const MESSAGES = {
@@ -165,6 +165,6 @@ ${!isEarlier && html`${Conversation.template}
 <template id="approval-template">${approvalCard(id, null, member.csrf)}</template>
 <div id="live" hidden data-sandbox="${id}" data-state="${JSON.stringify(state)}" data-words="${JSON.stringify(words)}"></div>`}`
     return Page.show({ title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? [] : ["live.js"] }, member)
-  }, Effect.catchTag("SandboxNotFound", () => Effect.fail(noSandbox)), Effect.catchTag("CursorAhead", Effect.die), Effect.catchTag("CursorExpired", Effect.die))
+  }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), CursorAhead: Effect.die, CursorExpired: Effect.die }))
   return get
 })

@@ -43,7 +43,7 @@ export const make = Effect.map(Publishing, (publishing) =>
       const exists = (publicationOf(sandbox, repo)?.number ?? null) !== null
       // The page is there without it: whatever is wrong with the host is told in its place.
       const status = exists
-        ? yield* publishing.status(by, sandbox.id, repo).pipe(Effect.timeout(PATIENCE), Effect.catch(() => Effect.succeed(null)))
+        ? yield* publishing.status(by, sandbox.id, repo).pipe(Effect.timeout(PATIENCE), Effect.orElseSucceed(() => null))
         : null
       const problem = exists && status === null ? "The source host does not answer now." : problemOf(sandbox, repo)
       const pull: Pull = { repo, state: stateOf(sandbox, repo), problem, status }

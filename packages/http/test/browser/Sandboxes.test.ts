@@ -116,25 +116,30 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
       const { server, visit } = yield* Browser
       const { create, items } = yield* api
       const link = yield* linkFor()
-      const { cut, url } = yield* cuttingProxy(server.url)
+      const { cut, refuse, url } = yield* cuttingProxy(server.url)
       yield* visit(async (page, context) => {
         await signIn(page, link.replace(server.url, url))
-        const steps = Array.from({ length: 8 }, (_, n) => `[[say Step ${n}.]] [[slow 20 25]] [[write path=f${n} content=${n}]]`)
+        const steps = Array.from({ length: 10 }, (_, n) => `[[say Step ${n}.]] [[slow 20 25]] [[write path=f${n} content=${n}]]`)
         const id = await create(steps.join(" "))
         await page.goto(`${url}/sandboxes/${id}`)
         for (const n of [0, 2]) {
           await said(page, `Step ${n}.`)
           cut()
         }
-        await said(page, "Step 4.")
+        await said(page, "Step 3.")
+        // A gateway between that has nobody to hand the request to: the browser gives up on such an answer.
+        refuse(true)
+        cut()
+        await connection(page, "Reconnecting…")
+        refuse(false)
+        await said(page, "Step 5.")
         await context.setOffline(true)
         await connection(page, "Reconnecting…")
-        await said(page, "Step 4.")
         await context.setOffline(false)
         await turnIs(page, "The turn ended")
         await connection(page, "Live")
         assert.deepStrictEqual(await shown(page), await items(id))
-      }, { drops: true })
+      }, { drops: true, refused: [503] })
     }))
 
   it.effect("asks who was signed out meanwhile to sign in again, and leads back", () =>
@@ -279,9 +284,11 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
 const cuttingProxy = Effect.fnUntraced(function*(to: string) {
   const { hostname, port } = new URL(to)
   const sockets = new Set<Socket>()
+  let isRefusing = false
   const server = yield* Effect.acquireRelease(
     Effect.callback<ReturnType<typeof createServer>>((resume) => {
       const listening = createServer((inner) => {
+        if (isRefusing) return inner.end("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         const outer = connect(Number(port), hostname)
         for (const socket of [inner, outer]) {
           sockets.add(socket)
@@ -291,7 +298,8 @@ const cuttingProxy = Effect.fnUntraced(function*(to: string) {
             outer.destroy()
           })
         }
-        inner.pipe(outer).pipe(inner)
+        inner.pipe(outer)
+        outer.pipe(inner)
       }).listen(0, hostname, () => resume(Effect.succeed(listening)))
     }),
     (listening) =>
@@ -307,6 +315,9 @@ const cuttingProxy = Effect.fnUntraced(function*(to: string) {
     cut: () => {
       for (const socket of sockets) socket.destroy()
       sockets.clear()
+    },
+    refuse: (refusing: boolean) => {
+      isRefusing = refusing
     }
   }
 })
