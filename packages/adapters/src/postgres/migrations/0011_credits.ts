@@ -26,7 +26,7 @@ export default Effect.gen(function*() {
     CREATE TABLE credit_charges (
       call_id         uuid           PRIMARY KEY,
       organization_id uuid           NOT NULL REFERENCES credit_spending,
-      sandbox_id      text           NOT NULL REFERENCES sandboxes,
+      sandbox_id      text           NOT NULL REFERENCES sandbox_spending,
       micros          bigint         NOT NULL CHECK (micros > 0),
       at              timestamptz(3) NOT NULL DEFAULT now()
     )`
