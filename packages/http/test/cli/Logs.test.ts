@@ -128,6 +128,15 @@ it.effect("people get a line with the same, the stack below it, and nothing that
     assert.match(lines[1] ?? "", /^00:00:00\.000 ERROR failed\nError: why\n {4}at /u)
   }))
 
+it.effect("what Node warns of is an entry like all others, as long as the log is there", () =>
+  Effect.gen(function*() {
+    const before = [process.listeners("warning"), process.listeners("uncaughtException")]
+    const [entry] = parsed(yield* written(Effect.sync(() => process.emit("warning", new Error(`old, like ${SECRET}`)))))
+    assert.deepStrictEqual([entry?.["level"], entry?.["message"]], ["warning", "Node warns"])
+    assert.strictEqual(Object(entry?.["error"]).message, "old, like [redacted]")
+    assert.deepStrictEqual([process.listeners("warning"), process.listeners("uncaughtException")], before)
+  }))
+
 describe("the settings", () => {
   it.effect("SLIPWAY_LOG_LEVEL is the least that is logged, whatever the command's own is", () =>
     Effect.gen(function*() {
