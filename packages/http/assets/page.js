@@ -27,13 +27,14 @@ const guardSecret = () => {
   const field = find("secret", HTMLInputElement)
   const status = find("copied", HTMLElement)
   const copy = find("copy", HTMLButtonElement)
-  if (field === null) return
+  const shown = find("shown-once", HTMLElement)
+  if (field === null || shown === null) return
   // Loading again would send the form again.
-  history.replaceState(null, "", "/keys")
+  history.replaceState(null, "", shown.dataset["then"])
   addEventListener("pagehide", () => {
     field.removeAttribute("value")
     field.value = ""
-    find("minted", HTMLElement)?.remove()
+    shown.remove()
   })
   if (copy === null || status === null) return
   copy.hidden = false

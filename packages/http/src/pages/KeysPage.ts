@@ -1,5 +1,5 @@
 /** Where people mint, see and revoke keys, and choose the grant they work in. */
-import { DateTime, Duration, Effect, Redacted } from "effect"
+import { DateTime, Duration, Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import { Access, type MintedKey } from "@slipway/domain/access/Access"
 import type { Grant, KeyRecord } from "@slipway/domain/access/AccessStore"
@@ -14,6 +14,7 @@ import { html, type Html } from "./Html.ts"
 import { moment } from "./Moments.ts"
 import * as Page from "./Page.ts"
 import { Refused } from "./Refused.ts"
+import { shownOnce } from "./ShownOnce.ts"
 
 const OPENS: Record<Scope, string> = {
   sandboxes: "start sandboxes, follow them and talk to them",
@@ -90,18 +91,13 @@ ${grants.map(({ id, name }) => html`<option value="${id}"${id === current && htm
 </form>`
 
 const minted = ({ key, record }: MintedKey, publicUrl: string): Html => html`<h1>The key ${shownName(record)} is minted</h1>
-<div id="minted" class="panel">
-<p class="warning">It is shown only now. Copy it to where you keep secrets: nobody can read it again.</p>
-<label for="secret">API key</label>
-<div class="secret">
-<input id="secret" readonly autocomplete="off" spellcheck="false" value="${Redacted.value(key)}">
-<button type="button" id="copy" hidden>Copy</button>
-<span id="copied" role="status"></span>
-</div>
-<p>It ${record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
-<pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_KEY"</code></pre>
-</div>
-<p><a class="button" href="/keys">Done</a></p>`
+${shownOnce({
+  label: "API key",
+  secret: key,
+  then: "/keys",
+  more: html`<p>It ${record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
+<pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_KEY"</code></pre>`
+})}`
 
 const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html => html`<h1>Revoke the key ${shownName(key)}?</h1>
 <p>${shownKey(key)} was created ${moment(key.createdAt)} and ${key.lastUsedAt === null ? "was never used" : html`last used ${moment(key.lastUsedAt)}`}. Whatever

@@ -1,14 +1,19 @@
 /** The document around every page. */
+import { scopesOf } from "@slipway/domain/access/Minting"
+import type { Scope } from "@slipway/domain/access/Principal"
+import type { Visit } from "@slipway/domain/access/Session"
 import type { User } from "@slipway/domain/access/User"
 import * as Assets from "./Assets.ts"
 import { html, type Html } from "./Html.ts"
 
 /** What the navigation leads to. */
-export type Place = "sandboxes" | "keys"
+export type Place = "sandboxes" | "keys" | "webhooks"
 
-const PLACES: ReadonlyArray<readonly [place: Place, path: string, name: string]> = [
-  ["sandboxes", "/sandboxes", "Sandboxes"],
-  ["keys", "/keys", "Keys"]
+/** `needs`: shown to those alone whose role has the scope. */
+const PLACES: ReadonlyArray<readonly [place: Place, path: string, name: string, needs: Scope | null]> = [
+  ["sandboxes", "/sandboxes", "Sandboxes", null],
+  ["keys", "/keys", "Keys", null],
+  ["webhooks", "/webhooks", "Webhooks", "webhooks"]
 ]
 
 export interface Document {
@@ -23,12 +28,15 @@ export interface Document {
 /** Whose page it is. `csrf` is the hidden field of forms. */
 export interface Reader {
   readonly user: User
+  readonly visit: Visit
   readonly csrf: Html
 }
 
-const navigation = ({ csrf, user }: Reader, here: Place | undefined): Html => html`
+const isOpen = ({ place }: Visit, needs: Scope | null): boolean => needs === null || place !== null && scopesOf(place.role).includes(needs)
+
+const navigation = ({ csrf, user, visit }: Reader, here: Place | undefined): Html => html`
   <nav aria-label="Main">
-    <ul class="places">${PLACES.map(([place, path, name]) => html`
+    <ul class="places">${PLACES.filter(([, , , needs]) => isOpen(visit, needs)).map(([place, path, name]) => html`
       <li><a href="${path}"${place === here && html` aria-current="page"`}>${name}</a></li>`)}
     </ul>
     <div class="reader">

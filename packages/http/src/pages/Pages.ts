@@ -6,6 +6,7 @@ import * as KeysPage from "./KeysPage.ts"
 import * as Page from "./Page.ts"
 import * as SandboxesPages from "./SandboxesPages.ts"
 import * as SignInPages from "./SignInPages.ts"
+import * as WebhooksPages from "./WebhooksPages.ts"
 
 /** Leads whoever opens the service in a browser to its pages. For programs there is nothing at this address. */
 const Home = HttpRouter.use((router) =>
@@ -15,4 +16,4 @@ const Home = HttpRouter.use((router) =>
       : Effect.fail(new HttpServerError.HttpServerError({ reason: new HttpServerError.RouteNotFound({ request }) })))
 )
 
-export const layer = Layer.mergeAll(Assets.layer, Home, SignInPages.layer, KeysPage.layer, SandboxesPages.layer)
+export const layer = Layer.mergeAll(Assets.layer, Home, SignInPages.layer, KeysPage.layer, SandboxesPages.layer, WebhooksPages.layer)
