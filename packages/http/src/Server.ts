@@ -12,6 +12,7 @@ import * as HealthHandlers from "./handlers/HealthHandlers.ts"
 import * as HostNewsHandler from "./handlers/HostNewsHandler.ts"
 import * as InternalHandlers from "./handlers/InternalHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
+import * as MetricsHandlers from "./handlers/MetricsHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
@@ -30,7 +31,8 @@ const Handlers = Layer.mergeAll(
   FilesHandlers.layer,
   PullRequestsHandlers.layer,
   PartnerHandlers.layer,
-  HealthHandlers.layer
+  HealthHandlers.layer,
+  MetricsHandlers.layer
 ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
 
 /** The reference page carries a script of 3 MB: it is loaded when somebody looks at it. */

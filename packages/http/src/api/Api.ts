@@ -4,6 +4,7 @@ import { EventsApi } from "./EventsApi.ts"
 import { FilesApi } from "./FilesApi.ts"
 import { HealthApi } from "./HealthApi.ts"
 import { MessagesApi } from "./MessagesApi.ts"
+import { MetricsApi } from "./MetricsApi.ts"
 import { tidy } from "./OpenApiDocument.ts"
 import { PartnerApi } from "./PartnerApi.ts"
 import { PullRequestsApi } from "./PullRequestsApi.ts"
@@ -17,6 +18,7 @@ export class Api extends HttpApi.make("slipway")
   .add(PullRequestsApi)
   .add(PartnerApi)
   .add(HealthApi)
+  .add(MetricsApi)
   // Bodies are strict. The other parts of a request are not: unknown query parameters and headers are ignored.
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({

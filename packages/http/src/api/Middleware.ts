@@ -25,7 +25,7 @@ export class Authenticated extends HttpApiMiddleware.Service<Authenticated, { pr
   {
     security: {
       apiKey: HttpApiSecurity.bearer.pipe(
-        HttpApiSecurity.annotate(OpenApi.Description, "An API key with the `sandboxes` scope. Shown once, when it is made.")
+        HttpApiSecurity.annotate(OpenApi.Description, "An API key with the `sandboxes` scope; for `/metrics`, with `metrics:read`. Shown once, when it is made.")
       )
     },
     error: [

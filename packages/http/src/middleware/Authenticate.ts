@@ -14,6 +14,9 @@ import { Forbidden, InsufficientScope, RateLimited, type Refusal, Unauthorized }
 import * as SessionCookie from "./SessionCookie.ts"
 import { Settings } from "./Settings.ts"
 
+/** Outside of `/api/`, and guarded all the same. */
+export const METRICS = "/metrics"
+
 export const REALM = `Bearer realm="slipway"`
 
 const missing = Unauthorized.make("Send an API key: Authorization: Bearer <key>.", { "www-authenticate": REALM })
@@ -70,9 +73,9 @@ export interface Caller {
   readonly rate: RateSlot
 }
 
-/** What a key must be allowed to, to be heard at all in that part of `/api/`. */
+/** What a key must be allowed to, to be heard at all in that part of `/api/`, or at `/metrics`. */
 export const scopeOf = (path: string): Scope =>
-  !path.startsWith("/api/internal/") ? "sandboxes" : /^\/api\/internal\/v1\/webhook-endpoints(?:\/|$)/u.test(path) ? "webhooks" : "partner:ingest"
+  path === METRICS ? "metrics:read" : !path.startsWith("/api/internal/") ? "sandboxes" : /^\/api\/internal\/v1\/webhook-endpoints(?:\/|$)/u.test(path) ? "webhooks" : "partner:ingest"
 
 const tooMany = ({ resetSeconds }: RateSlot, what: string) =>
   RateLimited.make(`Too many requests with this ${what}.`, { "retry-after": String(resetSeconds) })

@@ -1,9 +1,10 @@
 /**
- * The first and the last to see a request: it authenticates everything under `/api/` before anything is routed, turns
- * whatever goes wrong into the one error body, and adds the headers that every reply has (decisions, section 1).
+ * The first and the last to see a request: it authenticates everything under `/api/`, and `/metrics`, before anything is
+ * routed, turns whatever goes wrong into the one error body, adds the headers that every reply has (decisions, section 1),
+ * and counts it.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Cause, Context, Effect, Option, type Types } from "effect"
+import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
 import type { RateSlot } from "@slipway/domain/access/AccessStore"
@@ -24,6 +25,7 @@ import { CurrentPrincipal } from "../api/Middleware.ts"
 import * as Authenticate from "./Authenticate.ts"
 import { refusalOf } from "./DecodeFailure.ts"
 import { LiveResponses } from "./LiveResponses.ts"
+import * as RequestMetrics from "./RequestMetrics.ts"
 import * as RequestSpan from "./RequestSpan.ts"
 import { respond } from "./Respond.ts"
 import { methodsAt } from "./Routes.ts"
@@ -118,9 +120,12 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     const live = yield* LiveResponses
     const { requestsPerMinute } = yield* Settings
     const authenticate = yield* Authenticate.make
+    const count = yield* RequestMetrics.make
+    const clock = yield* Clock.Clock
 
     return (route) =>
       Effect.gen(function*() {
+        const begunAt = clock.currentTimeNanosUnsafe()
         const request = yield* HttpServerRequest.HttpServerRequest
         const requestId = `req_${yield* ids.ulid}`
         const path = pathOf(request.url)
@@ -136,14 +141,15 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           return yield* Effect.provideContext(route, Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal))))
         })
 
-        // Nothing outside `/api/` asks for a principal, and the router finds nothing for a path that cannot be decoded.
-        const guarded = (path ?? request.url).startsWith("/api/")
+        // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
+        const guarded = path === Authenticate.METRICS || (path ?? request.url).startsWith("/api/")
         const response = yield* (isWithoutHost(request) ? noHost : guarded ? authenticated : route as typeof authenticated).pipe(
           Effect.catchCause((cause) => answer(cause, request.method, path)),
           Effect.annotateLogs({ requestId }),
           Effect.provideService(ActingFrom, { requestId, address: Option.getOrElse(request.remoteAddress, () => "") }),
           RequestSpan.within(request)
         )
+        count({ method: request.method, path, status: response.status, seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9 })
         return finish(response, { requestId, rate, requestsPerMinute, closing: live.isShuttingDown() })
       })
   }),

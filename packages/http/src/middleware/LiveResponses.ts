@@ -87,6 +87,8 @@ class Open implements LiveResponse {
 export class LiveResponses extends Context.Service<LiveResponses, {
   /** Counts and watches a response until the scope closes, or refuses it. */
   open(kind: "stream" | "download", by: Principal, response: Writable): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  /** How many are open. */
+  count(kind: "stream" | "download"): number
   isShuttingDown(): boolean
   /** Ends every stream and refuses new ones. Downloads may finish. */
   readonly shutDown: Effect.Effect<void>
@@ -175,6 +177,11 @@ export class LiveResponses extends Context.Service<LiveResponses, {
                 if (open.size === 0) some.closeUnsafe()
               })
           ),
+        count: (kind) => {
+          let count = 0
+          for (const response of open) if (response.kind === kind) count++
+          return count
+        },
         isShuttingDown: () => shuttingDown,
         shutDown: Effect.sync(() => {
           shuttingDown = true

@@ -1,0 +1,58 @@
+/** Tells Prometheus what this process counted, and what of the store is live (decisions, section 8). */
+import { Clock, Effect, Exit, Metric } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { PrometheusMetrics } from "effect/observability"
+import { type Census, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { observed } from "@slipway/worker/Metrics"
+import { Api } from "../api/Api.ts"
+import { LiveResponses } from "../middleware/LiveResponses.ts"
+import * as ProcessMetrics from "./ProcessMetrics.ts"
+
+/** However many scrape and however often, the store counts this often. */
+const KEPT = "5 seconds"
+
+const sandboxes = (status: keyof Census["live"]) =>
+  Metric.gauge("slipway_sandboxes", { description: "Live sandboxes of all grants, by status. Every http process says the same.", attributes: { status } })
+const byStatus = {
+  queued: sandboxes("queued"),
+  creating: sandboxes("creating"),
+  running: sandboxes("running"),
+  terminating: sandboxes("terminating")
+}
+const leased = Metric.gauge("slipway_sandboxes_leased", { description: "Live sandboxes that some worker works for." })
+const queueAge = Metric.gauge("slipway_queue_age_seconds", { description: "How long the longest waiting queued sandbox has waited; 0 when none is queued." })
+const waiting = Metric.gauge("slipway_approvals_pending", { description: "Tool calls that wait for a person." })
+
+const tell = Effect.fnUntraced(function*({ live, leased: held, oldestQueuedAt, pendingApprovals }: Census) {
+  const now = yield* Clock.currentTimeMillis
+  yield* Metric.update(byStatus.queued, live.queued)
+  yield* Metric.update(byStatus.creating, live.creating)
+  yield* Metric.update(byStatus.running, live.running)
+  yield* Metric.update(byStatus.terminating, live.terminating)
+  yield* Metric.update(leased, held)
+  yield* Metric.update(queueAge, oldestQueuedAt === null ? 0 : Math.max(0, now - oldestQueuedAt.epochMilliseconds) / 1000)
+  yield* Metric.update(waiting, pendingApprovals)
+})
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "metrics",
+  Effect.fn(function*(handlers) {
+    const store = yield* SandboxStore
+    const responses = yield* LiveResponses
+    const lookAtProcess = yield* ProcessMetrics.make
+    const census = yield* Effect.cachedWithTTL(store.census, (exit) => Exit.isSuccess(exit) ? KEPT : 0)
+    for (const kind of ["stream", "download"] as const) {
+      const open = Metric.gauge("slipway_http_open_responses", { description: "Event streams and downloads that are open.", attributes: { kind } })
+      yield* observed(open, () => ({ value: responses.count(kind) }))
+    }
+
+    return handlers.handleAll({
+      getMetrics: Effect.fnUntraced(function*() {
+        yield* tell(yield* census)
+        yield* lookAtProcess
+        return yield* PrometheusMetrics.format()
+      })
+    })
+  })
+)
