@@ -1,4 +1,5 @@
 /** Partners lose nothing: `examples/partner-consumer`, against the real service, under what happens to processes and networks. */
+import { createServer } from "node:net"
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Random, Redacted } from "effect"
@@ -30,8 +31,8 @@ const scene = Effect.gen(function*() {
     )
   )
   const [access, ids, store] = [Context.get(service, Access), Context.get(service, Ids), Context.get(service, PartnerStore)]
-  const { grant, key } = yield* access.createKey({ grant: "partner", label: "consumer", scopes: ["sandboxes"], kind: "live" })
-  const { url } = yield* serve(yield* folder, { DATABASE_URL: databaseUrl })
+  const { grant, key } = yield* access.createKey({ grant: "partner", label: "consumer", scopes: ["sandboxes", "webhooks"], kind: "live" })
+  const { url } = yield* serve(yield* folder, { DATABASE_URL: databaseUrl, SLIPWAY_WEBHOOK_PRIVATE: "true" })
   const consumer = yield* makeConsumer(Redacted.value(key))
   let claims = 0
   /** A lead gets credits: two events. */
@@ -43,6 +44,7 @@ const scene = Effect.gen(function*() {
   })
   return {
     url,
+    key: Redacted.value(key),
     consumer,
     happen: (times: number) => Effect.forEach(Array.from({ length: times }), () => happen, { concurrency: 2, discard: true }),
     /** Every event was processed once, in order; nothing else was; the cursor is at the head. */
@@ -62,6 +64,16 @@ const scene = Effect.gen(function*() {
     }),
     head: Effect.map(store.feed(grant.id, 0, 1_000_000), ({ length }) => length)
   }
+})
+
+/** A port of this machine that nobody listened on a moment ago. */
+const freePort = Effect.callback<number>((resume) => {
+  const server = createServer()
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    assert(typeof address === "object" && address !== null)
+    server.close(() => resume(Effect.succeed(address.port)))
+  })
 })
 
 describe("a partner's consumer", () => {
@@ -91,7 +103,7 @@ describe("a partner's consumer", () => {
         underWay = false
         yield* Fiber.join(recording)
       }
-      const last = yield* consumer.start(way, "--once")
+      const last = yield* consumer.start(way, ["--once"])
       assert.deepStrictEqual([yield* last.ended, last.output()], [0, ""])
       const total = yield* check
       process.stdout.write(`${total} events, ${pages} pages, ${within} of ${KILLS} kills while the last page had events\n`)
@@ -103,7 +115,7 @@ describe("a partner's consumer", () => {
       yield* happen(300)
       const fates: Array<Fate> = ["cut", "page", "again", 429, "page", 503, "cut", "again", "page", "again", "again"]
       const way = yield* hostileNetwork(url, () => fates.shift() ?? "page")
-      const { ended, output } = yield* consumer.start(way, "--once")
+      const { ended, output } = yield* consumer.start(way, ["--once"])
       assert.strictEqual(yield* ended, 0, output())
       assert.deepStrictEqual(fates, [])
       assert.strictEqual(yield* check, 600)
@@ -127,6 +139,27 @@ describe("a partner's consumer", () => {
       second.kill("SIGTERM")
       assert.strictEqual(yield* second.ended, 0, second.output())
       assert.strictEqual(yield* check, 300)
+    }).pipe(Effect.scoped))
+
+  it.live("is woken by webhooks, a day before it would have looked", () =>
+    Effect.gen(function*() {
+      const { check, consumer, happen, key, url } = yield* scene
+      const port = yield* freePort
+      const registered = yield* Effect.promise(() =>
+        fetch(`${url}/api/internal/v1/webhook-endpoints`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+          body: JSON.stringify({ url: `http://127.0.0.1:${port}/slipway` })
+        }))
+      const { secret } = JSON.parse(yield* Effect.promise(() => registered.text()))
+      const { ended, kill, output } = yield* consumer.start(url, [], { POLL_SECONDS: "86400", WEBHOOK_PORT: `${port}`, WEBHOOK_SECRET: secret })
+      for (const events of [2, 4, 6]) {
+        yield* happen(1)
+        yield* until(consumer.seen, (cursor) => cursor === events)
+      }
+      kill("SIGTERM")
+      assert.strictEqual(yield* ended, 0, output())
+      assert.strictEqual(yield* check, 6)
     }).pipe(Effect.scoped))
 
   it.live("ends at once, and says why, when its key is not valid", () =>

@@ -39,12 +39,12 @@ export const make = Effect.fnUntraced(function*(apiKey: string) {
     })
 
   return {
-    /** Killed with the scope if it still runs. */
-    start: (url: string, ...args: ReadonlyArray<string>) =>
+    /** With more settings, or others. Killed with the scope if it still runs. */
+    start: (url: string, args: ReadonlyArray<string> = [], settings: Readonly<Record<string, string>> = {}) =>
       Effect.acquireRelease(
         Effect.sync((): Running => {
           const child = spawn(process.execPath, [main, ...args], {
-            env: { PATH: process.env["PATH"], SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey, DATABASE_URL: databaseUrl, POLL_SECONDS: "0.02" },
+            env: { PATH: process.env["PATH"], SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey, DATABASE_URL: databaseUrl, POLL_SECONDS: "0.02", ...settings },
             stdio: ["ignore", "ignore", "pipe"]
           })
           let output = ""
@@ -54,6 +54,12 @@ export const make = Effect.fnUntraced(function*(apiKey: string) {
         }),
         ({ ended, kill }) => Effect.andThen(Effect.sync(() => kill("SIGKILL")), ended)
       ),
+    /** Its cursor; 0 while it has made no tables. */
+    seen: Effect.gen(function*() {
+      const [found] = yield* query<{ made: boolean }>("SELECT to_regclass('slipway_cursor') IS NOT NULL AS made")
+      const [row] = found?.made === true ? yield* query<{ cursor: string }>("SELECT cursor FROM slipway_cursor") : []
+      return Number(row?.cursor ?? 0)
+    }),
     processed: Effect.gen(function*() {
       const [row] = yield* query<{ cursor: string }>("SELECT cursor FROM slipway_cursor")
       const events = yield* query<{ id: string; sequence: string }>("SELECT id, sequence FROM slipway_events ORDER BY place")
