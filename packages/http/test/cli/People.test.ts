@@ -130,7 +130,7 @@ describe("people and organizations", () => {
 
       const actions = (yield* json("audit")).map(({ action }: { action: string }) => action)
       assert.deepStrictEqual(actions, [
-        "key.minted", "member.added", "user.approved", "key.minted", "key.first_used", "organization.suspended", "key.first_used", "organization.resumed",
+        "key.minted", "sign_in_link.made", "member.added", "user.approved", "key.minted", "key.first_used", "organization.suspended", "key.first_used", "organization.resumed",
         "member.removed", "user.disapproved"
       ])
     }).pipe(Effect.scoped), LONG)
