@@ -57,7 +57,7 @@ const shown = async (page: Page) =>
     items.map((item) => `${item.getAttribute("data-key")} ${item.querySelector(".item-text")?.textContent}`))).sort()
 
 const connection = (page: Page, text: string) => page.locator("#connection", { hasText: text }).waitFor()
-const said = (page: Page, text: string) => page.locator(".item-text", { hasText: text }).first().waitFor()
+const said = (page: Page, text: string) => page.locator(".item:not(.prompt) .item-text", { hasText: text }).first().waitFor()
 const turnIs = (page: Page, text: string) => page.locator("#turn", { hasText: text }).waitFor()
 
 layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
@@ -116,10 +116,10 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
       const { server, visit } = yield* Browser
       const { create, items } = yield* api
       const link = yield* linkFor()
-      const { cut, refuse, url } = yield* cuttingProxy(server.url)
+      const { cut, refuseNext, url } = yield* cuttingProxy(server.url)
       yield* visit(async (page, context) => {
         await signIn(page, link.replace(server.url, url))
-        const steps = Array.from({ length: 10 }, (_, n) => `[[say Step ${n}.]] [[slow 20 25]] [[write path=f${n} content=${n}]]`)
+        const steps = Array.from({ length: 12 }, (_, n) => `[[say Step ${n}.]] [[slow 20 25]] [[write path=f${n} content=${n}]]`)
         const id = await create(steps.join(" "))
         await page.goto(`${url}/sandboxes/${id}`)
         for (const n of [0, 2]) {
@@ -128,10 +128,10 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         }
         await said(page, "Step 3.")
         // A gateway between that has nobody to hand the request to: the browser gives up on such an answer.
-        refuse(true)
+        const refused = refuseNext(2)
         cut()
+        await refused
         await connection(page, "Reconnecting…")
-        refuse(false)
         await said(page, "Step 5.")
         await context.setOffline(true)
         await connection(page, "Reconnecting…")
@@ -284,11 +284,19 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
 const cuttingProxy = Effect.fnUntraced(function*(to: string) {
   const { hostname, port } = new URL(to)
   const sockets = new Set<Socket>()
-  let isRefusing = false
+  let refusals = 0
+  let refused = () => {}
   const server = yield* Effect.acquireRelease(
     Effect.callback<ReturnType<typeof createServer>>((resume) => {
       const listening = createServer((inner) => {
-        if (isRefusing) return inner.end("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        inner.on("error", () => {})
+        if (refusals > 0) {
+          inner.once("data", () => {
+            inner.end("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            if (--refusals === 0) refused()
+          })
+          return
+        }
         const outer = connect(Number(port), hostname)
         for (const socket of [inner, outer]) {
           sockets.add(socket)
@@ -316,8 +324,10 @@ const cuttingProxy = Effect.fnUntraced(function*(to: string) {
       for (const socket of sockets) socket.destroy()
       sockets.clear()
     },
-    refuse: (refusing: boolean) => {
-      isRefusing = refusing
+    /** Answers the next connections with 503; resolves after the last of them. */
+    refuseNext: (count: number) => {
+      refusals = count
+      return new Promise<void>((resolve) => refused = resolve)
     }
   }
 })
