@@ -53,7 +53,7 @@ const row = (id: string, csrf: Html) => ({ delivery: { at, attempt, durationMill
 <td data-label="Outcome">${outcomeOf(outcome)}${outcome._tag === "Answered" && outcome.body !== null && html`
 <details><summary>What it said</summary><pre>${outcome.body}</pre></details>`}</td>
 <td data-label="Took">${took(durationMillis)}</td>
-<td>${isNewest && html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}<button class="quiet" aria-label="Send event ${sequence} again">Send again</button></form>`}</td>
+<td>${isNewest && html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}<button class="quiet" aria-label="Send again: event ${sequence}">Send again</button></form>`}</td>
 </tr>`
 
 const enableForm = ({ disabled, failures, id }: Endpoint, csrf: Html): Html | false =>
