@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerError, type HttpServerRequest } from "effect/http"
 import * as Assets from "./Assets.ts"
 import * as KeysPage from "./KeysPage.ts"
+import * as LocalPullPage from "./LocalPullPage.ts"
 import * as Page from "./Page.ts"
 import * as SandboxesPages from "./SandboxesPages.ts"
 import * as SignInPages from "./SignInPages.ts"
@@ -16,4 +17,4 @@ const Home = HttpRouter.use((router) =>
       : Effect.fail(new HttpServerError.HttpServerError({ reason: new HttpServerError.RouteNotFound({ request }) })))
 )
 
-export const layer = Layer.mergeAll(Assets.layer, Home, SignInPages.layer, KeysPage.layer, SandboxesPages.layer, WebhooksPages.layer)
+export const layer = Layer.mergeAll(Assets.layer, Home, SignInPages.layer, KeysPage.layer, SandboxesPages.layer, LocalPullPage.layer, WebhooksPages.layer)
