@@ -15,7 +15,7 @@ const ofSandbox = new Map<string, Area>([
 ])
 const ofFirst = new Map<string, Area>([
   ["metrics", "metrics"], ["healthz", "health"], ["readyz", "health"], ["docs", "docs"], ["openapi.json", "docs"], ["hooks", "hooks"],
-  ["", "pages"], ["assets", "pages"], ["grant", "pages"], ["keys", "pages"], ["sandboxes", "pages"], ["sign-in", "pages"], ["sign-out", "pages"],
+  ["assets", "pages"], ["grant", "pages"], ["keys", "pages"], ["sandboxes", "pages"], ["sign-in", "pages"], ["sign-out", "pages"],
   ["webhooks", "pages"]
 ])
 
@@ -32,7 +32,7 @@ export const areaOf = (path: string | null): Area => {
   if (path === null) return "other"
   if (path.startsWith(API)) return inApi(path)
   if (path.startsWith("/api/internal/v1/")) return "internal"
-  return ofFirst.get(path.split("/", 2)[1] ?? "") ?? "other"
+  return path === "/" ? "pages" : ofFirst.get(path.split("/", 2)[1] ?? "") ?? "other"
 }
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
