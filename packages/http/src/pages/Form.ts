@@ -69,8 +69,7 @@ export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpS
   if (!TYPE.test(request.headers["content-type"] ?? "")) {
     return yield* new Refused({ status: 415, title: "Not a form", text: "Only forms are read here: application/x-www-form-urlencoded in UTF-8." })
   }
-  if (Number(request.headers["content-length"]) > ByteSize.toNumberUnsafe(MAX_BODY)) return yield* tooLarge
-  // Counts while it reads, so a chunked body is held to the limit too.
+  // Counts while it reads, whatever the length is said to be.
   const text = yield* Effect.mapError(
     Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, MAX_BODY),
     ({ reason }: HttpServerError.HttpServerError) => reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge : unreadable

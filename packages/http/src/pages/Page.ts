@@ -82,10 +82,8 @@ const MAX_PATH = 2000
 export const localPath = (text: string): string | null => {
   // Browsers take `\` for `/`, and leave out tabs and line breaks.
   if (!/^\/(?![/\\])[!-~]*$/u.test(text) || text.includes("\\") || text.length > MAX_PATH) return null
-  const base = "http://slipway.invalid"
-  if (!URL.canParse(text, base)) return null
-  const { origin, pathname, search } = new URL(text, base)
-  return origin === base && !pathname.startsWith("//") ? pathname + search : null
+  const { pathname, search } = new URL(text, "http://slipway.invalid")
+  return pathname.startsWith("//") ? null : pathname + search
 }
 
 /** How an administrator names the user on the command line. */
@@ -187,6 +185,7 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
             const person = yield* personOf(request)
             reader = person
             const back = methods.GET === undefined ? null : url.pathname + (method === "GET" ? url.search : "")
+            // Nobody's form need not be read.
             if (person === null) yield* admit(null, back)
             const form = method === "POST" ? yield* Form.read(request) : Form.empty
             if (checksForm && method === "POST" && person !== null) {
