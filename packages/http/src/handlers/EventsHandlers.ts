@@ -3,6 +3,7 @@ import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequ
 import { Clock, Effect, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import { ActingFrom } from "@slipway/domain/access/AuditLog"
 import { type Following, type Frame, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
 import { Api } from "../api/Api.ts"
@@ -28,7 +29,7 @@ const bytesOf = (
   { frames, sandbox }: Following,
   after: number | null,
   live: LiveResponse,
-  { now, publicUrl }: { readonly now: () => Date; readonly publicUrl: string }
+  { now, publicUrl, requestId }: { readonly now: () => Date; readonly publicUrl: string; readonly requestId: string | undefined }
 ) => {
   let cursor = after ?? sandbox.lastSeq
   const frameBytes = (frame: Frame): ReadonlyArray<Uint8Array> => {
@@ -59,8 +60,9 @@ const bytesOf = (
       Stream.rechunk(1)
     )),
     Stream.concat(Stream.fromIterable(last)),
-    // The reader comes back and misses nothing.
-    Stream.catchTag("StoreUnavailable", (error) => Stream.fromEffectDrain(Effect.logWarning("an event stream ended early", error)))
+    // The reader comes back and misses nothing. What is logged here is outside of what `Edge` says of the request.
+    Stream.catchTag("StoreUnavailable", (error) =>
+      Stream.fromEffectDrain(Effect.annotateLogs(Effect.logWarning("an event stream ended early", error), { requestId })))
   )
 }
 
@@ -93,7 +95,8 @@ export const layer = HttpApiBuilder.group(
           const following = yield* events.follow(by, sandboxId, after)
           connection.onWake(following.wake)
           if (following.nothingLeft) return HttpServerResponse.empty({ status: 204 })
-          return HttpServerResponse.stream(bytesOf(following, after, connection, { now, publicUrl }), { headers })
+          const requestId = (yield* ActingFrom)?.requestId
+          return HttpServerResponse.stream(bytesOf(following, after, connection, { now, publicUrl, requestId }), { headers })
         },
         Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
       )
