@@ -26,7 +26,7 @@ const attempted = counters("slipway_webhook_attempts_total", "Attempts of this w
 export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: ClaimedDelivery) {
   const store = yield* WebhookStore
   const sender = yield* WebhookSender
-  const { endpointId, event, manual, secrets, url } = claimed
+  const { event, manual, secrets, url } = claimed
   const at = yield* DateTime.now
   const outcome = yield* sender.send({ url, id: event.id, at, body: bodyOf(event), secrets: signing(secrets, at).map(({ value }) => value) })
   yield* attempted.add(outcomeOf(outcome))
@@ -35,7 +35,7 @@ export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: C
   const durationMillis = Math.max(0, ended.epochMilliseconds - at.epochMilliseconds)
   const isRecorded = yield* store.record(claimed, { at, durationMillis, outcome }, next, ended)
   if (isRecorded && !manual && next._tag === "Disable") {
-    yield* Effect.logWarning("a webhook endpoint was disabled", { endpointId, reason: next.reason, sequence: event.sequence })
+    yield* Effect.logWarning("a webhook endpoint was disabled", { reason: next.reason, sequence: event.sequence })
   }
 })
 

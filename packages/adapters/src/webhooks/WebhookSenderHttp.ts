@@ -19,6 +19,8 @@ export interface Options {
   readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
   /** Which addresses count as public. */
   readonly mayConnect?: (address: string) => boolean
+  /** How long a receiver has for its answer; `ATTEMPT_TIME` without it. */
+  readonly attemptTime?: Duration.Duration
   /** Certificates that are trusted instead of the system's, PEM. */
   readonly ca?: string
 }
@@ -119,7 +121,7 @@ const exchange = (sent: SignedRequest, url: URL, addresses: ReadonlyArray<string
     return Effect.sync(() => request.destroy())
   })
 
-export const layer = ({ allowPrivate, ca, lookup, mayConnect = isPublic }: Options) => {
+export const layer = ({ allowPrivate, attemptTime = ATTEMPT_TIME, ca, lookup, mayConnect = isPublic }: Options) => {
   const isAllowed = (address: string) => allowPrivate || mayConnect(address)
   const addressesOf = lookup ?? (async (name: string) => {
     // A dot at the end keeps the resolver from trying the machine's own domains, which are private.
@@ -155,7 +157,7 @@ export const layer = ({ allowPrivate, ca, lookup, mayConnect = isPublic }: Optio
         return yield* exchange(sent, url, addresses, ca, (answered) => {
           soFar = answered
         })
-      }).pipe(Effect.timeoutOrElse({ duration: ATTEMPT_TIME, orElse: () => Effect.sync(soFar) }))
+      }).pipe(Effect.timeoutOrElse({ duration: attemptTime, orElse: () => Effect.sync(soFar) }))
     })
   }))
 }
