@@ -29,7 +29,7 @@ const row = (endpoint: Endpoint): Html => html`
 <th scope="row"><a href="/webhooks/${endpoint.id}">${endpoint.url}</a></th>
 <td data-label="Events">${typesOf(endpoint.types)}</td>
 <td data-label="State">${standingOf(endpoint)}</td>
-<td data-label="Up to">${reachedOf(endpoint)}</td>
+<td data-label="Goes on after">${reachedOf(endpoint)}</td>
 <td data-label="Registered">${moment(endpoint.createdAt)}</td>
 </tr>`
 
@@ -77,7 +77,7 @@ ${told}
 has three things to do: verify the signature of each request with the webhook's secret, leave out an event whose <code>webhook-id</code> it has seen, and read
 the <a href="/docs">feed</a> for whatever it missed, for the feed is the truth. How, in <code>docs/webhooks.md</code> of Slipway.</p>
 ${endpoints.length === 0 ? html`<p>There is none yet.</p>` : html`<table class="rows webhooks"><caption class="unseen">Webhooks, oldest first</caption>
-<thead><tr><th scope="col">Address</th><th scope="col">Events</th><th scope="col">State</th><th scope="col">Up to</th><th scope="col">Registered</th></tr></thead>
+<thead><tr><th scope="col">Address</th><th scope="col">Events</th><th scope="col">State</th><th scope="col">Goes on after</th><th scope="col">Registered</th></tr></thead>
 <tbody>${endpoints.map(row)}
 </tbody></table>`}
 ${registerForm(csrf, draft)}`

@@ -85,7 +85,7 @@ ${Page.told(asked, MESSAGES)}
 <dt>Address</dt><dd><code>${endpoint.url}</code></dd>
 <dt>Events</dt><dd>${typesOf(endpoint.types)}</dd>
 <dt>State</dt><dd>${standingOf(endpoint)}</dd>
-<dt>Up to</dt><dd>${reachedOf(endpoint)}</dd>
+<dt>Goes on after</dt><dd>${reachedOf(endpoint)}</dd>
 <dt>Registered</dt><dd>${moment(endpoint.createdAt)}</dd>
 </dl>
 <div class="actions">

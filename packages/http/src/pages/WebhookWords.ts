@@ -27,8 +27,8 @@ export const standingOf = ({ disabled, dueAt, failures }: Endpoint): Html =>
     ? html`<span class="state wait">retrying</span> ${failures} failed ${failures === 1 ? "attempt" : "attempts"} at the next event; another one ${moment(dueAt)}`
     : html`<span class="state good">enabled</span>`
 
-/** How far it is. */
-export const reachedOf = ({ cursor }: Endpoint): string => cursor === 0 ? "none yet" : `event ${cursor}`
+/** How far it is: the next event comes after that one. */
+export const reachedOf = ({ cursor }: Endpoint): string => cursor === 0 ? "the beginning" : `event ${cursor}`
 
 export const outcomeOf = (outcome: Outcome): Html =>
   isDelivered(outcome) && outcome._tag === "Answered"

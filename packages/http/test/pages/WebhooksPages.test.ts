@@ -251,7 +251,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       assert.match(yield* stands, /^disabled since [\d-]+ [\d:]+ UTC \. It answered 410: that it is gone\.$/u)
       const disabled = yield* mine.get(`/webhooks/${id}`)
       assert.include(textOf(disabled), "Enable")
-      assert.include(textOf(disabled), "Up to none yet")
+      assert.include(textOf(disabled), "Goes on after the beginning")
       redirected(yield* mine.post(`/webhooks/${id}/enable`), `/webhooks/${id}?done=enabled`)
       assert.strictEqual(yield* stands, "enabled")
       assert.include(textOf(yield* mine.get(`/webhooks/${id}?done=enabled`)), "It goes on at once")
