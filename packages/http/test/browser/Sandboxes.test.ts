@@ -37,7 +37,7 @@ const api = Effect.map(Browser, ({ server }) => {
   return {
     create: async (prompt: string, more: object = {}): Promise<string> =>
       (await ask("POST", "", { repos: [{ fullName: "acme/shop" }], title: "Try it", prompt, ...more })).id,
-    terminate: (id: string) => ask("POST", `/${id}/terminate`),
+    publish: (id: string) => ask("POST", `/${id}/pull-request`),
     /** What the log comes to on the page. */
     items: async (id: string) => {
       const wires: Array<unknown> = []
@@ -64,7 +64,7 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
   it.effect("shows what happens as it happens; what is approved there is done, what is denied is not", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
-      const { create, items } = yield* api
+      const { create, items, publish } = yield* api
       const link = yield* linkFor()
       yield* visit(async (page) => {
         await signIn(page, link)
@@ -106,6 +106,20 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
           "export const prices = { lamp: 30, chair: 45, table: 120 }", "export const prices = {}"
         ])
         await inspect(page, "changes")
+
+        // The page that publishing leads to is followed, too: what a second publication makes shows by itself.
+        await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
+        await page.getByText("The pull request is up to date.").waitFor()
+        await page.locator(".pull", { hasText: "No checks" }).waitFor()
+        await inspect(page, "sandbox-published")
+        await connection(page, "Live")
+        await publish(id)
+        await said(page, "Pull request of acme/shop: Updating")
+        await said(page, "Pull request of acme/shop #")
+        assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#\d+ Try it/u)
+        await page.locator(".pull a").click()
+        await page.getByRole("heading", { level: 1, name: "Try it #" }).waitFor()
+        await inspect(page, "pull")
         await page.goto("/sandboxes")
         await inspect(page, "sandboxes")
       })
@@ -231,9 +245,9 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), [`${wide.slice(0, 400)} … ${wide.length - 400} more characters`])
         await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
         await page.getByText("The pull request is up to date.").waitFor()
-        assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#1 Try it/u)
-        await page.getByRole("link", { name: "#1 Try it" }).click()
-        await page.getByRole("heading", { level: 1, name: "Try it #1" }).waitFor()
+        assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#\d+ Try it/u)
+        await page.getByRole("link", { name: "Try it" }).last().click()
+        await page.getByRole("heading", { level: 1, name: "Try it #" }).waitFor()
         assert.match(await page.locator(".facts").innerText(), new RegExp(`State\\s+Draft\\s+Repository\\s+acme/shop\\s+Branches\\s+slipway/${id} into main\\s+Changes\\s+1 file, \\+1 −0`, "u"))
         await page.getByRole("link", { name: "Try it" }).first().click()
         await page.getByRole("link", { name: "Terminate…" }).click()
