@@ -1,9 +1,8 @@
 /** `/webhooks`: the webhooks of the reader's grant, and the form for another one. */
-import { Effect, Option, Schema } from "effect"
+import { Effect } from "effect"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { type Endpoint, EVENT_TYPES, MAX_ENDPOINTS } from "@slipway/domain/partner/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
-import { text } from "@slipway/domain/Text"
 import { html, type Html } from "./Html.ts"
 import { moment } from "./Moments.ts"
 import * as Page from "./Page.ts"
@@ -12,8 +11,6 @@ import { shownOnce } from "./ShownOnce.ts"
 import { reachedOf, standingOf, typesOf } from "./WebhookWords.ts"
 
 export const MESSAGES = { removed: "The webhook is removed: nothing more is sent there." }
-
-const asAddress = Schema.decodeUnknownOption(text(1, 2000))
 
 /** What stands in the form: at first nothing, and every type. */
 interface Draft {
@@ -87,18 +84,17 @@ ${registerForm(csrf, draft)}`
   const show: Page.Handler<Page.Member> = (member, asked) => page(member, Page.told(asked, MESSAGES), blank, 200)
 
   const register: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { form }) {
-    const given = (yield* form.one("url")).trim()
+    const url = (yield* form.one("url")).trim()
     const chosen = form.all("type")
     const types = EVENT_TYPES.filter((type) => chosen.includes(type))
     if (types.length !== chosen.length) return yield* Refused.bad("There is no such type of events, or it is there twice.")
-    const again = (problem: string, status: number) => page(member, null, { url: given, types, problem }, status)
+    const again = (problem: string, status: number) => page(member, null, { url, types, problem }, status)
     if (types.length === 0) return yield* again("A webhook tells of something: choose at least one type of events.", 400)
-    const url = asAddress(given)
-    if (Option.isNone(url)) return yield* again("An address has 1 to 2,000 characters.", 400)
-    return yield* webhooks.register(member.visit.place.grantId, { url: url.value, types: types.length === EVENT_TYPES.length ? null : types }).pipe(
+    return yield* webhooks.register(member.visit.place.grantId, { url, types: types.length === EVENT_TYPES.length ? null : types }).pipe(
       Effect.map((made) => Page.show({ title: "Webhook registered", place: "webhooks", body: registered(made) }, member)),
       Effect.catchTags({
-        TargetRefused: ({ reason }) => again(reason, 400),
+        // The reason begins with the field's name, for programs.
+        TargetRefused: ({ reason }) => again(`This address cannot be used: ${reason.replace(/^url: /u, "")}.`, 400),
         TooManyEndpoints: () => again(`A grant may have ${MAX_ENDPOINTS} webhooks. Remove one first.`, 409)
       })
     )

@@ -141,7 +141,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
         const reply = yield* mine.post("/webhooks", { url, type: ["task.started"] })
         isPage(reply, 400, "Webhooks")
         assert.include(reply.text, `id="url" name="url" value="${url.trim()}"`)
-        assert.match(reply.text, /<p class="problem" role="alert" id="problem">[^<]+<\/p>/u)
+        assert.match(reply.text, /<p class="problem" role="alert" id="problem">This address cannot be used: (?!url)[^<]+\.<\/p>/u)
         assert.match(reply.text, /value="task.started" checked>/u)
         assert.match(reply.text, /value="conversion.paid">/u)
       }
