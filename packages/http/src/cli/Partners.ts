@@ -10,7 +10,8 @@ import { formatUsd } from "@slipway/domain/sandbox/Budget"
 import { administration, json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
-const grantOf = Effect.fnUntraced(function*(idOrName: string) {
+/** The grant with that id, or the one of that name that is not revoked. */
+export const grantOf = Effect.fnUntraced(function*(idOrName: string) {
   const store = yield* AccessStore
   const grant = (yield* store.listGrants).find(({ id, name, revokedAt }) => id === idOrName || name === idOrName && revokedAt === null)
   return grant ?? (yield* new GrantNotFound({ grant: idOrName }))
