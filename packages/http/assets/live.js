@@ -58,6 +58,9 @@ const ALIVE = ["queued", "creating", "running"]
 /** @param {string} text */
 const connection = (text) => setText(document, "#connection", text)
 
+/** For who does not see it. What the agent writes is not among it: that would never end. @param {string} text */
+const announce = (text) => setText(document, "#announcement", text)
+
 /** Nobody is signed in any more. */
 const signInAgain = () => {
   const line = find(document, "#connection", HTMLElement)
@@ -223,7 +226,7 @@ const addApproval = ({ approval_id: id, expires_at: expires, kind = "", paths = 
   }
   approvals()?.append(card)
   showApprovals()
-  setText(document, "#announcement", `The agent asks to be allowed: ${tool}`)
+  announce(`The agent asks to be allowed: ${tool}`)
 }
 
 /** @param {string} id */
@@ -297,6 +300,7 @@ const showStatus = ({ reason = null, status }) => {
     badge.textContent = word("status", status)
   }
   setText(document, "#reason", reason === null ? "" : word("reason", reason))
+  announce(`${word("status", status)}. ${reason === null ? "" : word("reason", reason)}`)
   const error = find(document, "#error", HTMLElement)
   if (error !== null && status !== "failed") error.hidden = true
 }
@@ -320,6 +324,7 @@ const show = (event) => {
       const now = type === "turn.started" ? "running" : data["state"]
       state.turn = ["pending", "running", "awaiting_approval"].includes(now) ? now : null
       setText(document, "#turn", word("turn", now))
+      if (state.turn === null) announce(word("turn", now))
       break
     }
     case "approval.requested":
@@ -381,7 +386,7 @@ const receive = ({ data }) => {
 
 const retryLater = () => {
   connection("Reconnecting…")
-  timer = setTimeout(open, wait)
+  timer = setTimeout(follow, wait)
   wait = Math.min(LONGEST_WAIT, wait * 2)
 }
 
@@ -423,6 +428,14 @@ function open() {
     opened.close()
     void decide()
   }
+}
+
+/** Browsers have few connections to a server, and pages that nobody looks at must not take them all. */
+const follow = () => {
+  if (isOver) return
+  if (document.visibilityState === "visible") return open()
+  stop()
+  connection("Paused")
 }
 
 // ---- commands
@@ -481,12 +494,13 @@ const first = state.cursor
 
 if (page !== null) {
   if (SETTLED.includes(state.status)) end(() => connection("Ended"))
-  else open()
-  addEventListener("online", () => {
-    if (isOver) return
+  else follow()
+  const now = () => {
     wait = FIRST_WAIT
-    open()
-  })
+    follow()
+  }
+  addEventListener("online", now)
+  document.addEventListener("visibilitychange", now)
   // A connection that is lost may stay open for long.
   addEventListener("offline", () => {
     if (isOver) return

@@ -56,6 +56,15 @@ const shown = async (page: Page) =>
   (await page.locator("#conversation > li").evaluateAll((items) =>
     items.map((item) => `${item.getAttribute("data-key")} ${item.querySelector(".item-text")?.textContent}`))).sort()
 
+const looked = (state: "visible" | "hidden") => (page: Page) =>
+  page.evaluate((visibilityState) => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, value: visibilityState })
+    document.dispatchEvent(new Event("visibilitychange"))
+  }, state)
+/** As when another tab is in front of it. */
+const lookAway = looked("hidden")
+const lookAt = looked("visible")
+
 const connection = (page: Page, text: string) => page.locator("#connection", { hasText: text }).waitFor()
 const said = (page: Page, text: string) => page.locator(".item:not(.prompt) .item-text", { hasText: text }).first().waitFor()
 const turnIs = (page: Page, text: string) => page.locator("#turn", { hasText: text }).waitFor()
@@ -79,14 +88,17 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         await connection(page, "Live")
         await said(page, "Let me <b>begin</b> & see.")
         const cards = page.locator(".approval")
+        const announced = (text: string) => page.locator("#announcement", { hasText: text }).waitFor({ state: "attached" })
         await cards.filter({ hasText: "a.md" }).waitFor()
         await turnIs(page, "Waiting for an approval")
+        await announced("The agent asks to be allowed: Write docs/a.md")
         await inspect(page, "sandbox-asks")
         await cards.getByRole("button", { name: "Approve" }).click()
         await cards.filter({ hasText: "b.md" }).getByRole("button", { name: "Deny" }).click()
         await cards.filter({ hasText: "prices.js" }).getByRole("button", { name: "Approve" }).click()
         await turnIs(page, "The turn ended")
         await said(page, "All done.")
+        await announced("The turn ended")
         assert.strictEqual(await cards.count(), 0)
         assert.include((await shown(page)).join("\n"), "\nDenied")
         // What came by and by is what a page that is loaded now has.
@@ -150,6 +162,10 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         await context.setOffline(true)
         await connection(page, "Reconnecting…")
         await context.setOffline(false)
+        await said(page, "Step 7.")
+        await lookAway(page)
+        await connection(page, "Paused")
+        await lookAt(page)
         await turnIs(page, "The turn ended")
         await connection(page, "Live")
         assert.deepStrictEqual(await shown(page), await items(id))
