@@ -87,6 +87,7 @@ describe("a partner's consumer", () => {
         pages += 1
         underWay = events > 0
       })
+      assert.strictEqual(yield* (yield* consumer.start(way, ["--once"])).ended, 0)
       let within = 0
       for (let life = 0; life < KILLS; life++) {
         const events = yield* Random.nextIntBetween(20, 60)
