@@ -141,6 +141,16 @@ layer(http())("what is live", (it) => {
     }).pipe(Effect.orDie))
 })
 
+layer(http({ settings: { requestsPerMinute: 1 } }), { excludeTestServices: true })("a key that scrapes too often", (it) => {
+  it.effect("is refused as everywhere, which the next scrape counts", () =>
+    Effect.gen(function*() {
+      const key = yield* scraper
+      const before = yield* scrape(key)
+      refused(yield* ask("/metrics", { key }), 429, "rate_limited")
+      assert.deepStrictEqual(grown(before, yield* scrape(yield* scraper), "slipway_http_refusals_total"), { [`{code="429"}`]: 1 })
+    }).pipe(Effect.orDie))
+})
+
 layer(http({ access: (store) => ({ ...store, admit: () => Effect.fail(new StoreUnavailable({ cause: "cut" })) }) }), { excludeTestServices: true })("without a store", (it) => {
   it.effect("there is no scrape, because nobody can be known", () =>
     Effect.gen(function*() {
