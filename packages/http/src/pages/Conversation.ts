@@ -77,16 +77,26 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
   }
 }
 
-/** `calls`: the tool calls that go on. */
-export const of = (events: ReadonlyArray<RecordedEvent>) => {
-  const items = new Map<string, Item>()
-  const calls = new Map<string, ToolCall>()
-  for (const event of events) {
-    const item = itemOf(event, calls)
-    if (item !== null) items.set(item.key, item)
+const OVER = [words.tool.completed, words.tool.error]
+
+/** Takes events in their order. Each event of a message has all of its text so far: only the last one is kept. */
+export class Conversation {
+  readonly #items = new Map<string, Item>()
+  readonly #calls = new Map<string, ToolCall>()
+
+  add(event: RecordedEvent): void {
+    const item = itemOf(event, this.#calls)
+    if (item !== null) this.#items.set(item.key, item)
   }
-  const over = [words.tool.completed, words.tool.error]
-  return { items: [...items.values()], calls: [...calls].filter(([, { state }]) => !over.includes(state)) }
+
+  get items(): ReadonlyArray<Item> {
+    return [...this.#items.values()]
+  }
+
+  /** The tool calls that go on, by their id. */
+  get calls(): ReadonlyArray<readonly [id: string, call: ToolCall]> {
+    return [...this.#calls].filter(([, { state }]) => !OVER.includes(state))
+  }
 }
 
 const rendered = ({ key, kind, state, text }: Omit<Item, "at">, at: Html): Html => html`<li class="item ${kind}" data-key="${key}">

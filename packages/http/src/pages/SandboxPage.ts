@@ -3,7 +3,7 @@ import { DateTime, Effect, Schema } from "effect"
 import { principalOf } from "@slipway/domain/access/Session"
 import type { Principal } from "@slipway/domain/access/Principal"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type ApprovalRequest, fromWire, type RecordedEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import { type ApprovalRequest, fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
@@ -93,7 +93,7 @@ export const make = Effect.gen(function*() {
 
   /** Up to a window of events before the event `end`, and whether there are older ones. */
   const windowOf = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, end: number) {
-    const found: Array<RecordedEvent> = []
+    const conversation = new Conversation.Conversation()
     let after = Math.max(0, end - WINDOW)
     const hasOlder = after > 0
     for (;;) {
@@ -101,9 +101,9 @@ export const make = Effect.gen(function*() {
         // What is no longer kept is not shown.
         Effect.catchTag("CursorExpired", () => events.list(by, sandbox.id, { after: 0, limit: PAGE }))
       )
-      found.push(...page.filter(({ seq }) => seq <= end).map(({ wire }) => fromWire(wire)))
+      for (const { seq, wire } of page) if (seq <= end) conversation.add(fromWire(wire))
       const last = page.at(-1)?.seq ?? end
-      if (last >= end) return { ...Conversation.of(found), hasOlder, first: end - WINDOW }
+      if (last >= end) return { conversation, hasOlder, first: end - WINDOW }
       after = last
     }
   })
@@ -123,7 +123,7 @@ export const make = Effect.gen(function*() {
     if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
     const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
     const end = isEarlier ? Number(given) : sandbox.lastSeq
-    const { calls, first, hasOlder, items } = yield* windowOf(by, sandbox, end)
+    const { conversation: { calls, items }, first, hasOlder } = yield* windowOf(by, sandbox, end)
     const shown = items.length > 0 ? items : yield* messagesOf(by, sandbox)
     const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
       ? [{ key: "prompt:first", kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt }]
@@ -150,7 +150,8 @@ ${commands(sandbox, member.csrf)}
 <p id="announcement" class="unseen" role="status"></p>
 <section aria-labelledby="conversation-title">
 <h2 id="conversation-title" tabindex="-1">Conversation</h2>
-${hasOlder && html`<p><a href="/sandboxes/${id}?before=${first}">Earlier</a></p>`}
+${items.length === 0 && html`<p class="fine">What happened here is no longer kept. What was said is.</p>`}
+${hasOlder && items.length > 0 && html`<p><a href="/sandboxes/${id}?before=${first}">Earlier</a></p>`}
 <ol class="conversation" id="conversation">${Conversation.render([...waiting, ...shown])}</ol>
 ${isEarlier && html`<p><a href="/sandboxes/${id}">Latest</a></p>`}
 ${messageForm(sandbox, member.csrf)}

@@ -10,7 +10,7 @@ import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as Conversation from "@slipway/http/pages/Conversation"
+import { Conversation } from "@slipway/http/pages/Conversation"
 import * as DemoRepository from "../../src/cli/DemoRepository.ts"
 import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
 
@@ -47,7 +47,9 @@ const api = Effect.map(Browser, ({ server }) => {
         if (page.data.length === 0) break
         after = page.nextCursor
       }
-      return Conversation.of(wires.map((wire) => fromWire(JSON.stringify(wire)))).items.map(({ key, text }) => `${key} ${text}`).sort()
+      const conversation = new Conversation()
+      for (const wire of wires) conversation.add(fromWire(JSON.stringify(wire)))
+      return conversation.items.map(({ key, text }) => `${key} ${text}`).sort()
     }
   }
 })

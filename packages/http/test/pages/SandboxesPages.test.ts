@@ -1,6 +1,6 @@
 /** The pages of sandboxes as HTML: what they show and escape, whom they serve, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { DateTime, Effect, Redacted } from "effect"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import type { ChangedFile } from "@slipway/domain/files/FileTree"
 import type { FileVersion, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -153,6 +153,19 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       // It is of the past: nothing goes on there.
       assert.notInclude(before.text, "data-state")
       isPage(yield* get(`/sandboxes/${id}?before=x`), 400)
+    }))
+
+  it.effect("shows what was said of a sandbox whose events are no longer kept", () =>
+    Effect.gen(function*() {
+      const { get, key, post } = yield* visitor("archive")
+      const { id } = yield* running(key, { prompt: "Long ago" })
+      yield* post(`/sandboxes/${id}/terminate`)
+      yield* drive(id, [{ _tag: "Release" }])
+      yield* (yield* SandboxStore).purgeEvents(yield* DateTime.now, 10)
+      const page = yield* get(`/sandboxes/${id}`)
+      isPage(page)
+      assert.match(textOf(page), /What happened here is no longer kept\. What was said is\. .*Prompt .*Long ago/u)
+      isPage(yield* get(`/sandboxes/${id}?before=2`))
     }))
 
   it.effect("shows the prompt while the sandbox waits for its turn", () =>
