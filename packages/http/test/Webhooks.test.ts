@@ -4,7 +4,7 @@ import { AuditLog } from "@slipway/domain/access/AuditLog"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/Webhook"
+import { bodyOf, EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/Webhook"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { ask, json, layer as http, mintKey, postJson, refused, withoutNames } from "./Harness.ts"
 
@@ -177,6 +177,17 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
       refused(yield* post(`/${id}/deliveries/${absent}/redeliver`, key), 404, "not_found")
       refused(yield* post(`/${id}/deliveries/x/redeliver`, key), 400, "invalid_request")
       refused(yield* post(`/${id}/deliveries/${second}/redeliver`, key, `{"more":1}`), 400, "invalid_request")
+    }))
+
+  it.effect("are sent what the feed has, character for character", () =>
+    Effect.gen(function*() {
+      const { grant, key } = yield* newKey
+      const reader = yield* mintKey({ grant: grant.name })
+      const { id } = yield* register(key)
+      yield* tell(grant.id)
+      const { event } = yield* attempt(id, answered(204), { _tag: "Delivered" })
+      const feed = yield* ask("/api/public/v1/events", { key: reader.key })
+      assert.strictEqual(feed.text, `{"data":[${bodyOf(event)}],"nextCursor":1}`)
     }))
 
   it.effect("of another grant are as unknown as those that never were, whatever is asked", () =>
