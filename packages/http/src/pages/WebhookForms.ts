@@ -1,4 +1,4 @@
-/** What the forms of a webhook's page do, and the questions before what cannot be undone. */
+/** What the forms of an endpoint's page do, and the questions before what cannot be undone. */
 import { Duration, Effect, Schema } from "effect"
 import { AnyUuid } from "@slipway/domain/partner/Attribution"
 import { SIGNS_ALONG } from "@slipway/domain/partner/Webhook"
@@ -7,13 +7,13 @@ import { html } from "./Html.ts"
 import * as Page from "./Page.ts"
 import { Refused } from "./Refused.ts"
 import { shownOnce } from "./ShownOnce.ts"
-import { idOf, noWebhook } from "./WebhookPage.ts"
+import { idOf, noEndpoint } from "./WebhookPage.ts"
 
 type Handler = Page.Handler<Page.Member>
 
 const decodeEvent = Schema.decodeUnknownEffect(AnyUuid)
 const noEvent = Refused.notFound("There is no such event in the feed.")
-const notFound = () => Effect.fail(noWebhook)
+const notFound = () => Effect.fail(noEndpoint)
 
 const ALONG = `${Duration.toHours(SIGNS_ALONG)} hours`
 
@@ -34,7 +34,7 @@ new one until then.</p>
 
   const rotate: Handler = Effect.fnUntraced(function*(member, asked) {
     const { endpoint: { id, url }, secret } = yield* webhooks.rotateSecret(member.visit.place.grantId, yield* idOf(asked))
-    const body = html`<h1>The webhook has a new secret</h1>
+    const body = html`<h1>The endpoint has a new secret</h1>
 ${shownOnce({
   label: "Secret",
   secret,
@@ -46,14 +46,14 @@ ${shownOnce({
 
   const askToRemove: Handler = Effect.fnUntraced(function*(member, asked) {
     const { id, url } = yield* webhooks.find(member.visit.place.grantId, yield* idOf(asked))
-    const body = html`<h1>Remove this webhook?</h1>
+    const body = html`<h1>Remove this endpoint?</h1>
 <p>Nothing more is sent to <code>${url}</code>, but for a request that is under way. Its secret and the list of its attempts are gone for good. The feed
 keeps its events.</p>
 <div class="actions">
-<form method="post" action="/webhooks/${id}/remove">${member.csrf}<button class="danger">Remove webhook</button></form>
+<form method="post" action="/webhooks/${id}/remove">${member.csrf}<button class="danger">Remove endpoint</button></form>
 <a class="button quiet" href="/webhooks/${id}">Keep it</a>
 </div>`
-    return Page.show({ title: "Remove this webhook?", place: "webhooks", body }, member)
+    return Page.show({ title: "Remove this endpoint?", place: "webhooks", body }, member)
   }, Effect.catchTag("EndpointNotFound", notFound))
 
   const remove: Handler = Effect.fnUntraced(function*(member, asked) {
@@ -69,7 +69,7 @@ keeps its events.</p>
   const redeliver: Handler = Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
     const { grantId } = member.visit.place
-    // Whoever may not see the webhook learns nothing of events.
+    // Whoever may not see the endpoint learns nothing of events.
     yield* webhooks.find(grantId, id)
     const event = yield* Effect.mapError(decodeEvent(asked.params["eventId"]), () => noEvent)
     yield* webhooks.redeliver(grantId, id, event)

@@ -1,4 +1,4 @@
-/** `/webhooks`: the webhooks of the reader's grant, and the form for another one. */
+/** `/webhooks`: the endpoints of the reader's grant, and the form for another one. */
 import { Effect } from "effect"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { type Endpoint, EVENT_TYPES, MAX_ENDPOINTS } from "@slipway/domain/partner/Webhook"
@@ -10,7 +10,7 @@ import { Refused } from "./Refused.ts"
 import { shownOnce } from "./ShownOnce.ts"
 import { reachedOf, standingOf, typesOf } from "./WebhookWords.ts"
 
-export const MESSAGES = { removed: "The webhook is removed: nothing more is sent there." }
+export const MESSAGES = { removed: "The endpoint is removed: nothing more is sent there." }
 
 /** What stands in the form: at first nothing, and every type. */
 interface Draft {
@@ -31,7 +31,7 @@ const row = (endpoint: Endpoint): Html => html`
 </tr>`
 
 const registerForm = (csrf: Html, { problem, types, url }: Draft): Html => html`<form method="post" action="/webhooks" class="panel" aria-labelledby="new">
-<h2 id="new">New webhook</h2>
+<h2 id="new">New endpoint</h2>
 ${csrf}
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
 <div class="field">
@@ -49,10 +49,10 @@ ${EVENT_TYPES.map((type) => html`<div class="choice">
 </div>
 `)}<p class="hint" id="types-hint">With all of them, also those of types that come later.</p>
 </fieldset>
-<button>Register webhook</button>
+<button>Register endpoint</button>
 </form>`
 
-const registered = ({ endpoint: { id, url }, secret }: WithSecret): Html => html`<h1>The webhook is registered</h1>
+const registered = ({ endpoint: { id, url }, secret }: WithSecret): Html => html`<h1>The endpoint is registered</h1>
 ${shownOnce({
   label: "Secret",
   secret,
@@ -70,10 +70,10 @@ export const make = Effect.gen(function*() {
     const grant = (yield* sessions.grantsOf(user.id)).find(({ id }) => id === grantId)
     const body = html`<h1>Webhooks</h1>
 ${told}
-<p>A webhook tells your service of the events in the feed of the grant <strong>${grant?.name ?? grantId}</strong>, one at a time and in order. Your service
-has three things to do: verify the signature of each request with the webhook's secret, leave out an event whose <code>webhook-id</code> it has seen, and read
+<p>Webhooks tell your service of the events in the feed of the grant <strong>${grant?.name ?? grantId}</strong>, one at a time and in order. Your service
+has three things to do: verify the signature of each request with the endpoint's secret, leave out an event whose <code>webhook-id</code> it has seen, and read
 the <a href="/docs">feed</a> for whatever it missed, for the feed is the truth. How, in <code>docs/webhooks.md</code> of Slipway.</p>
-${endpoints.length === 0 ? html`<p>There is none yet.</p>` : html`<table class="rows webhooks"><caption class="unseen">Webhooks, oldest first</caption>
+${endpoints.length === 0 ? html`<p>There is none yet.</p>` : html`<table class="rows webhooks"><caption class="unseen">Endpoints, oldest first</caption>
 <thead><tr><th scope="col">Address</th><th scope="col">Events</th><th scope="col">State</th><th scope="col">Goes on after</th><th scope="col">Registered</th></tr></thead>
 <tbody>${endpoints.map(row)}
 </tbody></table>`}
@@ -89,13 +89,13 @@ ${registerForm(csrf, draft)}`
     const types = EVENT_TYPES.filter((type) => chosen.includes(type))
     if (types.length !== chosen.length) return yield* Refused.bad("There is no such type of events, or it is there twice.")
     const again = (problem: string, status: number) => page(member, null, { url, types, problem }, status)
-    if (types.length === 0) return yield* again("A webhook tells of something: choose at least one type of events.", 400)
+    if (types.length === 0) return yield* again("An endpoint is told of something: choose at least one type of events.", 400)
     return yield* webhooks.register(member.visit.place.grantId, { url, types: types.length === EVENT_TYPES.length ? null : types }).pipe(
-      Effect.map((made) => Page.show({ title: "Webhook registered", place: "webhooks", body: registered(made) }, member)),
+      Effect.map((made) => Page.show({ title: "Endpoint registered", place: "webhooks", body: registered(made) }, member)),
       Effect.catchTags({
         // The reason begins with the field's name, for programs.
         TargetRefused: ({ reason }) => again(`This address cannot be used: ${reason.replace(/^url: /u, "")}.`, 400),
-        TooManyEndpoints: () => again(`A grant may have ${MAX_ENDPOINTS} webhooks. Remove one first.`, 409)
+        TooManyEndpoints: () => again(`A grant may have ${MAX_ENDPOINTS} endpoints. Remove one first.`, 409)
       })
     )
   })

@@ -1,4 +1,4 @@
-/** `/webhooks/:endpointId`: how a webhook stands, and every attempt to deliver an event to it. */
+/** `/webhooks/:endpointId`: how an endpoint stands, and every attempt to deliver an event to it. */
 import { Duration, Effect, Schema } from "effect"
 import { principalOf } from "@slipway/domain/access/Session"
 import { AnyUuid } from "@slipway/domain/partner/Attribution"
@@ -25,10 +25,10 @@ export const MESSAGES = {
 const decodeId = Schema.decodeUnknownEffect(AnyUuid)
 const decodePosition = Schema.decodeUnknownEffect(Counter)
 
-export const noWebhook = Refused.notFound("There is no such webhook.")
+export const noEndpoint = Refused.notFound("There is no such endpoint.")
 
-/** What cannot be an id is one of no webhook. */
-export const idOf = ({ params }: Page.Asked) => Effect.mapError(decodeId(params["endpointId"]), () => noWebhook)
+/** What cannot be an id is one of no endpoint. */
+export const idOf = ({ params }: Page.Asked) => Effect.mapError(decodeId(params["endpointId"]), () => noEndpoint)
 
 const positionOf = ({ url }: Page.Asked) => {
   const given = url.searchParams.get("before")
@@ -79,7 +79,7 @@ export const make = Effect.gen(function*() {
       type: types.get(delivery.eventId),
       isNewest: deliveries.findIndex(({ eventId }) => eventId === delivery.eventId) === i
     }))
-    const body = html`<h1>Webhook</h1>
+    const body = html`<h1>Endpoint</h1>
 ${Page.told(asked, MESSAGES)}
 <dl class="facts">
 <dt>Address</dt><dd><code>${endpoint.url}</code></dd>
@@ -102,7 +102,7 @@ ${lines.length === 0
 </tbody></table>`}
 <p class="actions">${before !== null && html`<a href="/webhooks/${id}">Newest</a> `}${nextCursor !== null && html`<a href="/webhooks/${id}?before=${nextCursor}" rel="next">Older</a>`}</p>
 <p class="fine">Attempts are kept for ${Duration.toDays(LOG_RETENTION)} days.</p>`
-    return Page.show({ title: "Webhook", place: "webhooks", body }, member)
-  }, Effect.catchTag("EndpointNotFound", () => Effect.fail(noWebhook)))
+    return Page.show({ title: "Endpoint", place: "webhooks", body }, member)
+  }, Effect.catchTag("EndpointNotFound", () => Effect.fail(noEndpoint)))
   return get
 })

@@ -1,4 +1,4 @@
-/** What the pages call things of a webhook. */
+/** What the pages call things of an endpoint. */
 import { Duration } from "effect"
 import { ATTEMPT_TIME, type DisabledReason, type Endpoint, isDelivered, type Outcome, type Trouble, type WantedTypes } from "@slipway/domain/partner/Webhook"
 import { html, type Html } from "./Html.ts"

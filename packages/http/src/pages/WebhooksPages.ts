@@ -1,4 +1,4 @@
-/** Where owners register webhooks, see what became of each attempt, and change them (decisions, section 11.4). */
+/** Where owners register endpoints of webhooks, see what became of each attempt, and change them (decisions, section 11.4). */
 import { Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import { scopesOf } from "@slipway/domain/access/Minting"
@@ -11,10 +11,10 @@ import * as WebhookPage from "./WebhookPage.ts"
 const notTheirs = new Refused({
   status: 403,
   title: "Webhooks are for owners",
-  text: "Only owners of your organization may see webhooks and change them. Ask one of them to do it, or to make you an owner."
+  text: "Only owners of your organization may see its endpoints and change them. Ask one of them to do it, or to make you an owner."
 })
 
-/** Lets in who may have webhooks; nobody else learns whether there are any. */
+/** Lets in who may have endpoints; nobody else learns whether there are any. */
 const forOwners = (handler: Page.Handler<Page.Member>): Page.Handler<Page.Member> => (member, asked) =>
   scopesOf(member.visit.place.role).includes("webhooks") ? handler(member, asked) : Effect.fail(notTheirs)
 

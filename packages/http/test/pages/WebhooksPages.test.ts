@@ -56,7 +56,7 @@ const redirected = (reply: Reply, to: string) => assert.deepStrictEqual([reply.s
 
 const register = Effect.fnUntraced(function*({ post }: Visitor, fields: Fields = {}) {
   const reply = yield* post("/webhooks", { url: URL, type: EVENT_TYPES, ...fields })
-  isPage(reply, 200, "Webhook registered")
+  isPage(reply, 200, "Endpoint registered")
   return { id: /data-then="\/webhooks\/([0-9a-f-]{36})"/u.exec(reply.text)?.[1] ?? "", secret: secretOf(reply), reply }
 })
 const secretOf = ({ text }: Reply) => /id="secret" [^>]*value="(whsec_[\w+/]{43}=)"/u.exec(text)?.[1] ?? assert.fail("no secret is shown")
@@ -69,7 +69,7 @@ const tell = Effect.fnUntraced(function*({ grantId }: Visitor) {
   yield* partners.createClaim({ claimId: yield* (yield* Ids).uuid7, grantId, leadId: "lead", variant: "b", creditAmount: 1 })
   return (yield* partners.feed(grantId, 0, 1000)).at(-1)?.id ?? ""
 })
-/** Makes the webhook's next attempt, with that outcome. */
+/** Makes the endpoint's next attempt, with that outcome. */
 const attempt = Effect.fnUntraced(function*(id: string, outcome: Outcome, next: Next, durationMillis = 12) {
   const store = yield* WebhookStore
   const at = yield* DateTime.now
@@ -168,7 +168,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       for (let n = 0; n < 20; n++) yield* register(mine)
       const reply = yield* mine.post("/webhooks", { url: URL, type: EVENT_TYPES })
       isPage(reply, 409, "Webhooks")
-      assert.include(textOf(reply), "A grant may have 20 webhooks. Remove one first.")
+      assert.include(textOf(reply), "A grant may have 20 endpoints. Remove one first.")
       assert.include(reply.text, `value="${URL}"`)
       assert.lengthOf(yield* endpointsOf(mine), 20)
     }))
@@ -205,7 +205,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       assert.include((yield* attempt(id, answered(200), { _tag: "Delivered" })).event.id, events[0] ?? "")
 
       const page = yield* mine.get(`/webhooks/${id}?done=redelivering`)
-      isPage(page, 200, "Webhook")
+      isPage(page, 200, "Endpoint")
       assert.include(textOf(page), "The event is sent once more in a moment.")
       assert.deepStrictEqual(rowsOf(page).map(([, ...cells]) => cells), [
         ["1 credit_claim.created", "by hand", "delivered answered 200", "12 ms", "Send again"],
@@ -280,15 +280,15 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
     Effect.gen(function*() {
       const mine = yield* owner
       const { id } = yield* register(mine)
-      isPage(yield* mine.get(`/webhooks/${id}/remove`), 200, "Remove this webhook?")
+      isPage(yield* mine.get(`/webhooks/${id}/remove`), 200, "Remove this endpoint?")
       assert.lengthOf(yield* endpointsOf(mine), 1)
       redirected(yield* mine.post(`/webhooks/${id}/remove`), "/webhooks?done=removed")
       assert.deepStrictEqual(yield* endpointsOf(mine), [])
-      assert.include(textOf(yield* mine.get("/webhooks?done=removed")), "The webhook is removed")
+      assert.include(textOf(yield* mine.get("/webhooks?done=removed")), "The endpoint is removed")
       isPage(yield* mine.post(`/webhooks/${id}/remove`), 404, "Not found")
     }))
 
-  it.effect("do not tell another grant's webhook from one that never was", () =>
+  it.effect("do not tell another grant's endpoint from one that never was", () =>
     Effect.gen(function*() {
       const mine = yield* owner
       const theirs = yield* owner
