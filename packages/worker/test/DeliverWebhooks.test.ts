@@ -1,6 +1,6 @@
 /** Webhooks from the feed to a receiver: Postgres, workers, HTTP. Nothing waits for a retry: what is due later is made due. */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Exit, Fiber, Layer, Random, Scope } from "effect"
+import { DateTime, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
@@ -32,14 +32,14 @@ const postgres = Webhooks.layer.pipe(
 
 /** Looks until it is as wanted; the test's own time limit is the bound. */
 const until = <A, E, R>(look: Effect.Effect<A, E, R>, wanted: (value: A) => boolean): Effect.Effect<A, E, R> =>
-  Effect.flatMap(look, (value) => wanted(value) ? Effect.succeed(value) : Effect.delay(until(look, wanted), "5 millis"))
+  Effect.filterOrElse(look, wanted, () => Effect.delay(until(look, wanted), "5 millis"))
 /** Waits for an answer only as long as it takes to see that there is none. */
 const impatient = WebhookSenderHttp.layer({ allowPrivate: true, attemptTime: Duration.millis(200) })
 /** A worker, and how to end it gently. */
 const worker = Effect.gen(function*() {
   const scope = yield* Scope.fork(yield* Effect.scope)
   yield* DeliverWebhooks.start().pipe(Scope.provide(scope), Effect.provideService(Timing, { ...(yield* Timing), tick: Duration.millis(20) }))
-  return Scope.close(scope, Exit.void)
+  return { stop: Scope.close(scope, Exit.void) }
 })
 
 const partner = Effect.fnUntraced(function*(port: number) {
@@ -87,7 +87,7 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
         const target = answer === null ? yield* partner(yield* Effect.map(Effect.scoped(WebhookReceiver.start()), ({ port }) => port)) : endpoint
         const events = answer === null ? yield* tell(target.grantId, 2) : feed
         if (answer !== null) receiver.answers.push(...Array.from({ length: 10 }, () => answer))
-        const stop = yield* answer === WebhookReceiver.hang ? Effect.provide(worker, impatient) : worker
+        const { stop } = yield* answer === WebhookReceiver.hang ? Effect.provide(worker, impatient) : worker
         for (const [n, wait] of [...WAITS.entries(), [WAITS.length, null] as const]) {
           const { disabled, dueAt } = yield* until(find(target), ({ failures }) => failures === n + 1)
           if (wait === null) {
@@ -154,12 +154,10 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
   it.effect("what receivers got is the feed: the same ids in the same order, whatever fails and however many workers there are", () =>
     Effect.gen(function*() {
       const others = [yield* scenario(0), yield* scenario(0), yield* scenario(0)]
-      const flaky: WebhookReceiver.Answer = (response, request) => {
-        const answers = [WebhookReceiver.status(204), WebhookReceiver.status(200, {}, "ok"), WebhookReceiver.status(503), WebhookReceiver.reset, WebhookReceiver.status(307)]
-        const answer = answers[Math.floor(Effect.runSync(Random.nextBetween(0, answers.length)))] ?? WebhookReceiver.hang
-        answer(response, request)
-      }
-      for (const { receiver } of others) receiver.answers.push(...Array.from({ length: 1000 }, () => flaky))
+      const answers = [WebhookReceiver.status(204), WebhookReceiver.status(200, {}, "ok"), WebhookReceiver.status(503), WebhookReceiver.reset, WebhookReceiver.status(307)]
+      // In no order that repeats soon.
+      const flaky = Array.from({ length: 1000 }, (_, n) => answers[(n * 3 + Math.floor(n / 4)) % answers.length] ?? WebhookReceiver.hang)
+      for (const { receiver } of others) receiver.answers.push(...flaky)
       yield* worker
       yield* worker
       yield* worker
@@ -211,7 +209,7 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       receiver.answers.push((response) => {
         answer = () => void response.writeHead(204).end()
       })
-      const stop = yield* worker
+      const { stop } = yield* worker
       yield* receiver.next
       const stopping = yield* Effect.forkChild(stop, { startImmediately: true })
       answer()
