@@ -11,7 +11,7 @@ import * as WebhookPage from "./WebhookPage.ts"
 const notTheirs = new Refused({
   status: 403,
   title: "Webhooks are for owners",
-  text: "Only owners of your organization may see its endpoints and change them. Ask one of them to do it, or to make you an owner."
+  text: "Only owners of your organization may see its endpoints and change them. Ask one of them to do it."
 })
 
 /** Lets in who may have endpoints; nobody else learns whether there are any. */
