@@ -31,11 +31,7 @@ const guardSecret = () => {
   if (field === null || shown === null) return
   // Loading again would send the form again.
   history.replaceState(null, "", shown.dataset["then"])
-  addEventListener("pagehide", () => {
-    field.removeAttribute("value")
-    field.value = ""
-    shown.remove()
-  })
+  addEventListener("pagehide", () => shown.remove())
   if (copy === null || status === null) return
   copy.hidden = false
   copy.addEventListener("click", async () => {

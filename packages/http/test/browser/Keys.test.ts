@@ -78,6 +78,9 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         assert.strictEqual(await headingOf(page), "Keys")
         await isGone()
         const other = await mint(page, "desktop")
+        // As when the browser keeps the page for going back.
+        await page.evaluate(() => dispatchEvent(new PageTransitionEvent("pagehide", { persisted: true })))
+        assert.notInclude(await page.content(), other)
         await page.getByRole("link", { name: "Done" }).click()
         await page.getByRole("rowheader", { name: "desktop" }).waitFor()
         await page.goBack()
