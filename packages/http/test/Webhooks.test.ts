@@ -45,6 +45,16 @@ const attempt = Effect.fnUntraced(function*(endpointId: string, outcome: Outcome
 const answered = (status: number, body: string | null = null): Outcome => ({ _tag: "Answered", status, retryAfter: null, body })
 
 layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
+  it.effect("are there for their scope alone, however the address is spelled", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ scopes: ["partner:ingest", "sandboxes", "metrics:read"] })
+      for (const spelled of ["", ";", ";x", "?x", ";?x", "/absent;x"]) {
+        const reply = yield* postJson(ENDPOINTS + spelled, key, { url: URL })
+        refused(reply, 403, "insufficient_scope")
+        assert.include(reply.headers["www-authenticate"], `scope="webhooks"`)
+      }
+    }))
+
   it.effect("are registered with a secret that is shown once", () =>
     Effect.gen(function*() {
       const { grant, key } = yield* newKey

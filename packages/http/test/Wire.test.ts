@@ -107,6 +107,13 @@ layer(http(), { excludeTestServices: true })("an address", (it) => {
       refused(yield* ask("/%61pi/public/v1/sandboxes"), 401, "unauthorized")
       assert.strictEqual((yield* ask("/%61pi/public/v1/sandboxes", { key })).status, 200)
     }))
+
+  it.effect("that is no path is 400", () =>
+    Effect.gen(function*() {
+      for (const target of ["*", "http://[/sandboxes", `http://[${SANDBOXES}`, "foo://x/sandboxes"]) {
+        assert.match(yield* raw(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 400 /u, target)
+      }
+    }))
 })
 
 layer(http(), { excludeTestServices: true })("authentication", (it) => {

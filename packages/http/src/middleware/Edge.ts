@@ -34,9 +34,13 @@ import { Settings } from "./Settings.ts"
 /** Seconds after which a store that was lost is worth another try. */
 const STORE_RETRY_SECONDS = "1"
 
-/** The target without its query, decoded as the router decodes it. `null`: its percent-encoding is broken. */
+/**
+ * The target without its query, decoded, as the router has it: a `;` begins the query too. Whoever reads it otherwise asks
+ * for the scope of another address than the one that answers. `null`: it is no path, or its percent-encoding is broken.
+ */
 const pathOf = (target: string): string | null => {
-  const path = target.replace(/[?#].*$/su, "")
+  const path = target.replace(/[?;#].*$/su, "")
+  if (!path.startsWith("/")) return null
   if (!path.includes("%")) return path
   try {
     decodeURIComponent(path)
@@ -53,7 +57,7 @@ const isWithoutHost = (request: HttpServerRequest.HttpServerRequest): boolean =>
 const noHost = Effect.succeed(respond(InvalidRequest.make("The Host header is missing.")))
 
 const unrouted = (method: string, path: string | null) => {
-  if (path === null) return respond(InvalidRequest.make("The percent-encoding of the address is broken."))
+  if (path === null) return respond(InvalidRequest.make("The address is no path, or its percent-encoding is broken."))
   const methods = methodsAt(path)
   if (methods === null) return respond(NotFound.make("There is nothing at this address."))
   const allow = methods.join(", ")
@@ -143,7 +147,8 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
 
         // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
         const guarded = path === Authenticate.METRICS || (path ?? request.url).startsWith("/api/")
-        const response = yield* (isWithoutHost(request) ? noHost : guarded ? authenticated : route as typeof authenticated).pipe(
+        const open = path === null ? Effect.succeed(unrouted(request.method, null)) : route as typeof authenticated
+        const response = yield* (isWithoutHost(request) ? noHost : guarded ? authenticated : open).pipe(
           Effect.catchCause((cause) => answer(cause, request.method, path)),
           Effect.annotateLogs({ requestId }),
           Effect.provideService(ActingFrom, { requestId, address: Option.getOrElse(request.remoteAddress, () => "") }),
