@@ -17,6 +17,8 @@ export const CALLBACK = "/sign-in/github/callback"
 /** What a sign-in at the identity provider must find again: its state, its verifier, and where to go then. */
 const BEGUN = "__Host-slipway_oauth"
 const BEGUN_LIFE = Duration.minutes(10)
+/** Characters of its value as it travels. Browsers drop a cookie of more than 4096 bytes (RFC 6265bis, section 5.6). */
+const MAX_BEGUN = 3800
 
 /** The form of a code. Anything else needs no query. */
 const CODE = /^[0-9A-Za-z]{43}$/u
@@ -36,15 +38,11 @@ const isSame = (one: string, other: string): boolean => {
 
 const forgotten = `${BEGUN}=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax`
 
+const notSignedIn = (status: 400 | 403 | 502, text: string, headers: Readonly<Record<string, string>>) =>
+  new Refused({ status, headers, title: "You are not signed in", text, more: html`<p><a class="button" href="/sign-in">Begin again</a></p>` })
+
 /** The sign-in that began in this browser is over, and was none. */
-const notSignedIn = (status: 400 | 403 | 502, text: string) =>
-  new Refused({
-    status,
-    title: "You are not signed in",
-    text,
-    more: html`<p><a class="button" href="/sign-in">Begin again</a></p>`,
-    headers: { "set-cookie": forgotten }
-  })
+const over = (status: 403 | 502, text: string) => notSignedIn(status, text, { "set-cookie": forgotten })
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
@@ -111,11 +109,13 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
 
   if (provider === null) return
   const redirectUri = `${publicUrl}${CALLBACK}`
+  const refusesUs = `${provider.name} refuses the service. An administrator has to look at its log.`
   yield* pages.anybody("/sign-in/github", {
     GET: Effect.fnUntraced(function*(_, { url }) {
       const { state, url: away, verifier } = yield* provider.begin(redirectUri)
-      const next = nextOf(url.searchParams.get("next")) ?? ""
-      const begun = [Redacted.value(state), Redacted.value(verifier), encodeURIComponent(next)].join(" ")
+      const proof = `${Redacted.value(state)} ${Redacted.value(verifier)} `
+      const whole = proof + (nextOf(url.searchParams.get("next")) ?? "")
+      const begun = encodeURIComponent(whole).length > MAX_BEGUN ? proof : whole
       return HttpServerResponse.setCookieUnsafe(Page.redirect(away), BEGUN, begun, { ...COOKIE, maxAge: BEGUN_LIFE })
     })
   })
@@ -125,19 +125,22 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
       const [state = "", verifier = "", next = ""] = (request.cookies[BEGUN] ?? "").split(" ")
       const [answered, code] = [url.searchParams.get("state"), url.searchParams.get("code")]
       if (state === "" || answered === null || !isSame(state, answered)) {
-        return yield* notSignedIn(400, "This sign-in began in another browser, or more than 10 minutes ago.")
+        // What this browser began may be under way in another tab.
+        return yield* notSignedIn(400, "This sign-in began in another browser or tab, or more than 10 minutes ago.", {})
       }
-      if (code === null) return yield* notSignedIn(403, `${provider.name} says that you did not agree.`)
+      if (code === null) {
+        const error = url.searchParams.get("error") ?? ""
+        if (error === "access_denied") return yield* over(403, `${provider.name} says that you did not agree.`)
+        yield* Effect.logWarning("the identity provider refuses the service", { error: /^\w{1,100}$/u.test(error) ? error : "" })
+        return yield* over(502, refusesUs)
+      }
+      // Whatever is wrong with the provider is in the log already.
       const identity = yield* Effect.catchTags(provider.identify({ code, verifier: Redacted.make(verifier), redirectUri }), {
-        SignInRefused: ({ message }) => notSignedIn(403, message),
-        IdentityProviderError: (error) =>
-          Effect.andThen(
-            Effect.logWarning("the identity provider failed", { reason: error.message }),
-            notSignedIn(502, error.retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : `${provider.name} refuses the service. An administrator has to look at its log.`)
-          )
+        SignInRefused: ({ message }) => over(403, message),
+        IdentityProviderError: ({ retryable }) => over(502, retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : refusesUs)
       })
       const signedIn = yield* sessions.signInByIdentity(identity, person?.token ?? null)
-      return HttpServerResponse.expireCookieUnsafe(enter(signedIn, nextOf(decodeURIComponent(next))), BEGUN, COOKIE)
+      return HttpServerResponse.expireCookieUnsafe(enter(signedIn, nextOf(next)), BEGUN, COOKIE)
     })
   })
 }))
