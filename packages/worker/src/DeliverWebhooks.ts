@@ -10,8 +10,8 @@ import { type ClaimedDelivery, LOG_RETENTION, WebhookStore } from "@slipway/doma
 import { counters } from "./Metrics.ts"
 import { Timing } from "./Timing.ts"
 
-/** Attempts of one worker at a time. They mostly wait; an endpoint has one at most. */
-const CONCURRENCY = 16
+/** Attempts of one worker at a time, which mostly wait. More than a grant has endpoints: its slow ones alone cannot take all. */
+const CONCURRENCY = 64
 /** Attempts under way when the worker is stopped have this long. Within the 10 s of a server's shutdown. */
 const LAST = Duration.seconds(2)
 const PURGED_AT_ONCE = 1000
