@@ -338,6 +338,26 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         ])
       }))
 
+    it.effect("sends again one event of an endpoint at a time, and nothing in line waits for what somebody asked for", () =>
+      Effect.gen(function*() {
+        const store = yield* WebhookStore
+        const { id: grantId } = yield* newGrant
+        // When nothing of other tests is due.
+        const early = DateTime.makeUnsafe("2000-01-01T00:00:00.000Z")
+        const endpoint = yield* register(grantId, null, early)
+        const events = yield* tell(grantId, [connected, paid, connected])
+        for (const [i, { id }] of events.entries()) yield* store.redeliver(endpoint, id, DateTime.add(early, { minutes: i }))
+        const taken = yield* store.claim(early, 1)
+        assert.deepStrictEqual(taken.map(({ endpointId, manual }) => [endpointId, manual]), [[endpoint.id, false]])
+        for (const event of events) {
+          const manual = yield* claimOne(endpoint, early)
+          assert.deepStrictEqual([manual.event, manual.manual], [event, true])
+          assert.deepStrictEqual(yield* claim(endpoint, early), [])
+          yield* record(manual, delivered, ok)
+        }
+        assert.deepStrictEqual(yield* claim(endpoint, early), [])
+      }))
+
     it.effect("repeats a manual attempt of a worker that died", () =>
       Effect.gen(function*() {
         const store = yield* WebhookStore

@@ -138,8 +138,11 @@ export const layer = Layer.effect(
       Request: Schema.Int,
       Result: ClaimedRow,
       execute: (limit) => sql`
-        WITH due AS (
-          SELECT r.endpoint_id, r.event_id FROM webhook_redeliveries r JOIN webhook_endpoints e ON e.id = r.endpoint_id ${heard}
+        WITH first AS (
+          SELECT DISTINCT ON (endpoint_id) endpoint_id, event_id FROM webhook_redeliveries ORDER BY endpoint_id, asked_at, event_id
+        ), due AS (
+          SELECT r.endpoint_id, r.event_id FROM first JOIN webhook_redeliveries r USING (endpoint_id, event_id)
+          JOIN webhook_endpoints e ON e.id = r.endpoint_id ${heard}
           WHERE r.claimed_until IS NULL OR r.claimed_until <= clock_timestamp()
           ORDER BY r.asked_at LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED
         )
@@ -242,10 +245,16 @@ export const layer = Layer.effect(
       }, sql.withTransaction, guard),
 
       claim: Effect.fn("WebhookStore.claim")(function*(now, limit) {
-        const asked = yield* Effect.forEach(yield* manual(limit), (row) => toClaimed(row, true))
-        const due = asked.length >= limit ? [] : yield* ordered({ now: iso(now), limit: limit - asked.length })
-        const inLine = yield* Effect.forEach(due, (row) => toClaimed(row, false))
-        return [...asked, ...inLine].filter((delivery) => delivery !== null)
+        const inLine = (limit: number) => limit === 0 ? Effect.succeed([]) : ordered({ now: iso(now), limit })
+        const half = Math.ceil(limit / 2)
+        const due = yield* inLine(half)
+        const asked = yield* manual(limit - due.length)
+        const more = due.length < half ? [] : yield* inLine(limit - due.length - asked.length)
+        const claimed = [
+          ...(yield* Effect.forEach(asked, (row) => toClaimed(row, true))),
+          ...(yield* Effect.forEach([...due, ...more], (row) => toClaimed(row, false)))
+        ]
+        return claimed.filter((delivery) => delivery !== null)
       }, guard),
 
       record: Effect.fn("WebhookStore.record")(function*(claimed, made, next, at) {

@@ -114,8 +114,9 @@ export class WebhookStore extends Context.Service<WebhookStore, {
     at: DateTime.Utc
   ): Effect.Effect<void, EndpointNotFound | PartnerEventNotFound | StoreUnavailable>
   /**
-   * Up to `limit` attempts that are due, manual ones first, for this caller alone. Nothing of an endpoint that is disabled,
-   * whose grant is revoked or whose organization is suspended.
+   * Up to `limit` attempts that are due, for this caller alone. Nothing of an endpoint that is disabled, whose grant is
+   * revoked or whose organization is suspended. Manual ones, one of an endpoint at a time, get what the line leaves: that
+   * is half of it while they wait, so that nobody who asks for much keeps others from their events.
    */
   claim(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<ClaimedDelivery>, StoreUnavailable>
   /**
@@ -209,24 +210,30 @@ export class WebhookStore extends Context.Service<WebhookStore, {
           const claimed: Array<ClaimedDelivery> = []
           const heard: Array<Kept> = []
           for (const found of endpoints.values()) if (yield* isHeard(found.endpoint.grantId)) heard.push(found)
-          for (const { endpoint: { id, url }, manual, secrets } of heard) {
-            for (const line of manual.values()) {
-              if (claimed.length === limit) return claimed
-              if (isFree(line, time)) claimed.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, fence: take(line, time) })
+          const ordered = Effect.fnUntraced(function*(limit: number) {
+            const taken: Array<ClaimedDelivery> = []
+            for (const found of heard.toSorted((a, b) => DateTime.Order(a.endpoint.dueAt, b.endpoint.dueAt))) {
+              const { endpoint, secrets } = found
+              if (taken.length === limit) return taken
+              if (endpoint.disabled !== null || DateTime.isGreaterThan(endpoint.dueAt, now) || !isFree(found, time)) continue
+              const events = yield* feed(endpoint.grantId, endpoint.cursor)
+              const event = events.find(({ type }) => endpoint.types === null || endpoint.types.includes(type))
+              found.endpoint = { ...endpoint, cursor: event === undefined ? endpoint.cursor + events.length : event.sequence - 1 }
+              if (event === undefined) continue
+              taken.push({
+                endpointId: endpoint.id, url: endpoint.url, secrets, event, attempt: endpoint.failures + 1, manual: false, fence: take(found, time)
+              })
             }
+            return taken
+          })
+          const due = yield* ordered(Math.ceil(limit / 2))
+          for (const { endpoint: { id, url }, manual, secrets } of heard) {
+            // In the order in which they were asked for.
+            const [line] = manual.values()
+            if (line === undefined || !isFree(line, time) || claimed.length + due.length === limit) continue
+            claimed.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, fence: take(line, time) })
           }
-          for (const found of heard.sort((a, b) => DateTime.Order(a.endpoint.dueAt, b.endpoint.dueAt))) {
-            const { endpoint, secrets } = found
-            if (claimed.length === limit) return claimed
-            if (endpoint.disabled !== null || DateTime.isGreaterThan(endpoint.dueAt, now) || !isFree(found, time)) continue
-            const events = yield* feed(endpoint.grantId, endpoint.cursor)
-            const event = events.find(({ type }) => endpoint.types === null || endpoint.types.includes(type))
-            found.endpoint = { ...endpoint, cursor: event === undefined ? endpoint.cursor + events.length : event.sequence - 1 }
-            if (event === undefined) continue
-            claimed.push({
-              endpointId: endpoint.id, url: endpoint.url, secrets, event, attempt: endpoint.failures + 1, manual: false, fence: take(found, time)
-            })
-          }
+          claimed.push(...due, ...(yield* ordered(limit - claimed.length - due.length)))
           return claimed
           // Nothing else runs between what is looked at and what is taken.
         }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
