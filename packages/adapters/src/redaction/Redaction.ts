@@ -56,15 +56,15 @@ const partsOf = (secret: string): ReadonlyArray<string> => {
  * bounded: the time is linear in the text, whoever wrote it. The first groups are what is kept.
  */
 const SHAPES = new RegExp([
-  // `password=…`, `"token": "…"`, `__Host-slipway_session=…`, `cookie: '…'`
-  String.raw`((?:passw(?:or)?d|secret|token|session|cookie|api[_-]?key|authorization)[\\"']{0,2}\s{0,4}(?:=|%3D|:\s{0,4}[\\"']{1,2})[\\"']{0,2})[^\s"'&;,\\]+`,
+  // `password=…`, `"token": "…"`, `__Host-slipway_session=…`, `cookie: '…'`; `?code=…&state=…` of a sign-in
+  String.raw`((?:passw(?:or)?d|secret|token|session|cookie|oauth|verifier|csrf|api[_-]?key|authorization)[\\"']{0,2}\s{0,4}(?:=|%3D|:\s{0,4}[\\"']{1,2})[\\"']{0,2}|[?&](?:code|state)=)[^\s"'&;,\\]+`,
   String.raw`(authorization\s{0,4}:\s{0,4}(?:[a-z]{1,20}\s{1,4})?)[^\s"',;\\]+`,
   String.raw`(bearer(?:\s|%20|\+){1,4})[^\s"',;\\]+`,
   // Of an address: up to the last @ before the path.
   String.raw`(\/\/)[^\s/?#"']+(?=@)`,
   String.raw`-----BEGIN[A-Z ]{0,40}PRIVATE KEY-----[^]*?(?:-----END[A-Z ]{0,40}PRIVATE KEY-----|$)`,
   // Slipway's, webhook secrets, GitHub's, providers', JWTs.
-  String.raw`sbx_(?:live|test)_[\w-]+|whsec_[\w+/=-]+|gh[a-z]_\w{16,}|github_pat_\w+|\bsk-[\w-]{16,}|(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*`,
+  String.raw`sbx_(?:live|test)_[\w-]+|whsec_[\w+/=%-]+|gh[a-z]_\w{16,}|github_pat_\w+|\bsk-[\w-]{16,}|(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*`,
   // Tokens of sessions, of links that sign in and of the model gateway: 43 characters of base62. No digest in hex.
   String.raw`(?<![a-z0-9])(?![0-9a-f]+(?![a-z0-9]))[a-z0-9]{43,}`
 ].join("|"), "gi")

@@ -81,6 +81,10 @@ describe("shapes", () => {
     [`the key sbx_live_${TOKEN} is unknown`, `the key ${SHOWN} is unknown`],
     ["xsbx_test_short, and", `x${SHOWN}, and`],
     ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw!", `${SHOWN}!`],
+    ["secret?of=whsec_MfKQ%2Fr8GKYqr%2BwjUPD8I%3D&n=1", `secret?of=${SHOWN}&n=1`],
+    ["GET /sign-in/github/callback?code=0123456789abcdef0123&state=ab_-cd", `GET /sign-in/github/callback?code=${SHOWN}&state=${SHOWN}`],
+    ["code_verifier=ab_-cd, csrf=abc", `code_verifier=${SHOWN}, csrf=${SHOWN}`],
+    ["a=b; __Host-slipway_oauth=ab_-x%20cd_-y%20%2Fsandboxes; c=d", `a=b; __Host-slipway_oauth=${SHOWN}; c=d`],
     [`with ghs_${"a1".repeat(18)} and github_pat_11ABC_defghi.`, `with ${SHOWN} and ${SHOWN}.`],
     [`sk-ant-api03-${"k".repeat(30)} is revoked`, `${SHOWN} is revoked`],
     ["Authorization: Bearer abc.def+/=", `Authorization: Bearer ${SHOWN}`],
@@ -104,6 +108,7 @@ describe("shapes", () => {
       `commit ${"0a1b2c3d4e".repeat(4)} of https://github.com/acme/shop.git at refs/heads/main`,
       `container ${"deadbeef".repeat(8)}`,
       "req_01ARZ3NDEKTSV4RRFFQ69G5FAV of user_01ARZ3NDEKTSV4RRFFQ69G5FAV, sandbox 0197f1a0-0000-7000-8000-0000000000a1",
+      "the database failed with code: '23505', state=running, status code=7",
       "the token was refused: its session ended, see ada@example.com",
       "at file:///srv/slipway/packages/http/src/middleware/Edge.ts:161:11"
     ]) assert.strictEqual(new Redactor().redact(text), text)
