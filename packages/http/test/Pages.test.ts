@@ -470,8 +470,9 @@ layer(
 })
 
 const ada = { subject: "4711", login: "ada-l", name: "Ada <b>", email: null }
+const knowsAda = IdentityProvider.layerMemory(ada).pipe(Layer.provide(IdsNode.layer))
 
-layer(http().pipe(Layer.provide(IdentityProvider.layerMemory(ada).pipe(Layer.provide(IdsNode.layer)))), { excludeTestServices: true })("an identity provider", (it) => {
+layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an identity provider", (it) => {
   const begin = Effect.fnUntraced(function*(next = "") {
     const reply = yield* ask(`/sign-in/github${next}`)
     assert.strictEqual(reply.status, 303)
@@ -549,6 +550,17 @@ layer(http().pipe(Layer.provide(IdentityProvider.layerMemory(ada).pipe(Layer.pro
       sentTo(yield* ask(CALLBACK + back, { headers: { cookie } }), "/sandboxes")
       const planted = yield* begin()
       sentTo(yield* ask(CALLBACK + planted.back, { headers: { cookie: `${planted.cookie}%2F%2Fevil.test` } }), "/sandboxes")
+    }))
+})
+
+layer(http({ settings: { refusedKeysPerMinute: 2 } }).pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("codes that somebody made up", (it) => {
+  it.effect("are not brought to the identity provider without end", () =>
+    Effect.gen(function*() {
+      const invented = ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: "__Host-slipway_oauth=s%20v%20" } })
+      for (const status of [403, 403, 429, 429]) page(yield* invented, status, "You are not signed in")
+      const { headers, text } = yield* invented
+      assert.match(String(headers["retry-after"]), /^[1-9]\d?$/u)
+      assert.include(text, `Try again in ${headers["retry-after"]} s.`)
     }))
 })
 

@@ -49,7 +49,7 @@ interface Ring {
 }
 
 /** Counts what each address had refused within the last minute, at most `limit`. */
-const failures = (limit: number) => {
+export const failures = (limit: number) => {
   const byAddress = new Map<string, Ring>()
   /** Seconds until one more failure is answered as one; 0: at once. */
   return (address: string, now: number): number => {

@@ -1,10 +1,11 @@
 /** Signing in, by a one-time code or at an identity provider, and signing out. */
-import { Duration, Effect, Option, Redacted } from "effect"
+import { Clock, Duration, Effect, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
 import { SessionLifetimes } from "@slipway/domain/access/Session"
 import { Sessions, type SignedIn } from "@slipway/domain/access/Sessions"
+import { failures } from "../middleware/Authenticate.ts"
 import * as SessionCookie from "../middleware/SessionCookie.ts"
 import { Settings } from "../middleware/Settings.ts"
 import { html } from "./Html.ts"
@@ -38,7 +39,7 @@ const isSame = (one: string, other: string): boolean => {
 
 const forgotten = `${BEGUN}=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax`
 
-const notSignedIn = (status: 400 | 403 | 502, text: string, headers: Readonly<Record<string, string>>) =>
+const notSignedIn = (status: 400 | 403 | 429 | 502, text: string, headers: Readonly<Record<string, string>>) =>
   new Refused({ status, headers, title: "You are not signed in", text, more: html`<p><a class="button" href="/sign-in">Begin again</a></p>` })
 
 /** The sign-in that began in this browser is over, and was none. */
@@ -48,7 +49,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const sessions = yield* Sessions
   const { absolute } = yield* SessionLifetimes
-  const { publicUrl } = yield* Settings
+  const { publicUrl, refusedKeysPerMinute } = yield* Settings
   const provider = Option.getOrNull(yield* Effect.serviceOption(IdentityProvider))
 
   const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
@@ -109,6 +110,7 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
 
   if (provider === null) return
   const redirectUri = `${publicUrl}${CALLBACK}`
+  const tried = failures(refusedKeysPerMinute)
   const refusesUs = `${provider.name} refuses the service. An administrator has to look at its log.`
   yield* pages.anybody("/sign-in/github", {
     GET: Effect.fnUntraced(function*(_, { url }) {
@@ -133,6 +135,11 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
         if (error === "access_denied") return yield* over(403, `${provider.name} says that you did not agree.`)
         yield* Effect.logWarning("the identity provider refuses the service", { error: /^\w{1,100}$/u.test(error) ? error : "" })
         return yield* over(502, refusesUs)
+      }
+      // Anybody can make up a cookie, a state and a code: the provider is not asked about them without end.
+      const wait = tried(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
+      if (wait > 0) {
+        return yield* notSignedIn(429, `Too many sign-ins were tried from your address. Try again in ${wait} s.`, { "retry-after": String(wait) })
       }
       // Whatever is wrong with the provider is in the log already.
       const identity = yield* Effect.catchTags(provider.identify({ code, verifier: Redacted.make(verifier), redirectUri }), {
