@@ -1,7 +1,7 @@
 /** The HTTP side as layers. Whoever composes them brings the domain's services, a listening address and settings. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Duration, Effect, Layer, Scope } from "effect"
-import { HttpRouter } from "effect/http"
+import { HttpRouter, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import { Ids } from "@slipway/domain/Ids"
 import { Api } from "./api/Api.ts"
@@ -22,6 +22,7 @@ import * as Edge from "./middleware/Edge.ts"
 import * as JsonBody from "./middleware/JsonBody.ts"
 import { LiveResponses } from "./middleware/LiveResponses.ts"
 import * as NodeServer from "./middleware/NodeServer.ts"
+import { HEADERS } from "./pages/Page.ts"
 import * as Pages from "./pages/Pages.ts"
 
 const Handlers = Layer.mergeAll(
@@ -35,13 +36,20 @@ const Handlers = Layer.mergeAll(
   MetricsHandlers.layer
 ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
 
+/** The reference page's script is written into it, and is not ours: with a session's cookie or a key typed in, it asks nobody but this server. */
+const DOCS_HEADERS = {
+  ...HEADERS,
+  "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'self' data: blob:; " +
+    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+}
+
 /** The reference page carries a script of 3 MB: it is loaded when somebody looks at it. */
 const Docs = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const scope = yield* Effect.scope
   const page = yield* Effect.cached(
-    HttpRouter.toHttpEffect(HttpApiScalar.layer(Api, { path: "/docs" })).pipe(Scope.provide(scope))
+    HttpRouter.toHttpEffect(HttpApiScalar.layer(Api, { path: "/docs", scalar: { withDefaultFonts: false } })).pipe(Scope.provide(scope))
   )
-  yield* router.add("GET", "/docs", Effect.flatten(Effect.orDie(page)))
+  yield* router.add("GET", "/docs", Effect.map(Effect.flatten(Effect.orDie(page)), HttpServerResponse.setHeaders(DOCS_HEADERS)))
 }))
 
 /** Every route with its middleware, for a router. */

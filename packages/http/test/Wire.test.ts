@@ -318,4 +318,15 @@ layer(http(), { excludeTestServices: true })("public documents", (it) => {
       const docs = yield* ask("/docs")
       assert.deepStrictEqual([docs.status, docs.headers["content-type"]], [200, "text/html"])
     }))
+
+  it.effect("share their origin with people's sessions: the one with scripts reaches no other server and is in no other page", () =>
+    Effect.gen(function*() {
+      const { headers, text } = yield* ask("/docs")
+      assert.strictEqual(
+        headers["content-security-policy"],
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+      )
+      assert.deepStrictEqual(["x-frame-options", "referrer-policy", "x-content-type-options"].map((name) => headers[name]), ["DENY", "same-origin", "nosniff"])
+      assert.include(text, `"withDefaultFonts":false`)
+    }))
 })

@@ -18,7 +18,8 @@ import { Refused } from "./Refused.ts"
 /** Where a person goes who did not ask for a page. */
 export const HOME = "/sandboxes"
 
-const HEADERS = {
+/** Of every page. */
+export const HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
   // Not `no-referrer`: with it browsers send `Origin: null` with our own forms.
