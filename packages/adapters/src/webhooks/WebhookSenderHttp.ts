@@ -3,7 +3,7 @@
  * name is resolved once for each attempt, every address it has is checked, and the connection is made to one of those.
  */
 import { createHmac } from "node:crypto"
-import { lookup as resolve } from "node:dns/promises"
+import { lookup as resolve, Resolver } from "node:dns/promises"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
 import { isIP, type LookupFunction } from "node:net"
@@ -17,6 +17,8 @@ export interface Options {
   readonly allowPrivate: boolean
   /** Every address of a name; fails or is empty when there is none. */
   readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
+  /** As `address:port`, instead of the system's, where only public addresses count. */
+  readonly nameServers?: ReadonlyArray<string>
   /** Which addresses count as public. */
   readonly mayConnect?: (address: string) => boolean
   /** How long a receiver has for its answer; `ATTEMPT_TIME` without it. */
@@ -33,6 +35,8 @@ const MAX_READ_BYTES = 64 * 1024
 const MAX_KEPT_BYTES = 1024
 /** How long a registration waits for the addresses of a name. */
 const ADMISSION_TIME = Duration.seconds(5)
+/** Of one question to a name server, milliseconds; it is asked twice. */
+const NAME_SERVER_TIME = 2000
 /** Longer waits are told apart by nobody. */
 const MAX_RETRY_AFTER = 999_999_999
 
@@ -68,6 +72,17 @@ const pinnedTo = (addresses: ReadonlyArray<string>): LookupFunction => (_name, {
   const found = addresses.map((address) => ({ address, family: isIP(address) }))
   if (all === true) return done(null, found)
   done(null, found[0]?.address ?? "", found[0]?.family ?? 0)
+}
+
+/**
+ * Every address that name servers know of the name. The system's resolver would know the machine's own names too, and keep
+ * one of this process's four threads for as long as a server is silent: partners choose both.
+ */
+const publicAddressesOf = (nameServers: ReadonlyArray<string> | undefined) => async (name: string): Promise<ReadonlyArray<string>> => {
+  const resolver = new Resolver({ timeout: NAME_SERVER_TIME, tries: 2 })
+  if (nameServers !== undefined) resolver.setServers(nameServers)
+  const found = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
+  return found.flatMap((answer) => answer.status === "fulfilled" ? answer.value : [])
 }
 
 const exchange = (sent: SignedRequest, url: URL, addresses: ReadonlyArray<string>, ca: string | undefined, hear: (soFar: () => Outcome) => void) =>
@@ -121,13 +136,10 @@ const exchange = (sent: SignedRequest, url: URL, addresses: ReadonlyArray<string
     return Effect.sync(() => request.destroy())
   })
 
-export const layer = ({ allowPrivate, attemptTime = ATTEMPT_TIME, ca, lookup, mayConnect = isPublic }: Options) => {
+export const layer = ({ allowPrivate, attemptTime = ATTEMPT_TIME, ca, lookup, mayConnect = isPublic, nameServers }: Options) => {
   const isAllowed = (address: string) => allowPrivate || mayConnect(address)
-  const addressesOf = lookup ?? (async (name: string) => {
-    // A dot at the end keeps the resolver from trying the machine's own domains, which are private.
-    const found = await resolve(allowPrivate || name.endsWith(".") ? name : `${name}.`, { all: true })
-    return found.map(({ address }) => address)
-  })
+  const addressesOf = lookup ??
+    (allowPrivate ? async (name: string) => (await resolve(name, { all: true })).map(({ address }) => address) : publicAddressesOf(nameServers))
   /** Empty: none now. */
   const resolved = (host: string) =>
     isIP(host) === 0 ? Effect.promise(() => addressesOf(host).catch(() => [])) : Effect.succeed([host])

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Fiber, Redacted } from "effect"
+import { DateTime, Deferred, Effect, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { Webhook, WebhookVerificationError } from "standardwebhooks"
 import type { Outcome, Trouble } from "@slipway/domain/partner/Webhook"
@@ -7,6 +7,7 @@ import { type SignedRequest, WebhookSender } from "@slipway/domain/partner/Webho
 import { hang, type Received, type Receiver, reset, start, status } from "@slipway/adapters/testing/WebhookReceiver"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { certificate } from "./Certificate.ts"
+import * as NameServer from "./NameServer.ts"
 
 const secretOf = (n: number) => `whsec_${Buffer.alloc(32, n).toString("base64")}`
 const [first, second] = [secretOf(1), secretOf(2)]
@@ -22,9 +23,9 @@ const sending = Effect.fnUntraced(function*(url: string, options: Partial<Webhoo
 const sent = Effect.fnUntraced(function*(receiver: Receiver, more: Partial<SignedRequest> = {}) {
   return yield* sending(`http://127.0.0.1:${receiver.port}/hook?a=1`, {}, more)
 })
-const admit = (url: string, options: Partial<WebhookSenderHttp.Options> = {}) =>
-  Effect.result(Effect.provide(WebhookSender.use((sender) => sender.admit(url)), WebhookSenderHttp.layer({ allowPrivate: false, lookup: async () => ["93.184.215.14"], ...options })))
-const refusalOf = (url: string, options: Partial<WebhookSenderHttp.Options> = {}) =>
+const admit = (url: string, options: Partial<WebhookSenderHttp.Options> = { lookup: async () => ["93.184.215.14"] }) =>
+  Effect.result(Effect.provide(WebhookSender.use((sender) => sender.admit(url)), WebhookSenderHttp.layer({ allowPrivate: false, ...options })))
+const refusalOf = (url: string, options?: Partial<WebhookSenderHttp.Options>) =>
   Effect.map(admit(url, options), (result) => result._tag === "Failure" ? result.failure.reason : assert.fail(`${url} was admitted`))
 
 const verify = ({ body, headers }: Received, secret: string) => new Webhook(secret).verify(body, headers as Record<string, string>)
@@ -269,5 +270,35 @@ describe("an address", () => {
       assert.deepStrictEqual(receiver.received, [])
       // It was there to be reached.
       assert.deepStrictEqual(yield* sent(receiver), answered(204))
+    }))
+
+  it.effect("is what name servers say of a name, and nothing of this machine's own names", () =>
+    Effect.gen(function*() {
+      const { at } = yield* NameServer.start({ "private.test": ["93.184.215.14", "10.0.0.1"], "public.test": ["93.184.215.14"], "none.test": [], "receiver.test": ["127.0.0.1"] })
+      const asking = { nameServers: [at] }
+      assert.strictEqual(yield* refusalOf("https://private.test/", asking), "url: a public address expected")
+      for (const name of ["public.test", "public.test.", "none.test"]) assert.strictEqual((yield* admit(`https://${name}/`, asking))._tag, "Success")
+      const tls = yield* certificate
+      const receiver = yield* start(tls)
+      const options = { allowPrivate: false, ca: tls.cert, nameServers: [at], mayConnect: () => true }
+      assert.deepStrictEqual(yield* sending(`https://receiver.test:${receiver.port}/`, options), answered(204))
+      assert.deepStrictEqual(yield* sending(`https://none.test:${receiver.port}/`, options), failed("name_not_resolved"))
+    }))
+
+  it.effect("is waited for by any number at once, while name servers are silent", () =>
+    Effect.gen(function*() {
+      const all = yield* Deferred.make<void>()
+      const names = Array.from({ length: 16 }, (_, i) => `silent-${i}.test`)
+      const asked = new Set<string>()
+      const { at } = yield* NameServer.start({}, (name) => {
+        if (asked.add(name).size === names.length) Deferred.doneUnsafe(all, Effect.void)
+      })
+      // A process has four threads for whatever waits for the system.
+      const waiting = yield* Effect.forkScoped(
+        Effect.forEach(names, (name) => admit(`https://${name}/`, { nameServers: [at] }), { concurrency: "unbounded" })
+      )
+      yield* Deferred.await(all)
+      assert.sameMembers([...asked], names)
+      yield* Fiber.interrupt(waiting)
     }))
 })
