@@ -373,6 +373,8 @@ export const join = Effect.fn("PostgresServer.join")(function*(options: Options)
     const answers = yield* PgConnection.make({ ...connection, connectTimeout: "5 seconds" }).pipe(
       Effect.flatMap((session) => session.query(`SELECT pg_advisory_lock_shared(${IN_USE})`)),
       Scope.provide(scope),
+      // Who stops it may lose the lock to us just before our own session ends: only a server that goes on takes another one.
+      Effect.andThen(ask(connection, (session) => session.query("SELECT 1"))),
       Effect.isSuccess
     )
     return answers ? connection : undefined
