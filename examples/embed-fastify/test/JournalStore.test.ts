@@ -4,6 +4,7 @@ import { TestClock } from "effect/testing"
 import { mkdtempSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
@@ -27,5 +28,7 @@ const journal = path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), 
 
 suite(
   "journal file",
-  Layer.mergeAll(JournalStore.layer(journal), Fixture).pipe(Layer.provideMerge(Layer.merge(Hints.layerMemory, Ids.layerMemory)))
+  Layer.mergeAll(JournalStore.layer(journal), Fixture).pipe(
+    Layer.provideMerge(Layer.mergeAll(AuditLog.layerMemory, Hints.layerMemory, Ids.layerMemory))
+  )
 )

@@ -2,6 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Result } from "effect"
 import { TestClock } from "effect/testing"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
@@ -14,7 +15,7 @@ import * as CachedStore from "../src/CachedStore.ts"
 
 const Store = CachedStore.layer.pipe(
   Layer.provide(SandboxStore.layerMemory),
-  Layer.provideMerge(Layer.merge(Hints.layerMemory, Ids.layerMemory))
+  Layer.provideMerge(Layer.mergeAll(AuditLog.layerMemory, Hints.layerMemory, Ids.layerMemory))
 )
 
 // 1. The contract suite. The fixture says what only this technology can do: here, time is the test clock's.
