@@ -124,29 +124,31 @@ export const make = Effect.gen(function*() {
     return { principal: ofKey(admission), rate: admission.rate }
   })
 
-  const needing = Effect.fnUntraced(function*(caller: Caller, scope: Scope) {
-    if (Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)) return caller
-    const { credential, grantId, userId } = caller.principal.success
+  /** Tells the audit log, and gives the refusal. */
+  const lacking = Effect.fnUntraced(function*(principal: Principal, scope: Scope) {
+    const { credential, grantId, userId } = principal
     const who = credential._tag === "Key" ? { keyId: credential.keyId } : { userId }
     yield* audit.append([{ action: "scope.refused", at: yield* DateTime.now, subjects: { ...who, grantId, scope } }]).pipe(
-      Effect.provideService(Acting, actorOf(caller.principal.success))
+      Effect.provideService(Acting, actorOf(principal))
     )
-    const refusal = InsufficientScope.make(`The key lacks the scope ${scope}.`, {
+    return InsufficientScope.make(`The key lacks the scope ${scope}.`, {
       "www-authenticate": `${REALM}, error="insufficient_scope", scope="${scope}"`
     })
-    return { ...caller, principal: Result.fail(refusal) }
   })
 
-  return Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, path: string): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
+  const callerOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Caller, Refusal | StoreUnavailable> => {
     const lines = headerLines(request, "authorization")
     const credential = fromHeader(lines[0])
+    const token = lines.length === 0 ? SessionCookie.tokenOf(request) : null
+    if (token !== null) return bySession(request, token)
+    if (credential._tag === "None" && lines.length < 2) return Effect.fail(missing)
+    return credential._tag !== "Key" || lines.length > 1 ? refuse(request, invalid) : byKey(request, credential.key)
+  }
+
+  return Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, path: string): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
+    const caller = yield* callerOf(request)
     const scope = scopeOf(path)
-    if (lines.length === 0) {
-      const token = SessionCookie.tokenOf(request)
-      return yield* token === null ? Effect.fail(missing) : Effect.flatMap(bySession(request, token), (caller) => needing(caller, scope))
-    }
-    if (credential._tag === "None" && lines.length < 2) return yield* missing
-    if (credential._tag !== "Key" || lines.length > 1) return yield* refuse(request, invalid)
-    return yield* needing(yield* byKey(request, credential.key), scope)
+    if (Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)) return caller
+    return { ...caller, principal: Result.fail(yield* lacking(caller.principal.success, scope)) }
   })
 })

@@ -1,29 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFileSync } from "node:child_process"
-import { mkdirSync, writeFileSync } from "node:fs"
-import path from "node:path"
 import { parse } from "../PrometheusText.ts"
-import { folder, run, serve, until } from "./SlipwayProcess.ts"
-
-const repository = (inside: string) => {
-  const at = path.join(inside, "distinctive-folder")
-  mkdirSync(at)
-  writeFileSync(path.join(at, "README.md"), "shop\n")
-  const git = (...args: ReadonlyArray<string>) =>
-    execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", ...args], { cwd: at })
-  git("init", "--quiet", "--initial-branch=main")
-  git("add", "--all")
-  git("commit", "--quiet", "--message", "Start")
-  return at
-}
+import { folder, repository, run, serve, until } from "./SlipwayProcess.ts"
 
 describe("the metrics of a service", () => {
   it.live("tell what it did from boot to pull request, to a key made for that, and name nothing of it", () =>
     Effect.gen(function*() {
       const data = yield* folder
       const server = yield* serve(data)
-      yield* run(data, ["repos", "add", "distinctive-owner/shop", repository(data)])
+      yield* run(data, ["repos", "add", "distinctive-owner/shop", repository(data, "distinctive-folder")])
       const made = yield* run(data, ["keys", "create", "--grant", "distinctive-grant", "--label", "distinctive-label", "--scopes", "metrics:read", "--json"])
       const scraper: { readonly key: string; readonly id: string; readonly grantId: string } = JSON.parse(made.stdout)
       const ask = (key: string | undefined, address: string, body?: object) =>

@@ -1,25 +1,13 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFileSync, spawn } from "node:child_process"
-import { existsSync, mkdirSync, writeFileSync } from "node:fs"
+import { spawn } from "node:child_process"
+import { existsSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { command, folder, processesOf, run, serve, until } from "./SlipwayProcess.ts"
+import { command, folder, processesOf, repository, run, serve, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
-
-const repository = (inside: string) => {
-  const at = path.join(inside, "shop")
-  const git = (...args: ReadonlyArray<string>) =>
-    execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", "-C", at, ...args], { stdio: "pipe" })
-  mkdirSync(at)
-  writeFileSync(path.join(at, "README.md"), "shop\n")
-  git("init", "--quiet", "--initial-branch=main")
-  git("add", "--all")
-  git("commit", "--quiet", "--message", "Start")
-  return at
-}
 
 /** A process that only works for sandboxes. Killed with the scope. */
 const worker = (dataDir: string, databaseUrl: string) =>

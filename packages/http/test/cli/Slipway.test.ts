@@ -1,24 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFileSync } from "node:child_process"
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { table } from "../../src/cli/Settings.ts"
-import { folder, processesOf, run, serve, type Server, until } from "./SlipwayProcess.ts"
+import { folder, processesOf, repository, run, serve, type Server, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
-
-const repository = (inside: string) => {
-  const at = path.join(inside, "shop")
-  mkdirSync(at)
-  writeFileSync(path.join(at, "README.md"), "shop\n")
-  const git = (...args: ReadonlyArray<string>) =>
-    execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", ...args], { cwd: at })
-  git("init", "--quiet", "--initial-branch=main")
-  git("add", "--all")
-  git("commit", "--quiet", "--message", "Start")
-  return at
-}
 
 const api = ({ url }: Server, key: string) => (method: string, address: string, body?: unknown) =>
   Effect.promise(async () => {

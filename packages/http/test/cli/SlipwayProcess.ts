@@ -1,5 +1,6 @@
 /** The `slipway` command as a person runs it: a process of its own. */
-import { execFile, spawn } from "node:child_process"
+import { execFile, execFileSync, spawn } from "node:child_process"
+import { mkdirSync, writeFileSync } from "node:fs"
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -12,6 +13,19 @@ export const folder = Effect.acquireRelease(
   // A killed server's Postgres needs a moment to end.
   (made) => Effect.promise(() => rm(made, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }))
 )
+
+/** A git repository with one commit of one file, in a folder of that name. */
+export const repository = (inside: string, name = "shop") => {
+  const at = path.join(inside, name)
+  mkdirSync(at)
+  writeFileSync(path.join(at, "README.md"), "shop\n")
+  const git = (...args: ReadonlyArray<string>) =>
+    execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", ...args], { cwd: at, stdio: "pipe" })
+  git("init", "--quiet", "--initial-branch=main")
+  git("add", "--all")
+  git("commit", "--quiet", "--message", "Start")
+  return at
+}
 
 /** The settings of one test; nothing of the developer's own environment but the PATH. */
 const environment = (dataDir: string, settings: Readonly<Record<string, string>>) => ({
