@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { Counter, saturatingAdd, StorableText, text } from "@slipway/domain/Text"
+import { Counter, cut, saturatingAdd, StorableText, text, utf8Length } from "@slipway/domain/Text"
 
 const rocket = "\u{1F680}"
 const family = "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}"
@@ -43,5 +43,19 @@ describe("a counter", () => {
     assert.strictEqual(saturatingAdd(2, 3), 5)
     assert.strictEqual(saturatingAdd(Number.MAX_SAFE_INTEGER - 1, 1), Number.MAX_SAFE_INTEGER)
     assert.strictEqual(saturatingAdd(Number.MAX_SAFE_INTEGER, 7), Number.MAX_SAFE_INTEGER)
+  })
+})
+
+describe("texts as bytes", () => {
+  const utf8 = new TextEncoder()
+  it.prop("are counted as they are encoded", [Schema.String], ([value]) => {
+    assert.strictEqual(utf8Length(value), utf8.encode(value).length)
+  })
+
+  it.prop("are cut to so many bytes, mark included, and left alone when they fit", [Schema.String, Schema.Literals([3, 5, 8, 13])], ([value, maximum]) => {
+    const shown = cut(value, maximum, "…")
+    assert.isTrue(utf8Length(shown) <= maximum)
+    if (utf8Length(value) <= maximum) assert.strictEqual(shown, value)
+    else assert.isTrue(shown.endsWith("…") && value.startsWith(shown.slice(0, -1)))
   })
 })

@@ -3,7 +3,7 @@
  * here is not part of the port. Fresh names make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Duration, Effect, type Layer } from "effect"
+import { Context, DateTime, Duration, Effect, type Layer, Result } from "effect"
 import { AccessStore, type KeyRecord } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
@@ -31,7 +31,7 @@ const newGrant = Effect.fnUntraced(function*(name?: string, createdAt = at) {
   return yield* store.createGrant({ id: yield* ids.uuid7, name: name ?? (yield* ids.uuid7), organizationId, createdAt })
 })
 
-const newKey = Effect.fnUntraced(function*(grantId: string, more: Partial<KeyRecord> = {}) {
+const newKey = Effect.fnUntraced(function*(grantId: string, more: Partial<KeyRecord> = {}, most = 1_000_000) {
   const store = yield* AccessStore
   const ids = yield* Ids
   const id = yield* ids.uuid7
@@ -47,7 +47,7 @@ const newKey = Effect.fnUntraced(function*(grantId: string, more: Partial<KeyRec
     scopes: more.scopes ?? ["sandboxes"],
     createdAt: more.createdAt ?? at,
     expiresAt: more.expiresAt ?? null
-  }, digest)
+  }, digest, most)
   return { record, digest }
 })
 
@@ -137,6 +137,42 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         const all = (yield* store.listKeys(null)).map(({ id }) => id)
         assert.includeMembers(all, [first.id, second.id, foreign.id])
         assert.isBelow(all.indexOf(second.id), all.indexOf(first.id))
+      }))
+
+    it.effect("lets a user have so many good keys and no more, in all grants together, however many are minted at once", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const members = yield* MemberStore
+        const ids = yield* Ids
+        const newUser = Effect.gen(function*() {
+          const id = `user_${yield* ids.ulid}`
+          yield* members.recognize({ subject: yield* ids.uuid7, login: `u${(yield* ids.uuid7).slice(-12)}`, name: "N", email: null }, { id, at })
+          return id
+        })
+        const [one, other] = [yield* newGrant(), yield* newGrant()]
+        const mintFor = (userId: string) => (more: Partial<KeyRecord> = {}, { grant } = one) => newKey(grant.id, { userId, ...more }, 3)
+        const mintAtOnce = mintFor(yield* newUser)
+        const minted = yield* Effect.forEach(
+          Array.from({ length: 8 }, (_, i) => i % 2 === 0 ? one : other),
+          (grant) => Effect.result(mintAtOnce({}, grant)),
+          { concurrency: "unbounded" }
+        )
+        const refused = minted.flatMap((result) => Result.isFailure(result) ? [result.failure] : [])
+        assert.deepStrictEqual([minted.length, refused.length], [8, 5])
+        assert.isTrue(refused.every((error) => error._tag === "MintRefused" && error.because === "too_many_keys"))
+        // Others have keys of their own.
+        const mint = mintFor(yield* newUser)
+        const { record } = yield* mint()
+        yield* mint()
+        yield* mint({}, other)
+        // One that is not good does not count: revoked, of a revoked grant, or expired by then.
+        yield* store.revokeKey(record.id, later)
+        yield* mint({ expiresAt: later })
+        assert.strictEqual((yield* Effect.flip(mint()))._tag, "MintRefused")
+        yield* mint({ createdAt: later })
+        assert.strictEqual((yield* Effect.flip(mint({ createdAt: later })))._tag, "MintRefused")
+        yield* store.revokeGrant(other.grant.id, later)
+        yield* mint({ createdAt: later })
       }))
 
     it.effect("admits a key with what it stands for", () =>

@@ -117,8 +117,8 @@ const texts = (events: ReadonlyArray<AgentEvent>, kind: "text" | "reasoning") =>
 }
 const said = (events: ReadonlyArray<AgentEvent>) => texts(events, "text").join("\n")
 
-const finishes = (events: ReadonlyArray<AgentEvent>) =>
-  events.flatMap((event) => (event._tag === "MessageCompleted" ? event.finish : []))
+/** Ids of the messages, in the order they began. */
+const messagesOf = (events: ReadonlyArray<AgentEvent>) => [...new Set(events.filter(isMessage).map(({ messageId }) => messageId))]
 
 /** Last status of each tool call, in the order the calls began. */
 const toolEnds = (events: ReadonlyArray<AgentEvent>) => {
@@ -131,28 +131,35 @@ const RANKS = { pending: 0, running: 1, completed: 2, error: 2 }
 
 /** Rules for the events of every turn, however it went. */
 export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
-  const open = new Map<string, { text: string; readonly kind: string }>()
-  const closed = new Set<string>()
+  const parts = new Map<string, { readonly messageId: string; readonly text: string }>()
+  /** The part that goes on. */
+  let current: string | null = null
   const tools = new Map<string, number>()
   const approvals = new Set<string>()
   for (const event of events) {
     switch (event._tag) {
       case "MessageUpdated": {
-        assert.isFalse(closed.has(event.messageId), `${event.messageId} goes on after its end`)
-        const before = open.get(event.messageId)
+        const part = `${event.messageId}:${event.kind}`
+        const before = parts.get(part)
+        if (before === undefined) {
+          const last = [...parts.values()].at(-1)
+          const isKnown = [...parts.values()].some(({ messageId }) => messageId === event.messageId)
+          assert.isTrue(
+            !isKnown || event.kind === "text" && last?.messageId === event.messageId && current !== null,
+            "a message is a thought, a text, or a text right after its thought"
+          )
+        } else assert.strictEqual(current, part, `${part} goes on after the next part began`)
         assert.isTrue(event.text.startsWith(before?.text ?? ""), "a text holds all that came before")
-        assert.strictEqual(event.kind, before?.kind ?? event.kind)
-        open.set(event.messageId, { text: event.text, kind: event.kind })
-        assert.strictEqual(open.size, 1, "one message at a time")
+        parts.set(part, { messageId: event.messageId, text: event.text })
+        current = part
         break
       }
-      case "MessageCompleted":
-        assert.isTrue(open.delete(event.messageId), `${event.messageId} ends once, after it began`)
-        closed.add(event.messageId)
-        break
       case "ToolUpdated": {
         const before = tools.get(event.callId)
-        if (before === undefined) assert.strictEqual(event.status, "pending", "a call begins as pending")
+        if (before === undefined) {
+          assert.strictEqual(event.status, "pending", "a call begins as pending")
+          current = null
+        }
         assert.isAbove(RANKS[event.status], before ?? -1, `${event.callId} only moves forward`)
         tools.set(event.callId, RANKS[event.status])
         break
@@ -170,7 +177,6 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
         break
     }
   }
-  assert.strictEqual(open.size, 0, "every message ends before the turn")
   for (const [callId, rank] of tools) assert.strictEqual(rank, 2, `${callId} ends before the turn`)
 }
 
@@ -237,14 +243,17 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
   it.layer(layer, { excludeTestServices: true })(`AgentRuntime (${name})`, (it) => {
     const { begin, open, prompt } = using(fixture)
 
-    it.effect("tells text and reasoning apart, each whole and completed", () =>
+    it.effect("tells text and reasoning of one answer apart, in one message", () =>
       Effect.gen(function*() {
         const { session } = yield* begin("auto")
         const { end, events } = yield* prompt(session, "[[think let me see]] [[say hello there]]")
         assert.deepStrictEqual(end, succeeded)
         assert.deepStrictEqual(texts(events, "reasoning"), ["let me see"])
         assert.deepStrictEqual(texts(events, "text"), ["hello there"])
-        assert.deepStrictEqual(finishes(events), ["end_turn", "end_turn"])
+        assert.strictEqual(messagesOf(events).length, 1)
+        const next = yield* prompt(session, "[[think first]] [[say one]] [[think second]] [[say two]]")
+        assert.isAtMost(messagesOf(next.events).length, 2)
+        assert.notInclude(messagesOf(next.events), messagesOf(events)[0])
       })
     )
 
@@ -279,6 +288,8 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         assert.strictEqual(edit?.kind, "edit")
         assert.deepStrictEqual(edit?.paths, [`${sandbox.repositories[0]?.folder}/a.txt`])
         assert.deepStrictEqual(other?.paths, [`${sandbox.repositories[0]?.folder}/b.txt`])
+        assert.match(edit?.preview?.diff ?? "", /^\+one$/mu, "what will be written")
+        assert.match(other?.preview?.diff ?? "", /^\+two$/mu)
         assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
         assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
         assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
@@ -340,7 +351,6 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         yield* session.interrupt
         assert.deepStrictEqual(yield* turn.end, interrupted)
         assertWellFormed(turn.events)
-        assert.deepStrictEqual(finishes(turn.events), ["cancelled"])
       })
     )
 
@@ -583,11 +593,26 @@ const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>
         const [edit, command] = events.filter(isApproval)
         assert.strictEqual(edit?.kind, "edit")
         assert.deepStrictEqual(edit?.paths, [`${sandbox.repositories[0]?.folder}/a.txt`])
+        assert.include(command?.preview?.command, "echo two > b.txt")
         assert.strictEqual(command?.kind, "command")
         assert.include(command?.tool, "echo two > b.txt")
         assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
         assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
         assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
+      })
+    )
+
+    it.effect("shows the whole of a command before it runs, and then what it wrote", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("prompt")
+        const long = `echo ${"x".repeat(300)} > b.txt`
+        const { events } = yield* prompt(session, `[[shell ${long} # first\necho written]] [[say done]]`)
+        const [command] = events.filter(isApproval)
+        const shown = command?.preview?.command ?? ""
+        assert.include(shown, `${long} # first\necho written`)
+        const last = events.findLast((event) => event._tag === "ToolUpdated")
+        assert.include(last?._tag === "ToolUpdated" ? last.detail?.command : "", "echo written")
+        assert.include(last?._tag === "ToolUpdated" ? last.detail?.output : "", "written")
       })
     )
 

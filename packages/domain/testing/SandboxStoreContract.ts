@@ -7,16 +7,18 @@ import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
+import { PAGE_BYTES } from "../src/Page.ts"
 import { BudgetExceeded } from "../src/sandbox/Budget.ts"
 import { decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
 import { offlineDemo } from "../src/sandbox/ModelCatalogue.ts"
+import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { type Creation, evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { fromWire } from "../src/sandbox/SandboxEvent.ts"
 import { ID_ALPHABET, SandboxId, turnId } from "../src/sandbox/SandboxId.ts"
-import { type Claimed, SandboxStore, type Writer } from "../src/sandbox/SandboxStore.ts"
+import { bytesOf, type Claimed, SandboxStore, type StoreUnavailable, type Writer } from "../src/sandbox/SandboxStore.ts"
 import { appended } from "./AuditLogContract.ts"
 
 /** What only the technology under test can do. */
@@ -120,6 +122,7 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
         assert(a !== undefined && b !== undefined && c !== undefined)
         yield* change(a, [{ _tag: "StartBoot" }])
         yield* change(b, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(ids, b.id, 1) }])
+        yield* change(c, [{ _tag: "StartBoot" }])
         yield* store.command(c, terminate(ids), at)
         assert.strictEqual((yield* Effect.flip(create(grantId)))._tag, "ConcurrencyLimitExceeded")
         yield* create(yield* (yield* StoreFixture).grant)
@@ -194,7 +197,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const found = yield* store.find(creation)
         assert.deepStrictEqual(found, made.sandbox)
         assert.deepStrictEqual({ ...found, metadata: { ...found.metadata } }, {
-          ...initial(creation), metadata: { ...creation.metadata }, revision: 1, lastSeq: 1
+          ...initial(creation), metadata: { ...creation.metadata }, revision: 1, lastSeq: 1, logBytes: found.logBytes
         })
         assert.deepStrictEqual((yield* eventsOf(creation.id)).map(({ event, seq }) => [seq, event.type]), [[1, "sandbox.status"]])
       }))
@@ -232,7 +235,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const again = yield* store.create(yield* creationOf({ grantId: creation.grantId }), keyed)
         assert.isTrue(again.replayed)
         assert.strictEqual(again.sandbox.id, creation.id)
-        assert.strictEqual(again.sandbox.status, "terminating")
+        assert.strictEqual(again.sandbox.status, "terminated")
         const changed = yield* Effect.flip(
           store.create(yield* creationOf({ grantId: creation.grantId }), { ...keyed, fingerprint: "1:b" })
         )
@@ -281,6 +284,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const grantId = yield* (yield* StoreFixture).grant
         const one = yield* make({ grantId })
         const two = yield* make({ grantId, repos: [{ fullName: "acme/third" }] })
+        yield* drive(two, [{ _tag: "StartBoot" }])
         yield* store.command(two, terminate(yield* Ids), at)
         const list = (query: { status?: "queued" | "terminating"; repo?: string }) =>
           Effect.map(
@@ -305,6 +309,89 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
           const json = JSON.parse(wire)
           assert.deepStrictEqual([json.id, json.type, json.sandbox_id], [String(seq), type, sandbox.id])
         }
+      }))
+
+    it.effect("pages end after their bytes too, have at least one item, and none is missed or told twice", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { sandbox, turn } = yield* running
+        const say = (text: string, i: number): SystemCommand => ({
+          _tag: "RecordWork",
+          turnId: turn,
+          events: [
+            { type: "message.updated", data: { part_id: `m${i}:text`, message_id: `m${i}`, kind: "text", text } },
+            { type: "message.completed", data: { message_id: `m${i}`, finish: "end_turn" } }
+          ]
+        })
+        // Of more than one byte each, and such that Postgres presses them together.
+        const large = Array.from({ length: 12 }, (_, i) => say("é".repeat(PART_BYTES / 2), i))
+        yield* drive(sandbox, [...large, say("small", 12)])
+
+        const read = Effect.fnUntraced(function*<A extends { readonly seq: number }>(
+          page: (after: number) => Effect.Effect<ReadonlyArray<A>, StoreUnavailable>,
+          bytes: (item: A) => number
+        ) {
+          const pages: Array<ReadonlyArray<A>> = []
+          for (let after = 0;;) {
+            const items = yield* page(after)
+            const last = items.at(-1)
+            if (last === undefined) break
+            assert.isTrue(items.slice(0, -1).reduce((sum, item) => sum + bytes(item), 0) < PAGE_BYTES)
+            pages.push(items)
+            after = last.seq
+          }
+          return pages
+        })
+        const { lastSeq } = yield* store.find(sandbox)
+        const log = yield* read((after) => store.log(sandbox.id, after, 100), bytesOf.entry)
+        assert.deepStrictEqual(log.flat().map(({ seq }) => seq), Array.from({ length: lastSeq }, (_, i) => i + 1))
+        assert.isTrue(log.length >= 4 && log.length <= 7, String(log.length))
+        const messages = yield* read((after) => store.messages(sandbox.id, after, 100), bytesOf.message)
+        assert.deepStrictEqual(messages.flat().slice(1).map(({ id }) => id), Array.from({ length: 13 }, (_, i) => `m${i}`))
+        assert.isTrue(messages.length >= 4 && messages.length <= 7, String(messages.length))
+        assert.strictEqual((yield* store.log(sandbox.id, 0, 3)).length, 3)
+      }))
+
+    it.effect("pages of the list end after their bytes too: prompts may be large", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grantId = yield* (yield* StoreFixture).grant
+        const made = yield* Effect.forEach(Array.from({ length: 20 }, (_, seconds) => DateTime.add(at, { seconds })), (createdAt) =>
+          make({ grantId, createdAt, prompt: "\u{1F680}".repeat(60_000) }))
+        const seen: Array<string> = []
+        for (let after: Sandbox | null = null;;) {
+          const page: ReadonlyArray<Sandbox> = yield* store.list(grantId, { after, limit: 100, status: null, repo: null })
+          after = page.at(-1) ?? null
+          if (after === null) break
+          assert.isTrue(page.slice(0, -1).reduce((sum, sandbox) => sum + bytesOf.sandbox(sandbox), 0) < PAGE_BYTES)
+          seen.push(...page.map(({ id }) => id))
+        }
+        assert.deepStrictEqual(seen, made.map(({ id }) => id).reverse())
+      }))
+
+    it.effect("what a turn and a sandbox record is bounded, also when another worker goes on", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { sandbox, turn } = yield* running
+        const [lease] = yield* store.claim(machine, 1000).pipe(Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
+        const flood: SystemCommand = {
+          _tag: "RecordWork",
+          turnId: turn,
+          events: Array.from({ length: 2000 }, (_, i) =>
+            ({ type: "message.updated", data: { part_id: `m${i}:text`, message_id: `m${i}`, kind: "text", text: "x" } }))
+        }
+        const half = Array.from({ length: TURN_EVENTS / 2000 / 2 }, () => flood)
+        yield* drive(sandbox, half, lease?.lease)
+        yield* (yield* StoreFixture).expireLease(sandbox.id)
+        const [taken] = yield* store.claim({ worker: "worker-2", machine: "machine-1" }, 1000).pipe(
+          Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
+        const after = yield* drive(sandbox, [...half, flood], taken?.lease)
+        assert.strictEqual(after.turn?.state, "failed")
+        const told = (yield* store.log(sandbox.id, after.lastSeq - 2, 10)).map(({ wire }) => fromWire(wire).event)
+        assert.deepStrictEqual(told.map(({ type }) => type), ["sandbox.error", "turn.completed"])
+        assert.deepInclude(told[1]?.data, { state: "failed", reason: "output_limit", initiator: "policy" })
+        assert.strictEqual(after.lastSeq, (sandbox.turn?.began?.seq ?? 0) + TURN_EVENTS + 2)
+        assert.strictEqual((yield* store.find(sandbox)).logBytes, after.logBytes)
       }))
 
     it.effect("replaying the log gives the stored state", () =>
@@ -430,6 +517,54 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         assert.deepStrictEqual(yield* store.messages(sandbox.id, messages[0]?.seq ?? 0, 1), messages.slice(1, 2))
       }))
 
+    it.effect("lists a message of the agent as soon as it is whole: at the next part of the turn, or at the turn's end", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { sandbox, turn } = yield* running
+        const record = (...events: Extract<SystemCommand, { readonly _tag: "RecordWork" }>["events"]) =>
+          drive(sandbox, [{ _tag: "RecordWork", turnId: turn, events }])
+        const update = (id: string, text: string, kind: "text" | "reasoning" = "text") =>
+          ({ type: "message.updated", data: { part_id: `${id}:${kind === "text" ? "text" : "thought"}`, message_id: id, kind, text } }) as const
+        const tool = (status: "pending" | "completed") =>
+          ({ type: "tool.updated", data: { part_id: "tool:t1", message_id: `turn-tools:${turn}`, call_id: "t1", tool: "ls", status } }) as const
+        const listed = Effect.map(store.messages(sandbox.id, 0, 100), (all) => all.slice(1).map(({ id, role, text, turnId }) => [id, role, text, turnId]))
+        const m1 = ["m1", "assistant", "I look.", turn]
+
+        yield* record(update("m1", "hm", "reasoning"), update("m1", "I"))
+        yield* record(update("m1", "I look."))
+        assert.deepStrictEqual(yield* listed, [])
+        yield* record(tool("pending"))
+        assert.deepStrictEqual(yield* listed, [m1])
+        // A call that ends beside a text says nothing of it; a thought is no message.
+        yield* record(update("m2", "hm", "reasoning"), update("m2", "And"), tool("completed"))
+        assert.deepStrictEqual(yield* listed, [m1])
+        yield* record(update("m2", "And now."), update("m3", "Two in one"), update("m4", "Done"))
+        assert.deepStrictEqual((yield* listed).map(([id]) => id), ["m1", "m2", "m3"])
+        yield* record(update("m4", "Done."))
+        yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+        const messages = yield* store.messages(sandbox.id, 0, 100)
+        assert.deepStrictEqual(messages.slice(1).map(({ id, text }) => `${id} ${text}`), ["m1 I look.", "m2 And now.", "m3 Two in one", "m4 Done."])
+        messages.reduce((last, { id, seq }) => (assert.isAbove(seq, last, `${id} comes after the one before it`), seq), 0)
+      }))
+
+    it.effect("lists a message that went on after the next one began once, with all of its text", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { sandbox, turn } = yield* running
+        const update = (id: string, text: string) =>
+          ({ type: "message.updated", data: { part_id: `${id}:text`, message_id: id, kind: "text", text } }) as const
+        yield* drive(sandbox, [
+          { _tag: "RecordWork", turnId: turn, events: [update("m1", "One"), update(turn, "Two")] },
+          { _tag: "RecordWork", turnId: turn, events: [update("m1", "One more"), { type: "message.completed", data: { message_id: "m1", finish: "end_turn" } }] },
+          { _tag: "EndTurn", turnId: turn, state: "succeeded" }
+        ])
+        const messages = yield* store.messages(sandbox.id, 0, 100)
+        // A message may have the id of its turn, as the prompt has.
+        assert.deepStrictEqual(messages.map(({ id, role, text }) => [id, role, text]), [
+          [turn, "user", sandbox.prompt], ["m1", "assistant", "One more"], [turn, "assistant", "Two"]
+        ])
+      }))
+
     it.effect("one key sends one message: equal requests find it, another request conflicts, other sandboxes do not see it", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
@@ -468,6 +603,15 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
       const found = yield* claim(id, by)
       assert.isDefined(found)
       return found as Claimed
+    })
+
+    /** A sandbox that was terminated while it booted: a worker has to release it. */
+    const ending = Effect.fnUntraced(function*() {
+      const store = yield* SandboxStore
+      const sandbox = yield* make()
+      yield* drive(sandbox, [{ _tag: "StartBoot" }])
+      yield* store.command(keyOf(sandbox), terminate(yield* Ids), at)
+      return sandbox
     })
 
     it.effect("a sandbox is leased to one worker at a time", () =>
@@ -536,11 +680,49 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const waiting = yield* make()
-        const ending = yield* make()
-        yield* store.command(keyOf(ending), terminate(yield* Ids), at)
-        const taken = (yield* store.claim(machine, 0)).map(({ sandbox }) => sandbox.id)
-        assert.include(taken, ending.id)
+        const { id } = yield* ending()
+        const taken = (yield* store.claim(machine, 0, 10_000)).map(({ sandbox }) => sandbox.id)
+        assert.include(taken, id)
         assert.notInclude(taken, waiting.id)
+      }))
+
+    it.effect("a worker takes in no more of what is ending than it says, and what is left goes to the next claim", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        yield* store.claim(machine, 0, 10_000)
+        const made = yield* Effect.forEach([1, 2, 3], () => ending())
+        const first = yield* store.claim(machine, 0, 2)
+        const rest = yield* store.claim(machine, 0, 2)
+        assert.deepStrictEqual([first.length, rest.length], [2, 1])
+        assert.sameMembers([...first, ...rest].map(({ sandbox }) => sandbox.id), made.map(({ id }) => id))
+      }))
+
+    it.effect("one that nothing was begun for is over as soon as it is terminated: no worker is asked", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const sandbox = yield* make()
+        yield* store.command(keyOf(sandbox), terminate(yield* Ids), at)
+        const { completedAt, reason, status } = yield* store.find(sandbox)
+        assert.deepStrictEqual([status, reason, completedAt], ["terminated", "terminated", at])
+        assert.isUndefined(yield* claim(sandbox.id))
+      }))
+
+    it.effect("grants take turns: one with many that wait keeps another's first one waiting for one claim at most", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const fixture = yield* StoreFixture
+        // Longer ago than any other test's.
+        const then = DateTime.makeUnsafe("2000-01-01T00:00:00.123Z")
+        const [many, one, late] = [yield* fixture.grant, yield* fixture.grant, yield* fixture.grant]
+        const queue = yield* Effect.forEach([0, 1, 2, 3, 4, 5], (seconds) => make({ grantId: many, createdAt: DateTime.add(then, { seconds }) }))
+        const only = yield* make({ grantId: one, createdAt: DateTime.add(then, { hours: 1 }) })
+        const claims = (limit: number) => Effect.map(store.claim(machine, limit, 0), (found) => found.map(({ sandbox }) => sandbox.id))
+        assert.sameMembers(yield* claims(2), [queue[0]?.id, only.id])
+        // Workers hold one of each of these by now, and none of a third.
+        const first = yield* make({ grantId: late, createdAt: DateTime.add(then, { hours: 2 }) })
+        assert.deepStrictEqual(yield* claims(1), [first.id])
+        const ids = yield* Ids
+        yield* Effect.forEach([...queue, only, first], (sandbox) => store.command(keyOf(sandbox), terminate(ids), at))
       }))
 
     it.effect("a sandbox that is over is not claimed", () =>
@@ -554,16 +736,34 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         assert.deepStrictEqual(yield* store.over([sandbox.id, live.id, unknown]), [sandbox.id, unknown])
       }))
 
+    it.effect("knows which machine worked for sandboxes, for one that forgot who it is", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const ids = yield* Ids
+        const [mine, other] = [{ ...machine, machine: yield* ids.uuid7 }, { ...machine, machine: yield* ids.uuid7 }]
+        const stray = yield* make()
+        yield* claimed(stray.id, other)
+        const [first, second, queued] = [yield* make(), yield* make(), SandboxId.make("c_444444444444")]
+        yield* store.claim(mine, 10_000)
+        assert.strictEqual(yield* store.machineOf([stray.id, first.id, second.id, queued]), mine.machine)
+        assert.strictEqual(yield* store.machineOf([stray.id]), other.machine)
+        assert.isNull(yield* store.machineOf([queued]))
+        assert.isNull(yield* store.machineOf([]))
+      }))
+
     it.effect("a sandbox is due when its first time limit has come", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const limits = yield* Policy
-        const sandbox = yield* make()
-        const limit = DateTime.addDuration(at, limits.queue)
-        assert.notInclude(yield* store.due(DateTime.subtract(limit, { milliseconds: 1 }), 10_000), sandbox.id)
-        assert.include(yield* store.due(limit, 10_000), sandbox.id)
-        yield* store.change(sandbox.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now: limit, limits }), limit)
-        assert.notInclude(yield* store.due(limit, 10_000), sandbox.id)
+        const before = yield* store.now
+        const begun = (minutes: number) => make({ createdAt: DateTime.add(DateTime.subtractDuration(before, limits.queue), { minutes }) })
+        const [over, soon] = [yield* begun(0), yield* begun(1)]
+        const { ids, now } = yield* store.due(10_000)
+        assert.include(ids, over.id)
+        assert.notInclude(ids, soon.id)
+        yield* store.change(over.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now, limits }), now)
+        assert.notInclude((yield* store.due(10_000)).ids, over.id)
+        yield* store.command(keyOf(soon), terminate(yield* Ids), at)
       }))
 
     /** A sandbox that failed then. */
@@ -661,8 +861,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const oldest = yield* make({ createdAt: longAgo })
         const queued = yield* make()
         const { ids, sandbox: asked } = yield* asking
-        const ending = yield* make()
-        yield* store.command(keyOf(ending), terminate(ids), at)
+        yield* ending()
         const creating = yield* make()
         yield* drive(creating, [{ _tag: "StartBoot" }])
         yield* ended(at)

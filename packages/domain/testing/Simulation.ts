@@ -94,6 +94,9 @@ const limitsOf = (chance: Chance): Limits => ({
   retention: Duration.days(30)
 })
 
+/** How wrong a clock is set. */
+const skewOf = (chance: Chance): number => chance.pick([-25, -1, 1, 25]) * 3_600_000 + chance.between(-20_000, 20_000)
+
 /** How long things go wrong. */
 const TROUBLE_MILLIS = 70_000
 /** By then everything has settled: a lifetime, a lease and what their end takes. */
@@ -156,7 +159,7 @@ export const simulate = (options: Options): Result => {
     return Context.mergeAll(
       ids,
       Context.make(Hints, hintsOf(process, faults, timeline, hints)),
-      Context.make(SandboxStore, storeOf(process, faults, store)),
+      Context.make(SandboxStore, storeOf(process, faults, store, timeline.clock)),
       Context.make(PartnerStore, partnersOf(process, faults, Context.get(shared, PartnerStore))),
       Context.make(SourceHost, sourceOf(process, faults, witness, Context.get(shared, SourceHost))),
       Context.make(SandboxHost, hostOf(process, faults, witness, name, own, Context.get(systems, SandboxHost))),
@@ -200,6 +203,7 @@ export const simulate = (options: Options): Result => {
   const launch = (slot: Slot) => {
     const { machine } = slot
     const process = timeline.process(`worker-${slots.indexOf(slot) + 1}.${++slot.incarnation}`)
+    if (faults.happens("clockSet", process.name)) process.skewMillis = skewOf(chance)
     const stop = Deferred.makeUnsafe<void>()
     const alone = slots.every((other) => other === slot || other.machine !== machine || !isRunning(other))
     slot.process = process
@@ -246,7 +250,7 @@ export const simulate = (options: Options): Result => {
       }
       const [one] = started.get(process) ?? []
       if (own.is(0.2)) slot.downUntil = timeline.now + own.between(10_000, 60_000)
-      switch (own.weighted([[5, "agentDied"], [1, "workerKilled"], [1, "workerStopped"]] as const)) {
+      switch (own.weighted([[5, "agentDied"], [1, "workerKilled"], [1, "workerStopped"], [1, "clockSet"]] as const)) {
         case "agentDied":
           if (one !== undefined && faults.happens("agentDied", process.name)) {
             one.agent.running = false
@@ -258,6 +262,9 @@ export const simulate = (options: Options): Result => {
           break
         case "workerStopped":
           if (faults.happens("workerStopped", process.name) && stop !== null) yield* Deferred.succeed(stop, undefined)
+          break
+        case "clockSet":
+          if (faults.happens("clockSet", process.name)) process.skewMillis = skewOf(own)
       }
     }
   })
@@ -293,6 +300,8 @@ export const simulate = (options: Options): Result => {
     for (;;) {
       for (const slot of slots) {
         if (slot.process?.paused === true) timeline.resume(slot.process)
+        // One whose clock is wrong enforces nothing.
+        if (slot.process !== null) slot.process.skewMillis = 0
         if (!isRunning(slot)) launch(slot)
       }
       if (!runUntil(timeline.now + 1000)) return

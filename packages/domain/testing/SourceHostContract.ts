@@ -3,7 +3,7 @@
  * here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer, Result, type Scope } from "effect"
+import { DateTime, Effect, type Layer, Result, Schedule, type Scope } from "effect"
 import { noChecks } from "../src/source/PullRequest.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"
@@ -60,6 +60,21 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
           yield* refusal(host.pullRequestDetails(unknown, 1))
         ]
         assert.deepStrictEqual(errors.map(({ _tag }) => _tag), errors.map(() => "RepoNotAccessible"))
+      }))
+
+    it.effect("refuses what is known not to be accessible, with advice, and nothing else", () =>
+      Effect.gen(function*() {
+        const { host, repo } = yield* pushed
+        // A host that keeps a list of what it was told may not have it yet, and refuses nothing until then.
+        const found = yield* host.refusal([repo, unknown]).pipe(Effect.repeat({
+          until: (refused) => refused !== null,
+          times: 500,
+          schedule: Schedule.spaced("20 millis")
+        }))
+        assert.deepInclude(found, { _tag: "RepoNotAccessible", repo: unknown })
+        assert.match(found?.message ?? "", /nobody\/nothing-of-that-name is not accessible\. (?:Add|Install) /u)
+        for (const spelling of [repo, repo.toUpperCase(), repo.toLowerCase()]) assert.isNull(yield* host.refusal([RepoName.make(spelling)]))
+        assert.isNull(yield* host.refusal([]))
       }))
 
     it.effect("finds a repository in any case of letters, and says how it is spelled", () =>

@@ -5,6 +5,7 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Effect, type Layer, Result, type Scope, Stream } from "effect"
+import { sha1, sha256 } from "../src/Digest.ts"
 import type { FileEntry } from "../src/files/FileTree.ts"
 import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
@@ -69,6 +70,13 @@ const fileOf = (entries: ReadonlyArray<FileEntry>, name: string) => {
 
 const options = (source: SourceRepository, ref?: string) => ({ remote: source.remote, ref, defaultBranch: "main", repos: [app] })
 
+/** As git names the content in a repository whose commits are named like `sha`. */
+const blobId = (content: string, sha: string) => {
+  const bytes = new TextEncoder().encode(content)
+  const blob = Uint8Array.from([...new TextEncoder().encode(`blob ${bytes.length}\0`), ...bytes])
+  return sha.length === 40 ? sha1(blob) : sha256(blob)
+}
+
 /** The tag of what it fails with. */
 const refusal = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.result(Effect.scoped(self)), (result) => Result.isFailure(result) ? result.failure._tag : "nothing")
@@ -77,7 +85,7 @@ const refusal = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<
 const treeOf = Effect.fnUntraced(function*(source: SourceRepository) {
   const trees = yield* WorkingTrees
   const key: TreeKey = { sandboxId: freshId(), repo: app }
-  const base = yield* Effect.acquireRelease(trees.prepare(key, options(source)), () => trees.remove(key.sandboxId))
+  const base = yield* Effect.acquireRelease(trees.prepare(key, options(source)), () => Effect.orDie(trees.remove(key.sandboxId)))
   const root = `${trees.workspace(key.sandboxId)}/${trees.folder(app, [app])}`
   return {
     trees, source, key, base,
@@ -137,7 +145,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* source.commit("main", { v: "2" })
         const prepare = Effect.fnUntraced(function*(ref: string) {
           const sandboxId = freshId()
-          return yield* Effect.ensuring(trees.prepare({ sandboxId, repo: app }, options(source, ref)), trees.remove(sandboxId))
+          return yield* Effect.ensuring(trees.prepare({ sandboxId, repo: app }, options(source, ref)), Effect.orDie(trees.remove(sandboxId)))
         })
         assert.deepStrictEqual(yield* prepare("feature/x"), { baseSha: second, baseRef: "feature/x" })
         assert.deepStrictEqual(yield* prepare("v1"), { baseSha: first, baseRef: null })
@@ -165,7 +173,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const second = yield* source.commit("main", { v: "1" })
         const baseOf = (ref?: string) => {
           const key: TreeKey = { sandboxId: freshId(), repo: app }
-          return Effect.ensuring(trees.prepare(key, options(source, ref)), trees.remove(key.sandboxId))
+          return Effect.ensuring(trees.prepare(key, options(source, ref)), Effect.orDie(trees.remove(key.sandboxId)))
         }
         for (const sha of [second, first, second]) {
           yield* source.setBranch("main", sha)
@@ -175,6 +183,21 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         }
       }))
 
+    it.effect("keeps every tree when room is made, and makes the next one all the same", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        const source = yield* fixture.source({ v: "0" })
+        const [kept, next] = [{ sandboxId: freshId(), repo: app }, { sandboxId: freshId(), repo: app }]
+        const first = yield* trees.prepare(kept, options(source))
+        yield* trees.makeRoom
+        assert.isTrue(yield* trees.has(kept.sandboxId))
+        assert.strictEqual((yield* trees.compare(kept, "v", 10)).base?.content, "0")
+        yield* trees.remove(kept.sandboxId)
+        yield* trees.makeRoom
+        assert.deepStrictEqual(yield* trees.prepare(next, options(source)), first)
+        yield* trees.remove(next.sandboxId)
+      }))
+
     it.effect("says what is wrong with a ref that is not there, and that trying again is no use", () =>
       Effect.gen(function*() {
         const trees = yield* WorkingTrees
@@ -182,6 +205,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const empty = yield* fixture.source()
         const refused = Effect.fnUntraced(function*(from: SourceRepository, ref?: string, defaultBranch = "main") {
           const error = yield* trees.prepare({ sandboxId: freshId(), repo: app }, { ...options(from, ref), defaultBranch }).pipe(Effect.flip)
+          if (error._tag !== "CloneFailed") return assert.fail(error._tag)
           assert.strictEqual(error.repo, app)
           assert.isFalse(error.retryable)
           return error.detail
@@ -559,29 +583,35 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 
     it.effect("compares the file in the tree, as published, and where the sandbox started", () =>
       Effect.gen(function*() {
-        const { at, key, publish, trees } = yield* prepared({ v: "base", gone: "gone", image: new Uint8Array([1, 0, 2]), "dir/x": "1" })
-        const text = (value: string) => ({ text: value, size: value.length, binary: false })
+        const { at, base, key, publish, trees } = yield* prepared({ v: "base", gone: "gone", image: new Uint8Array([1, 0, 2]), "dir/x": "1" })
+        const text = (content: string, ref: string) => ({ content, hash: blobId(content, base.baseSha), ref, size: content.length, binary: false })
         yield* agent.write(at("v"), "one")
         yield* agent.write(at("new"), "new")
         yield* agent.remove(at("gone"))
         const compare = (path: string) => trees.compare(key, path, 10)
-        assert.deepStrictEqual(yield* compare("v"), { working: text("one"), head: text("base"), base: text("base") })
-        yield* publish()
+        assert.deepStrictEqual(yield* compare("v"), {
+          working: text("one", "working"), head: text("base", base.baseSha), base: text("base", base.baseSha)
+        })
+        const sha = yield* publish()
         yield* agent.write(at("v"), "two")
-        assert.deepStrictEqual(yield* compare("v"), { working: text("two"), head: text("one"), base: text("base") })
-        assert.deepStrictEqual(yield* compare("new"), { working: text("new"), head: text("new"), base: null })
-        assert.deepStrictEqual(yield* compare("gone"), { working: null, head: null, base: text("gone") })
-        const image = { text: null, size: 3, binary: true }
-        assert.deepStrictEqual(yield* compare("image"), { working: image, head: image, base: image })
+        assert.deepStrictEqual(yield* compare("v"), {
+          working: text("two", "working"), head: text("one", sha), base: text("base", base.baseSha)
+        })
+        assert.deepStrictEqual(yield* compare("new"), { working: text("new", "working"), head: text("new", sha), base: null })
+        assert.deepStrictEqual(yield* compare("gone"), { working: null, head: null, base: text("gone", base.baseSha) })
+        const image = (ref: string) => ({ content: null, hash: blobId("\u0001\0\u0002", base.baseSha), ref, size: 3, binary: true })
+        assert.deepStrictEqual(yield* compare("image"), { working: image("working"), head: image(sha), base: image(base.baseSha) })
+        for (const path of ["missing", "missing/x", "v/x"]) {
+          assert.deepStrictEqual(yield* compare(path), { working: null, head: null, base: null }, path)
+        }
 
         yield* agent.write(at("large"), "x".repeat(11))
         assert.strictEqual(yield* refusal(compare("large")), "FileTooLarge")
-        assert.strictEqual(yield* refusal(compare("missing")), "FileNotFound")
         assert.strictEqual(yield* refusal(compare("dir")), "IsDirectory")
         assert.strictEqual(yield* refusal(compare("")), "IsDirectory")
         assert.strictEqual(yield* refusal(compare(".env")), "FileProtected")
         yield* agent.write(at("v"), "\ufeffé")
-        assert.deepStrictEqual((yield* compare("v")).working, { text: "\ufeffé", size: 5, binary: false })
+        assert.deepStrictEqual((yield* compare("v")).working, { ...text("\ufeffé", "working"), size: 5 })
       }))
 
     it.effect("a base that is too large is refused too, though the file is small now", () =>
@@ -662,7 +692,9 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* agent.write(at("late"), "written by what was left of an agent")
         assert.deepStrictEqual(yield* trees.prepare(key, options(source)), base)
         assert.deepStrictEqual((yield* trees.list(key, "")).entries.map(({ name, status }) => [name, status]), [["v", null]])
-        assert.deepStrictEqual((yield* trees.compare(key, "v", 10)).head, { text: "0", size: 1, binary: false })
+        assert.deepStrictEqual((yield* trees.compare(key, "v", 10)).head, {
+          content: "0", hash: blobId("0", base.baseSha), ref: base.baseSha, size: 1, binary: false
+        })
         yield* agent.write(at("v"), "2")
         assert.strictEqual(yield* refusal(publish()), "PushFailed")
         assert.strictEqual(yield* source.tip("slipway/x"), theirs)
@@ -696,6 +728,26 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(fileOf(yield* list(), "kept.log").status, "untracked")
         const published = Object.keys(yield* source.files(yield* publish()))
         assert.sameMembers(published.filter((path) => !path.endsWith(".gitignore")), [...kept, "tracked.log"])
+      }))
+
+    it.effect("attributes have no say in what is checked out, shown and published: that is the bytes of the files", () =>
+      Effect.gen(function*() {
+        const { at, list, publish, read, source } = yield* prepared({ ".gitattributes": "*.crlf text eol=crlf\n*.id ident\n", "a.crlf": "1\n2\n", "b.utf7": "1\n", "c.id": "$Id$\n" })
+        assert.deepStrictEqual([yield* read("a.crlf"), yield* read("c.id")], ["1\n2\n", "$Id$\n"])
+        assert.deepStrictEqual((yield* list()).map(({ status }) => status), [null, null, null, null])
+        yield* agent.write(at(".gitattributes"), [
+          "*.utf16 working-tree-encoding=UTF-16", "*.utf7 working-tree-encoding=UTF-7", "*.crlf text eol=crlf", "*.id ident", "*.bin -diff", "*.own filter=own", ""
+        ].join("\n"))
+        yield* agent.write(at("sub/.gitattributes"), "*.utf16 working-tree-encoding=UTF-16\n* -diff\n")
+        // No UTF-16; another text in UTF-7.
+        const written = { "a.utf16": "no UTF-16\n", "b.utf7": "+AGgAaQ-\n", "d.crlf": "1\r\n2\r\n", "e.id": "$Id: 1 $\n", "f.bin": "1\n2\n", "g.own": "1\n", "sub/h.utf16": "odd" }
+        for (const [path, content] of Object.entries(written)) yield* agent.write(at(path), content)
+        const shown = (yield* list()).filter(({ kind, name, status }) => kind === "file" && status !== null && !name.startsWith("."))
+        assert.deepStrictEqual(shown.map(({ additions, deletions, name }) => [name, additions, deletions]), [
+          ["a.utf16", 1, 0], ["b.utf7", 1, 1], ["d.crlf", 2, 0], ["e.id", 1, 0], ["f.bin", 2, 0], ["g.own", 1, 0]
+        ])
+        const files = yield* source.files(yield* publish())
+        for (const [path, content] of Object.entries(written)) assert.strictEqual(files[path], content)
       }))
 
     it.effect("equal trees with equal options give the same commit, whatever happened in between", () =>

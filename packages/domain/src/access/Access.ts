@@ -6,7 +6,7 @@ import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { type Admission, AccessStore, type Grant, type GrantNotFound, KeyNotFound, type KeyRecord } from "./AccessStore.ts"
 import { hint, mint } from "./ApiKey.ts"
 import { MemberStore } from "./MemberStore.ts"
-import { decide, type Life, mayRevoke, type MintRefused } from "./Minting.ts"
+import { decide, KeysPerUser, type Life, mayRevoke, type MintRefused } from "./Minting.ts"
 import type { Scope } from "./Principal.ts"
 import type { Admitted } from "./Session.ts"
 
@@ -65,6 +65,7 @@ export class Access extends Context.Service<Access, {
       const members = yield* MemberStore
       const ids = yield* Ids
       const hints = yield* Hints
+      const keysPerUser = yield* KeysPerUser
 
       const createGrant = Effect.fn("Access.createGrant")(function*(name: string, given?: string) {
         const organizationId = given ?? (yield* members.owner).organizationId
@@ -78,7 +79,7 @@ export class Access extends Context.Service<Access, {
         readonly kind: "live" | "test"
       }) {
         const key = yield* mint(ids, kind)
-        const record = yield* store.createKey({ ...about, id: yield* ids.uuid7, grantId: grant.id, ...hint(key) }, ids.digest(Redacted.value(key)))
+        const record = yield* store.createKey({ ...about, id: yield* ids.uuid7, grantId: grant.id, ...hint(key) }, ids.digest(Redacted.value(key)), keysPerUser)
         return { record, grant, key }
       })
 

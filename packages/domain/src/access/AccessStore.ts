@@ -3,6 +3,7 @@ import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { Acting, AuditLog, type SecurityEvent } from "./AuditLog.ts"
 import { MemberStore } from "./MemberStore.ts"
+import { MintRefused } from "./Minting.ts"
 import type { Principal, Scope } from "./Principal.ts"
 
 /** The rate slot a request took or was refused (decisions, section 10). */
@@ -88,7 +89,15 @@ export class AccessStore extends Context.Service<AccessStore, {
   readonly listGrants: Effect.Effect<ReadonlyArray<Grant>, StoreUnavailable>
   /** By id or by name. Its keys stop working at once. Revoking twice keeps the first time. */
   revokeGrant(idOrName: string, at: DateTime.Utc): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
-  createKey(key: Omit<KeyRecord, "lastUsedAt" | "revokedAt">, digest: string): Effect.Effect<KeyRecord, StoreUnavailable>
+  /**
+   * Fails with `too_many_keys` when the user has `most` keys that are good at the key's `createdAt`: of many that are minted
+   * at once, too.
+   */
+  createKey(
+    key: Omit<KeyRecord, "lastUsedAt" | "revokedAt">,
+    digest: string,
+    most: number
+  ): Effect.Effect<KeyRecord, MintRefused | StoreUnavailable>
   /** Newest first; of one grant when named. */
   listKeys(grantId: string | null): Effect.Effect<ReadonlyArray<KeyRecord>, StoreUnavailable>
   /** Works on the next request. Revoking twice keeps the first time. */
@@ -172,7 +181,11 @@ export class AccessStore extends Context.Service<AccessStore, {
           if (grant.revokedAt === null) yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
           return revoked
         }),
-        createKey: Effect.fnUntraced(function*(key, digest) {
+        createKey: Effect.fnUntraced(function*(key, digest, most) {
+          const good = Array.from(keys.values()).filter(({ record: { expiresAt, grantId, revokedAt, userId } }) =>
+            userId === key.userId && revokedAt === null && grants.get(grantId)?.revokedAt === null &&
+            (expiresAt === null || DateTime.isGreaterThan(expiresAt, key.createdAt)))
+          if (good.length >= most) return yield* new MintRefused({ because: "too_many_keys" })
           const record: KeyRecord = { ...key, lastUsedAt: null, revokedAt: null }
           keys.set(key.id, { digest, record, acceptedAt: [] })
           yield* audit.append([minted(record)])

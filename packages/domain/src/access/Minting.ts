@@ -1,11 +1,11 @@
 /** Who may mint which key. */
-import { DateTime, type Duration, Result, Schema } from "effect"
+import { Context, DateTime, type Duration, Result, Schema } from "effect"
 import type { Scope } from "./Principal.ts"
 import type { Member, Organization, Role } from "./User.ts"
 
 /** A key is not minted. Retrying does not help. */
 export class MintRefused extends Schema.TaggedError<MintRefused>()("MintRefused", {
-  because: Schema.Literals(["not_approved", "not_a_member", "suspended", "scope", "already_expired", "expires_too_late"])
+  because: Schema.Literals(["not_approved", "not_a_member", "suspended", "scope", "already_expired", "expires_too_late", "too_many_keys"])
 }) {
   override get message() {
     return REASONS[this.because]
@@ -21,8 +21,14 @@ const REASONS: Record<MintRefused["because"], string> = {
   suspended: "The organization is suspended. An administrator can: slipway orgs resume <organization>",
   scope: "The scopes are more than the user may give.",
   already_expired: "The key would have expired already.",
-  expires_too_late: `A key that expires does so within ${MAX_LIFE_DAYS} days.`
+  expires_too_late: `A key that expires does so within ${MAX_LIFE_DAYS} days.`,
+  too_many_keys: "The user has as many good keys as a user may have. Revoke one that is not used."
 }
+
+/**
+ * Good keys that a user may have, in all grants together: what a key may is limited by key, so keys are too. Configuration.
+ */
+export const KeysPerUser = Context.Reference<number>("@slipway/domain/KeysPerUser", { defaultValue: () => 100 })
 
 /** What people may give to their keys. What opens the service rather than an organization is the operator's to give. */
 const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = { member: ["sandboxes"], owner: ["sandboxes", "webhooks"] }

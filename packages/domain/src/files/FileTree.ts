@@ -12,22 +12,22 @@ export type FileStatus = typeof FileStatus.Type
 
 /** One row of a listing (interface 2.6). Times are milliseconds since 1970, sizes bytes. */
 export const FileEntry = Schema.Struct({
-  name: Schema.String,
-  /** Relative to the repository, `/` between segments. */
-  path: Schema.String,
-  /** Number of slashes in `path`. */
-  depth: Counter,
-  /** `submodule`: another repository, recorded in the commit or just lying in the tree (those are never published). */
-  kind: Schema.Literals(["file", "directory", "symlink", "submodule"]),
-  status: Schema.NullOr(FileStatus),
-  /** Lines; 0 when unchanged, binary or a directory. */
-  additions: Counter,
-  deletions: Counter,
-  /** Bytes; `null` unless a regular, unprotected file. */
-  size: Schema.NullOr(Counter),
-  mtimeMs: Schema.NullOr(Schema.Finite),
-  /** Set only for renamed ones. */
-  previousPath: Schema.NullOr(Schema.String)
+  name: Schema.String.annotateKey({ description: "Its name in the directory." }),
+  path: Schema.String.annotateKey({ description: "Relative to the repository, `/` between segments." }),
+  depth: Counter.annotateKey({ description: "Number of slashes in `path`." }),
+  kind: Schema.Literals(["file", "directory", "symlink", "submodule"]).annotateKey({
+    description: "`submodule`: another repository, recorded in the commit or just lying in the tree (those are never published)."
+  }),
+  status: Schema.NullOr(FileStatus).annotateKey({
+    description: "Against the commit the sandbox started from; `null`: unchanged, or ignored by git. New files are `untracked` until they were published."
+  }),
+  additions: Counter.annotateKey({ description: "Lines; 0 when unchanged, binary or a directory." }),
+  deletions: Counter.annotateKey({ description: "Lines; 0 when unchanged, binary or a directory." }),
+  size: Schema.NullOr(Counter).annotateKey({ description: "Bytes; `null` unless a regular, unprotected file." }),
+  mtimeMs: Schema.NullOr(Schema.Finite).annotateKey({
+    description: "When it was last written, milliseconds since 1970; `null` when it is not there."
+  }),
+  previousPath: Schema.NullOr(Schema.String).annotateKey({ description: "What a renamed file was called before, else `null`." })
 }).annotate({ identifier: "FileEntry" })
 export type FileEntry = typeof FileEntry.Type
 
@@ -37,13 +37,12 @@ export type PartialWarning = typeof PartialWarning.Type
 
 /** The listing of one directory (interface 2.6). */
 export const FileTree = Schema.Struct({
-  /** Normalised; the root is "". */
-  directory: Schema.String,
-  /** Directories first, then byte order of `name`. Deleted files are listed in the directory they were in. */
-  entries: Schema.Array(FileEntry),
-  /** What the listing leaves out, and why. */
-  partialWarnings: Schema.Array(PartialWarning),
-  scope: Schema.Literals(["all", "changed"])
+  directory: Schema.String.annotateKey({ description: "Normalised; the root is empty." }),
+  entries: Schema.Array(FileEntry).annotateKey({
+    description: "Directories first, then byte order of `name`. Deleted files are listed in the directory they were in."
+  }),
+  partialWarnings: Schema.Array(PartialWarning).annotateKey({ description: "What the listing leaves out, and why." }),
+  scope: Schema.Literals(["all", "changed"]).annotateKey({ description: "Always `all`; `changed` is reserved." })
 }).annotate({ identifier: "FileTree" })
 export type FileTree = typeof FileTree.Type
 

@@ -3,19 +3,21 @@ import { Context, Effect, Layer, Schema, type Scope } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
 import type { SandboxId } from "../sandbox/SandboxId.ts"
-import { type SandboxNotFound, SandboxStore, type StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { type SandboxNotFound, SandboxStore, StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../source/Publishing.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import { FileProtected, InvalidPath, isProtected, MAX_CONTENT_BYTES, MAX_DOWNLOAD_BYTES, normalizePath } from "./FileRules.ts"
-import type { ChangedFiles, FileTree } from "./FileTree.ts"
+import type { ChangedFiles, FileStatus, FileTree } from "./FileTree.ts"
 import {
   type FileNotFound,
   type FileTooLarge,
   type FileVersion,
   type IsDirectory,
   type NotADirectory,
+  OnBehalfOf,
   type OpenedFile,
   type TreeKey,
+  TreesUnavailable,
   WorkingTrees
 } from "./WorkingTrees.ts"
 
@@ -28,17 +30,20 @@ export class AgentDisconnected extends Schema.TaggedError<AgentDisconnected>()("
 
 /** Reads the trees of a sandbox by the rules of `WorkingTrees`, wherever they lie. */
 export interface TreeReader {
-  list(key: TreeKey, directory: string): Effect.Effect<FileTree, AgentDisconnected | FileNotFound | NotADirectory | FileProtected>
-  changes(key: TreeKey): Effect.Effect<ChangedFiles, AgentDisconnected | FileNotFound>
+  list(key: TreeKey, directory: string): Effect.Effect<
+    FileTree,
+    AgentDisconnected | FileNotFound | NotADirectory | FileProtected | TreesUnavailable
+  >
+  changes(key: TreeKey): Effect.Effect<ChangedFiles, AgentDisconnected | FileNotFound | TreesUnavailable>
   /** What breaks off on the way fails the bytes. */
   open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     OpenedFile,
-    AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge,
+    AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable,
     Scope.Scope
   >
   compare(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
-    AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge
+    AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable
   >
 }
 
@@ -56,6 +61,11 @@ export class ReachableTrees extends Context.Service<ReachableTrees, {
       }))
   )
 }
+
+/** To those who ask, a disk that refuses is a store that does: what it is, the log says. */
+const available = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
+  Effect.catchIf(self, (error): error is Extract<E | TreesUnavailable, TreesUnavailable> => error instanceof TreesUnavailable, (cause) =>
+    Effect.fail(new StoreUnavailable({ cause })))
 
 /** Which file or directory; `repo` may be left out when the sandbox has one repository. */
 export interface FileQuery {
@@ -78,6 +88,9 @@ type Refusal = FileProtected | InvalidPath | Unreachable
 export interface ComparedFile {
   readonly path: string
   readonly repo: RepoName
+  /** As the listing of its directory says. */
+  readonly status: FileStatus | null
+  readonly previousPath: string | null
   readonly working: FileVersion
   readonly head: FileVersion
   readonly base: FileVersion
@@ -97,7 +110,7 @@ export class Files extends Context.Service<Files, {
     Refusal | IsDirectory | FileTooLarge,
     Scope.Scope
   >
-  /** One file as text: now, as last published, and where the sandbox started. */
+  /** One file as text: now, as last published, and where the sandbox started. One that never was has no versions. */
   compare(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<ComparedFile, Refusal | IsDirectory | FileTooLarge>
 }>()("@slipway/domain/Files") {
   /** Of trees on any machine. */
@@ -126,22 +139,28 @@ export class Files extends Context.Service<Files, {
       return Files.of({
         list: Effect.fn("Files.list")(function*(by, id, query) {
           const { key, path, trees } = yield* locate(by, id, query)
-          return yield* trees.list(key, path)
-        }),
+          return yield* Effect.provideService(trees.list(key, path), OnBehalfOf, by.grantId)
+        }, available),
         changes: Effect.fn("Files.changes")(function*(by, id, repo) {
           const { key, trees } = yield* reach(by, id, repo)
-          return yield* trees.changes(key)
-        }),
+          return yield* Effect.provideService(trees.changes(key), OnBehalfOf, by.grantId)
+        }, available),
         open: Effect.fn("Files.open")(function*(by, id, query) {
           const { key, path, trees } = yield* locate(by, id, query)
           if (path === "") return yield* new InvalidPath()
           return { ...yield* trees.open(key, path, MAX_DOWNLOAD_BYTES), path }
-        }),
+        }, available),
         compare: Effect.fn("Files.compare")(function*(by, id, query) {
           const { key, path, trees } = yield* locate(by, id, query)
           if (path === "") return yield* new InvalidPath()
-          return { path, repo: key.repo, ...yield* trees.compare(key, path, MAX_CONTENT_BYTES) }
-        })
+          const versions = yield* trees.compare(key, path, MAX_CONTENT_BYTES)
+          // A folder that is not there lists nothing. One truth about statuses: what the listing says.
+          const listed = yield* trees.list(key, path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "").pipe(
+            Effect.map(({ entries }) => entries.find((entry) => entry.path === path)),
+            Effect.catchTags({ FileNotFound: () => Effect.undefined, NotADirectory: () => Effect.undefined })
+          )
+          return { path, repo: key.repo, status: listed?.status ?? null, previousPath: listed?.previousPath ?? null, ...versions }
+        }, available)
       })
     })
   )

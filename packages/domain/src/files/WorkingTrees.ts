@@ -3,6 +3,7 @@
  * in a tree is trusted: not its links, not its `.git`. Checked by `testing/WorkingTreesContract`.
  */
 import { Clock, Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
+import { sha1 } from "../Digest.ts"
 import type { SandboxId } from "../sandbox/SandboxId.ts"
 import { type MemoryCommit, MemoryRepositories, type MemoryRepository, shaOf } from "../source/MemoryRepositories.ts"
 import { isCommitId, isRefName, type RepoName, sameRepo } from "../source/RepoRef.ts"
@@ -49,6 +50,17 @@ export class CloneFailed extends Schema.TaggedError<CloneFailed>()("CloneFailed"
   }
 }
 
+/** The disk of this machine's trees is full, read-only or broken. `retryable`: it may succeed once room is made. */
+export class TreesUnavailable extends Schema.TaggedError<TreesUnavailable>()("TreesUnavailable", {
+  /** Sentences for people: what it is and what to do. They name no path. */
+  detail: Schema.String,
+  retryable: Schema.Boolean
+}) {
+  override get message() {
+    return this.detail
+  }
+}
+
 /** A push was refused by the other side, did not arrive, or was too large to try. */
 export class PushFailed extends Schema.TaggedError<PushFailed>()("PushFailed", {
   repo: Schema.String,
@@ -73,6 +85,9 @@ export interface TreeKey {
   readonly repo: RepoName
 }
 
+/** The grant for which trees are read or committed: a machine's git is shared out fairly between grants. */
+export const OnBehalfOf = Context.Reference<string>("@slipway/domain/OnBehalfOf", { defaultValue: () => "" })
+
 /** An open file. Its bytes can be read once. */
 export interface OpenedFile {
   /** Bytes, by `fstat` of the open descriptor. */
@@ -81,8 +96,18 @@ export interface OpenedFile {
   readonly bytes: Stream.Stream<Uint8Array, FileNotFound>
 }
 
-/** One side of a comparison: `null` when the file is not there, `text: null` when it is binary. */
-export type FileVersion = { readonly text: string | null; readonly size: number; readonly binary: boolean } | null
+/** One side of a comparison: `null` when the file is not there. */
+export type FileVersion = {
+  /** `null` when it is binary. */
+  readonly content: string | null
+  /** The id git gives a blob of these bytes, hex. */
+  readonly hash: string
+  /** `working`, or the commit that holds it. */
+  readonly ref: string
+  /** Bytes. */
+  readonly size: number
+  readonly binary: boolean
+} | null
 
 /** How a tree is committed. */
 export interface SnapshotOptions {
@@ -111,27 +136,33 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly baseSha: string
     /** The branch it is the tip of; `null` when a tag or a commit was asked for. */
     readonly baseRef: string | null
-  }, CloneFailed>
-  /** The immediate entries of one directory. `directory` is normalised. */
-  list(key: TreeKey, directory: string): Effect.Effect<FileTree, FileNotFound | NotADirectory | FileProtected>
+  }, CloneFailed | TreesUnavailable>
+  /**
+   * The immediate entries of one directory. `directory` is normalised. What differs is said by git in the sandbox's box;
+   * where that cannot tell, or not in time, entries come without it and with the warning `unreadable_entries`.
+   */
+  list(key: TreeKey, directory: string): Effect.Effect<FileTree, FileNotFound | NotADirectory | FileProtected | TreesUnavailable>
   /** All files that differ from the commit the sandbox started from: the first `MAX_CHANGES`. */
-  changes(key: TreeKey): Effect.Effect<ChangedFiles, FileNotFound>
+  changes(key: TreeKey): Effect.Effect<ChangedFiles, FileNotFound | TreesUnavailable>
   /** Opens one file for streaming. `path` is normalised. The descriptor is released with the scope. */
   open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     OpenedFile,
-    FileNotFound | IsDirectory | FileProtected | FileTooLarge,
+    FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable,
     Scope.Scope
   >
-  /** The file in the tree (`working`), in the commit published last (`head`) and in the commit the sandbox started from (`base`). */
+  /**
+   * The file in the tree (`working`), in the commit published last (`head`) and in the commit the sandbox started from (`base`).
+   * `FileNotFound`: there is no such tree here.
+   */
   compare(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
-    FileNotFound | IsDirectory | FileProtected | FileTooLarge
+    FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable
   >
   /**
    * Commits the tree as it is, on the commit it started from. Equal trees with equal options give the same commit.
    * Ignored files, new environment files and repositories within the tree are left out. The agent's own commits are kept
    * where they go on from that commit and hold none of these: then only what is beyond them is committed. `PushFailed`:
-   * there is more than could be pushed.
+   * there is more than could be pushed, or the tree is such that git cannot commit it.
    */
   snapshot(key: TreeKey, commit: SnapshotOptions): Effect.Effect<{
     readonly sha: string
@@ -143,9 +174,11 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   /** Whether the sandbox has trees on this machine. */
   has(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Deletes every tree of the sandbox. Safe to repeat. */
-  remove(sandboxId: SandboxId): Effect.Effect<void>
+  remove(sandboxId: SandboxId): Effect.Effect<void, TreesUnavailable>
   /** Sandboxes with trees on this machine, for the reaper. */
   readonly sandboxes: Effect.Effect<ReadonlyArray<SandboxId>>
+  /** Deletes what no tree needs and what can be had again, whatever its age. Trees stay as they are. Safe at any moment. */
+  readonly makeRoom: Effect.Effect<void, TreesUnavailable>
 }>()("@slipway/domain/WorkingTrees") {
   /**
    * Trees on `MemoryDisk` of repositories in `MemoryRepositories`; for tests and for embedding. Files are text, there are
@@ -210,13 +243,13 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
           const tree = yield* find(key)
           const now = MemoryTree.read(disk, tree.root)
           if (now.files.has(directory)) return yield* new NotADirectory()
-          const published = new Set(tree.published?.files.keys())
+          const published = new Set(tree.published?.content.files.keys())
           const listing = MemoryTree.list(tree.base, now, published, directory, (path) => disk.writtenAtMillis(`${tree.root}/${path}`))
           return listing ?? (yield* new FileNotFound())
         }),
         changes: Effect.fn("WorkingTrees.changes")(function*(key) {
           const tree = yield* find(key)
-          return MemoryTree.changes(tree.base, MemoryTree.read(disk, tree.root), new Set(tree.published?.files.keys()))
+          return MemoryTree.changes(tree.base, MemoryTree.read(disk, tree.root), new Set(tree.published?.content.files.keys()))
         }),
         open: Effect.fn("WorkingTrees.open")(function*(key, path, maximumBytes) {
           if (isProtected(path)) return yield* new FileProtected()
@@ -244,9 +277,12 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
             Effect.catchTag("FileNotFound", () => Effect.undefined)
           )
           const base = tree.base.files.get(path)
-          const head = tree.published === null ? base : tree.published.files.get(path)
-          if (working === undefined && base === undefined && head === undefined) return yield* new FileNotFound()
-          const versions = { working: versionOf(working), head: versionOf(head), base: versionOf(base) }
+          const { published } = tree
+          const versions = {
+            working: versionOf(working, "working"),
+            head: published === null ? versionOf(base, tree.baseSha) : versionOf(published.content.files.get(path), published.sha),
+            base: versionOf(base, tree.baseSha)
+          }
           const isTooLarge = Object.values(versions).some((version) => version !== null && version.size > maximumBytes)
           return isTooLarge ? yield* new FileTooLarge({ maximumBytes }) : versions
         }),
@@ -282,7 +318,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
             repository.commits.set(sha, commit)
             repository.branches.set(headRef, sha)
           }
-          tree.published = contentOf(commit)
+          tree.published = { sha, content: contentOf(commit) }
         }),
         has: (sandboxId) => Effect.sync(() => sandboxes.has(sandboxId)),
         remove: (sandboxId) =>
@@ -290,7 +326,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
             sandboxes.delete(sandboxId)
             clear(workspace(sandboxId))
           }),
-        sandboxes: Effect.sync(() => Array.from(sandboxes.keys()))
+        sandboxes: Effect.sync(() => Array.from(sandboxes.keys())),
+        makeRoom: Effect.void
       })
     })
   )
@@ -307,7 +344,7 @@ interface PreparedTree {
   /** What we ever pushed, by branch. */
   readonly pushed: Map<string, Set<string>>
   /** What was pushed last. */
-  published: MemoryTree.Content | null
+  published: { readonly sha: string; readonly content: MemoryTree.Content } | null
 }
 
 const utf8 = new TextEncoder()
@@ -337,11 +374,12 @@ const contentOf = (commit: MemoryCommit | undefined): MemoryTree.Content => ({
   executables: commit?.executables ?? new Set()
 })
 
-const versionOf = (content: string | undefined): FileVersion => {
+const versionOf = (content: string | undefined, ref: string): FileVersion => {
   if (content === undefined) return null
   const bytes = utf8.encode(content)
   const binary = MemoryTree.isBinary(bytes)
-  return { text: binary ? null : content, size: bytes.length, binary }
+  const hash = sha1(utf8.encode(`blob ${bytes.length}\0${content}`))
+  return { content: binary ? null : content, hash, ref, size: bytes.length, binary }
 }
 
 /** The repository's name; with the owner in front where two repositories share it. No name of a repository has a `+`. */

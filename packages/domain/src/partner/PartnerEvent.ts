@@ -1,7 +1,7 @@
 /** What the feed of a grant tells (interface 2.7, 6.2): six types of events, each with exactly its payload. */
 import { Schema, Tuple } from "effect"
 import { Counter, text } from "../Text.ts"
-import { Timestamp } from "../Timestamp.ts"
+import { timestamp } from "../Timestamp.ts"
 
 /** A UUID, as it came. */
 export const Uuid = Schema.String.check(Schema.isUUID())
@@ -10,43 +10,61 @@ export const Uuid = Schema.String.check(Schema.isUUID())
 export const CreditAmount = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 
 /** The offer that a claim came from. */
-const lead = { claimId: Uuid, leadId: text(1, 200), variant: text(1, 200) }
+const lead = {
+  claimId: Uuid.annotateKey({ description: "The claim this counts for." }),
+  leadId: text(1, 200).annotateKey({ description: "Whom the offer was made to, in the partner's words." }),
+  variant: text(1, 200).annotateKey({ description: "Which offer it was, in the partner's words." })
+}
 
 const claim = {
   ...lead,
-  creditAmount: CreditAmount,
-  createdAt: Timestamp
+  creditAmount: CreditAmount.annotateKey({ description: "Credits that the claim adds." }),
+  createdAt: timestamp("When the claim was created.")
 }
-/** `occurredAt`: when it happened, which may be long before it was recorded. */
-const attributed = { ...lead, occurredAt: Timestamp }
+const attributed = { ...lead, occurredAt: timestamp("When it happened, which may be long before it was recorded.") }
+
+const projectId = Schema.String.annotateKey({ description: "The project, by its id in the operator's system." })
+const projectOfTask = Schema.NullOr(Schema.String).annotateKey({ description: "The project of the task's first repository, if there is one." })
+const taskId = Schema.String.annotateKey({ description: "The task: the id of its sandbox." })
 
 const fact = <const T extends string, const F extends Schema.Struct.Fields>(type: T, data: F) =>
-  Schema.Struct({ type: Schema.Literal(type), data: Schema.Struct(data) })
+  Schema.Struct({
+    type: Schema.Literal(type).annotateKey({ description: "What happened." }),
+    data: Schema.Struct(data).annotateKey({ description: "What there is to know of it." })
+  })
 
 /** What happened, before it has its place in a feed. */
 export const PartnerFact = Schema.Union([
-  fact("credit_claim.created", { ...claim, status: Schema.Literal("pending"), claimedAt: Schema.Null }),
-  fact("credit_claim.claimed", { ...claim, status: Schema.Literal("claimed"), claimedAt: Timestamp }),
-  fact("project.connected", { ...attributed, projectId: Schema.String }),
-  fact("task.started", { ...attributed, taskId: Schema.String, projectId: Schema.NullOr(Schema.String) }),
+  fact("credit_claim.created", {
+    ...claim,
+    status: Schema.Literal("pending").annotateKey({ description: "It was not claimed yet." }),
+    claimedAt: Schema.Null.annotateKey({ description: "It was not claimed yet." })
+  }),
+  fact("credit_claim.claimed", {
+    ...claim,
+    status: Schema.Literal("claimed").annotateKey({ description: "Its credits were added." }),
+    claimedAt: timestamp("When its credits were added.")
+  }),
+  fact("project.connected", { ...attributed, projectId }),
+  fact("task.started", { ...attributed, taskId, projectId: projectOfTask }),
   fact("pull_request.opened", {
     ...attributed,
-    pullRequestId: Schema.String,
-    taskId: Schema.String,
-    projectId: Schema.NullOr(Schema.String)
+    pullRequestId: Schema.String.annotateKey({ description: "Derived from the host, the repository and the number: the same for ever." }),
+    taskId,
+    projectId: projectOfTask
   }),
-  fact("conversion.paid", { ...attributed, conversionId: Schema.String })
+  fact("conversion.paid", {
+    ...attributed,
+    conversionId: Schema.String.annotateKey({ description: "Derived from the organization: it converts once." })
+  })
 ])
 export type PartnerFact = typeof PartnerFact.Type
 
 /** A fact as the feed and webhooks tell it (interface 2.7). */
 export const PartnerEvent = PartnerFact.mapMembers(Tuple.map(Schema.fieldsAssign({
-  /** Given when it is recorded: the same in every delivery and every reading. */
-  id: Uuid,
-  /** From 1, without gaps, within the grant. */
-  sequence: Counter.check(Schema.isGreaterThanOrEqualTo(1)),
-  /** When it was recorded. */
-  createdAt: Timestamp
+  id: Uuid.annotateKey({ description: "Given when it is recorded: the same in every delivery and every reading." }),
+  sequence: Counter.check(Schema.isGreaterThanOrEqualTo(1)).annotateKey({ description: "From 1, without gaps, within the grant." }),
+  createdAt: timestamp("When it was recorded.")
 }))).annotate({ identifier: "PartnerEvent" })
 export type PartnerEvent = typeof PartnerEvent.Type
 

@@ -5,6 +5,9 @@ import { MemoryDisk } from "../files/MemoryDisk.ts"
 import type { Uuid } from "../Ids.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import type { Box } from "./SandboxHost.ts"
+import * as ToolCall from "./ToolCall.ts"
+import { Detail, Preview, ToolKind } from "./ToolCall.ts"
+import type { TurnOutcome } from "./Turn.ts"
 
 /** The public names of the runtimes (interface 2.1). The offline agent reports itself as `opencode`. */
 export const AgentRuntimeName = Schema.Literals(["opencode", "codex", "claude", "grok"])
@@ -18,31 +21,39 @@ export type ToolApprovalMode = typeof ToolApprovalMode.Type
 export const ReasoningEffort = Schema.Literals(["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"])
 export type ReasoningEffort = typeof ReasoningEffort.Type
 
-/** What a tool call is about, where the runtime tells. */
-export const ToolKind = Schema.Literals(["edit", "command", "network", "other"])
-export type ToolKind = typeof ToolKind.Type
+/** How the last message of a turn ended. */
+export const Finish = Schema.Literals(["end_turn", "max_tokens", "refusal", "cancelled", "error"])
+export type Finish = typeof Finish.Type
 
 /**
- * What an agent does during a turn, in the order it happened. Native frames, tool arguments and tool output never get
- * this far. Texts are whole, not deltas: each `MessageUpdated` replaces the one before of the same part.
+ * What an agent does during a turn, in the order it happened. Native frames never get this far. Texts are whole, not
+ * deltas: each `MessageUpdated` replaces the one before of the same part. A message is whole when the next one or the next
+ * tool call begins, or the turn ends.
  */
 export const AgentEvent = Schema.TaggedUnion({
-  /** `text` is all of the part so far. `messageId` is unique within the sandbox. */
+  /**
+   * `text` is all of the part so far. `messageId` is unique within the sandbox. A message has one text at most, and before
+   * it one thought at most.
+   */
   MessageUpdated: { messageId: Schema.String, kind: Schema.Literals(["text", "reasoning"]), text: Schema.String },
-  MessageCompleted: { messageId: Schema.String, finish: Schema.Literals(["end_turn", "max_tokens", "refusal", "cancelled", "error"]) },
   /** Statuses of one call only move forward: pending, running, then completed or error. `tool` is for display. */
   ToolUpdated: {
     callId: Schema.String,
     tool: Schema.String,
     status: Schema.Literals(["pending", "running", "completed", "error"]),
-    error: Schema.optionalKey(Schema.String)
+    error: Schema.optionalKey(Schema.String),
+    detail: Schema.optionalKey(Detail)
   },
-  /** The agent waits until `decide` names this id. Sent in `prompt` mode only. Paths are relative to the workspace. */
+  /**
+   * The agent waits until `decide` names this id. Sent in `prompt` mode only, and only for calls of which a person can see
+   * what they do: others are denied at once. Paths are relative to the workspace.
+   */
   ApprovalRequested: {
     approvalId: Schema.String,
     tool: Schema.String,
     kind: Schema.optionalKey(ToolKind),
-    paths: Schema.optionalKey(Schema.Array(Schema.String))
+    paths: Schema.optionalKey(Schema.Array(Schema.String)),
+    preview: Schema.optionalKey(Preview)
   },
   /** Totals of the turn so far as the agent counts them: for display while it runs, not for charging. */
   UsageReported: { llmRequestCount: Schema.Int, costMicroUsd: Schema.Int }
@@ -53,6 +64,16 @@ export type AgentEvent = typeof AgentEvent.Type
 export interface TurnEnd {
   readonly state: "succeeded" | "failed" | "interrupted"
   readonly reason?: string
+  /** Absent: as `finishes` has it for the state. */
+  readonly finish?: Finish
+}
+
+/** How the last message ends when nothing else is said of it. */
+export const finishes: Readonly<Record<TurnOutcome, Finish>> = {
+  succeeded: "end_turn",
+  interrupted: "cancelled",
+  cancelled: "cancelled",
+  failed: "error"
 }
 
 /** The agent could not start, answered nonsense or is gone. `retryable`: a new process may succeed. */
@@ -166,26 +187,37 @@ export class AgentRuntime extends Context.Service<AgentRuntime, {
 
           const run = Effect.fnUntraced(function*(turn: Running, text: string, onEvent: (event: AgentEvent) => Effect.Effect<void>) {
             const pause = <A>(self: Effect.Effect<A>) => Effect.raceFirst(self, turn.stopped.await)
+            /** The message whose thought was said and whose text was not. */
+            let thought: string | null = null
             const speak = (said: string, kind: "text" | "reasoning" = "text") => {
-              const messageId = nextId("msg")
-              return Effect.andThen(
-                onEvent({ _tag: "MessageUpdated", messageId, kind, text: said }),
-                onEvent({ _tag: "MessageCompleted", messageId, finish: "end_turn" })
-              )
+              const messageId: string = kind === "text" && thought !== null ? thought : nextId("msg")
+              thought = kind === "text" ? null : messageId
+              return onEvent({ _tag: "MessageUpdated", messageId, kind, text: said })
             }
             const call = Effect.fnUntraced(function*(
-              tool: string,
-              kind: ToolKind,
-              paths: ReadonlyArray<string>,
+              about: Pick<ToolCall.ToolCall, "command" | "diff"> & { readonly kind: ToolKind; readonly paths: ReadonlyArray<string> },
+              title: string,
               work: () => string | null
             ) {
+              thought = null
               const callId = nextId("call")
-              const failed = (error: string) => onEvent({ _tag: "ToolUpdated", callId, tool, status: "error", error })
-              yield* onEvent({ _tag: "ToolUpdated", callId, tool, status: "pending" })
+              const { kind, paths } = about
+              const tool = ToolCall.shownTitle(title)
+              const detail = ToolCall.detail(about)
+              const updated = (status: "pending" | "running" | "completed") =>
+                onEvent({ _tag: "ToolUpdated", callId, tool, status, ...(detail === undefined ? {} : { detail }) })
+              const failed = (error: string) =>
+                onEvent({ _tag: "ToolUpdated", callId, tool, status: "error", error, ...(detail === undefined ? {} : { detail }) })
+              yield* updated("pending")
               if (toolApprovalMode === "prompt") {
+                const preview = ToolCall.preview(about)
+                if (Result.isFailure(preview)) {
+                  yield* failed(`denied: ${preview.failure}`)
+                  return yield* speak(`I was not allowed to do this, so I left it: ${tool}`)
+                }
                 const decision = yield* Deferred.make<"approve" | "deny">()
                 turn.approvals.set(callId, decision)
-                yield* onEvent({ _tag: "ApprovalRequested", approvalId: callId, tool, kind, paths })
+                yield* onEvent({ _tag: "ApprovalRequested", approvalId: callId, tool, kind, paths, preview: preview.success })
                 const decided = yield* pause(Deferred.await(decision))
                 turn.approvals.delete(callId)
                 if (turn.ended !== null) return yield* failed("Cancelled.")
@@ -194,20 +226,23 @@ export class AgentRuntime extends Context.Service<AgentRuntime, {
                   return yield* speak(`I was not allowed to do this, so I left it: ${tool}`)
                 }
               }
-              yield* onEvent({ _tag: "ToolUpdated", callId, tool, status: "running" })
+              yield* updated("running")
               if (turn.ended !== null) return yield* failed("Cancelled.")
               const problem = work()
-              if (problem === null) return yield* onEvent({ _tag: "ToolUpdated", callId, tool, status: "completed" })
+              if (problem === null) return yield* updated("completed")
               yield* failed(problem)
               yield* speak(`This did not work: ${tool}. ${problem}`)
             })
             const edit = (verb: "Write" | "Delete", { path, repo }: EditedFile, content: (before: string | undefined) => string | null) => {
               const folder = repositories.find(({ name }) => repo === null || name.toLowerCase() === repo.toLowerCase())?.folder
               const normal = Result.getOrElse(normalizePath(path), () => "")
-              return call(`${verb} ${path}`, "edit", folder === undefined ? [] : [`${folder}/${normal}`], () => {
+              const file = folder === undefined || normal === "" ? undefined : `${box.workspace}/${folder}/${normal}`
+              const before = file === undefined ? undefined : files.get(file)
+              const paths = folder === undefined ? [] : [`${folder}/${normal}`]
+              const diff = ToolCall.unifiedDiff(paths[0] ?? path, before ?? null, content(before))
+              return call({ kind: "edit", paths, diff }, `${verb} ${path}`, () => {
                 if (folder === undefined) return "The sandbox has no such repository."
-                if (normal === "") return "The path must be inside the repository."
-                const file = `${box.workspace}/${folder}/${normal}`
+                if (file === undefined) return "The path must be inside the repository."
                 const text = content(files.get(file))
                 if (text === null && !files.delete(file)) return "There is no such file."
                 if (text !== null) files.set(file, text)
@@ -238,18 +273,18 @@ export class AgentRuntime extends Context.Service<AgentRuntime, {
                   break
                 }
                 case "shell":
-                  yield* call(body, "command", [], () => "This agent runs no commands.")
+                  yield* call({ kind: "command", command: body, paths: [] }, body, () => "This agent runs no commands.")
                   break
                 case "slow": {
                   const [words = 0, millis = 0] = body.split(/\s+/u).map(Number)
-                  const messageId = nextId("msg")
+                  const messageId: string = thought ?? nextId("msg")
+                  thought = null
                   let said = ""
                   for (let word = 1; word <= words && turn.ended === null; word++) {
                     said += `word${word} `
                     yield* onEvent({ _tag: "MessageUpdated", messageId, kind: "text", text: said })
                     yield* pause(Effect.sleep(millis))
                   }
-                  if (said !== "") yield* onEvent({ _tag: "MessageCompleted", messageId, finish: isOver(turn) ? "cancelled" : "end_turn" })
                   break
                 }
                 case "hang":

@@ -24,10 +24,12 @@ export type Rejection = typeof Rejection.Type
 
 /** What the caller of a command is told (interface 2.4). `rejection` is there iff the outcome is `rejected`. */
 export const CommandResult = Schema.Struct({
-  commandId: Schema.String.check(Schema.isUUID()),
-  revision: Counter,
-  outcome: Schema.Literals(["applied", "duplicate", "rejected"]),
-  rejection: Schema.optionalKey(Rejection)
+  commandId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "Names the command: repeating it gives the same id." }),
+  revision: Counter.annotateKey({ description: "Of the sandbox after the command; unchanged by a rejected one." }),
+  outcome: Schema.Literals(["applied", "duplicate", "rejected"]).annotateKey({
+    description: "`applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not legal now."
+  }),
+  rejection: Schema.optionalKey(Rejection).annotateKey({ description: "Why, where the outcome is `rejected`; else left out." })
 }).annotate({ identifier: "CommandResult" })
 export type CommandResult = typeof CommandResult.Type
 

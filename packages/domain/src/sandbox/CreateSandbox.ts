@@ -25,13 +25,21 @@ const Repos = Schema.Array(RepoRef).check(
  * The body of a creation (interface 4.2), with its defaults filled in. Unknown fields are refused where it is decoded.
  */
 export const CreateSandbox = Schema.Struct({
-  repos: Repos,
-  prompt: Prompt,
-  model: Schema.optionalKey(ModelId),
-  reasoningEffort: Schema.optionalKey(ReasoningEffort),
-  title: Schema.optionalKey(text(1, 120)),
-  toolApprovalMode: ToolApprovalMode.pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
-  metadata: Metadata.pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+  repos: Repos.annotateKey({ description: "What to work on: 1 to 16, which differ in more than case." }),
+  prompt: Prompt.annotateKey({ description: "What the agent is to do first." }),
+  model: Schema.optionalKey(ModelId).annotateKey({ description: "A model's id in the catalogue. Left out: the catalogue's default." }),
+  reasoningEffort: Schema.optionalKey(ReasoningEffort).annotateKey({
+    description: "How hard the model is to think; one that the catalogue lists for it."
+  }),
+  title: Schema.optionalKey(text(1, 120)).annotateKey({ description: "For people. Left out: the prompt's first line." }),
+  toolApprovalMode: ToolApprovalMode.annotateKey({
+    description: "`prompt`: the agent asks before it edits or runs anything; `auto`: it never asks.",
+    default: "auto"
+  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
+  metadata: Metadata.annotateKey({
+    description: "Strings of the caller, kept as they came: at most 16.",
+    default: {}
+  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 }).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
 

@@ -32,6 +32,8 @@ export interface ModelAccount {
   readonly refusals: number
   /** Why the last of them was; `null`: there was none. */
   readonly refusedFor: "budget_exceeded" | "no_credits" | null
+  /** Why the provider did not answer the last request, a sentence that says what to do; absent: it did. A new one each time. */
+  readonly trouble?: { readonly message: string }
 }
 
 /** A sandbox's way to its model, until the scope it was opened in closes. */
@@ -108,12 +110,17 @@ export class ModelGateway extends Context.Service<ModelGateway, {
           }
           const served = yield* Effect.raceFirst(Effect.as(answered, true), Effect.as(Deferred.await(cut), false))
           yield* spending.charge(call, cost)
-          yield* SubscriptionRef.update(account, (now) => ({
+          yield* SubscriptionRef.update(account, ({ trouble: _trouble, ...now }) => ({
             ...now,
             usage: addUsage(now.usage, { llmRequestCount: 1, costMicroUsd: cost, creditsChargedMicros: spending.creditMicros(cost) })
           }))
           return served ? "served" : "cut"
-        })
+        }),
+        fail: ({ token }, trouble) =>
+          Effect.suspend(() => {
+            const session = sessions.get(Redacted.value(token))
+            return session === undefined ? Effect.void : SubscriptionRef.update(session.account, (now) => ({ ...now, trouble: { message: trouble } }))
+          })
       })
       return Context.make(ModelGateway, gateway).pipe(Context.add(MemoryModel, model))
     })
@@ -135,4 +142,6 @@ export class MemoryModel extends Context.Service<MemoryModel, {
     "served" | "unauthorized" | "over_budget" | "cut",
     StoreUnavailable
   >
+  /** Sends one request that the provider does not answer. */
+  fail(access: ModelAccess, trouble: string): Effect.Effect<void>
 }>()("@slipway/domain/MemoryModel") {}

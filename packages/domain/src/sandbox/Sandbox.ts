@@ -6,7 +6,7 @@
 import { type DateTime, Schema } from "effect"
 import { ActionState } from "../source/PullRequest.ts"
 import { RepoName, RepoRef } from "../source/RepoRef.ts"
-import { Counter, text } from "../Text.ts"
+import { Counter, saturatingAdd, text } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 import { AgentRuntimeName, ReasoningEffort, ToolApprovalMode } from "./AgentRuntime.ts"
 import {
@@ -17,6 +17,7 @@ import {
   type SandboxEvent,
   type SandboxEventOf,
   SandboxStatus,
+  sizeOf,
   StatusReason
 } from "./SandboxEvent.ts"
 import { SandboxId } from "./SandboxId.ts"
@@ -89,7 +90,9 @@ export const Sandbox = Schema.Struct({
   /** 1 at creation, +1 per event that `changesRevision`. */
   revision: Counter,
   /** `seq` of the newest event: the cursor a snapshot hands out. */
-  lastSeq: Counter
+  lastSeq: Counter,
+  /** What the events so far take in the log, as `sizeOf` counts. */
+  logBytes: Counter
 })
 export type Sandbox = typeof Sandbox.Type
 
@@ -113,7 +116,8 @@ export const initial = (creation: Creation): Sandbox => ({
   publications: [],
   usage: noUsage,
   revision: 0,
-  lastSeq: 0
+  lastSeq: 0,
+  logBytes: 0
 })
 
 /** The first events of every sandbox. */
@@ -142,7 +146,8 @@ const evolveTurn = (sandbox: Sandbox, event: SandboxEventOf<"turn.updated" | "tu
         authorId: event.data.author?.id ?? "",
         state: "pending",
         startedAt: null,
-        interruptRequested: false
+        interruptRequested: false,
+        began: { seq: sandbox.lastSeq, bytes: sandbox.logBytes }
       },
       idleSince: null
     }
@@ -167,13 +172,39 @@ const evolveTurn = (sandbox: Sandbox, event: SandboxEventOf<"turn.updated" | "tu
       return {
         ...sandbox,
         turn: {
-          ...turn,
+          ...silent(turn),
           state: event.data.state,
           interruptRequested: turn.interruptRequested || event.data.reason === "interrupt"
         },
         idleSince: at
       }
   }
+}
+
+const silent = ({ speaking: _speaking, ...turn }: Turn): Turn => turn
+
+/** A text begins or goes on; the next message, the next tool call or its own completion says that it is whole. */
+const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">): Sandbox => {
+  const { turn } = sandbox
+  if (turn === null || turn.id !== event.turn_id) return sandbox
+  switch (event.type) {
+    case "message.updated":
+      return event.data.kind === "text"
+        ? { ...sandbox, turn: { ...turn, speaking: event.data.message_id } }
+        : event.data.message_id === turn.speaking ? sandbox : { ...sandbox, turn: silent(turn) }
+    case "message.completed":
+      return event.data.message_id === turn.speaking ? { ...sandbox, turn: silent(turn) } : sandbox
+    case "tool.updated":
+      // Calls begin as pending. What goes on beside a text says nothing of it.
+      return event.data.status === "pending" ? { ...sandbox, turn: silent(turn) } : sandbox
+  }
+}
+
+/** The agent's message that is whole because of the event between the two; `null`: none. It may have been whole before. */
+export const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): string | null => {
+  if (event.type === "message.completed") return event.data.message_id
+  const speaking = before.turn?.speaking
+  return speaking === undefined || speaking === after.turn?.speaking ? null : speaking
 }
 
 const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status">, at: DateTime.Utc): Sandbox => ({
@@ -226,10 +257,11 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
       return evolvePublication(sandbox, event)
     case "usage.updated":
       return { ...sandbox, usage: event.data.usage }
-    case "sandbox.boot":
     case "message.updated":
     case "message.completed":
     case "tool.updated":
+      return evolveMessage(sandbox, event)
+    case "sandbox.boot":
       return sandbox
   }
 }
@@ -240,7 +272,8 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
   return {
     ...next,
     revision: sandbox.revision + (changesRevision[event.type] ? 1 : 0),
-    lastSeq: sandbox.lastSeq + 1
+    lastSeq: sandbox.lastSeq + 1,
+    logBytes: saturatingAdd(sandbox.logBytes, sizeOf(event))
   }
 }
 

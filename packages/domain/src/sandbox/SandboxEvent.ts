@@ -4,10 +4,11 @@
  */
 import { type DateTime, Schema } from "effect"
 import { ActionState } from "../source/PullRequest.ts"
-import { Counter } from "../Text.ts"
-import { Timestamp } from "../Timestamp.ts"
-import { ToolKind } from "./AgentRuntime.ts"
+import { Counter, utf8Length } from "../Text.ts"
+import { Timestamp, timestamp } from "../Timestamp.ts"
+import { Finish } from "./AgentRuntime.ts"
 import { SandboxId } from "./SandboxId.ts"
+import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 import { TurnOutcome, TurnState } from "./Turn.ts"
 import { Usage } from "./Usage.ts"
 
@@ -30,13 +31,14 @@ export type StatusReason = typeof StatusReason.Type
 
 /** What an agent asks to be allowed. */
 export const ApprovalRequest = Schema.Struct({
-  /** Equals the tool call's `call_id`. */
-  approval_id: Schema.String,
-  tool: Schema.String,
-  kind: Schema.optionalKey(ToolKind),
-  paths: Schema.optionalKey(Schema.Array(Schema.String)),
-  /** Counts as denied from then on. */
-  expires_at: Timestamp
+  approval_id: Schema.String.annotateKey({ description: "Names the request; equals the tool call's `call_id`." }),
+  tool: Schema.String.annotateKey({ description: "What the agent wants to do, for display." }),
+  kind: Schema.optionalKey(ToolKind).annotateKey({ description: "What it is about, where the runtime tells." }),
+  paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Files it is about, relative to the workspace." }),
+  preview: Schema.optionalKey(Preview).annotateKey({
+    description: "What will happen if it is approved; left out where the operator wants it so."
+  }),
+  expires_at: timestamp("Counts as denied from then on.")
 })
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
@@ -50,90 +52,106 @@ export type ApprovalResolver = typeof ApprovalResolver.Type
 
 /** Why a publication did not go through. */
 export const PublicationTrouble = Schema.Struct({
-  /** The one its caller gets. */
-  code: Schema.String,
-  message: Schema.String,
-  /** Seconds the source host asked us to wait. */
-  retry_after: Schema.optionalKey(Counter)
+  code: Schema.String.annotateKey({ description: "The one its caller gets." }),
+  message: Schema.String.annotateKey({ description: "For people." }),
+  retry_after: Schema.optionalKey(Counter).annotateKey({ description: "Seconds the source host asked us to wait." })
 })
+
+const Author = Schema.Struct({ id: Schema.String.annotateKey({ description: "Id of a user." }) })
 
 const durable = <const T extends string, const F extends Schema.Struct.Fields>(type: T, data: F) =>
   Schema.Struct({
-    type: Schema.Literal(type),
-    /** Set inside a turn. */
-    turn_id: Schema.optionalKey(Schema.String),
-    data: Schema.Struct(data)
+    type: Schema.Literal(type).annotateKey({ description: "What happened." }),
+    turn_id: Schema.optionalKey(Schema.String).annotateKey({ description: "The turn it happened in; left out outside of one." }),
+    data: Schema.Struct(data).annotateKey({ description: "What there is to know of it." })
   })
 
 /** Every durable event, as deciders make it: the envelope is added when it is recorded. */
 export const SandboxEvent = Schema.Union([
   durable("sandbox.status", {
-    status: SandboxStatus,
-    previous: Schema.NullOr(SandboxStatus),
-    reason: Schema.NullOr(StatusReason),
-    initiator: Initiator
+    status: SandboxStatus.annotateKey({ description: "The new status." }),
+    previous: Schema.NullOr(SandboxStatus).annotateKey({ description: "The one before; `null` when the sandbox was accepted." }),
+    reason: Schema.NullOr(StatusReason).annotateKey({ description: "Why, where there is more to say than the status." }),
+    initiator: Initiator.annotateKey({ description: "Who caused it." })
   }),
   durable("sandbox.boot", {
-    stage: Schema.Literals(["provision", "clone", "setup", "agent_start", "ready"]),
-    /** How long the stage took. */
-    ms: Counter,
-    repo: Schema.optionalKey(Schema.String)
+    stage: Schema.Literals(["provision", "clone", "setup", "agent_start", "ready"]).annotateKey({
+      description: "What of the boot is done."
+    }),
+    ms: Counter.annotateKey({ description: "How long the stage took, milliseconds." }),
+    repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository, where the stage is about one." })
   }),
-  durable("sandbox.error", { code: Schema.String, message: Schema.String, retryable: Schema.Boolean }),
+  durable("sandbox.error", {
+    code: Schema.String.annotateKey({ description: "For programs; codes may be added." }),
+    message: Schema.String.annotateKey({ description: "For people." }),
+    retryable: Schema.Boolean.annotateKey({ description: "Whether another try may succeed." })
+  }),
   durable("turn.started", {
-    prompt_id: Schema.String,
-    text: Schema.String,
-    files: Schema.Array(Schema.Never),
-    author: Schema.Struct({ id: Schema.String })
+    prompt_id: Schema.String.annotateKey({ description: "Names the prompt; equals the id of the turn." }),
+    text: Schema.String.annotateKey({ description: "The prompt." }),
+    files: Schema.Array(Schema.Never).annotateKey({ description: "Reserved: always empty." }),
+    author: Author.annotateKey({ description: "Who sent the prompt." })
   }),
   durable("turn.updated", {
-    state: TurnState,
-    previous: Schema.NullOr(TurnState),
-    /** With `pending`: the prompt and who sent it. */
-    text: Schema.optionalKey(Schema.String),
-    author: Schema.optionalKey(Schema.Struct({ id: Schema.String })),
-    /** Set when a command asked for the turn's end and the agent is still to answer. */
-    reason: Schema.optionalKey(Schema.Literal("interrupt")),
-    initiator: Schema.optionalKey(Initiator)
+    state: TurnState.annotateKey({ description: "The new state." }),
+    previous: Schema.NullOr(TurnState).annotateKey({ description: "The one before; `null` when the turn is new." }),
+    text: Schema.optionalKey(Schema.String).annotateKey({ description: "With `pending`: the prompt." }),
+    author: Schema.optionalKey(Author).annotateKey({ description: "With `pending`: who sent the prompt." }),
+    reason: Schema.optionalKey(Schema.Literal("interrupt")).annotateKey({
+      description: "Set when a command asked for the turn's end and the agent is still to answer."
+    }),
+    initiator: Schema.optionalKey(Initiator).annotateKey({ description: "Who caused it." })
   }),
   durable("turn.completed", {
-    state: TurnOutcome,
-    reason: Schema.optionalKey(Schema.String),
-    initiator: Schema.optionalKey(Initiator)
+    state: TurnOutcome.annotateKey({ description: "How the turn ended." }),
+    reason: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why, where there is more to say; a word or a sentence for people."
+    }),
+    initiator: Schema.optionalKey(Initiator).annotateKey({ description: "Who ended it, unless it was the agent." })
   }),
   durable("message.updated", {
-    part_id: Schema.String,
-    message_id: Schema.String,
-    kind: Schema.Literals(["text", "reasoning"]),
-    text: Schema.String
+    part_id: Schema.String.annotateKey({ description: "Events of one part replace each other." }),
+    message_id: Schema.String.annotateKey({ description: "The message that the part belongs to." }),
+    kind: Schema.Literals(["text", "reasoning"]).annotateKey({ description: "`reasoning` is what the model thinks, `text` what it says." }),
+    text: Schema.String.annotateKey({ description: "All of the part so far." })
   }),
+  // Earlier messages of a turn are whole when its next part begins.
   durable("message.completed", {
-    message_id: Schema.String,
-    finish: Schema.Literals(["end_turn", "max_tokens", "refusal", "cancelled", "error"])
+    message_id: Schema.String.annotateKey({ description: "The last message of the turn." }),
+    finish: Finish.annotateKey({ description: "Why the model stopped." })
   }),
   durable("tool.updated", {
-    part_id: Schema.String,
-    message_id: Schema.String,
-    call_id: Schema.String,
-    tool: Schema.String,
-    status: Schema.Literals(["pending", "running", "completed", "error"]),
-    error: Schema.optionalKey(Schema.String)
+    part_id: Schema.String.annotateKey({ description: "Events of one part replace each other." }),
+    message_id: Schema.String.annotateKey({ description: "Groups the tool calls of a turn." }),
+    call_id: Schema.String.annotateKey({ description: "Names the call." }),
+    tool: Schema.String.annotateKey({ description: "What the agent does, for display." }),
+    status: Schema.Literals(["pending", "running", "completed", "error"]).annotateKey({ description: "Where the call is." }),
+    error: Schema.optionalKey(Schema.String).annotateKey({ description: "Why it failed, for people." }),
+    detail: Schema.optionalKey(Detail).annotateKey({ description: "What it does and did; left out where the operator wants it so." })
   }),
   durable("approval.requested", ApprovalRequest.fields),
-  durable("approval.resolved", { approval_id: Schema.String, outcome: ApprovalOutcome, by: ApprovalResolver }),
-  durable("pull_request.updated", {
-    repo: Schema.String,
-    action_state: ActionState,
-    number: Schema.optionalKey(Counter),
-    url: Schema.optionalKey(Schema.String),
-    state: Schema.optionalKey(Schema.Literals(["open", "closed"])),
-    draft: Schema.optionalKey(Schema.Boolean),
-    merged: Schema.optionalKey(Schema.Boolean),
-    head_ref: Schema.optionalKey(Schema.String),
-    head_sha: Schema.optionalKey(Schema.String),
-    error: Schema.optionalKey(PublicationTrouble)
+  durable("approval.resolved", {
+    approval_id: Schema.String.annotateKey({ description: "The request that is resolved." }),
+    outcome: ApprovalOutcome.annotateKey({ description: "Whether the agent may do it." }),
+    by: ApprovalResolver.annotateKey({ description: "`user`: a decision; the others deny because nobody can decide any more." })
   }),
-  durable("usage.updated", { usage: Usage })
+  durable("pull_request.updated", {
+    repo: Schema.String.annotateKey({ description: "`owner/name`." }),
+    action_state: ActionState.annotateKey({ description: "How publishing stands." }),
+    number: Schema.optionalKey(Counter).annotateKey({ description: "Its number in the repository." }),
+    url: Schema.optionalKey(Schema.String).annotateKey({ description: "Its page, for people." }),
+    state: Schema.optionalKey(Schema.Literals(["open", "closed"])).annotateKey({
+      description: "`closed` with `merged: true` is a merged one."
+    }),
+    draft: Schema.optionalKey(Schema.Boolean).annotateKey({ description: "Whether it is a draft." }),
+    merged: Schema.optionalKey(Schema.Boolean).annotateKey({ description: "Whether it was merged." }),
+    head_ref: Schema.optionalKey(Schema.String).annotateKey({ description: "The branch that was pushed." }),
+    head_sha: Schema.optionalKey(Schema.String).annotateKey({ description: "The commit that was pushed." }),
+    error: Schema.optionalKey(PublicationTrouble).annotateKey({ description: "Why publishing failed." })
+  }),
+  durable("usage.updated", {
+    usage: Usage.annotateKey({ description: "Totals of the sandbox." })
+  })
 ]).annotate({ identifier: "SandboxEvent" })
 export type SandboxEvent = typeof SandboxEvent.Type
 /** The events of these types. */
@@ -173,6 +191,12 @@ export const partOf = (event: SandboxEvent): string | null => {
       return null
   }
 }
+
+/** Bytes of what {@link toWire} puts around an event. */
+const ENVELOPE_BYTES = 115
+
+/** Bytes the event takes in the log, to a few of its envelope. */
+export const sizeOf = (event: SandboxEvent): number => ENVELOPE_BYTES + utf8Length(JSON.stringify(event))
 
 /** An event as the log keeps it. `seq` starts at 1 and rises by one within the sandbox; the wire calls it `id`. */
 export interface RecordedEvent {

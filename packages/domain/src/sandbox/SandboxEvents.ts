@@ -2,10 +2,11 @@
 import { Context, Effect, Exit, Latch, Layer, RcMap, Schema, type Scope, Stream } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
+import { mayBeCut } from "../Page.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import { fromWire, type SandboxStatus } from "./SandboxEvent.ts"
 import type { SandboxId } from "./SandboxId.ts"
-import { type LogEntry, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
+import { bytesOf, type LogEntry, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
 
 /** The cursor lies beyond the newest event. */
 export class CursorAhead extends Schema.TaggedError<CursorAhead>()("CursorAhead", {}) {
@@ -205,7 +206,7 @@ class Tail {
       if (after === undefined) return undefined
       const entries = yield* this.#read(after)
       this.#head = entries.at(-1)?.seq ?? after
-      if (entries.length < PAGE) return { after, entries }
+      if (entries.length < PAGE && !mayBeCut(entries, bytesOf.entry)) return { after, entries }
     }
   })
 

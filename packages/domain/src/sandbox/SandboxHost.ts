@@ -1,5 +1,5 @@
 /** Port: where the processes of a sandbox run, and what keeps them in. Checked by `testing/SandboxHostContract`. */
-import { type Cause, Context, Deferred, Effect, Layer, Queue, Schema, type Scope, Stream } from "effect"
+import { type Cause, Context, Deferred, Effect, Layer, Option, Queue, Schema, type Scope, Stream } from "effect"
 import type { SandboxId } from "./SandboxId.ts"
 
 /** The host refused or failed. `retryable`: the same call may succeed later. */
@@ -25,6 +25,10 @@ export interface BoxCommand {
   readonly env: Readonly<Record<string, string>>
   /** Written below the home before the process starts, readable by the box alone. Keys are relative paths. */
   readonly homeFiles?: Readonly<Record<string, string>>
+  /** Host paths that it sees as well, where they are on the host. It cannot write to them. */
+  readonly readOnly?: ReadonlyArray<string>
+  /** Without the box's way out. */
+  readonly isOffline?: boolean
 }
 
 /** A running program. Its end is told by `exited`, never by a failure. */
@@ -36,7 +40,7 @@ export interface BoxProcess {
   readonly endInput: Effect.Effect<void>
   /** Reading slowly slows the process down. */
   readonly stdout: Stream.Stream<Uint8Array>
-  /** The last 8 KiB of standard error so far. May hold secrets: for the operator's log, never for an event. */
+  /** The whole lines of the last 8 KiB of standard error so far. May hold secrets: for the operator's log, never for an event. */
   readonly stderrTail: Effect.Effect<string>
   readonly exited: Effect.Effect<{ readonly code: number | null; readonly signal: string | null }>
 }
@@ -62,6 +66,11 @@ export class SandboxHost extends Context.Service<SandboxHost, {
    * the working trees, made when missing: boxes and trees are prepared side by side.
    */
   provision(options: { readonly sandboxId: SandboxId; readonly workspace: string }): Effect.Effect<Box, HostError>
+  /**
+   * The box of a sandbox that was provisioned by this process and not stopped since. What runs in it goes on: for work of the
+   * service itself over the trees, beside the agent.
+   */
+  find(sandboxId: SandboxId): Effect.Effect<Option.Option<Box>>
   /** Kills every process of the sandbox and gives back what it held. Safe to repeat; an unknown sandbox is fine. */
   stop(sandboxId: SandboxId): Effect.Effect<void, HostError>
   /** Sandboxes of which something is left on this host: what a reaper compares with the store. */
@@ -107,6 +116,7 @@ export class SandboxHost extends Context.Service<SandboxHost, {
           boxes.set(sandboxId, known)
           return known.box
         }),
+      find: (sandboxId) => Effect.sync(() => Option.map(Option.fromNullishOr(boxes.get(sandboxId)), ({ box }) => box)),
       stop: (sandboxId) =>
         Effect.suspend(() => {
           const known = boxes.get(sandboxId)

@@ -1,7 +1,7 @@
 /** A sandbox as the interface shows it (2.1): every field always there, nothing else. */
 import { Schema } from "effect"
 import { RepoRef } from "../source/RepoRef.ts"
-import { Timestamp } from "../Timestamp.ts"
+import { Timestamp, timestamp } from "../Timestamp.ts"
 import { AgentRuntimeName } from "./AgentRuntime.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import { SandboxStatus } from "./SandboxEvent.ts"
@@ -9,28 +9,32 @@ import { SandboxId, worktreeId } from "./SandboxId.ts"
 import { isActive } from "./Turn.ts"
 import { Usage } from "./Usage.ts"
 
+const link = (description: string) => Schema.String.annotate({ format: "uri" }).annotateKey({ description })
+
 /** A sandbox as the interface shows it (interface 2.1). */
 export const SandboxResource = Schema.Struct({
-  id: SandboxId,
-  worktreeId: Schema.NonEmptyString,
-  object: Schema.Literal("sandbox"),
-  status: SandboxStatus,
-  title: Schema.String,
-  repos: Schema.Array(RepoRef),
-  model: Schema.NullOr(Schema.String),
-  agentRuntime: AgentRuntimeName,
-  /** `active`: a turn is pending, running or waits for an approval. */
-  turn: Schema.Struct({ active: Schema.Boolean }),
-  /** Eventually consistent. */
-  usage: Usage,
-  metadata: Schema.Record(Schema.String, Schema.String),
-  /** A sentence when failed. */
-  error: Schema.NullOr(Schema.String),
-  createdAt: Timestamp,
-  startedAt: Schema.NullOr(Timestamp),
-  completedAt: Schema.NullOr(Timestamp),
-  /** Absolute, from the configured public address. */
-  links: Schema.Struct({ self: Schema.String, events: Schema.String, messages: Schema.String })
+  id: SandboxId.annotateKey({ description: "Names the sandbox." }),
+  worktreeId: Schema.NonEmptyString.annotateKey({ description: "Names its working trees." }),
+  object: Schema.Literal("sandbox").annotateKey({ description: "Always `sandbox`." }),
+  status: SandboxStatus.annotateKey({ description: "Where it is in its life." }),
+  title: Schema.String.annotateKey({ description: "For people; as given, or the first line of the prompt." }),
+  repos: Schema.Array(RepoRef).annotateKey({ description: "What it works on, as given." }),
+  model: Schema.NullOr(Schema.String).annotateKey({ description: "The model's id in the catalogue." }),
+  agentRuntime: AgentRuntimeName.annotateKey({ description: "The program that drives the model." }),
+  turn: Schema.Struct({
+    active: Schema.Boolean.annotateKey({ description: "A turn is pending, running or waits for an approval." })
+  }).annotateKey({ description: "What the agent is doing." }),
+  usage: Usage.annotateKey({ description: "Eventually consistent." }),
+  metadata: Schema.Record(Schema.String, Schema.String).annotateKey({ description: "As given." }),
+  error: Schema.NullOr(Schema.String).annotateKey({ description: "Why it failed, a sentence for people; `null` unless it did." }),
+  createdAt: timestamp("When it was accepted."),
+  startedAt: Schema.NullOr(Timestamp).annotateKey({ description: "When it first ran; `null` before." }),
+  completedAt: Schema.NullOr(Timestamp).annotateKey({ description: "When it first was succeeded, failed or terminated; `null` before." }),
+  links: Schema.Struct({
+    self: link("The sandbox."),
+    events: link("Its events."),
+    messages: link("Its conversation.")
+  }).annotateKey({ description: "Absolute, from the configured public address." })
 }).annotate({ identifier: "Sandbox" })
 export type SandboxResource = typeof SandboxResource.Type
 

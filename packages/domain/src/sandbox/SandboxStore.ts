@@ -9,15 +9,18 @@ import type { Uuid } from "../Ids.ts"
 import type { Pull } from "../partner/Attribution.ts"
 import { MemoryTasks } from "../partner/PartnerStore.ts"
 import type { RepoName } from "../source/RepoRef.ts"
+import { utf8Length } from "../Text.ts"
+import { pageOf } from "../Page.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "./ActiveSandboxes.ts"
 import type { Approval } from "./Approval.ts"
 import type { Command, CommandResult, Receipt, Verdict } from "./Command.ts"
 import { type IdempotencyConflict, type KeyedRequest, resolve, RETENTION_DAYS } from "./Idempotency.ts"
 import { Policy } from "./Policy.ts"
-import { type Creation, created, evolveAll, initial, isSettled, type Sandbox } from "./Sandbox.ts"
+import { type Creation, created, evolve, initial, isSettled, type Sandbox, wholeMessage } from "./Sandbox.ts"
 import { nextDeadline } from "./TimeLimit.ts"
 import { type SandboxEvent, type SandboxStatus, toWire } from "./SandboxEvent.ts"
 import type { SandboxId } from "./SandboxId.ts"
+import type { RepoNotAccessible } from "../source/SourceHost.ts"
 import type { SpendingRefused } from "./Spending.ts"
 
 /** No sandbox has this id, or it is another grant's. Callers must not be able to tell which. */
@@ -52,7 +55,7 @@ export interface LogEntry {
   readonly wire: string
 }
 
-/** One prompt, or one message of the agent in full. `seq` is the event that completed it. */
+/** One prompt, or one message of the agent in full. `seq` is the event by which it was whole: see `wholeMessage`. */
 export interface Message {
   readonly seq: number
   readonly id: string
@@ -60,6 +63,15 @@ export interface Message {
   readonly role: "user" | "assistant"
   readonly text: string
   readonly createdAt: DateTime.Utc
+}
+
+/** Bytes of what of an entry, a message, a sandbox can be large: what their pages are measured by. */
+export const bytesOf = {
+  entry: ({ wire }: LogEntry): number => utf8Length(wire),
+  message: ({ text }: Message): number => utf8Length(text),
+  sandbox: ({ approvals, metadata, prompt, publications, repos, title, turn }: Sandbox): number =>
+    utf8Length(prompt) + utf8Length(turn?.prompt ?? "") +
+    utf8Length(JSON.stringify([approvals, metadata, publications, repos, title]))
 }
 
 /** Position in a list that is ordered by `createdAt`, then `id`, both descending. */
@@ -133,16 +145,22 @@ export class SandboxStore extends Context.Service<SandboxStore, {
    * new one; a replay is answered all the same. `organizationId`: the grant's. If its creator has a touch there, the task's
    * start is told to partners with it.
    */
-  create(creation: Creation, keyed: KeyedRequest | null, refused?: SpendingRefused | null, organizationId?: string): Effect.Effect<
+  create(creation: Creation, keyed: KeyedRequest | null, refused?: SpendingRefused | RepoNotAccessible | null, organizationId?: string): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    SpendingRefused | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
+    SpendingRefused | RepoNotAccessible | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
   >
   find(key: ById): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
-  /** Sandboxes of one grant, newest first; stable while others are created. */
+  /** Sandboxes of one grant, newest first; stable while others are created. A page as `pageOf` makes one by {@link bytesOf}. */
   list(grantId: string, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
-  /** Entries with a `seq` greater than `after`, ascending. The caller has checked whose sandbox it is. */
+  /**
+   * Entries with a `seq` greater than `after`, ascending: a page as `pageOf` makes one by {@link bytesOf}. The caller
+   * has checked whose sandbox it is.
+   */
   log(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
-  /** Messages with a `seq` greater than `after`, ascending. The caller has checked whose sandbox it is. */
+  /**
+   * Messages with a `seq` greater than `after`, ascending: a page as `pageOf` makes one by {@link bytesOf}. The caller
+   * has checked whose sandbox it is.
+   */
   messages(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<Message>, StoreUnavailable>
 
   /**
@@ -172,11 +190,12 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
 
   /**
-   * Leases up to `limit` sandboxes that need a worker and have none, longest waiting first, and beyond the limit those
-   * that are ending: they free room, and a full worker must not keep them from it. A lost worker's sandbox
-   * goes to a worker of the same machine at once, to another machine only after `Policy.lost`.
+   * Leases up to `limit` sandboxes that need a worker and have none, and beyond them up to `ending` (default: `limit`) that
+   * are ending: they free room, and a full worker must not keep them from it. Grants take turns, the one of which workers
+   * hold fewest first, and within a grant the longest waiting goes first. A lost worker's sandbox goes to a worker of the
+   * same machine at once, to another machine only after `Policy.lost`.
    */
-  claim(by: Worker, limit: number): Effect.Effect<ReadonlyArray<Claimed>, StoreUnavailable>
+  claim(by: Worker, limit: number, ending?: number): Effect.Effect<ReadonlyArray<Claimed>, StoreUnavailable>
   /** Extends leases; returns those that are still held. */
   renew(leases: ReadonlyArray<Lease>): Effect.Effect<ReadonlyArray<Lease>, StoreUnavailable>
   /**
@@ -188,8 +207,10 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   release(lease: Lease): Effect.Effect<void, StoreUnavailable>
   /** Remembers the agent's own session id. */
   saveAgentSession(lease: Lease, agentSession: string): Effect.Effect<void, StaleLease | StoreUnavailable>
-  /** Sandboxes of which a time limit has come, oldest limit first. */
-  due(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+  /** What time it is by the store's own clock, which leases and limits go by. */
+  readonly now: Effect.Effect<DateTime.Utc, StoreUnavailable>
+  /** Sandboxes of which a time limit has come by `now` of the store's own clock, oldest limit first. */
+  due(limit: number): Effect.Effect<{ readonly now: DateTime.Utc; readonly ids: ReadonlyArray<SandboxId> }, StoreUnavailable>
   /** Live sandboxes whose grant was revoked: they are to end. */
   ofRevokedGrants(limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /** `seq` of the newest event that is no longer kept; 0 while all are. The caller has checked whose sandbox it is. */
@@ -203,6 +224,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   purgeKeys(limit: number): Effect.Effect<number, StoreUnavailable>
   /** Which of these sandboxes are over, or unknown: whatever a host still has of them can go. */
   over(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+  /** The machine that worked for most of these sandboxes; `null`: none did, or they are unknown. */
+  machineOf(ids: ReadonlyArray<SandboxId>): Effect.Effect<string | null, StoreUnavailable>
   /** For those who watch over the service. Takes time by the number of live sandboxes alone. */
   readonly census: Effect.Effect<Census, StoreUnavailable>
 }>()("@slipway/domain/SandboxStore") {
@@ -236,9 +259,12 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 
       const record = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) => {
         for (const event of events) {
-          row.sandbox = evolveAll(row.sandbox, [event], at)
+          const before = row.sandbox
+          row.sandbox = evolve(before, event, at)
           row.log.push({ seq: row.sandbox.lastSeq, type: event.type, wire: toWire(row.sandbox.id, { seq: row.sandbox.lastSeq, at, event }) })
           remember(row, event, at)
+          const whole = wholeMessage(before, event, row.sandbox)
+          if (whole !== null) list(row, whole, event.turn_id ?? "", at)
         }
         return events.length === 0 ? Effect.void : hints.publish(topicsOf(row.sandbox.id, events))
       }
@@ -283,13 +309,17 @@ export class SandboxStore extends Context.Service<SandboxStore, {
                 (after === null || newestFirst(after, sandbox) < 0)
               )
               .sort(newestFirst)
-              .slice(0, limit)
+          ).pipe(Effect.map((found) => pageOf(found, limit, bytesOf.sandbox))),
+
+        log: (id, after, limit) =>
+          Effect.sync(() =>
+            pageOf((rows.get(id)?.log ?? []).filter(({ seq }) => seq > after), limit, bytesOf.entry)
           ),
 
-        log: (id, after, limit) => Effect.sync(() => (rows.get(id)?.log ?? []).filter(({ seq }) => seq > after).slice(0, limit)),
-
         messages: (id, after, limit) =>
-          Effect.sync(() => (rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after).slice(0, limit)),
+          Effect.sync(() =>
+            pageOf((rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after), limit, bytesOf.message)
+          ),
 
         command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now, keyed) {
           const time = yield* DateTime.now
@@ -328,26 +358,36 @@ export class SandboxStore extends Context.Service<SandboxStore, {
             approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])
           ),
 
-        claim: ({ machine }, limit) =>
-          Effect.map(DateTime.now, (now) =>
-            Array.from(rows.values())
-              .filter((row) => {
-                if (isSettled(row.sandbox.status)) return false
-                if (row.leaseUntil === null) return true
-                const free = row.machine === machine ? row.leaseUntil : DateTime.addDuration(row.leaseUntil, limits.lost)
-                return DateTime.isLessThanOrEqualTo(free, now)
-              })
-              .filter((row, i, free) =>
-                row.sandbox.status === "terminating" ||
-                free.slice(0, i).filter(({ sandbox }) => sandbox.status !== "terminating").length < limit
-              )
-              .map((row): Claimed => {
-                const elsewhere = row.machine !== null && row.machine !== machine
-                row.fence += 1
-                row.leaseUntil = DateTime.add(now, { seconds: LEASE_SECONDS })
-                row.machine = machine
-                return { lease: { sandboxId: row.sandbox.id, fence: row.fence }, sandbox: row.sandbox, agentSession: row.agentSession, elsewhere }
-              })),
+        claim: ({ machine }, limit, ending = limit) =>
+          Effect.map(DateTime.now, (now) => {
+            const isEnding = ({ sandbox }: Row) => sandbox.status === "terminating"
+            const live = Array.from(rows.values()).filter(({ sandbox }) => !isSettled(sandbox.status)).sort((a, b) => newestFirst(b.sandbox, a.sandbox))
+            const free = live.filter((row) => {
+              if (row.leaseUntil === null) return true
+              const until = row.machine === machine ? row.leaseUntil : DateTime.addDuration(row.leaseUntil, limits.lost)
+              return DateTime.isLessThanOrEqualTo(until, now)
+            })
+            // A grant's turns: behind as many as workers hold of it, and behind its own that waited longer.
+            const turns = new Map<string, number>()
+            const takeTurn = ({ sandbox: { grantId } }: Row) => {
+              const turn = (turns.get(grantId) ?? 0) + 1
+              turns.set(grantId, turn)
+              return turn
+            }
+            for (const row of live) {
+              if (!isEnding(row) && row.leaseUntil !== null && DateTime.isGreaterThan(row.leaseUntil, now)) takeTurn(row)
+            }
+            const waiting = free.filter((row) => !isEnding(row)).map((row) => ({ row, turn: takeTurn(row) }))
+              .sort((a, b) => a.turn - b.turn)
+              .map(({ row }) => row)
+            return [...free.filter(isEnding).slice(0, ending), ...waiting.slice(0, limit)].map((row): Claimed => {
+              const elsewhere = row.machine !== null && row.machine !== machine
+              row.fence += 1
+              row.leaseUntil = DateTime.add(now, { seconds: LEASE_SECONDS })
+              row.machine = machine
+              return { lease: { sandboxId: row.sandbox.id, fence: row.fence }, sandbox: row.sandbox, agentSession: row.agentSession, elsewhere }
+            })
+          }),
 
         renew: (leases) =>
           Effect.map(DateTime.now, (now) =>
@@ -374,9 +414,12 @@ export class SandboxStore extends Context.Service<SandboxStore, {
             row.agentSession = agentSession
           }),
 
-        due: (now, limit) =>
-          Effect.sync(() =>
-            Array.from(rows.values())
+        now: DateTime.now,
+
+        due: (limit) =>
+          Effect.map(DateTime.now, (now) => ({
+            now,
+            ids: Array.from(rows.values())
               .flatMap(({ sandbox }) => {
                 const at = nextDeadline(sandbox, limits)
                 return at !== null && DateTime.isLessThanOrEqualTo(at, now) ? [{ at, id: sandbox.id }] : []
@@ -384,7 +427,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
               .sort((a, b) => DateTime.Order(a.at, b.at))
               .slice(0, limit)
               .map(({ id }) => id)
-          ),
+          })),
 
         // Grants are not kept here.
         ofRevokedGrants: () => Effect.succeed([]),
@@ -416,6 +459,16 @@ export class SandboxStore extends Context.Service<SandboxStore, {
             const row = rows.get(id)
             return row === undefined || isSettled(row.sandbox.status)
           })),
+
+        machineOf: (ids) =>
+          Effect.sync(() => {
+            const counts = new Map<string, number>()
+            for (const id of ids) {
+              const machine = rows.get(id)?.machine ?? null
+              if (machine !== null) counts.set(machine, (counts.get(machine) ?? 0) + 1)
+            }
+            return Array.from(counts).sort(([, a], [, b]) => b - a)[0]?.[0] ?? null
+          }),
 
         census: Effect.map(DateTime.now, (now) => {
           const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
@@ -509,10 +562,15 @@ const remember = (row: Row, event: SandboxEvent, createdAt: DateTime.Utc): void 
     case "message.updated":
       if (event.data.kind === "text") row.texts.set(event.data.message_id, event.data.text)
       return
-    case "message.completed": {
-      const text = row.texts.get(event.data.message_id)
-      if (text !== undefined) row.messages.push({ seq, id: event.data.message_id, turnId, role: "assistant", text, createdAt })
-      return
-    }
   }
+}
+
+/** A message of the agent is whole. One that went on afterwards is listed where it was, with all of its text. */
+const list = ({ messages, sandbox, texts }: Row, id: string, turnId: string, createdAt: DateTime.Utc): void => {
+  const text = texts.get(id)
+  if (text === undefined) return
+  const listed = messages.findIndex((message) => message.id === id && message.role === "assistant")
+  const known = messages[listed]
+  if (known === undefined) messages.push({ seq: sandbox.lastSeq, id, turnId, role: "assistant", text, createdAt })
+  else messages[listed] = { ...known, text }
 }

@@ -27,6 +27,7 @@ import {
 } from "./ModelCatalogue.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import { ID_ALPHABET, SandboxId, turnId } from "./SandboxId.ts"
+import { type RepoNotAccessible, SourceHost } from "../source/SourceHost.ts"
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
 import { Spending, type SpendingRefused } from "./Spending.ts"
 
@@ -45,6 +46,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     | IdempotencyConflict
     | InvalidModel
     | InvalidReasoningEffort
+    | RepoNotAccessible
     | SpendingRefused
     | StoreUnavailable
   >
@@ -67,7 +69,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     SandboxNotFound | StoreUnavailable
   >
 }>()("@slipway/domain/Sandboxes") {
-  /** Without a `Spending` there are neither budgets nor credits. */
+  /** Without a `Spending` there are neither budgets nor credits; without a `SourceHost` any repository may be named. */
   static readonly layer = Layer.effect(
     Sandboxes,
     Effect.gen(function*() {
@@ -75,10 +77,14 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const ids = yield* Ids
       const catalogue = yield* ModelCatalogue
       const spending = yield* Effect.serviceOption(Spending)
+      const source = yield* Effect.serviceOption(SourceHost)
 
       /** Why there may be no new work; `null`: there may. */
       const refusal = (by: Principal, sandboxId: SandboxId | null) =>
         Option.isNone(spending) ? Effect.succeed(null) : spending.value.refusal({ grantId: by.grantId, sandboxId })
+
+      const refusalOf = (repos: CreateSandbox["repos"]) =>
+        Option.isNone(source) ? Effect.succeed(null) : source.value.refusal(repos.map(({ fullName }) => fullName))
 
       const create = Effect.fn("Sandboxes.create")(
         function*(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>) {
@@ -94,7 +100,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
           return yield* store.create(
             toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }),
             Option.getOrNull(keyed),
-            yield* refusal(by, null),
+            (yield* refusal(by, null)) ?? (yield* refusalOf(request.repos)),
             by.organizationId
           )
         },

@@ -1,7 +1,8 @@
 /** What the service itself does to a sandbox: booting, recording what the agent does, ending. People's commands are in `Command.ts`. */
 import { type DateTime, Result } from "effect"
 import type { Limits } from "./Policy.ts"
-import type { Sandbox } from "./Sandbox.ts"
+import { admit, admitApproval, boundApproval, boundWork, endIfFull } from "./OutputLimit.ts"
+import { evolve, type Sandbox } from "./Sandbox.ts"
 import type { ApprovalRequest, Initiator, SandboxEvent, SandboxEventOf } from "./SandboxEvent.ts"
 import { after, expire } from "./TimeLimit.ts"
 import { endTurn, IllegalTransition, live, moveTo, turnPending, turnUpdated } from "./Transition.ts"
@@ -88,39 +89,41 @@ export const decide = (
       if (sandbox.status !== "running" || !inTurn(sandbox, command.turnId, "running")) return refuse(command._tag, sandbox)
       const { authorId, id, prompt, state } = sandbox.turn
       // A prompt handed to a second agent after a crash is the same turn, already started.
-      return Result.succeed(state !== "pending" ? [] : [{
+      if (state !== "pending") return Result.succeed([])
+      const started: SandboxEvent = {
         type: "turn.started",
         turn_id: id,
         data: { prompt_id: id, text: prompt, files: [], author: { id: authorId } }
-      }])
+      }
+      return Result.succeed([started, ...endIfFull(evolve(sandbox, started, now))])
     }
     case "RecordWork":
       return Result.succeed(
         isActive(sandbox.turn) && sandbox.turn.id === command.turnId && sandbox.turn.startedAt !== null
-          ? command.events.map((event) => ({ ...event, turn_id: command.turnId }))
+          ? admit(sandbox, command.events.map((event) => ({ ...boundWork(event), turn_id: command.turnId })))
           : []
       )
     case "RequestApproval": {
-      const { approval, turnId } = command
+      const { turnId } = command
+      const approval = boundApproval(command.approval)
       if (sandbox.status !== "running" || !inTurn(sandbox, turnId, "awaiting_approval")) return refuse(command._tag, sandbox)
       if (sandbox.approvals.some(({ approval_id }) => approval_id === approval.approval_id)) return Result.succeed([])
-      const requested: SandboxEvent = {
+      const requested: SandboxEventOf<"approval.requested"> = {
         type: "approval.requested",
         turn_id: turnId,
         data: { ...approval, expires_at: after(now, limits.approval) }
       }
       // Nobody may decide for a turn that is being ended, so the request is answered at once.
       if (sandbox.turn.interruptRequested) {
-        return Result.succeed([requested, {
+        return Result.succeed(admitApproval(sandbox, requested, [{
           type: "approval.resolved",
           turn_id: turnId,
           data: { approval_id: approval.approval_id, outcome: "denied", by: "interrupt" }
-        }])
+        }]))
       }
-      return Result.succeed([
-        requested,
-        ...(sandbox.turn.state === "running" ? [turnUpdated(sandbox.turn, "awaiting_approval")] : [])
-      ])
+      return Result.succeed(
+        admitApproval(sandbox, requested, sandbox.turn.state === "running" ? [turnUpdated(sandbox.turn, "awaiting_approval")] : [])
+      )
     }
     case "EndTurn": {
       const { initiator, reason, state, turnId } = command

@@ -49,7 +49,10 @@ export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("
   }
 }
 
-const statusEvent = (sandbox: Sandbox, cause: TransitionCause): SandboxEvent => {
+const statusEvent = (
+  sandbox: Pick<Sandbox, "initiator" | "reason" | "status">,
+  cause: TransitionCause
+): SandboxEventOf<"sandbox.status"> => {
   const { initiator, to } = transitions[cause]
   return {
     type: "sandbox.status",
@@ -124,7 +127,14 @@ export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<
     endTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator })
     // Of the other changes only a failure finds a turn to end.
     : endTurn(sandbox, "failed", { reason: cause, initiator })
-  return Result.succeed([...(live.includes(to) ? [] : abandonPublications(sandbox)), ...before, statusEvent(sandbox, cause)])
+  const changed = statusEvent(sandbox, cause)
+  return Result.succeed([
+    ...(live.includes(to) ? [] : abandonPublications(sandbox)),
+    ...before,
+    changed,
+    // Nothing was begun for one that is queued, so nothing is left to be released.
+    ...(sandbox.status === "queued" && to === "terminating" ? [statusEvent(changed.data, "released")] : [])
+  ])
 }
 
 /** A resolved approval, and the turn's going on when it was the last one pending. */

@@ -1,5 +1,6 @@
 /** The turn state machine (decisions 2.2): one prompt and what the agent makes of it. A sandbox has one turn at a time. */
 import { Schema } from "effect"
+import { Counter } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 
 /** Where a turn is (decisions 2.2). */
@@ -35,7 +36,11 @@ export const Turn = Schema.Struct({
   /** When an agent took the prompt; the turn's deadline counts from here. */
   startedAt: Schema.NullOr(Timestamp),
   /** A command asked for its end; the agent may still be working on it. */
-  interruptRequested: Schema.Boolean
+  interruptRequested: Schema.Boolean,
+  /** Where the log stood when the turn was asked for: what came since is counted against its limits. Absent in old rows. */
+  began: Schema.optionalKey(Schema.Struct({ seq: Counter, bytes: Counter })),
+  /** The agent's message that has a text and is not known to be whole. */
+  speaking: Schema.optionalKey(Schema.String)
 })
 export type Turn = typeof Turn.Type
 

@@ -4,12 +4,9 @@ import { Counter, saturatingAdd } from "../Text.ts"
 
 /** Totals since the sandbox was created. */
 export const Usage = Schema.Struct({
-  /** Calls to a model. */
-  llmRequestCount: Counter,
-  /** Millionths of a US dollar, by our price table. */
-  costMicroUsd: Counter,
-  /** Millionths of a credit. */
-  creditsChargedMicros: Counter
+  llmRequestCount: Counter.annotateKey({ description: "Calls to a model." }),
+  costMicroUsd: Counter.annotateKey({ description: "Millionths of a US dollar, by the price table of the service." }),
+  creditsChargedMicros: Counter.annotateKey({ description: "Millionths of a credit." })
 }).annotate({ identifier: "Usage" })
 export type Usage = typeof Usage.Type
 

@@ -4,7 +4,7 @@
  */
 import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } from "effect"
 import type { Principal } from "../access/Principal.ts"
-import { type FileNotFound, type NoChanges, type PushFailed, type SnapshotOptions, type TreeKey, WorkingTrees } from "../files/WorkingTrees.ts"
+import { type FileNotFound, type NoChanges, OnBehalfOf, type PushFailed, type SnapshotOptions, type TreeKey, WorkingTrees } from "../files/WorkingTrees.ts"
 import { Hints } from "../Hints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
 import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
@@ -172,7 +172,7 @@ export class Publishing extends Context.Service<Publishing, {
           message: commitMessage(template, sandbox, repo),
           author,
           ...(history === undefined ? {} : { history })
-        })
+        }).pipe(Effect.provideService(OnBehalfOf, sandbox.grantId))
         const head = headRef(sandbox.id)
         yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") })
         const at = yield* DateTime.now

@@ -34,9 +34,8 @@ export const Ref = text(1, 255).check(
 
 /** A repository a sandbox works on, and where in it to start (interface 2.2). */
 export const RepoRef = Schema.Struct({
-  fullName: RepoName,
-  /** Absent: the default branch. */
-  ref: Schema.optionalKey(Ref)
+  fullName: RepoName.annotateKey({ description: "`owner/name`, in any case of letters." }),
+  ref: Schema.optionalKey(Ref).annotateKey({ description: "Branch, tag or full commit id to start from. Left out: the default branch." })
 }).annotate({ identifier: "RepoRef" })
 export type RepoRef = typeof RepoRef.Type
 

@@ -6,10 +6,12 @@ import type { RepoName } from "./RepoRef.ts"
 
 /** The host does not have the repository, or does not let this installation use it. Retrying does not help. */
 export class RepoNotAccessible extends Schema.TaggedError<RepoNotAccessible>()("RepoNotAccessible", {
-  repo: Schema.String
+  repo: Schema.String,
+  /** What to do about it, a sentence for people. */
+  advice: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
-    return `repository ${this.repo} is not accessible`
+    return `repository ${this.repo} is not accessible${this.advice === undefined ? "" : `. ${this.advice}`}`
   }
 }
 
@@ -46,6 +48,11 @@ export interface Repository {
 export class SourceHost extends Context.Service<SourceHost, {
   /** Short name that goes into ids of pull requests, e.g. `github.com` or `local`. */
   readonly name: string
+  /**
+   * Why sandboxes cannot start from one of the repositories, with advice; `null`: nothing is known against them. Says what
+   * is known here without asking anybody, so that a request can wait for it: `repository` and `remote` may yet refuse.
+   */
+  refusal(repos: ReadonlyArray<RepoName>): Effect.Effect<RepoNotAccessible | null>
   repository(repo: RepoName): Effect.Effect<Repository, RepoNotAccessible | SourceHostError>
   /** Credentials limited to one repository and to what `access` needs. */
   remote(repo: RepoName, access: "read" | "write"): Effect.Effect<Remote, RepoNotAccessible | SourceHostError>
@@ -116,6 +123,11 @@ export class SourceHost extends Context.Service<SourceHost, {
 
       return SourceHost.of({
         name: "memory",
+        refusal: (repos) =>
+          Effect.sync(() => {
+            const repo = repos.find((repo) => repositories.find(repo) === undefined)
+            return repo === undefined ? null : new RepoNotAccessible({ repo, advice: "Add it to MemoryRepositories." })
+          }),
         repository: (repo) => Effect.map(repositoryOf(repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
         remote: (repo) => Effect.map(repositoryOf(repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
         findOpenPullRequest: (repo, headRef) =>

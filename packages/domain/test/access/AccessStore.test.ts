@@ -22,7 +22,7 @@ const freshKey = Effect.gen(function*() {
   yield* store.createKey({
     id: yield* ids.uuid7, grantId: grant.id, userId, label: "L", prefix: "sbx_live_", last4: "aaaa", scopes: ["sandboxes"], createdAt,
     expiresAt: null
-  }, digest)
+  }, digest, 1_000_000)
   return (limit: number) => Effect.map(store.admit(digest, limit), (admission) => admission?.rate)
 })
 

@@ -9,6 +9,8 @@ const turn = reach("working").turn
 const expire = (history: History) => history.system({ _tag: "Expire" }).events
 const status = (to: string, previous: string, reason: string, initiator = "policy") =>
   ({ type: "sandbox.status", data: { status: to, previous, reason, initiator } })
+/** Nothing was begun for one that is queued: its end has nothing to wait for. */
+const released = (scene: Scene) => scene === "queued" ? [status("terminated", "terminating", "max_lifetime")] : []
 const inTurn = (type: string, data: object) => ({ type, turn_id: turn, data })
 
 it.effect("the defaults are those of the decisions", () =>
@@ -72,7 +74,7 @@ describe("a limit", () => {
     const at = (now: DateTime.Utc) => Result.getOrThrow(decide(sandbox, { _tag: "Expire" }, { limits: longer, now }))
     const end = DateTime.add(createdAt, { hours: 24 })
     const events = at(end).filter(({ type }) => type === "sandbox.status")
-    assert.deepStrictEqual<ReadonlyArray<object>>(events, [status("terminating", sandbox.status, "max_lifetime")])
+    assert.deepStrictEqual<ReadonlyArray<object>>(events, [status("terminating", sandbox.status, "max_lifetime"), ...released(scene)])
     if (scene !== "asking") assert.deepStrictEqual(at(DateTime.subtract(end, { milliseconds: 1 })), [])
   })
 })
@@ -161,9 +163,10 @@ describe("a publication that is under way", () => {
 
 describe("when several are due at once", () => {
   it("the lifetime comes first, and what it ends cannot expire any more", () => {
-    assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach("queued").wait("25 hours")), [status("terminating", "queued", "max_lifetime")])
-    for (const [scene, from] of [["creating", "creating"], ["idle", "running"]] as const) {
-      assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach(scene).wait("25 hours")), [status("terminating", from, "max_lifetime")])
+    for (const [scene, from] of [["queued", "queued"], ["creating", "creating"], ["idle", "running"]] as const) {
+      assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach(scene).wait("25 hours")), [
+        status("terminating", from, "max_lifetime"), ...released(scene)
+      ])
     }
   })
 

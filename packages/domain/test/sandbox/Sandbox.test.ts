@@ -3,7 +3,7 @@ import { DateTime, type Duration, Result, Schema } from "effect"
 import { evolve, initial, isSettled, Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/Transition"
-import { type Initiator, SandboxStatus, type StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
+import { type Initiator, type SandboxEvent, SandboxStatus, sizeOf, type StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt, creation, History, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
 
 /** Decisions 2.1, row by row. */
@@ -48,7 +48,12 @@ describe("changes of status", () => {
       if (from.includes(status)) {
         it(`${cause} takes a sandbox that is ${status} to ${to}`, () => {
           const events = Result.getOrThrow(moveTo(sandbox, cause))
-          assert.deepStrictEqual(events.at(-1), { type: "sandbox.status", data: { status: to, previous: status, reason, initiator } })
+          const [changed, ...after] = events.slice(events.findIndex(({ type }) => type === "sandbox.status"))
+          assert.deepStrictEqual(changed, { type: "sandbox.status", data: { status: to, previous: status, reason, initiator } })
+          // For one that is queued nothing was begun: it is released at once.
+          assert.deepStrictEqual(after, status === "queued" && to === "terminating"
+            ? [{ type: "sandbox.status", data: { status: "terminated", previous: to, reason, initiator } }]
+            : [])
         })
       } else {
         it(`${cause} is refused while ${status}`, () => {
@@ -103,7 +108,7 @@ describe("what the service does", () => {
       terminated: "refused"
     }],
     [{ _tag: "RevokeGrant" }, {
-      queued: "terminating", creating: "terminating", running: "terminating", succeeded: "nothing", failed: "nothing",
+      queued: "terminated", creating: "terminating", running: "terminating", succeeded: "nothing", failed: "nothing",
       terminating: "nothing", terminated: "nothing"
     }],
     [{ _tag: "Release" }, {
@@ -137,7 +142,8 @@ describe("what the service does", () => {
       authorId: creation.createdBy,
       state: "pending",
       startedAt: null,
-      interruptRequested: false
+      interruptRequested: false,
+      began: { seq: after.lastSeq - 1, bytes: after.logBytes - sizeOf(events[1] as SandboxEvent) }
     })
   })
 
@@ -166,7 +172,7 @@ describe("what the service does", () => {
     const usage = { llmRequestCount: 2, costMicroUsd: 10, creditsChargedMicros: 0 }
     for (const scene of ["working", "terminated"] as const) {
       const { after, before } = reach(scene).system({ _tag: "ReportUsage", usage })
-      assert.deepStrictEqual(after, { ...before, usage, lastSeq: before.lastSeq + 1 })
+      assert.deepStrictEqual(after, { ...before, usage, lastSeq: before.lastSeq + 1, logBytes: after.logBytes })
     }
   })
 
@@ -209,7 +215,8 @@ describe("a history", () => {
       publications: [],
       usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
       revision: 0,
-      lastSeq: 0
+      lastSeq: 0,
+      logBytes: 0
     })
   })
 
@@ -242,7 +249,13 @@ describe("a history", () => {
         { type: "turn.updated", ...named, data: { state: "awaiting_approval", previous: "running" } },
         { type: "turn.completed", ...named, data: { state: "failed" } }
       ] as const
-      for (const event of events) assert.deepStrictEqual(evolve(sandbox, event, sandbox.statusAt), counted, event.type)
+      for (const event of events) {
+        assert.deepStrictEqual(
+          evolve(sandbox, event, sandbox.statusAt),
+          { ...counted, logBytes: sandbox.logBytes + sizeOf(event) },
+          event.type
+        )
+      }
     }
   })
 })
@@ -286,7 +299,7 @@ describe("what a sandbox remembers", () => {
   })
 
   it("one that never ran was never started, and is complete when it is terminated", () => {
-    const history = reach("queued")
+    const history = reach("creating")
     history.person({ _tag: "Terminate" })
     assert.strictEqual(history.sandbox.completedAt, null)
     history.wait("1 minute").system({ _tag: "Release" })

@@ -29,7 +29,9 @@ export const FaultKind = [
   /** By themselves, between calls. */
   "agentDied",
   "workerKilled",
-  "workerStopped"
+  "workerStopped",
+  /** Somebody sets the clock of its machine, by seconds or by a day. */
+  "clockSet"
 ] as const
 export type FaultKind = typeof FaultKind[number]
 
@@ -83,7 +85,8 @@ export class Faults {
     const much = chance.pick([0.3, 1, 1, 2])
     const usual: Record<FaultKind, number> = {
       delayed: 0.04, underWay: 0.02, refused: 0.03, answerLost: 0.03, repeated: 0.03, killedBefore: 0.002, killedAfter: 0.002,
-      stalled: 0.002, hintLost: 0.3, hintRepeated: 0.1, interruptIgnored: 0.5, agentDied: 1, workerKilled: 1, workerCutOff: 0.02, workerStopped: 1
+      stalled: 0.002, hintLost: 0.3, hintRepeated: 0.1, interruptIgnored: 0.5, agentDied: 1, workerKilled: 1, workerCutOff: 0.02, workerStopped: 1,
+      clockSet: 1
     }
     this.#likely = new Map(FaultKind.map((kind) => [kind, chance.is(0.6) ? Math.min(1, usual[kind] * much) : 0]))
   }

@@ -1,5 +1,5 @@
 /** The ports as one process has them: each call passes a fault and is seen by the witness. */
-import { Context, Effect } from "effect"
+import { Clock, Context, Effect } from "effect"
 import { CloneFailed, PushFailed, WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import { Hints } from "../../src/Hints.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
@@ -19,9 +19,10 @@ const unavailable = () => new StoreUnavailable({ cause: "cut" })
 const hostError = (operation: HostError["operation"]) => () => new HostError({ operation, detail: "it is busy", retryable: true })
 const sourceError = (operation: string) => () => new SourceHostError({ operation, detail: "it is busy", retryable: true })
 
-export const storeOf = (process: Process, faults: Faults, store: SandboxStore["Service"]): SandboxStore["Service"] => {
+/** `clock`: the store's own. */
+export const storeOf = (process: Process, faults: Faults, store: SandboxStore["Service"], clock: Clock.Clock): SandboxStore["Service"] => {
   const call = <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
-    faults.call<A, E | StoreUnavailable>(process, `store.${name}`, self, { error: unavailable, ...more })
+    faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), { error: unavailable, ...more })
   const look = { quiet: true }
   return SandboxStore.of({
     create: (creation, keyed, refused, organizationId) =>
@@ -34,17 +35,19 @@ export const storeOf = (process: Process, faults: Faults, store: SandboxStore["S
     change: (id, by, decide, now, opened) =>
       call(`change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`, store.change(id, by, decide, now, opened)),
     approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
-    claim: (by, limit) => call(`claim ${limit}`, store.claim(by, limit), look),
+    claim: (by, limit, ending) => call(`claim ${limit}`, store.claim(by, limit, ending), look),
     renew: (leases) => call(`renew ${leases.length}`, store.renew(leases), { ...look, repeatable: true }),
     endLeases: (machine) => call(`endLeases ${machine}`, store.endLeases(machine), { repeatable: true }),
     release: (lease) => call(`release ${lease.sandboxId} ${lease.fence}`, store.release(lease), { repeatable: true }),
     saveAgentSession: (lease, session) => call(`saveAgentSession ${lease.sandboxId}`, store.saveAgentSession(lease, session), { repeatable: true }),
-    due: (now, limit) => call("due", store.due(now, limit), look),
+    now: call("now", store.now, look),
+    due: (limit) => call("due", store.due(limit), look),
     ofRevokedGrants: (limit) => call("ofRevokedGrants", store.ofRevokedGrants(limit), look),
     purged: (id) => call(`purged ${id}`, store.purged(id), look),
     purgeEvents: (endedBefore, limit) => call("purgeEvents", store.purgeEvents(endedBefore, limit), look),
     purgeKeys: (limit) => call("purgeKeys", store.purgeKeys(limit), look),
     over: (ids) => call(`over ${ids.length}`, store.over(ids), look),
+    machineOf: (ids) => call("machineOf", store.machineOf(ids), look),
     census: call("census", store.census, look)
   })
 }
@@ -70,6 +73,8 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     faults.call<A, E | SourceHostError>(process, `source.${name}`, self, { error: sourceError(name), repeatable })
   return SourceHost.of({
     name: source.name,
+    // As of a host whose list is not at hand: what it does not let us see comes out at the boot.
+    refusal: () => Effect.succeed(null),
     repository: (repo) => call("repository", source.repository(repo)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
     findOpenPullRequest: (repo, head) =>
@@ -104,7 +109,8 @@ export const treesOf = (process: Process, faults: Faults, trees: WorkingTrees["S
       }),
     has: (id) => call(`has ${id}`, trees.has(id), { quiet: true }),
     remove: (id) => call(`remove ${id}`, trees.remove(id), { repeatable: true }),
-    sandboxes: call("sandboxes", trees.sandboxes, { quiet: true })
+    sandboxes: call("sandboxes", trees.sandboxes, { quiet: true }),
+    makeRoom: call("makeRoom", trees.makeRoom, { repeatable: true })
   })
 }
 
@@ -148,6 +154,7 @@ export const hostOf = (
         }),
         spawning
       ),
+    find: host.find,
     stop: (id) =>
       faults.call(process, `host.stop ${id}`, Effect.tap(host.stop(id), emptied(id)), { error: hostError("stop"), repeatable: true }),
     list: faults.call(process, "host.list", host.list, { error: hostError("list"), quiet: true })

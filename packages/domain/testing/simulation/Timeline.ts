@@ -13,6 +13,8 @@ export class Process implements Scheduler.Scheduler {
   alive = true
   /** It stands still until then; epoch milliseconds. */
   pausedUntil = 0
+  /** How far its machine's clock is ahead. */
+  skewMillis = 0
   /** Its calls to the store do not come through until then; epoch milliseconds. */
   cutOffUntil = 0
   /** What it is to do when it stands still no longer. */
@@ -72,6 +74,11 @@ export class Timeline {
     this.#chance = chance
     this.#effects = chance.fork()
     this.#operationsBetween = chance.pick([40, 200, 2000])
+  }
+
+  /** The time as it is, whatever a process's machine says. */
+  get clock(): Clock.Clock {
+    return clockOf(this, null)
   }
 
   process(name: string): Process {
@@ -168,15 +175,17 @@ export class Timeline {
 }
 
 const clockOf = (timeline: Timeline, process: Process | null): Clock.Clock => {
-  const millis = () => timeline.now
-  const nanos = () => BigInt(timeline.now) * 1_000_000n
+  const millis = () => timeline.now + (process?.skewMillis ?? 0)
+  const nanos = () => BigInt(millis()) * 1_000_000n
+  // Nobody sets it, and it begins anywhere.
+  const passed = () => BigInt(timeline.now - 1_000_000_000) * 1_000_000n
   return {
     currentTimeMillisUnsafe: millis,
     currentTimeMillis: Effect.sync(millis),
     currentTimeNanosUnsafe: nanos,
     currentTimeNanos: Effect.sync(nanos),
-    monotonicTimeNanosUnsafe: nanos,
-    monotonicTimeNanos: Effect.sync(nanos),
+    monotonicTimeNanosUnsafe: passed,
+    monotonicTimeNanos: Effect.sync(passed),
     sleep: (duration) => {
       const wait = Duration.toMillis(duration)
       if (wait <= 0) return Effect.yieldNow

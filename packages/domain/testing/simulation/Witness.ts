@@ -63,6 +63,9 @@ export interface Reader {
 /** A stall may have made a process late; what it does in the first moments after one is no fault of its own. */
 const AFTER_A_STALL = 5_000
 
+/** A write may be long under way, and whoever wrote it may have been told the time late. */
+const LATE = 300_000
+
 /** Watches everything from outside and knows what must hold. The first rule that does not is the result. */
 export class Witness {
   readonly sandboxes = new Map<SandboxId, Seen>()
@@ -143,10 +146,10 @@ export class Witness {
               }
             }))
         }),
-      claim: (by, limit) =>
+      claim: (by, limit, ending) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
-          return Effect.tap(store.claim(by, limit), (claimed) =>
+          return Effect.tap(store.claim(by, limit, ending), (claimed) =>
             Effect.sync(() => {
               for (const { elsewhere, lease: { fence, sandboxId }, sandbox } of claimed) {
                 const seen = this.seen(sandboxId)
@@ -248,6 +251,11 @@ export class Witness {
     for (const { seq, wire } of entries) {
       this.#rule("a log counts from 1 without gaps", seq === seen.state.lastSeq + 1, `${id}: ${seq} after ${seen.state.lastSeq}`)
       const { at, event, seq: told } = fromWire(wire)
+      this.#rule(
+        "what a worker writes is dated by the store's clock",
+        at.epochMilliseconds <= this.#timeline.now && at.epochMilliseconds >= this.#timeline.now - LATE,
+        `${id} #${seq} ${event.type}: ${at.epochMilliseconds - this.#timeline.now} ms`
+      )
       this.#rule("an event says its own number and sandbox", told === seq && wire.includes(`"${id}"`), wire)
       seen.wires.push(wire)
       seen.state = evolve(seen.state, event, at)
@@ -287,13 +295,10 @@ export class Witness {
         if (event.data.reason === "agent_lost") this.#trace.count("turns lost")
         return
       case "message.updated":
-        if (event.data.kind === "text") seen.texts.set(event.data.message_id, event.data.text)
+        if (event.data.kind !== "text") return
+        if (!seen.texts.has(event.data.message_id)) seen.messages.push({ id: event.data.message_id, text: "" })
+        seen.texts.set(event.data.message_id, event.data.text)
         return
-      case "message.completed": {
-        const text = seen.texts.get(event.data.message_id)
-        if (text !== undefined) seen.messages.push({ id: event.data.message_id, text })
-        return
-      }
       case "sandbox.status":
         if (event.data.previous === null) this.#trace.count("sandboxes")
         this.#trace.count(`sandboxes ${event.data.status}${event.data.reason === null ? "" : ` (${event.data.reason})`}`)
@@ -404,7 +409,10 @@ export class Witness {
       this.#rule("no publication looks as if it went on after the end", !state.publications.some(isUnderWay), id)
       const messages = this.#timeline.run(Context.empty(), this.#store.messages(id, 0, 100_000))
       const told = messages.map((message) => `${message.id} ${message.text}`).join("\n")
-      this.#rule("messages are those of the log", told === seen.messages.map((message) => `${message.id} ${message.text}`).join("\n"), id)
+      // The one that the agent is writing is not whole.
+      const whole = seen.messages.filter((message) => message.id !== seen.state.turn?.speaking)
+      const said = whole.map((message) => `${message.id} ${seen.texts.get(message.id) ?? message.text}`)
+      this.#rule("messages are those of the log", told === said.join("\n"), id)
       this.#rule("a message is there once", new Set(messages.map((message) => message.id)).size === messages.length, `${id}\n${told}`)
     }
     for (const { cursor, id } of this.readers) {

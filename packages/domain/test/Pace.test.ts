@@ -1,0 +1,34 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import * as Pace from "@slipway/domain/Pace"
+
+it.effect("lets a second's worth through at once, the rest by and by, and after a pause no more than a second's worth", () =>
+  Effect.gen(function*() {
+    const pace = Pace.make(10)
+    let through = 0
+    const work = (times: number) => Effect.forkChild(Effect.repeat(Effect.andThen(pace(1), Effect.sync(() => through++)), { times: times - 1 }))
+    const first = yield* work(25)
+    const counts: Array<number> = []
+    for (const pause of ["0 millis", "999 millis", "1 milli", "1 second", "1 second"] as const) {
+      yield* TestClock.adjust(pause)
+      counts.push(through)
+    }
+    assert.deepStrictEqual(counts, [10, 10, 20, 25, 25])
+    yield* Fiber.join(first)
+    yield* TestClock.adjust("1 hour")
+    yield* work(25)
+    yield* TestClock.adjust("0 millis")
+    assert.strictEqual(through, 35)
+  }))
+
+it.effect("waits for as long as one large piece takes", () =>
+  Effect.gen(function*() {
+    const pace = Pace.make(10)
+    let done = false
+    yield* Effect.forkChild(Effect.andThen(pace(45), Effect.sync(() => done = true)))
+    yield* TestClock.adjust("3999 millis")
+    assert.isFalse(done)
+    yield* TestClock.adjust("1 milli")
+    assert.isTrue(done)
+  }))
