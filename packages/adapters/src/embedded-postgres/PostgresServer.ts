@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto"
 import { constants } from "node:fs"
-import { chmod, chown, lstat, mkdir, mkdtemp, open, readFile, realpath, rename, rm, stat } from "node:fs/promises"
+import { chmod, chown, lstat, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from "node:fs/promises"
 import path from "node:path"
 import { Deferred, Effect, Schedule, Scope } from "effect"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
@@ -13,6 +13,7 @@ import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import * as GuardedServer from "./GuardedServer.ts"
 import * as PostgresBinaries from "./PostgresBinaries.ts"
 import * as ServerAccount from "./ServerAccount.ts"
+import * as ServiceRole from "./ServiceRole.ts"
 import { inspect, run } from "./SystemProcess.ts"
 
 /** Settings for `PgClient.layer`. */
@@ -33,10 +34,10 @@ export interface Options {
 }
 
 const PORT = 5432
-const USERNAME = "slipway"
-const DATABASE = "slipway"
 /** Bytes of a socket's path that fit `sockaddr_un` with its final NUL. */
 const LONGEST_SOCKET_PATH = process.platform === "linux" ? 107 : 103
+/** Begins the name of a folder in which a database is being made; the maker's process id comes next. */
+const MAKING = "initdb-"
 const LONGEST_LOG_BYTES = 10 * 1024 * 1024
 
 const SETTINGS = {
@@ -108,20 +109,46 @@ const accountFor = Effect.fnUntraced(function*(cluster: string, chosen: string |
 const asSeenByServer = (cluster: string, account: ServerAccount.Account | null) =>
   account !== null && process.platform === "linux" ? "/proc/self/cwd" : cluster
 
+/** initdb takes seconds: a folder of it that is older was left behind, whatever process has its maker's id now. */
+const MAKING_MILLIS = 600_000
+
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM"
+  }
+}
+
+/** What processes that were killed while they made the database left behind. It costs disk alone: failing to remove it harms nobody. */
+const removeLeftovers = (home: string) =>
+  Effect.promise(async () => {
+    for (const name of await readdir(home).catch(() => [])) {
+      if (!name.startsWith(MAKING)) continue
+      const folder = path.join(home, name)
+      const age = Date.now() - await stat(folder).then(({ mtimeMs }) => mtimeMs, () => Date.now())
+      const maker = Number(/^(\d+)-/u.exec(name.slice(MAKING.length))?.[1] ?? 0)
+      const isMade = maker === process.pid || maker > 0 && isAlive(maker)
+      if (isMade ? age > MAKING_MILLIS : maker > 0 || age > MAKING_MILLIS) await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
+    }
+  })
+
 /** In one step, so that being killed half-way or racing with another process leaves a whole cluster or none. */
 const initialise = (
   place: Place,
   account: ServerAccount.Account | null,
   initdb: string,
-  durable: boolean
+  durable: boolean,
+  prepare: (cluster: string) => Effect.Effect<void, EmbeddedPostgresError>
 ) =>
   Effect.acquireUseRelease(
-    onDisk(() => mkdtemp(path.join(place.home, "initdb-"))),
+    onDisk(() => mkdtemp(path.join(place.home, `${MAKING}${process.pid}-`))),
     Effect.fnUntraced(function*(folder) {
       if (account !== null) yield* onDisk(() => chown(folder, account.uid, account.gid))
       const { complaint, succeeded } = yield* run(initdb, [
         "-D", asSeenByServer(folder, account),
-        "-U", USERNAME,
+        "-U", ServiceRole.SUPERUSER,
         "--auth-local=trust",
         "--auth-host=reject",
         "--encoding=UTF8",
@@ -136,6 +163,7 @@ const initialise = (
           "Check the free space of the data folder and, when running as root, that the server's account can reach it."
         )
       }
+      yield* prepare(folder)
       yield* onDisk(async () => {
         await rename(folder, place.cluster).catch((error) => {
           // Another process was first.
@@ -261,13 +289,8 @@ const complaints = (file: string, start: number) =>
 const ask = <A>(connection: Connection, question: (session: PgConnection.PgConnection) => Effect.Effect<A, unknown>) =>
   Effect.scoped(Effect.flatMap(PgConnection.make({ ...connection, connectTimeout: "5 seconds" }), question))
 
-/** Answers once the server does, and makes our database if it is missing. */
-const ensureDatabase = (connection: Connection) =>
-  ask({ ...connection, database: "postgres" }, (session) =>
-    Effect.flatMap(
-      session.query("SELECT FROM pg_database WHERE datname = $1", [connection.database]),
-      ({ rows }) => rows.length > 0 ? Effect.void : session.query(`CREATE DATABASE ${connection.database}`)
-    ))
+/** How the service reaches its database on the server that listens there. */
+const through = (socket: string): Connection => ({ path: socket, username: ServiceRole.ROLE, database: ServiceRole.DATABASE })
 
 /**
  * Where a server of this process listens, and for as long as the scope lives, that server. `patient`: whether sessions
@@ -282,8 +305,20 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
     account,
     copies: account === null ? place.home : "/var/cache/slipway"
   })
+  const prepare = Effect.fnUntraced(function*(cluster: string) {
+    const complaint = yield* ServiceRole.prepare({
+      postgres: binaries.postgres, own: asSeenByServer(cluster, account), cluster, account, throwAway: !durable
+    }).pipe(
+      // Another process does the same, or has just started the server.
+      Effect.repeat({ while: (complaint) => complaint?.includes("postmaster.pid") === true, schedule: Schedule.spaced("50 millis"), times: 100 })
+    )
+    if (complaint !== null) {
+      return yield* failed(`The database in ${place.home} could not be prepared: ${complaint}`, "Check the free space of the data folder.")
+    }
+  })
+  yield* removeLeftovers(place.home)
   if ((yield* onDisk(() => stat(place.cluster).catch(missing))) === null) {
-    yield* initialise(place, account, binaries.initdb, durable)
+    yield* initialise(place, account, binaries.initdb, durable, prepare)
   }
 
   const own = asSeenByServer(place.cluster, account)
@@ -292,6 +327,8 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
   /** From start to end of one server process. */
   const life = Effect.gen(function*() {
     yield* clear(place.cluster)
+    // A cluster of an earlier version.
+    yield* prepare(place.cluster)
     const { folder, temporary } = yield* socketFolderFor(place.cluster, account)
     const log = yield* openLog(place.log, account)
     const settings = {
@@ -313,12 +350,12 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
       temporaryFolder: temporary ? folder : null,
       patient
     })
-    const connection = { path: path.join(folder, `.s.PGSQL.${PORT}`), username: USERNAME, database: DATABASE }
+    const connection = through(path.join(folder, `.s.PGSQL.${PORT}`))
     // Somebody else's server may answer at the same place, when both were started at once.
     const ours = findPostmaster(place.cluster).pipe(
       Effect.repeat({ schedule: Schedule.spaced("10 millis"), until: (found) => found?.watchdog === server.pid })
     )
-    yield* Effect.andThen(ours, Effect.retry(ensureDatabase(connection), Schedule.spaced("10 millis"))).pipe(
+    yield* Effect.andThen(ours, Effect.retry(ask(connection, (session) => session.query("SELECT 1")), Schedule.spaced("10 millis"))).pipe(
       Effect.orDie,
       Effect.raceFirst(Effect.andThen(server.exited, Effect.gen(function*() {
         // The one that refuses a second server is Postgres: whoever made postmaster.pid first has won, and may still be
@@ -343,8 +380,14 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
     yield* life
     while (true) {
       yield* Effect.logWarning("Postgres ended by itself and is started again", { log: place.log })
+      // It may stay so for long: the same reason is said once.
+      let said = ""
       yield* life.pipe(
-        Effect.tapError((error) => Effect.logError("Postgres could not be started again", { error: error.message })),
+        Effect.tapError((error) => {
+          if (error.message === said) return Effect.void
+          said = error.message
+          return Effect.logError("Postgres could not be started again", { error: said })
+        }),
         Effect.retry(Schedule.spaced("250 millis"))
       )
     }
@@ -368,7 +411,7 @@ export const join = Effect.fn("PostgresServer.join")(function*(options: Options)
   const look = Effect.gen(function*() {
     const postmaster = yield* findPostmaster(cluster)
     if (postmaster === null || postmaster.owner === null) return null
-    const connection = { path: postmaster.socket, username: USERNAME, database: DATABASE }
+    const connection = through(postmaster.socket)
     // Not answering yet, or no longer: look again until it is the one or the other.
     const answers = yield* PgConnection.make({ ...connection, connectTimeout: "5 seconds" }).pipe(
       Effect.flatMap((session) => session.query(`SELECT pg_advisory_lock_shared(${IN_USE})`)),

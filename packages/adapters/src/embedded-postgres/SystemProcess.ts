@@ -17,7 +17,7 @@ export interface Finished {
 export const run = (
   command: string,
   args: ReadonlyArray<string>,
-  options: { readonly account?: Account | null; readonly cwd?: string } = {}
+  options: { readonly account?: Account | null; readonly cwd?: string; readonly input?: string } = {}
 ): Effect.Effect<Finished> =>
   Effect.callback((resume) => {
     const identity = options.account ? { uid: options.account.uid, gid: options.account.gid } : {}
@@ -32,6 +32,7 @@ export const run = (
           complaint: stderr.trim() || (error?.message ?? "")
         }))
     )
+    if (options.input !== undefined) child.stdin?.on("error", () => {}).end(options.input)
     return Effect.sync(() => child.kill())
   })
 

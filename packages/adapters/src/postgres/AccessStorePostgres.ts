@@ -3,6 +3,7 @@ import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { AccessStore, GrantNotFound, KeyNotFound, minted } from "@slipway/domain/access/AccessStore"
 import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
+import { MintRefused } from "@slipway/domain/access/Minting"
 import { Scope } from "@slipway/domain/access/Principal"
 import { Reads } from "./Database.ts"
 import * as MemberStorePostgres from "./MemberStorePostgres.ts"
@@ -166,7 +167,15 @@ export const layer = Layer.effect(
         return grant
       }, sql.withTransaction, guard),
 
-      createKey: Effect.fn("AccessStore.createKey")(function*(key, digest) {
+      createKey: Effect.fn("AccessStore.createKey")(function*(key, digest, most) {
+        // Whoever mints at the same time waits for this one's commit, and counts its key.
+        yield* sql`SELECT 1 FROM users WHERE id = ${key.userId} FOR NO KEY UPDATE`
+        const [found] = yield* sql<{ readonly full: boolean }>`
+          SELECT count(*) >= ${most}::integer AS full
+          FROM api_keys k JOIN grants g ON g.id = k.grant_id AND g.revoked_at IS NULL
+          WHERE k.user_id = ${key.userId} AND k.revoked_at IS NULL
+            AND (k.expires_at IS NULL OR k.expires_at > ${DateTime.formatIso(key.createdAt)}::timestamptz)`
+        if (found?.full === true) return yield* new MintRefused({ because: "too_many_keys" })
         yield* sql`
           INSERT INTO api_keys (id, grant_id, user_id, label, prefix, last4, scopes, created_at, expires_at, digest)
           VALUES (${key.id}, ${key.grantId}, ${key.userId}, ${key.label}, ${key.prefix}, ${key.last4},

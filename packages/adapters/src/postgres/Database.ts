@@ -1,8 +1,17 @@
 /** Connections to Postgres, with the session settings our statements count on. */
 import * as PgClient from "@effect/sql-pg/PgClient"
+import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import { SqlClient } from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import * as PatientSocket from "./PatientSocket.ts"
+import { passes } from "./SqlFailure.ts"
 
 /** A `DATABASE_URL`, or the socket of the embedded server. */
 export type DatabaseLocation = Pick<PgClient.PgPoolConfig, "url" | "path" | "username" | "database">
@@ -14,24 +23,106 @@ export type DatabaseLocation = Pick<PgClient.PgPoolConfig, "url" | "path" | "use
  */
 export const Reads = Context.Reference<SqlClient | null>("@slipway/adapters/postgres/Reads", { defaultValue: () => null })
 
+/**
+ * For the renewal of leases alone: whatever else a worker does, and however much of it, a renewal waits for no connection. A
+ * lease that is not renewed in time costs a running agent. `null`: the ordinary client is used.
+ */
+export const Renewals = Context.Reference<SqlClient | null>("@slipway/adapters/postgres/Renewals", { defaultValue: () => null })
+
 /** Statements that share a connection before another one is opened. */
 const SHARING = 8
 
 /**
- * Pools for writing and for reading. `lock_timeout`: how long a request waits for another one's lock before it is told
- * to come again (decisions, section 4). `statement_timeout` bounds what a slow database can hold up.
+ * How long a statement may take before Postgres cancels it. Longer than `lock_timeout`, and short enough that whoever waits is
+ * answered within ten seconds, whatever the database does.
+ */
+const STATEMENT = Duration.seconds(7)
+
+/** A server that is silent for longer than any statement may take does not answer any more: its connection is thrown away. */
+const SILENCE = Duration.seconds(8)
+
+const shared = (location: DatabaseLocation) => ({
+  ...location,
+  applicationName: "slipway",
+  connectTimeout: "3 seconds"
+} as const)
+
+/**
+ * Pools for writing, for reading and for the renewal of leases. `lock_timeout`: how long a request waits for another one's
+ * lock before it is told to come again (decisions, section 4).
  */
 export const layer = (location: DatabaseLocation, { reading = 4, writing = 10 } = {}) => {
   const settings = {
-    ...location,
-    applicationName: "slipway",
-    connectTimeout: "5 seconds",
-    startupParameters: { TimeZone: "UTC", lock_timeout: "5s", statement_timeout: "30s" }
-  } as const
-  return Layer.merge(
+    ...shared(location),
+    stream: PatientSocket.connecting(location, SILENCE),
+    startupParameters: { TimeZone: "UTC", lock_timeout: "5s", statement_timeout: `${Duration.toSeconds(STATEMENT)}s` }
+  }
+  return Layer.mergeAll(
     PgClient.layer({ ...settings, maxConnections: writing }),
     Layer.effect(Reads, SqlClient).pipe(
       Layer.provide(PgClient.layer({ ...settings, maxConnections: reading, multiplex: true, multiplexConcurrency: SHARING }))
-    )
+    ),
+    // Opened with the first renewal, so only workers have it.
+    Layer.effect(Renewals, SqlClient).pipe(Layer.provide(PgClient.layer({ ...settings, maxConnections: 1 })))
   )
 }
+
+/** One connection for changes of the schema, which take as long as the tables are large. */
+export const layerMigrating = (location: DatabaseLocation) =>
+  PgClient.layer({ ...shared(location), keepAlive: "5 seconds", startupParameters: { TimeZone: "UTC" }, maxConnections: 1 })
+
+/** The database at `DATABASE_URL` cannot be used. */
+export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {
+  /** Host, port and database. Neither user nor password. */
+  at: Schema.String,
+  /** In Postgres' or the system's words. */
+  reason: Schema.String
+}) {
+  override get message() {
+    return `The database at ${this.at} cannot be used: ${this.reason}. Start it, or check DATABASE_URL.`
+  }
+}
+
+/** What went wrong, without what the driver says around it. */
+const reasonOf = (error: SqlError): string => {
+  let cause: unknown = error
+  while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause
+  const causes = cause instanceof AggregateError ? cause.errors : [cause]
+  return causes.map((each) => each instanceof Error ? each.message : String(each)).join("; ")
+}
+
+const placeOf = (url: Redacted.Redacted): string => {
+  const { host, pathname, searchParams } = new URL(Redacted.value(url))
+  return `${searchParams.get("host") ?? host}${pathname}`
+}
+
+const ROLE = "SELECT rolsuper AS superuser FROM pg_roles WHERE rolname = current_user"
+
+/**
+ * Waits for a database that is not there yet: one that starts, restarts, or whose machine does. One that turns us away is not
+ * waited for. Fails with `DatabaseUnreachable` after `patience`. Says whether the role may do anything on its server.
+ */
+export const reach = Effect.fn("Database.reach")(function*(url: Redacted.Redacted, patience: Duration.Duration) {
+  const at = placeOf(url)
+  const look = Effect.scoped(Effect.flatMap(PgConnection.make(shared({ url })), (session) => session.query(ROLE))).pipe(
+    Effect.map(({ rows }) => ({ superuser: rows.some(({ superuser }) => superuser === true) }))
+  )
+  const refuse = (error: SqlError) => new DatabaseUnreachable({ at, reason: reasonOf(error) })
+  const began = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+  return yield* look.pipe(Effect.catch((first) =>
+    !passes(first) || Duration.isZero(patience) ? refuse(first) : Effect.gen(function*() {
+      yield* Effect.logWarning(`the database at ${at} does not answer yet (${reasonOf(first)}): waiting for it up to ${Duration.format(patience)}`)
+      const found = yield* look.pipe(
+        Effect.retry({
+          while: (error) =>
+            Effect.clockWith((clock) =>
+              Effect.map(clock.currentTimeMillis, (now) => passes(error) && now - began < Duration.toMillis(patience))),
+          schedule: Schedule.spaced("500 millis")
+        }),
+        Effect.mapError(refuse)
+      )
+      yield* Effect.logInfo(`the database at ${at} answers`)
+      return found
+    })
+  ))
+})

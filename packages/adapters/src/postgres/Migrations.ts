@@ -13,6 +13,8 @@ import visits from "./migrations/0009_visits.ts"
 import webhooks from "./migrations/0010_webhooks.ts"
 import credits from "./migrations/0011_credits.ts"
 import githubIdentity from "./migrations/0012_github_identity.ts"
+import logBytes from "./migrations/0013_log_bytes.ts"
+import messagesById from "./migrations/0018_messages_by_id.ts"
 
 const run = Migrator.make({})
 
@@ -31,7 +33,9 @@ export const layer = Layer.effectDiscard(
       "0009_visits": visits,
       "0010_webhooks": webhooks,
       "0011_credits": credits,
-      "0012_github_identity": githubIdentity
+      "0012_github_identity": githubIdentity,
+      "0013_log_bytes": logBytes,
+      "0018_messages_by_id": messagesById
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

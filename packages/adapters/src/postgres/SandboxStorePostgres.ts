@@ -4,12 +4,13 @@ import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import { PAGE_BYTES } from "@slipway/domain/Page"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { Approval } from "@slipway/domain/sandbox/Approval"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { type Creation, created, evolve, initial, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { type Creation, created, evolve, initial, Sandbox, wholeMessage } from "@slipway/domain/sandbox/Sandbox"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { partOf, type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
@@ -26,14 +27,12 @@ import {
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
-import { Reads } from "./Database.ts"
+import { Reads, Renewals } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
 import { makeOpened } from "./PartnerStorePostgres.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
-/** Ending sandboxes a worker takes in at once, whatever its slots. */
-const ENDING_PAGE = 100
 /** `route` of the keys of POST /sandboxes. */
 const CREATE_ROUTE = "sandboxes"
 /** `route` of the keys of POST /sandboxes/{id}/messages. */
@@ -52,7 +51,8 @@ const SandboxRow = Schema.Struct({
   completedAt: InstantOrNull,
   idleSince: InstantOrNull,
   revision: Int8,
-  lastSeq: Int8
+  lastSeq: Int8,
+  logBytes: Int8
 })
 /** Of what lies in the database only the shape is checked: the rules for values were, when they were written. Throws. */
 const decodeSandbox = Schema.decodeUnknownSync(SandboxRow, { disableChecks: true })
@@ -94,8 +94,12 @@ const record = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTi
   const approvals: Array<{ id: string; outcome: string | null; by: string | null }> = []
   const messages: Array<{ seq: number; id: string; turn: string; role: "user" | "assistant"; text: string | null }> = []
   let sandbox = before
+  // By id: an agent may write thousands of short messages at once.
+  const texts = new Map<string, string>()
+  const listed = new Map<string, { text: string | null }>()
   for (const event of events) {
-    sandbox = evolve(sandbox, event, at)
+    const previous = sandbox
+    sandbox = evolve(previous, event, at)
     const seq = sandbox.lastSeq
     rows.push({ seq, type: event.type, part: partOf(event), wire: toWire(sandbox.id, { seq, at, event }) })
     const turn = event.turn_id ?? ""
@@ -109,15 +113,18 @@ const record = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTi
       case "turn.started":
         messages.push({ seq, id: event.data.prompt_id, turn, role: "user", text: event.data.text })
         break
-      case "message.completed": {
-        // The last text is usually in the same batch; otherwise the log has it.
-        const last = events.findLast((other) =>
-          other.type === "message.updated" && other.data.kind === "text" && other.data.message_id === event.data.message_id)
-        const text = last?.type === "message.updated" ? last.data.text : null
-        messages.push({ seq, id: event.data.message_id, turn, role: "assistant", text })
-        break
-      }
     }
+    if (event.type === "message.updated" && event.data.kind === "text") texts.set(event.data.message_id, event.data.text)
+    const id = wholeMessage(previous, event, sandbox)
+    if (id === null) continue
+    // The last text is usually in the same batch; otherwise the log has it.
+    const text = texts.get(id) ?? null
+    const known = listed.get(id)
+    if (known === undefined) {
+      const message = { seq, id, turn, role: "assistant" as const, text }
+      messages.push(message)
+      listed.set(id, message)
+    } else known.text = text ?? known.text
   }
   // One statement may write a row once: the newest standing of an approval is the one that counts.
   return { sandbox, rows, approvals: [...new Map(approvals.map((approval) => [approval.id, approval])).values()], messages }
@@ -128,6 +135,7 @@ export const layer = Layer.effect(
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
+    const renewals = (yield* Renewals) ?? sql
     const hints = yield* Hints
     const audit = yield* AuditLog
     const limits = yield* Policy
@@ -140,10 +148,15 @@ export const layer = Layer.effect(
       s.model, s.agent_runtime AS "agentRuntime", s.reasoning_effort AS "reasoningEffort",
       s.tool_approval_mode AS "toolApprovalMode", s.metadata, s.status, s.reason, s.initiator,
       s.status_at AS "statusAt", s.started_at AS "startedAt", s.completed_at AS "completedAt", s.error, s.turn,
-      s.idle_since AS "idleSince", s.approvals, s.publications, s.usage, s.revision, s.last_seq AS "lastSeq"`)
+      s.idle_since AS "idleSince", s.approvals, s.publications, s.usage, s.revision, s.last_seq AS "lastSeq",
+      s.log_bytes AS "logBytes"`)
 
     /** In the past at once: storing it rounds to the millisecond, and could round up. */
     const justNow = sql.literal("date_trunc('milliseconds', now())")
+
+    /** For `pageOf`: the length of a text is known without reading it, so what is beyond the page is left on the disk. */
+    const bytesBefore = (bytes: Statement.Fragment, order: Statement.Fragment) =>
+      sql`coalesce(sum(${bytes}) OVER (ORDER BY ${order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before`
 
     const transaction = <A, E, R>(self: Effect.Effect<A, E, R>) => guard(sql.withTransaction(self))
 
@@ -177,8 +190,7 @@ export const layer = Layer.effect(
           FROM jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a(id text, outcome text, by text)
           ON CONFLICT (sandbox_id, approval_id) DO UPDATE SET outcome = excluded.outcome, resolved_by = excluded.resolved_by
         ), said AS (
-          INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
-          SELECT ${sandbox.id}, m.seq, m.id, m.turn, m.role, coalesce(m.text, l.text), ${iso(at)}
+          SELECT m.seq, m.id, m.turn, m.role, coalesce(m.text, l.text) AS text
           FROM jsonb_to_recordset(${JSON.stringify(messages)}::jsonb) AS m(seq bigint, id text, turn text, role text, text text)
           LEFT JOIN LATERAL (
             SELECT e.wire::jsonb -> 'data' ->> 'text' AS text FROM sandbox_events e
@@ -187,6 +199,15 @@ export const layer = Layer.effect(
           ) l ON true
           -- A message that was all reasoning says nothing.
           WHERE coalesce(m.text, l.text) IS NOT NULL
+        ), told_on AS (
+          -- One that went on after it was listed.
+          UPDATE messages t SET text = s.text FROM said s
+          WHERE s.role = 'assistant' AND t.sandbox_id = ${sandbox.id} AND t.id = s.id AND t.role = 'assistant'
+          RETURNING t.id
+        ), listed AS (
+          INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
+          SELECT ${sandbox.id}, s.seq, s.id, s.turn, s.role, s.text, ${iso(at)} FROM said s
+          WHERE s.role = 'user' OR s.id NOT IN (SELECT id FROM told_on)
         )
         UPDATE sandboxes SET
           status = ${sandbox.status}, reason = ${sandbox.reason}, initiator = ${sandbox.initiator},
@@ -194,7 +215,7 @@ export const layer = Layer.effect(
           completed_at = ${iso(sandbox.completedAt)}, error = ${sandbox.error}, turn = ${state.turn}::jsonb,
           idle_since = ${iso(sandbox.idleSince)}, approvals = ${state.approvals}::jsonb,
           publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, revision = ${sandbox.revision},
-          last_seq = ${sandbox.lastSeq}, deadline_at = ${iso(nextDeadline(sandbox, limits))}
+          last_seq = ${sandbox.lastSeq}, log_bytes = ${sandbox.logBytes}, deadline_at = ${iso(nextDeadline(sandbox, limits))}
         WHERE id = ${sandbox.id}`
       yield* sql.afterCommit(hints.publish(topicsOf(sandbox.id, events)))
       return sandbox
@@ -228,14 +249,15 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
             tool_approval_mode, metadata, status, initiator, status_at, approvals, publications, usage, revision, last_seq,
-            deadline_at
+            log_bytes, deadline_at
           )
           SELECT ${creation.id}, ${creation.grantId}::uuid, ${creation.createdBy}, ${at}::timestamptz, ${creation.title},
             ${JSON.stringify(repos)}::jsonb, ${textArray(repos.map(({ fullName }) => fullName.toLowerCase()))}::text[],
             ${creation.prompt}, ${creation.model}, ${creation.agentRuntime}, ${creation.reasoningEffort},
             ${creation.toolApprovalMode}, ${JSON.stringify(metadata)}::jsonb, ${sandbox.status}, ${sandbox.initiator},
             ${at}::timestamptz, ${state.approvals}::jsonb, ${state.publications}::jsonb, ${state.usage}::jsonb,
-            ${sandbox.revision}::bigint, ${sandbox.lastSeq}::bigint, ${iso(nextDeadline(sandbox, limits))}::timestamptz
+            ${sandbox.revision}::bigint, ${sandbox.lastSeq}::bigint, ${sandbox.logBytes}::bigint,
+            ${iso(nextDeadline(sandbox, limits))}::timestamptz
           FROM bound RETURNING id
         ), logged AS (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
@@ -295,8 +317,10 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         createdAt: Instant
       }),
       execute: ([id, after, limit]) => reads`
-        SELECT seq, id, turn_id AS "turnId", role, text, created_at AS "createdAt" FROM messages
-        WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}`
+        SELECT seq, id, turn_id AS "turnId", role, text, created_at AS "createdAt" FROM (
+          SELECT *, ${bytesBefore(sql`octet_length(text)`, sql`seq`)} FROM messages
+          WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}
+        ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`
     })
 
     // Every live row is in the partial index for claims, and no other one is looked at: 3 ms for 2,000 among 100,000 (2026-11-22).
@@ -307,6 +331,22 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         SELECT status, count(*) AS count, count(*) FILTER (WHERE lease_until > now()) AS leased, min(created_at) AS oldest,
           sum(jsonb_array_length(approvals))::bigint AS approvals
         FROM sandboxes WHERE status IN ('queued', 'creating', 'running', 'terminating') GROUP BY status`
+    })
+
+    const theTime = SqlSchema.findOne({
+      Request: Schema.Void,
+      Result: Schema.Struct({ now: Instant }),
+      execute: () => reads`SELECT clock_timestamp() AS now`
+    })
+
+    /** At least one row, for the time. */
+    const dueRows = SqlSchema.findNonEmpty({
+      Request: Schema.Int,
+      Result: Schema.Struct({ now: Instant, id: Schema.NullOr(SandboxId) }),
+      execute: (limit) => sql`
+        SELECT now() AS now, due.id FROM (SELECT) one LEFT JOIN (
+          SELECT id, deadline_at FROM sandboxes WHERE deadline_at <= now() ORDER BY deadline_at LIMIT ${limit}
+        ) due ON true ORDER BY due.deadline_at`
     })
 
     const lockFor = Effect.fnUntraced(function*(id: SandboxId, by: Writer) {
@@ -340,20 +380,28 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
 
       list: Effect.fn("SandboxStore.list")(function*(grantId, { after, limit, repo, status }) {
         const rows = yield* reads`
-          SELECT ${columns} FROM sandboxes s
+          SELECT ${columns} FROM (
+          SELECT s.*, ${bytesBefore(sql`
+              octet_length(s.prompt) + octet_length(coalesce(s.turn ->> 'prompt', '')) + octet_length(s.approvals::text) +
+              octet_length(s.metadata::text) + octet_length(s.publications::text) + octet_length(s.repos::text) + octet_length(s.title)`,
+            sql`created_at DESC, id DESC`)}
+          FROM sandboxes s
           WHERE s.grant_id = ${grantId}
             ${after === null ? sql`` : sql`AND (s.created_at, s.id) < (${iso(after.createdAt)}::timestamptz, ${after.id})`}
             ${status === null ? sql`` : sql`AND s.status = ${status}`}
             ${repo === null ? sql`` : sql`AND ${repo.toLowerCase()} = ANY(s.repo_names)`}
-          ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}`
+          ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}
+          ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`
         return rows.map((row) => decodeSandbox(row))
       }, guard),
 
       log: (id, after, limit) =>
         guard(Effect.map(
           reads<{ readonly seq: bigint; readonly type: SandboxEvent["type"]; readonly wire: string }>`
-            SELECT seq, type, wire FROM sandbox_events
-            WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}`,
+            SELECT seq, type, wire FROM (
+              SELECT seq, type, wire, ${bytesBefore(sql`octet_length(wire)`, sql`seq`)} FROM sandbox_events
+              WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}
+            ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`,
           (rows) => rows.map(({ seq, type, wire }) => ({ seq: Number(seq), type, wire }))
         )),
 
@@ -405,20 +453,34 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
 
       approvals: (id, approvalIds) => guard(approvalRows({ id, approvalIds })),
 
-      claim: Effect.fn("SandboxStore.claim")(function*({ machine, worker }, limit) {
-        const unleased = (status: Statement.Fragment, most: number) => sql`
-          SELECT id, machine IS NOT NULL AND machine <> ${machine} AS elsewhere FROM sandboxes
-          WHERE ${status}
-            AND (lease_until IS NULL
-              OR lease_until <= now() AND machine = ${machine}
-              OR lease_until <= now() - make_interval(secs => ${Duration.toSeconds(limits.lost)}))
-          ORDER BY created_at LIMIT ${most} FOR UPDATE SKIP LOCKED`
+      claim: Effect.fn("SandboxStore.claim")(function*({ machine, worker }, limit, ending = limit) {
+        const isFree = sql`(lease_until IS NULL
+          OR lease_until <= now() AND machine = ${machine}
+          OR lease_until <= now() - make_interval(secs => ${Duration.toSeconds(limits.lost)}))`
+        const isLive = sql.literal("status IN ('queued', 'creating', 'running')")
+        const elsewhere = sql`machine IS NOT NULL AND machine <> ${machine} AS elsewhere`
         const rows = yield* SqlSchema.findAll({
           Request: Schema.Void,
           Result: ClaimedRow,
+          // A grant's next one comes behind as many as workers hold of it, and behind its own that waited longer. What another
+          // worker is just claiming is passed over, so there is one to spare for each.
           execute: () => sql`
-            WITH ending AS (${unleased(sql`status = 'terminating'`, ENDING_PAGE)}),
-              waiting AS (${unleased(sql`status IN ('queued', 'creating', 'running')`, limit)})
+            WITH ending AS (
+              SELECT id, ${elsewhere} FROM sandboxes WHERE status = 'terminating' AND ${isFree}
+              ORDER BY created_at LIMIT ${ending} FOR UPDATE SKIP LOCKED
+            ), waiting AS (
+              SELECT s.id, ${elsewhere} FROM sandboxes s JOIN (
+                SELECT id, turn FROM (
+                  SELECT id, created_at, free,
+                    count(*) FILTER (WHERE lease_until > now()) OVER (PARTITION BY grant_id)
+                      + count(*) FILTER (WHERE free) OVER (PARTITION BY grant_id ORDER BY created_at, id) AS turn
+                  FROM (SELECT id, grant_id, created_at, lease_until, ${isFree} AS free FROM sandboxes WHERE ${isLive}) live
+                ) turns
+                WHERE free ORDER BY turn, created_at LIMIT ${limit * 2}
+              ) next ON next.id = s.id
+              WHERE ${isLive} AND ${isFree}
+              ORDER BY next.turn, s.created_at LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED
+            )
             UPDATE sandboxes s SET
               fence = s.fence + 1, worker = ${worker}, machine = ${machine},
               lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
@@ -435,7 +497,7 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
 
       renew: Effect.fn("SandboxStore.renew")(function*(leases) {
         if (leases.length === 0) return []
-        const rows = yield* sql<{ readonly id: string; readonly fence: bigint }>`
+        const rows = yield* renewals<{ readonly id: string; readonly fence: bigint }>`
           UPDATE sandboxes s SET lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
           FROM jsonb_to_recordset(${JSON.stringify(leases)}::jsonb) AS l("sandboxId" text, fence bigint)
           WHERE s.id = l."sandboxId" AND s.fence = l.fence RETURNING s.id, s.fence`
@@ -457,12 +519,13 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         if (rows.length === 0) return yield* new StaleLease()
       }, guard),
 
-      due: (now, limit) =>
-        guard(Effect.map(
-          sql<{ readonly id: SandboxId }>`
-            SELECT id FROM sandboxes WHERE deadline_at <= ${iso(now)} ORDER BY deadline_at LIMIT ${limit}`,
-          (rows) => rows.map(({ id }) => id)
-        )),
+      now: guard(theTime(undefined)).pipe(Effect.map(({ now }) => now), Effect.catchTag("NoSuchElementError", Effect.die)),
+
+      due: (limit) =>
+        guard(dueRows(limit)).pipe(
+          Effect.map((rows) => ({ now: rows[0].now, ids: rows.flatMap(({ id }) => id ?? []) })),
+          Effect.catchTag("NoSuchElementError", Effect.die)
+        ),
 
       ofRevokedGrants: (limit) =>
         guard(Effect.map(
@@ -514,6 +577,13 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
             return ids.filter((id) => !live.has(id))
           }
         )),
+
+      machineOf: Effect.fn("SandboxStore.machineOf")(function*(ids) {
+        const [row] = yield* sql<{ readonly machine: string }>`
+          SELECT machine FROM sandboxes WHERE id = ANY(${textArray(ids)}::text[]) AND machine IS NOT NULL
+          GROUP BY machine ORDER BY count(*) DESC LIMIT 1`
+        return row?.machine ?? null
+      }, guard),
 
       census: guard(Effect.map(censusRows(undefined), (rows) => {
         const live = { queued: 0, creating: 0, running: 0, terminating: 0 }

@@ -1,5 +1,5 @@
 /** What a failed statement means to a caller of a port. */
-import { Effect, Schema } from "effect"
+import { Cause, type Context, Effect, Fiber, Schema } from "effect"
 import { SqlError } from "effect/sql"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 
@@ -14,21 +14,59 @@ const isFailure = (error: unknown): error is Failure => SqlError.isSqlError(erro
  */
 const PASSING = /^(?:53...|57P0[1-3]|25006)$/u
 
-const passes = (error: SqlError.SqlError): boolean => {
+/** Whether the same statement, or connecting, may succeed later. */
+export const passes = (error: SqlError.SqlError): boolean => {
   const { cause } = error.reason
   return error.isRetryable || cause instanceof Error && "code" in cause && typeof cause.code === "string" && PASSING.test(cause.code)
 }
 
+const hasPassing = (cause: Cause.Cause<unknown>): boolean =>
+  cause.reasons.some((reason) => {
+    const error = Cause.isFailReason(reason) ? reason.error : Cause.isDieReason(reason) ? reason.defect : null
+    return SqlError.isSqlError(error) && passes(error)
+  })
+
 /**
- * Trouble that passes (connection, lock, timeout, deadlock) becomes `StoreUnavailable`; any other failure is a bug in
- * our SQL or data and dies. The port's own errors pass.
+ * How long a caller waits for the store, whatever holds it up: a connection that cannot be had, a server that says nothing.
+ * Longer than one statement may take.
+ */
+const ANSWER_MILLIS = 9_000
+
+/**
+ * Real time: it bounds what the network does, and no rule counts on it. What was begun is interrupted in the background,
+ * since a connection that is silent takes its time to be given up.
+ */
+const answered = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.contextWith((context: Context.Context<R>) =>
+    Effect.callback<A, E | StoreUnavailable>((resume) => {
+      const fiber = Effect.runForkWith(context)(self)
+      const timer = setTimeout(() => {
+        resume(Effect.fail(new StoreUnavailable({ cause: new Error(`no answer within ${ANSWER_MILLIS} ms`) })))
+        fiber.interruptUnsafe()
+      }, ANSWER_MILLIS)
+      fiber.addObserver((exit) => {
+        clearTimeout(timer)
+        resume(exit)
+      })
+      return Effect.suspend(() => {
+        clearTimeout(timer)
+        return Fiber.interrupt(fiber)
+      })
+    })
+  )
+
+/**
+ * Trouble that passes (connection, lock, timeout, deadlock) becomes `StoreUnavailable`, within ten seconds; any other failure
+ * is a bug in our SQL or data and dies. The port's own errors pass. A transaction that lost its connection cannot be rolled
+ * back either, for which the driver dies: that is the same loss.
  */
 export const guard = <A, E, R>(self: Effect.Effect<A, E | Failure, R>) =>
-  Effect.catchIf(
-    self,
-    (error): error is Extract<E | Failure, Failure> => isFailure(error),
-    (error) =>
-      error._tag === "SqlError" && passes(error)
-        ? Effect.fail(new StoreUnavailable({ cause: error }))
-        : Effect.die(error)
+  answered(self).pipe(
+    Effect.catchCause((cause) =>
+      hasPassing(cause) ? Effect.fail(new StoreUnavailable({ cause: Cause.squash(cause) })) : Effect.failCause(cause)
+    ),
+    Effect.catchIf(
+      (error): error is Extract<E | StoreUnavailable | Failure, Failure> => isFailure(error),
+      (error) => Effect.die(error)
+    )
   )

@@ -1,5 +1,5 @@
 /** `WebhookStore` on Postgres. */
-import { DateTime, Duration, Effect, Layer, Redacted, Schema } from "effect"
+import { DateTime, Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
@@ -9,6 +9,7 @@ import {
 import {
   CLAIM_TIME, type ClaimedDelivery, type Delivery, EndpointNotFound, type EndpointKey, PartnerEventNotFound, told, TooManyEndpoints, WebhookStore
 } from "@slipway/domain/partner/WebhookStore"
+import { type Key, SecretsKey } from "../secrets/SecretsKey.ts"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
@@ -40,8 +41,15 @@ const Secrets = Schema.Array(Schema.Struct({
   value: Schema.RedactedFromValue(Schema.String),
   until: Schema.NullOr(Schema.DateTimeUtcFromString)
 }))
-const secretsText = (secrets: ReadonlyArray<Secret>): string =>
-  JSON.stringify(secrets.map(({ until, value }) => ({ value: Redacted.value(value), until: until === null ? null : DateTime.formatIso(until) })))
+/** Encrypted, for the endpoint alone: copied into another one's row they open nothing. */
+const secretsText = (secrets: ReadonlyArray<Secret>, endpointId: string, key: Key): string =>
+  JSON.stringify(secrets.map(({ until, value }) => ({
+    value: key.seal(value, aboutOf(endpointId)),
+    until: until === null ? null : DateTime.formatIso(until)
+  })))
+const opened = (secrets: ReadonlyArray<Secret>, endpointId: string, key: Key): ReadonlyArray<Secret> =>
+  secrets.map(({ until, value }) => ({ value: key.unseal(value, aboutOf(endpointId)), until }))
+const aboutOf = (endpointId: string) => `webhook/${endpointId}`
 
 const DeliveryRow = Schema.Struct({
   position: Int8,
@@ -82,21 +90,40 @@ const ClaimedRow = Schema.Struct({
 const decodeFact = Schema.decodeUnknownEffect(PartnerFact)
 
 /** `null`: of what is new, the endpoint wants nothing. */
-const toClaimed = Effect.fnUntraced(function*(row: typeof ClaimedRow.Type, manual: boolean) {
+const toClaimed = Effect.fnUntraced(function*(row: typeof ClaimedRow.Type, manual: boolean, key: Key) {
   const { data, endpointId, eventId: id, failures, fence, recordedAt: createdAt, secrets, sequence, type, url } = row
   if (id === null || sequence === null || createdAt === null) return null
   const event: PartnerEvent = { ...(yield* decodeFact({ type, data })), id, sequence, createdAt }
-  const claimed: ClaimedDelivery = { endpointId, url, secrets, event, attempt: manual ? 1 : failures + 1, manual, fence }
+  const claimed: ClaimedDelivery = {
+    endpointId, url, secrets: opened(secrets, endpointId, key), event, attempt: manual ? 1 : failures + 1, manual, fence
+  }
   return claimed
 })
 
 const iso = DateTime.formatIso
+
+/** Encrypts what versions before this one stored as it is. Safe to do twice, and beside others. */
+export const sealEarlier = Effect.fn("WebhookStorePostgres.sealEarlier")(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const plain = yield* SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: Schema.Struct({ id: Schema.String, secrets: Secrets }),
+    execute: () => sql`SELECT id, secrets FROM webhook_endpoints WHERE secrets::text LIKE '%"whsec\\_%' FOR NO KEY UPDATE`
+  })(undefined)
+  if (plain.length === 0) return
+  const key = yield* (yield* SecretsKey).get
+  for (const { id, secrets } of plain) {
+    yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(opened(secrets, id, key), id, key)}::jsonb WHERE id = ${id}`
+  }
+}, (self) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)), guard)
 
 export const layer = Layer.effect(
   WebhookStore,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const audit = yield* AuditLog
+    // Whoever starts a service that cannot use the key is told; it is no answer to anybody else.
+    const key = Effect.catchTag((yield* SecretsKey).get, "SecretsKeyUnusable", Effect.die)
 
     const endpoints = (rows: Statement.Fragment) =>
       Effect.map(
@@ -187,7 +214,7 @@ export const layer = Layer.effect(
         yield* sql`
           INSERT INTO webhook_endpoints (id, grant_id, url, types, secrets, created_at, cursor, due_at)
           VALUES (${id}, ${grantId}, ${url}, ${types === null ? null : textArray(types)}::text[],
-            ${secretsText([{ value: secret, until: null }])}::jsonb, ${iso(createdAt)}, ${registered.cursor}, ${iso(registered.dueAt)})`
+            ${secretsText([{ value: secret, until: null }], id, yield* key)}::jsonb, ${iso(createdAt)}, ${registered.cursor}, ${iso(registered.dueAt)})`
         yield* audit.append([told("webhook.registered", endpoint, createdAt)])
         return registered
       }, sql.withTransaction, guard),
@@ -205,11 +232,14 @@ export const layer = Layer.effect(
         yield* audit.append([told("webhook.deleted", key, at)])
       }, sql.withTransaction, guard),
 
-      rotate: Effect.fn("WebhookStore.rotate")(function*(key, secret, at) {
-        const endpoint = yield* locked(key)
-        const [known] = yield* secretsOf(key.id)
-        yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(rotated(known?.secrets ?? [], secret, at))}::jsonb WHERE id = ${key.id}`
-        yield* audit.append([told("webhook.secret_rotated", key, at)])
+      rotate: Effect.fn("WebhookStore.rotate")(function*(of, secret, at) {
+        const endpoint = yield* locked(of)
+        const { id } = endpoint
+        const [known] = yield* secretsOf(id)
+        const sealing = yield* key
+        const secrets = rotated(opened(known?.secrets ?? [], id, sealing), secret, at)
+        yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(secrets, id, sealing)}::jsonb WHERE id = ${id}`
+        yield* audit.append([told("webhook.secret_rotated", of, at)])
         return endpoint
       }, sql.withTransaction, guard),
 
@@ -250,9 +280,11 @@ export const layer = Layer.effect(
         const due = yield* inLine(half)
         const asked = yield* manual(limit - due.length)
         const more = due.length < half ? [] : yield* inLine(limit - due.length - asked.length)
+        if (asked.length + due.length + more.length === 0) return []
+        const sealing = yield* key
         const claimed = [
-          ...(yield* Effect.forEach(asked, (row) => toClaimed(row, true))),
-          ...(yield* Effect.forEach([...due, ...more], (row) => toClaimed(row, false)))
+          ...(yield* Effect.forEach(asked, (row) => toClaimed(row, true, sealing))),
+          ...(yield* Effect.forEach([...due, ...more], (row) => toClaimed(row, false, sealing)))
         ]
         return claimed.filter((delivery) => delivery !== null)
       }, guard),

@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
-import { appendFile, chmod, mkdir, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node:fs/promises"
+import { appendFile, chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
@@ -8,8 +8,9 @@ import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
 import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
-import { inspect } from "@slipway/adapters/embedded-postgres/SystemProcess"
+import { inspect, run } from "@slipway/adapters/embedded-postgres/SystemProcess"
 
 const isRoot = process.getuid?.() === 0
 
@@ -83,6 +84,57 @@ const ownerProcess = (dataDir: string, lines: number) =>
     yield* eventually(Effect.sync(() => said.length >= lines), 30)
     return { pid: child.pid ?? 0, said, kill }
   })
+
+/** What the role may do that would lead out of its database, and what it owns. */
+const rightsOf = (connection: PgConnection.Config) =>
+  Effect.all({
+    role: query(connection, "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles WHERE rolname = current_user"),
+    roles: query(connection, "SELECT count(*)::int AS roles FROM pg_auth_members WHERE member = current_user::regrole"),
+    file: Effect.exit(query(connection, "SELECT pg_read_file('PG_VERSION')")),
+    program: Effect.exit(query(connection, "COPY (SELECT 1) TO PROGRAM 'true'")),
+    superuser: Effect.exit(query({ ...connection, username: "slipway" }, "SELECT 1")),
+    otherDatabase: Effect.exit(query({ ...connection, database: "postgres" }, "SELECT 1"))
+  })
+const confined = ({ file, otherDatabase, program, role, roles, superuser }: Effect.Success<ReturnType<typeof rightsOf>>) => {
+  assert.deepStrictEqual(role, [{ rolsuper: false, rolcreaterole: false, rolcreatedb: false, rolreplication: false }])
+  assert.deepStrictEqual(roles, [{ roles: 0 }])
+  for (const exit of [file, program, superuser, otherDatabase]) assert.isTrue(Exit.isFailure(exit))
+}
+
+describe("the service's role", { timeout: 60_000 }, () => {
+  it.live("owns its schema and can do nothing else; nobody is let in as the superuser", () =>
+    Effect.gen(function*() {
+      const { connection } = yield* serve(yield* usedFolder)
+      confined(yield* rightsOf(connection))
+      yield* query(connection, "CREATE TABLE mine (id serial PRIMARY KEY)")
+    }))
+
+  it.live("takes over the tables of a cluster in which the service was the superuser", () =>
+    Effect.gen(function*() {
+      const dataDir = yield* usedFolder
+      const first = yield* serve(dataDir)
+      yield* query(first.connection, "CREATE TABLE kept (id serial PRIMARY KEY, at int GENERATED ALWAYS AS IDENTITY)")
+      yield* query(first.connection, "INSERT INTO kept DEFAULT VALUES")
+      yield* query(first.connection, "CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+      yield* first.stop
+      // As an earlier version left it: everything is the superuser's, whom everybody may be.
+      const cluster = path.join(dataDir, "postgres/cluster")
+      const { gid, uid } = yield* Effect.promise(() => stat(cluster))
+      const { postgres } = yield* PostgresBinaries.prepare({ native: yield* PostgresBinaries.locate, account: { uid, gid }, copies: "/var/cache/slipway" })
+      const before = "ALTER DATABASE slipway OWNER TO slipway\nALTER SCHEMA public OWNER TO slipway\n" +
+        "REASSIGN OWNED BY slipway_service TO slipway\nDROP ROLE slipway_service\n"
+      const { complaint } = yield* run(postgres, ["--single", "-D", cluster, "slipway"], { account: isRoot ? { uid, gid } : null, cwd: cluster, input: before })
+      assert.notMatch(complaint, /ERROR|FATAL/u)
+      yield* Effect.promise(() => writeFile(path.join(cluster, "pg_hba.conf"), "local all all trust\n"))
+
+      const { connection } = yield* serve(dataDir)
+      confined(yield* rightsOf(connection))
+      yield* query(connection, "ALTER TABLE kept ADD COLUMN more int")
+      yield* query(connection, "INSERT INTO kept DEFAULT VALUES")
+      yield* query(connection, "CREATE OR REPLACE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 11'")
+      assert.deepStrictEqual(yield* query(connection, "SELECT id, at, one() FROM kept ORDER BY id"), [{ id: 1, at: 1, one: 11 }, { id: 2, at: 2, one: 11 }])
+    }))
+})
 
 describe("a server of the data folder", { timeout: 60_000 }, () => {
   it.live("keeps what was committed, durable and in UTF-8, reachable by its socket alone", () =>
@@ -196,6 +248,25 @@ describe("a server of the data folder", { timeout: 60_000 }, () => {
       assert.lengthOf(yield* query(second.connection, "SELECT 1"), 1)
       assert.isNull(sleeper.exitCode)
     }))
+
+  it.live("whose making was killed leaves nothing behind once another start was through; one that is being made is left alone", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const home = path.join(data, "postgres")
+      const making = Effect.map(Effect.promise(() => readdir(home).catch(() => [])), (names) => names.filter((name) => name.startsWith("initdb-")))
+      const owner = yield* ownerProcess(data, 0)
+      yield* eventually(Effect.map(making, (names) => names.length > 0), 60)
+      yield* owner.kill
+      assert.lengthOf(yield* making, 1)
+      // Of a process that lives, and of an earlier version, which named nobody, long ago.
+      const others = [`initdb-${process.ppid}-abcdef`, "initdb-abcdef"].map((name) => path.join(home, name))
+      for (const other of others) yield* Effect.promise(() => mkdir(other))
+      yield* Effect.promise(() => utimes(others[1] ?? "", 0, 0))
+      const { connection, stop } = yield* serve(data)
+      assert.lengthOf(yield* query(connection, "SELECT 1"), 1)
+      yield* stop
+      assert.deepStrictEqual(yield* making, [path.basename(others[0] ?? "")])
+    }).pipe(Effect.scoped), 120_000)
 
   it.live("is started again when it ends by itself", () =>
     Effect.gen(function*() {

@@ -47,7 +47,7 @@ it.layer(layer)("the row of a key's rate limit", (it) => {
       const { grant } = yield* store.createGrant({ id: yield* ids.uuid7, name: "busy", organizationId, createdAt })
       const id = yield* ids.uuid7
       const key = { id, grantId: grant.id, userId, label: "", prefix: "sbx_live_", last4: "aB3d", scopes: [], createdAt, expiresAt: null }
-      yield* store.createKey(key, ids.digest(id))
+      yield* store.createKey(key, ids.digest(id), 1_000_000)
       const began = performance.now()
       yield* Effect.replicateEffect(store.admit(ids.digest(id), 5000), 300)
       const [row] = yield* sql<{ length: number }>`SELECT cardinality(times) AS length FROM rate_windows WHERE key_id = ${id}`

@@ -1,4 +1,5 @@
-import { Effect, Layer } from "effect"
+import { assert, it } from "@effect/vitest"
+import { Clock, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
@@ -10,6 +11,7 @@ import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { limited, MAX_ACTIVE, StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
 
 const Fixture = Layer.effect(
@@ -40,3 +42,16 @@ const layer = Layer.mergeAll(SandboxStorePostgres.layer, Fixture).pipe(
 
 suite("postgres", layer)
 limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
+
+it.live("judges what is due by the database's clock, whatever that of the process says", () =>
+  Effect.gen(function*() {
+    const store = yield* SandboxStore
+    const own = yield* Clock.Clock
+    for (const days of [-400, 400]) {
+      const millis = () => own.currentTimeMillisUnsafe() + days * 86_400_000
+      const [{ now: due }, now] = yield* Effect.all([store.due(1), store.now]).pipe(
+        Effect.provideService(Clock.Clock, Object.assign(Object.create(own), { currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) }))
+      )
+      for (const told of [due, now]) assert.isBelow(Math.abs(told.epochMilliseconds - Date.now()), 60_000)
+    }
+  }).pipe(Effect.provide(layer)), 30_000)

@@ -1,13 +1,17 @@
-import { Effect, Layer } from "effect"
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Hints } from "@slipway/domain/Hints"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
 
 const Fixture = Layer.effect(
@@ -23,10 +27,54 @@ const Fixture = Layer.effect(
 
 suite(
   "postgres",
-  Layer.mergeAll(Fixture, PartnerStorePostgres.layer, WebhookStorePostgres.layer).pipe(
+  Layer.mergeAll(Fixture, PartnerStorePostgres.layer, WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral))).pipe(
     Layer.provideMerge(Access.layer),
     Layer.provideMerge(AccessStorePostgres.layer),
     Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
 )
+
+/** Whether the secret is in the rows, with or without what every secret begins with. */
+const holds = (rows: unknown, secret: Redacted.Redacted) => JSON.stringify(rows).includes(Redacted.value(secret).replace(/^whsec_/u, ""))
+
+it.layer(
+  Layer.mergeAll(PartnerStorePostgres.layer, WebhookStorePostgres.layer).pipe(
+    Layer.provideMerge(SecretsKey.layerEphemeral),
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStorePostgres.layer),
+    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )
+)("secrets of endpoints", (it) => {
+  it.effect("are in no row as they are: neither new nor rotated ones, nor those of earlier versions once a service has started", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* WebhookStore
+      const grantId = (yield* (yield* Access).createGrant("secrets")).grant.id
+      const id = "0193aaaa-0000-7000-8000-000000000001"
+      const [first, second, earlier] = ["Zmlyc3Q", "c2Vjb25k", "ZWFybGllcg"].map((text) => Redacted.make(`whsec_${text.repeat(4)}`)) as [
+        Redacted.Redacted, Redacted.Redacted, Redacted.Redacted
+      ]
+      const at = yield* DateTime.now
+      yield* store.register({ id, grantId, url: "https://hooks.example/a", types: null, createdAt: at }, first)
+      yield* store.rotate({ grantId, id }, second, at)
+      const rows = sql`SELECT e::text AS row FROM webhook_endpoints e`
+      assert.isFalse(holds(yield* rows, first) || holds(yield* rows, second))
+
+      // As an earlier version stored it.
+      yield* sql`UPDATE webhook_endpoints SET secrets = ${JSON.stringify([{ value: Redacted.value(earlier), until: null }])}::jsonb`
+      assert.isTrue(holds(yield* rows, earlier))
+      yield* WebhookStorePostgres.sealEarlier()
+      const sealed = yield* rows
+      assert.isFalse(holds(sealed, earlier))
+      yield* WebhookStorePostgres.sealEarlier()
+      assert.deepStrictEqual(yield* rows, sealed)
+      // They still sign.
+      const data = { claimId: id, leadId: "lead", variant: "one", occurredAt: at, projectId: id }
+      const tell = [{ grantId, fact: { type: "project.connected" as const, data } }]
+      yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), at)
+      const [claimed] = yield* store.claim(at, 10)
+      assert.deepStrictEqual(claimed?.secrets.map(({ value }) => Redacted.value(value)), [Redacted.value(earlier)])
+    }))
+})

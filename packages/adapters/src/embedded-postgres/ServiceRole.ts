@@ -1,0 +1,76 @@
+/**
+ * The role that the service has in its embedded database: it owns the service's schema and nothing else, so that a statement
+ * which somebody smuggles in reads no file of the server's account and starts no program. The superuser, who made the cluster,
+ * is let in no more.
+ */
+import { constants } from "node:fs"
+import { open, readFile, rename } from "node:fs/promises"
+import path from "node:path"
+import { Effect } from "effect"
+import type { Account } from "./ServerAccount.ts"
+import { run } from "./SystemProcess.ts"
+
+export const SUPERUSER = "slipway"
+export const ROLE = "slipway_service"
+export const DATABASE = "slipway"
+
+/** Who may log in, over the socket in its private folder. Whatever is not listed is refused. */
+const admission = (who: string) => `# Written by Slipway.\nlocal ${who} trust\n`
+
+// Each line is a statement. One that was done before fails, and the next one goes on.
+const makeRole = (attributes: string) => `CREATE ROLE ${ROLE} LOGIN NOSUPERUSER ${attributes}
+CREATE DATABASE ${DATABASE} OWNER ${ROLE}
+ALTER DATABASE ${DATABASE} OWNER TO ${ROLE}
+`
+
+/** A cluster of an earlier version has tables that the superuser made. Sequences of columns go with their tables. */
+const handOver = `ALTER SCHEMA public OWNER TO ${ROLE}
+DO $$ DECLARE own text; BEGIN FOR own IN ${[
+  `SELECT format('ALTER TABLE %s OWNER TO ${ROLE}', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace` +
+  " AND c.relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i')" +
+  " AND c.relkind = 'S')",
+  `SELECT format('ALTER ROUTINE %s OWNER TO ${ROLE}', p.oid::regprocedure) FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace`,
+  `SELECT format('ALTER TYPE %s OWNER TO ${ROLE}', t.oid::regtype) FROM pg_type t WHERE t.typnamespace = 'public'::regnamespace` +
+  " AND t.typtype IN ('e', 'd')"
+].join(" UNION ALL ")} LOOP EXECUTE own; END LOOP; END $$
+`
+
+/**
+ * Makes the role, its database, and what lets nobody else in, unless that was done before. `throwAway`: for data of tests, which
+ * make databases and roles of their own. The server must not run. Safe to be killed in the middle of and begun again. Answers what Postgres
+ * complained of when it could not be done, else `null`.
+ */
+export const prepare = Effect.fn("ServiceRole.prepare")(function*(options: {
+  readonly postgres: string
+  /** The folder as the server spells it, and as we do. */
+  readonly own: string
+  readonly cluster: string
+  readonly account: Account | null
+  readonly throwAway: boolean
+}) {
+  const { account, cluster, own, postgres, throwAway } = options
+  const file = path.join(cluster, "pg_hba.conf")
+  const wanted = admission(throwAway ? "all all" : `${DATABASE} ${ROLE}`)
+  if ((yield* Effect.promise(() => readFile(file, "utf8"))) === wanted) return null
+
+  const alone = (database: string, input: string) =>
+    run(postgres, ["--single", "-D", own, database], { account, cwd: cluster, input })
+  const made = yield* alone("postgres", makeRole(throwAway ? "CREATEDB CREATEROLE" : "NOCREATEDB NOCREATEROLE"))
+  if (!made.succeeded) return made.complaint
+  const handed = yield* alone(DATABASE, handOver)
+  if (!handed.succeeded) return handed.complaint
+
+  // Last: it says that the rest is done.
+  yield* Effect.promise(async () => {
+    const handle = await open(`${file}.new`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW, 0o600)
+    try {
+      if (account !== null) await handle.chown(account.uid, account.gid)
+      await handle.writeFile(wanted)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(`${file}.new`, file)
+  })
+  return null
+})

@@ -1,0 +1,38 @@
+import { assert, it } from "@effect/vitest"
+import { Deferred, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as Database from "@slipway/adapters/postgres/Database"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+
+/** One of them listens for hints. */
+const WRITING = 3
+
+const layer = SandboxStorePostgres.layer.pipe(
+  Layer.provide(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
+  Layer.provideMerge(Layer.unwrap(Effect.map(
+    TestPostgres.database(Migrations.layer),
+    (url) => Database.layer({ url: Redacted.make(url) }, { writing: WRITING })
+  )))
+)
+
+it.live("leases are renewed while everything else a worker does waits for a connection", () =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const store = yield* SandboxStore
+    const lease = { sandboxId: SandboxId.make("c_222222222222"), fence: 1 }
+    const release = yield* Deferred.make<void>()
+    const taken = yield* Effect.forEach(Array.from({ length: WRITING - 1 }), () => Deferred.make<void>())
+    yield* Effect.forEach(taken, (begun) =>
+      Effect.forkScoped(sql.withTransaction(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(release)))))
+    yield* Effect.forEach(taken, Deferred.await)
+    // Its worker would kill its agent otherwise.
+    const renewed = yield* Effect.timeoutOrElse(store.renew([lease]), { duration: "5 seconds", orElse: () => Effect.succeed("it waits") })
+    yield* Deferred.succeed(release, undefined)
+    assert.deepStrictEqual(renewed, [])
+  }).pipe(Effect.provide(layer), Effect.scoped), 30_000)
