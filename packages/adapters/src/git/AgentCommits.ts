@@ -2,58 +2,23 @@
  * Takes over the agent's own commits, of which nothing is trusted: they are looked at beside the repository, by their bytes,
  * and become a part of it only when they are sound. Nothing in the agent's `.git` is read; what is here came from its box.
  */
-import { access, mkdir, open, rename } from "node:fs/promises"
-import { join } from "node:path"
-import { Effect, Schema, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { isEnvironmentFile } from "@slipway/domain/files/FileRules"
-import { isCommitId } from "@slipway/domain/source/RepoRef"
-import { EMPTY_BLOB } from "./Changes.ts"
-import { fields, type GitFailed, line, terminated } from "./Git.ts"
-import { type HostRepository, run, scratch } from "./HostRepository.ts"
+import type { BoxGit } from "./BoxGit.ts"
+import { asEmpty } from "./Changes.ts"
+import { fields, line } from "./Git.ts"
+import type { HostRepository } from "./HostRepository.ts"
+import * as ReceivedPack from "./ReceivedPack.ts"
+import { unsound } from "./ReceivedPack.ts"
 
 /** More than an agent makes. */
 const MAXIMUM_COMMITS = 1_000
 
-const TIMEOUT = "1 minute"
-
-const LINE_FEED = 0x0a
-/** Of a commit's id and its line feed. */
-const HEAD_BYTES = 41
-
-/** Why the commits are not kept. The tree is committed as one instead. */
-class Unsound extends Schema.TaggedError<Unsound>()("Unsound", { reason: Schema.String }) {
-  override get message() {
-    return this.reason
-  }
-}
-
-const unsound = (reason: string) => new Unsound({ reason })
-
-/** Writes the pack to `file`. Answers the commit it is for, `undefined` when there is none. */
-const receive = Effect.fnUntraced(function*(history: Stream.Stream<Uint8Array>, file: string, maximumBytes: number) {
-  const output = yield* Effect.acquireRelease(Effect.promise(() => open(file, "wx", 0o600)), (output) => Effect.promise(() => output.close()))
-  let head = Buffer.alloc(0)
-  let left = maximumBytes
-  yield* Stream.runForEach(history, (chunk) =>
-    Effect.gen(function*() {
-      const missing = Math.min(HEAD_BYTES - head.length, chunk.length)
-      head = Buffer.concat([head, chunk.subarray(0, missing)])
-      const rest = chunk.subarray(missing)
-      left -= rest.length
-      if (left < 0) return yield* unsound(`They have more than ${maximumBytes} bytes.`)
-      if (rest.length > 0) yield* Effect.promise(() => output.write(rest))
-    }))
-  if (head.length === 0) return undefined
-  const sha = head.subarray(0, -1).toString("latin1")
-  if (head.length !== HEAD_BYTES || head[HEAD_BYTES - 1] !== LINE_FEED || !isCommitId(sha)) return yield* unsound("They do not begin with the id of a commit.")
-  return sha
-}, Effect.scoped)
-
 const REPOSITORY = "160000"
 const ABSENT = "000000"
 
-/** Looks at each commit between `repository.baseSha` and `sha`. `run` sees the pack beside the repository's objects. */
-const check = Effect.fnUntraced(function*(repository: HostRepository, sha: string, ask: typeof run) {
+/** Looks at each commit between `repository.baseSha` and `sha`. `ask` sees the pack beside the repository's objects. */
+const check = Effect.fnUntraced(function*(repository: HostRepository, box: BoxGit, sha: string, ask: ReceivedPack.ReceivedPack["beside"]) {
   const { baseSha } = repository
   const range = [sha, `^${baseSha}`, "--"]
   const commits = Number(line(yield* ask(repository, ["rev-list", "--count", `--max-count=${MAXIMUM_COMMITS + 1}`, ...range])))
@@ -74,42 +39,28 @@ const check = Effect.fnUntraced(function*(repository: HostRepository, sha: strin
   }
   if (added.some((path) => isEnvironmentFile(path.toString()))) return yield* unsound("One of them adds an environment file.")
   if (added.length === 0) return
-  // An index of these alone, since only of what is in an index git says that it should not be.
-  const env = { GIT_INDEX_FILE: yield* scratch(repository) }
-  const entries = added.map((path) => Buffer.concat([Buffer.from(`100644 ${EMPTY_BLOB}\t`), path]))
-  yield* ask(repository, ["update-index", "--replace", "-z", "--index-info"], { env, input: terminated(entries) })
-  const ignored = yield* ask(repository, ["ls-files", "--cached", "--ignored", "--exclude-standard", "-z"], { env })
+  const ignored = yield* box.ignored(repository, asEmpty(added))
   if (ignored.length > 0) return yield* unsound("One of them adds a file that is ignored.")
-}, Effect.scoped)
+})
 
 /** The newest of the agent's commits, now in the repository; `undefined` when there are none, or none that are sound. */
-export const take = Effect.fn("AgentCommits.take")(function*(repository: HostRepository, history: Stream.Stream<Uint8Array>, maximumBytes: number) {
-  const place = yield* scratch(repository)
-  const packs = join(place, "pack")
-  const [pack, index] = [join(packs, "pack-received.pack"), join(packs, "pack-received.idx")]
-  yield* Effect.promise(() => mkdir(packs, { recursive: true }))
-  const sha = yield* receive(history, pack, maximumBytes)
+export const take = Effect.fn("AgentCommits.take")(function*(
+  repository: HostRepository,
+  box: BoxGit,
+  history: Stream.Stream<Uint8Array>,
+  maximumBytes: number
+) {
+  const received = yield* ReceivedPack.receive(repository, maximumBytes)
+  yield* Stream.runForEach(history, received.append)
+  const sha = yield* received.id
   if (sha === undefined || sha === repository.baseSha) return undefined
-
-  const beside: typeof run = (repository, args, options) =>
-    run(repository, args, { timeout: TIMEOUT, ...options, env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: place, ...options?.env } })
-  yield* run(repository, ["index-pack", "--strict", "-o", index, pack], { timeout: TIMEOUT, config: ["core.bigFileThreshold=16m"] })
-  yield* check(repository, sha, beside)
-
-  // A pack without its index is not there yet. Named by its commit: what is received again takes no more room.
-  const name = join(repository.gitDir, "objects", "pack", `pack-${sha}`)
-  yield* Effect.uninterruptible(Effect.promise(async () => {
-    if (await access(`${name}.idx`).then(() => true, () => false)) return
-    await mkdir(join(repository.gitDir, "objects", "pack"), { recursive: true })
-    await rename(pack, `${name}.pack`)
-    await rename(index, `${name}.idx`)
-  }))
+  yield* received.index
+  yield* check(repository, box, sha, received.beside)
+  yield* received.keep(sha)
   return sha
 }, (taken, { repo }) =>
   taken.pipe(
-    Effect.catchTags({
-      Unsound: ({ message }) => Effect.as(Effect.logInfo("the agent's own commits are not kept", { repo, reason: message }), undefined),
-      GitFailed: ({ message }: GitFailed) => Effect.as(Effect.logInfo("the agent's own commits are not kept", { repo, reason: message }), undefined)
-    }),
+    Effect.catchTag(["Unsound", "GitFailed"], ({ message }) =>
+      Effect.as(Effect.logInfo("the agent's own commits are not kept", { repo, reason: message }), undefined)),
     Effect.scoped
   ))

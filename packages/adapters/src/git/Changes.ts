@@ -2,8 +2,9 @@
 import { Effect } from "effect"
 import { isGitPath } from "@slipway/domain/files/FileRules"
 import type { FileEntry, FileStatus } from "@slipway/domain/files/FileTree"
+import type { BoxGit } from "./BoxGit.ts"
 import { fields, terminated } from "./Git.ts"
-import { type HostRepository, keepAge, run, scratchIndex } from "./HostRepository.ts"
+import { type HostRepository, run } from "./HostRepository.ts"
 
 export interface Change {
   readonly path: string
@@ -35,12 +36,17 @@ export const DIFF_OPTIONS = [
   "--raw", "--numstat", "-z", "--no-abbrev", "--find-renames", "-l500", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"
 ] as const
 
+/** Fields that are read before others get their turn. */
+const AT_ONCE = 2_000
+
 /** New files come out as `untracked`. Names that are no text are left out. */
-export const parse = (output: Buffer): ReadonlyArray<Change> => {
+export const parse = Effect.fnUntraced(function*(output: Buffer) {
   const parts = fields(output)
   const changes = new Map<string, Change>()
   const TAB = 0x09
-  for (let i = 0; i < parts.length;) {
+  for (let i = 0, steps = 1; i < parts.length; steps++) {
+    // Others wait for this process.
+    if (steps % AT_ONCE === 0) yield* Effect.sleep(0)
     const head = parts[i++] ?? Buffer.alloc(0)
     if (head[0] === 0x3a) {
       // :<old mode> <new mode> <old id> <new id> <status>, then one name, or two of a rename
@@ -74,51 +80,41 @@ export const parse = (output: Buffer): ReadonlyArray<Change> => {
     }
   }
   return [...changes.values()]
-}
-
-/** Files that are in the tree, but neither in the index nor ignored. A repository within the tree comes as one name with a `/`. */
-export const untracked = (repository: HostRepository) =>
-  Effect.map(run(repository, ["ls-files", "--others", "--exclude-standard", "-z"]), fields)
+})
 
 export const isNestedRepository = (path: Uint8Array): boolean => path.at(-1) === 0x2f
 
-// Listings are asked for again and again: a tree that takes longer is shown without its changes.
-const TIMEOUT = "20 seconds"
-
 /** The empty file; git need not have it. */
 export const EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+
+/** Lines of `update-index --index-info` that enter these files as empty. */
+export const asEmpty = (paths: ReadonlyArray<Buffer>): Buffer =>
+  terminated(paths.map((path) => Buffer.concat([Buffer.from(`100644 ${EMPTY_BLOB}\t`), path])))
+
+/** New files that are looked into. An agent can make more than anybody wants to see; those are left out. */
+const MAXIMUM_NEW = 20_000
 
 /**
  * All changes against the base commit, renames found. New files are `untracked`, or `added` once they are in the commit
  * `published`; ignored ones are no changes. `nested` are the repositories that lie within the tree.
  */
-export const changes = Effect.fn("Changes.changes")(function*(repository: HostRepository, published: string | undefined) {
-  const others = yield* untracked(repository)
-  const [nested, added] = [others.filter(isNestedRepository), others.filter((path) => !isNestedRepository(path))]
-  const index = yield* scratchIndex(repository)
-  const env = { GIT_INDEX_FILE: index }
-
-  // New files must be in the index to be compared; entered as empty they differ from what is in the tree.
-  const entries = added.filter((path) => !isGitPath(path.toString())).map((path) => Buffer.concat([Buffer.from(`100644 ${EMPTY_BLOB}\t`), path]))
-  if (entries.length > 0) {
-    yield* run(repository, ["update-index", "-z", "--index-info"], { env, input: terminated(entries), timeout: TIMEOUT })
-    yield* keepAge(repository, index)
-  }
-
-  const diff = yield* run(repository, ["diff", ...DIFF_OPTIONS, repository.baseSha, "--"], {
-    env,
-    timeout: TIMEOUT,
-    // Lines of files larger than this are not counted.
-    config: ["core.bigFileThreshold=16m"]
+export const changes = Effect.fn("Changes.changes")(function*(repository: HostRepository, box: BoxGit, published: string | undefined) {
+  let others: ReadonlyArray<Buffer> = []
+  const diff = yield* box.changes(repository, [...DIFF_OPTIONS, "--no-color"], (names) => {
+    others = fields(names)
+    // New files must be in the index to be compared; entered as empty they differ from what is in the tree.
+    return asEmpty(others.filter((path) => !isNestedRepository(path) && !isGitPath(path.toString())).slice(0, MAXIMUM_NEW))
   })
   const isPublished = published === undefined ? undefined : new Set(
     fields(yield* run(repository, [
       "diff-tree", "-r", "--no-renames", "--name-only", "--diff-filter=A", "-z", repository.baseSha, published
     ])).map((path) => path.toString())
   )
+  const nested = others.filter(isNestedRepository)
   return {
-    changes: parse(diff).map((change): Change =>
+    changes: (yield* parse(diff)).map((change): Change =>
       change.status === "untracked" && isPublished?.has(change.path) ? { ...change, status: "added" } : change),
-    nested: nested.flatMap((path) => decodeName(path.subarray(0, -1)) ?? [])
+    nested: nested.flatMap((path) => decodeName(path.subarray(0, -1)) ?? []),
+    isTruncated: others.length - nested.length > MAXIMUM_NEW
   }
-}, Effect.scoped)
+})

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process"
-import { lstat } from "node:fs/promises"
+import { access, constants, lstat } from "node:fs/promises"
+import { dirname } from "node:path"
 import { Effect } from "effect"
 
 const run = (command: string, args: ReadonlyArray<string>): Promise<number | null> =>
@@ -17,5 +18,8 @@ export const deleteTree = (path: string): Effect.Effect<void> =>
     if (!exists || await run("rm", ["-rf", "--", path]) === 0) return
     await run("chmod", ["-R", "u+rwx", "--", path])
     const code = await run("rm", ["-rf", "--", path])
-    if (code !== 0) throw new Error(`a working tree could not be deleted (rm exited with ${code})`)
+    if (code === 0) return
+    // Says so itself where the disk is read-only.
+    await access(dirname(path), constants.W_OK)
+    throw new Error(`a working tree could not be deleted (rm exited with ${code})`)
   })

@@ -30,12 +30,15 @@ export interface GitOptions {
   readonly input?: string | Uint8Array
   readonly timeout?: Duration.Input
   readonly maximumBytes?: number
+  /** For objects that were not looked at yet, which may be made to take memory and time: under limits of the kernel, behind other work. */
+  readonly isLimited?: boolean
 }
 
 // What reaching the source host may need. Everything else of our environment stays here.
 const INHERITED = ["PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"]
 
-const ENVIRONMENT = {
+/** What every git process of ours finds in its environment, wherever it runs. */
+export const ENVIRONMENT = {
   HOME: "/nonexistent",
   LC_ALL: "C",
   GIT_CONFIG_NOSYSTEM: "1",
@@ -48,7 +51,8 @@ const ENVIRONMENT = {
   GIT_NO_REPLACE_OBJECTS: "1"
 }
 
-const CONFIG = [
+/** `name=value` configuration of every git process of ours. */
+export const CONFIG = [
   "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.attributesFile=/dev/null",
   "core.excludesFile=/dev/null", "core.sshCommand=/bin/false", "core.symlinks=true", "core.autocrlf=false",
   "core.protectNTFS=true", "core.protectHFS=true", "credential.helper=", "diff.external=", "diff.ignoreSubmodules=all",
@@ -64,6 +68,10 @@ const CONFIG = [
   // So a repository is always named by `--git-dir` or `GIT_DIR`, never found.
   "safe.bareRepository=explicit", "safe.directory=*", "advice.addEmbeddedRepo=false"
 ]
+
+/** Seconds of a processor, and KiB of address space: indexes of packs are mapped into it, some of them large. */
+const LIMITED = `ulimit -t 60; ulimit -v 1572864; exec nice -n 10 git "$@"`
+const LIMITED_CONFIG = ["core.packedGitWindowSize=32m", "core.packedGitLimit=256m", "core.bigFileThreshold=16m"]
 
 const GLOBAL_ARGUMENTS = ["--no-pager", "--literal-pathspecs", ...CONFIG.flatMap((entry) => ["-c", entry])]
 
@@ -96,12 +104,15 @@ const scrub = (stderr: string, authorization: GitOptions["authorization"]): stri
  * Interruption and the limits (default: one minute, 64 MiB) kill the process with all it started.
  */
 export const git = (args: readonly [command: string, ...ReadonlyArray<string>], options: GitOptions = {}): Effect.Effect<Buffer, GitFailed> => {
-  const { authorization, config = [], env = {}, input, maximumBytes = 67_108_864, timeout = "1 minute" } = options
+  const { authorization, config = [], env = {}, input, isLimited = false, maximumBytes = 67_108_864, timeout = "1 minute" } = options
   const fail = (reason: GitFailed["reason"], code: number | null, stderr: string) =>
     new GitFailed({ command: args[0], reason, code, stderr: scrub(stderr, authorization) })
 
   return Effect.callback<Buffer, GitFailed>((resume) => {
-    const child = spawn("git", [...GLOBAL_ARGUMENTS, ...config.flatMap((entry) => ["-c", entry]), ...args], {
+    const settings = [...isLimited ? LIMITED_CONFIG : [], ...config]
+    const all = [...GLOBAL_ARGUMENTS, ...settings.flatMap((entry) => ["-c", entry]), ...args]
+    const [program, programArguments] = isLimited ? ["/bin/sh", ["-c", LIMITED, "slipway-git", ...all]] as const : ["git", all] as const
+    const child = spawn(program, programArguments, {
       cwd: "/",
       env: { ...inherited(), ...ENVIRONMENT, ...env, ...authorizationEnvironment(authorization) },
       stdio: "pipe",

@@ -16,10 +16,23 @@ export interface Layout {
   readonly config?: string
 }
 
+/**
+ * Attributes have no say: files are what their bytes are, and are compared as text. What is here goes before whatever a
+ * repository or a tree says. Filters, encodings and line ends would have git run programs, fail, or commit something else
+ * than what can be seen in the tree.
+ */
+const ATTRIBUTES = "* -text !eol !crlf !ident !filter !working-tree-encoding !diff\n"
+
+export const setAttributes = async (gitDir: string): Promise<void> => {
+  await mkdir(join(gitDir, "info"), { recursive: true })
+  await writeFile(join(gitDir, "info", "attributes"), ATTRIBUTES)
+}
+
 export const layOut = async (gitDir: string, { config = "", head, objects, refs = "", shallow }: Layout): Promise<void> => {
   await mkdir(join(gitDir, "objects", "info"), { recursive: true })
   await mkdir(join(gitDir, "refs"), { recursive: true })
   await Promise.all([
+    setAttributes(gitDir),
     writeFile(join(gitDir, "HEAD"), `${head}\n`),
     writeFile(join(gitDir, "packed-refs"), refs),
     writeFile(join(gitDir, "objects", "info", "alternates"), `${objects}\n`),

@@ -3,14 +3,14 @@
  * the only one a git process of ours ever uses. The agent gets a throw-away `.git` in the tree, which we never read.
  */
 import { randomUUID } from "node:crypto"
-import { copyFile, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
+import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { Effect, Option, Schema } from "effect"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { deleteTree } from "./DeleteTree.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
-import { layOut } from "./GitDir.ts"
+import { layOut, setAttributes } from "./GitDir.ts"
 
 const Prepared = Schema.Struct({
   repo: RepoName,
@@ -34,21 +34,13 @@ export interface HostRepository extends Prepared {
 // The checkout of a large repository, or the hashing of a large tree.
 const TIMEOUT = "5 minutes"
 
+/** Git over what is in the repository. There is no tree to it, so nothing that an agent wrote can be looked at by mistake. */
 export const run = (
-  repository: Pick<HostRepository, "gitDir" | "workspace" | "folder">,
+  { gitDir }: Pick<HostRepository, "gitDir">,
   args: Parameters<typeof git>[0],
   options: GitOptions = {}
 ): Effect.Effect<Buffer, GitFailed> =>
-  git(args, {
-    timeout: TIMEOUT,
-    ...options,
-    env: {
-      GIT_DIR: repository.gitDir,
-      GIT_WORK_TREE: join(repository.workspace, repository.folder),
-      GIT_INDEX_FILE: join(repository.gitDir, "index"),
-      ...options.env
-    }
-  })
+  git(args, { timeout: TIMEOUT, ...options, config: ["core.bare=true", ...options.config ?? []], env: { GIT_DIR: gitDir, ...options.env } })
 
 const markOf = (gitDir: string): string => join(gitDir, "slipway.json")
 
@@ -67,12 +59,23 @@ export const borrowed = async (directory: string): Promise<ReadonlyArray<string>
   return found.flatMap((text) => text.split("\n")).filter((path) => path !== "")
 }
 
-/** Deletes what processes that were killed left in the scratch folders of the repositories in `directory`. */
+/**
+ * Deletes what processes that were killed left in the scratch folders of the repositories in `directory`, and brings those
+ * up to date that an earlier version made.
+ */
 export const sweep = async (directory: string): Promise<void> => {
-  const folders = (await orAbsent(readdir(directory), [])).map((name) => join(directory, name, "scratch"))
+  const names = await orAbsent(readdir(directory), [])
+  await Promise.all(names.map((name) => orAbsent(settle(join(directory, name)), undefined)))
+  const folders = names.map((name) => join(directory, name, "scratch"))
   const left = await Promise.all(folders.map(async (folder) => (await orAbsent(readdir(folder), [])).map((name) => join(folder, name))))
   // Where a git that outlived them still writes, it stays until the next time.
   await Promise.allSettled(left.flat().map((path) => rm(path, { recursive: true, force: true })))
+}
+
+/** Boxes of other users read the repository where it is shown to them; who is not shown it does not come through the folder above it. */
+const settle = async (gitDir: string): Promise<void> => {
+  await setAttributes(gitDir)
+  await Promise.all([chmod(gitDir, 0o755), chmod(join(gitDir, "index"), 0o644)])
 }
 
 // Any other failure is no reason to believe that nothing is borrowed.
@@ -104,7 +107,8 @@ export const make = Effect.fn("HostRepository.make")(function*(making: Making) {
     await mkdir(join(gitDir, "scratch"), { recursive: true })
     await layOut(gitDir, { head: baseSha, objects, shallow })
   })
-  yield* run({ gitDir, workspace: site, folder: "tree" }, ["read-tree", "-m", "-u", baseSha])
+  // Nobody else has seen the tree yet.
+  yield* git(["read-tree", "-m", "-u", baseSha], { timeout: TIMEOUT, env: { GIT_DIR: gitDir, GIT_WORK_TREE: tree } })
   const mark = yield* Effect.orDie(Schema.encodeEffect(PreparedFile)({ repo, folder, baseSha, baseRef, preparedAt }))
   yield* Effect.promise(async () => {
     const agents = join(tree, ".git")
@@ -118,12 +122,13 @@ export const make = Effect.fn("HostRepository.make")(function*(making: Making) {
     })
     await copyFile(join(gitDir, "index"), join(agents, "index"))
     await writeFile(markOf(gitDir), mark)
+    await settle(gitDir)
   })
   // A tree without a repository is what a crash left between the two moves: no agent has seen it.
   yield* deleteTree(join(making.workspace, folder))
   yield* deleteTree(making.gitDir)
   yield* Effect.uninterruptible(Effect.promise(async () => {
-    await mkdir(making.workspace, { recursive: true, mode: 0o711 })
+    await mkdir(making.workspace, { recursive: true, mode: 0o700 })
     await mkdir(dirname(making.gitDir), { recursive: true, mode: 0o700 })
     await rename(tree, join(making.workspace, folder))
     await rename(gitDir, making.gitDir)
@@ -135,21 +140,4 @@ export const scratch = (repository: HostRepository) =>
   Effect.acquireRelease(
     Effect.sync(() => join(repository.gitDir, "scratch", randomUUID())),
     (path) => Effect.promise(() => Promise.all([rm(path, { recursive: true, force: true }), rm(`${path}.lock`, { force: true })]))
-  )
-
-/**
- * Gives a copy of the index the age of the original. Git looks into a file whose times do not show a change only if the
- * file is not older than the index, and most builds of git compare whole seconds.
- */
-export const keepAge = (repository: HostRepository, copy: string): Effect.Effect<void> =>
-  Effect.promise(async () => {
-    const seconds = Math.floor((await stat(join(repository.gitDir, "index"))).mtimeMs) / 1_000
-    await utimes(copy, seconds, seconds)
-  })
-
-/** A copy of the index of the base commit, with what it knows of the files, to be changed freely. */
-export const scratchIndex = (repository: HostRepository) =>
-  scratch(repository).pipe(
-    Effect.tap((copy) => Effect.promise(() => copyFile(join(repository.gitDir, "index"), copy))),
-    Effect.tap((copy) => keepAge(repository, copy))
   )

@@ -4,16 +4,20 @@ import { isProtected } from "@slipway/domain/files/FileRules"
 import {
   type ChangedFiles, type FileEntry, type FileStatus, type FileTree, MAX_CHANGES, MAX_ENTRIES, type PartialWarning
 } from "@slipway/domain/files/FileTree"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
 import * as Changes from "./Changes.ts"
-import { fields } from "./Git.ts"
+import { fields, type GitFailed } from "./Git.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
 import * as SafeTree from "./SafeTree.ts"
 
-export const list = Effect.fn("Listing.list")(function*(repository: HostRepository, directory: string, published: string | undefined) {
+/** All changes of a tree, as git in its box says. */
+export type Compared = Effect.Effect<Effect.Success<ReturnType<typeof Changes.changes>>, GitFailed>
+
+export const list = Effect.fn("Listing.list")(function*(repository: HostRepository, directory: string, compared: Compared) {
   const [disk, git] = yield* Effect.all([
     // A folder that was deleted shows the files that were in it.
     scan(repository, directory).pipe(Effect.catchTag("FileNotFound", (missing) => Effect.succeed(missing))),
-    compare(repository, directory, published)
+    compare(repository, directory, compared)
   ], { concurrency: 2 })
   const prefix = directory === "" ? "" : `${directory}/`
   const below = summarize(prefix, git.changes, git.nested)
@@ -73,18 +77,18 @@ export const list = Effect.fn("Listing.list")(function*(repository: HostReposito
 })
 
 /** All changes of the tree. An agent can make one that git gives up on: that has none. */
-export const changes = Effect.fn("Listing.changes")(function*(repository: HostRepository, published: string | undefined) {
-  const { changes } = yield* Changes.changes(repository, published)
+export const changes = Effect.fn("Listing.changes")(function*(_: RepoName, compared: Compared) {
+  const { changes, isTruncated } = yield* compared
   const files = changes.map(({ additions, deletions, path, previousPath, status }) => ({
     name: Buffer.from(path),
     value: { path, status, previousPath, ...isProtected(path) ? { additions: 0, deletions: 0 } : { additions, deletions } }
   })).sort((a, b) => Buffer.compare(a.name, b.name))
   const changed: ChangedFiles = {
     files: files.slice(0, MAX_CHANGES).map(({ value }) => value),
-    partialWarnings: files.length > MAX_CHANGES ? ["entries_truncated"] : []
+    partialWarnings: isTruncated || files.length > MAX_CHANGES ? ["entries_truncated"] : []
   }
   return changed
-}, (self, { repo }) =>
+}, (self, repo) =>
   Effect.catchTag(self, "GitFailed", (failure) => {
     const unknown: ChangedFiles = { files: [], partialWarnings: ["unreadable_entries"] }
     return Effect.as(Effect.logWarning("git could not compare a working tree", { repo, failure: failure.message }), unknown)
@@ -130,17 +134,18 @@ const scan = Effect.fnUntraced(function*(repository: HostRepository, directory: 
 
 /** The types of what the directory holds in the base commit, and all changes since. */
 const compare = Effect.fnUntraced(
-  function*(repository: HostRepository, directory: string, published: string | undefined) {
-    const [base, { changes, nested }] = yield* Effect.all([
+  function*(repository: HostRepository, directory: string, compared: Compared) {
+    const [base, { changes, isTruncated, nested }] = yield* Effect.all([
       run(repository, ["ls-tree", "-z", repository.baseSha, ...directory === "" ? [] : ["--", `${directory}/`]]),
-      Changes.changes(repository, published)
+      compared
     ], { concurrency: 2 })
     const types = fields(base).map((entry) => {
       const tab = entry.indexOf(0x09)
       const [, name] = SafeTree.split(entry.subarray(tab + 1))
       return [name.toString(), entry.subarray(0, tab).toString().split(" ")[1]] as const
     })
-    return { base: new Map(types), changes, nested, warnings: new Array<PartialWarning>() }
+    const warnings: ReadonlyArray<PartialWarning> = isTruncated ? ["entries_truncated"] : []
+    return { base: new Map(types), changes, nested, warnings }
   },
   // An agent can make a tree that git gives up on. Its files are there all the same.
   (self, { repo }) =>

@@ -20,6 +20,7 @@ import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
 import { isCommitId, isRefName, type RepoName } from "@slipway/domain/source/RepoRef"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { Counter } from "@slipway/domain/Text"
+import * as DiskTrouble from "../node/DiskTrouble.ts"
 import { deleteTree } from "./DeleteTree.ts"
 import { git, type GitFailed, line } from "./Git.ts"
 import { layOut, replaceFile } from "./GitDir.ts"
@@ -42,7 +43,7 @@ export interface Options {
   /** Commits of history to fetch; `null`: all. */
   readonly depth: number | null
   readonly limits: Limits
-  /** Mirrors that nobody borrows from are removed when nobody has asked for them in this time; `null`: never. */
+  /** Mirrors that nobody borrows from are removed when nobody has asked for them in this time; `null`: only to make room. */
   readonly keepUnused: Duration.Duration | null
   /** Folders with objects that repositories outside borrow. */
   readonly borrowed: Effect.Effect<ReadonlySet<string>>
@@ -178,7 +179,7 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
   const fetch = Effect.fn("Mirrors.fetch")(function*(repo: RepoName, remote: Remote, ref: string | undefined, defaultBranch: string) {
     const refuse = (explanation: Explanation) => new CloneFailed({ repo, ...explanation })
     const failed = (failure: GitFailed | Explanation) =>
-      "detail" in failure ? refuse(failure) : Effect.andThen(
+      "detail" in failure ? refuse(failure) : DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
         Effect.logWarning("git could not read a repository", { repo, failure: failure.message }),
         refuse(explain(failure))
       )
@@ -242,10 +243,8 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     })
   })
 
-  /** Moves it out if nobody needs it. */
-  const retire = Effect.fnUntraced(function*(mirror: string, lenders: Effect.Effect<ReadonlySet<string>>) {
-    if (keepUnused === null) return
-    const oldest = (yield* Clock.currentTimeMillis) - Duration.toMillis(keepUnused)
+  /** Moves it out if nobody needs it and nobody has asked for it since `oldest`. */
+  const retire = Effect.fnUntraced(function*(mirror: string, oldest: number, lenders: Effect.Effect<ReadonlySet<string>>) {
     const isUnused = () => !users.has(mirror) && statSync(mirror).mtimeMs < oldest
     if (!isUnused() || (yield* lenders).has(join(mirror, "objects"))) return
     const isOut = yield* Effect.sync(() => {
@@ -257,26 +256,38 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     if (isOut) yield* Effect.logInfo("removed a mirror that nobody uses", { mirror: basename(mirror) })
   })
 
-  /** Removes what nobody needs any more and brings what is spread over many packs together. Boots go on meanwhile. */
-  const maintain = Effect.gen(function*() {
-    const lenders = yield* Effect.cached(borrowed)
-    const names = yield* Effect.promise(async () => {
+  const each = Effect.fnUntraced(function*<E>(work: (mirror: string) => Effect.Effect<void, E>) {
+    const names = yield* Effect.promise(() => readdir(directory))
+    yield* Effect.forEach(names.filter((name) => name.endsWith(".git")), (name) =>
+      Effect.catchCause(work(join(directory, name)), (cause) => Effect.logWarning("a mirror could not be put in order", { mirror: name }, cause)), {
+      discard: true
+    })
+  })
+
+  /** Removes mirrors that nobody borrows from and that nobody has asked for since `oldest`, and what is left of downloads. */
+  const removeUnused = Effect.fnUntraced(function*(oldest: number | null) {
+    yield* Effect.promise(async () => {
       await mkdir(removed, { recursive: true })
       await Promise.all((await namesIn(incoming)).filter((name) => !landing.has(name)).map((name) => clear(join(incoming, name))))
-      return (await readdir(directory)).filter((name) => name.endsWith(".git"))
     })
-    const each = <E>(work: (mirror: string) => Effect.Effect<void, E>) =>
-      Effect.forEach(names, (name) =>
-        Effect.catchCause(work(join(directory, name)), (cause) => Effect.logWarning("a mirror could not be put in order", { mirror: name }, cause)), {
-        discard: true
-      })
-    yield* each((mirror) => retire(mirror, lenders))
+    const lenders = yield* Effect.cached(borrowed)
+    if (oldest !== null) yield* each((mirror) => retire(mirror, oldest, lenders))
+    // The folder itself stays: on a full disk there would be no other.
+    const out = yield* Effect.promise(() => namesIn(removed))
+    yield* Effect.forEach(out, (name) => deleteTree(join(removed, name)), { discard: true })
+  })
+
+  /** Removes what nobody needs any more and brings what is spread over many packs together. Boots go on meanwhile. */
+  const maintain = Effect.gen(function*() {
+    yield* removeUnused(keepUnused === null ? null : (yield* Clock.currentTimeMillis) - Duration.toMillis(keepUnused))
     // What takes time comes last.
-    yield* deleteTree(removed)
     yield* each(consolidate)
   }).pipe(Effect.withSpan("Mirrors.maintain"))
 
-  return { fetch, maintain }
+  /** Removes all mirrors that nobody borrows from, whatever their age: they can be fetched again. */
+  const makeRoom = Effect.flatMap(Clock.currentTimeMillis, removeUnused).pipe(Effect.withSpan("Mirrors.makeRoom"))
+
+  return { fetch, maintain, makeRoom }
 })
 
 /** A readable name, and a digest because the URL decides which objects may be seen. */

@@ -1,119 +1,115 @@
 /**
- * Commits a tree as it is. Git says which files changed; their bytes we read ourselves, by descriptors, into a folder of
- * our own, and only those are hashed: the agent cannot swap a folder for a link and have a file of the host published.
+ * Commits a tree as it is. The box says what it holds, as objects; what may be in a commit is decided here, by those objects
+ * alone: its parent, which names it may have, that no environment file and no other repository is new in it, and its size.
  */
-import { mkdir, open, symlink } from "node:fs/promises"
-import { join } from "node:path"
-import { Effect, Result } from "effect"
-import { isEnvironmentFile } from "@slipway/domain/files/FileRules"
+import { Effect } from "effect"
+import { isEnvironmentFile, isGitPath } from "@slipway/domain/files/FileRules"
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
 import * as AgentCommits from "./AgentCommits.ts"
-import { isNestedRepository, untracked } from "./Changes.ts"
-import { fields, line, terminated } from "./Git.ts"
-import { type HostRepository, run, scratch, scratchIndex } from "./HostRepository.ts"
-import * as SafeTree from "./SafeTree.ts"
+import type { BoxGit } from "./BoxGit.ts"
+import { isNestedRepository } from "./Changes.ts"
+import { fields, type GitFailed, line, terminated } from "./Git.ts"
+import { type HostRepository, run, scratch } from "./HostRepository.ts"
+import * as ReceivedPack from "./ReceivedPack.ts"
 
 /** Bytes of all changed files together: more is an accident, and would fill the disk of the host. */
 export const MAX_SNAPSHOT_BYTES = 1_073_741_824
 
+/** Files that one commit may change. */
+const MAXIMUM_FILES = 100_000
+/** Of what git says of their changes, some 200 each. */
+const MAXIMUM_DIFF_BYTES = 33_554_432
+
+const REPOSITORY = "160000"
+const ABSENT = "000000"
+const NO_OBJECT = /^0+$/u
+
+/** New files that hold secrets or another repository stay out, though the former may be ignored nowhere. */
+const choose = (names: Buffer): Buffer =>
+  terminated(fields(names).filter((path) => !isNestedRepository(path) && !isEnvironmentFile(path.toString()) && !isGitPath(path.toString())))
+
+/** Names in `tree` that must not be in a commit. Fails when it holds what git would not have made, or too much. */
+const strange = Effect.fnUntraced(function*(repository: HostRepository, tree: string, maximumBytes: number, ask: ReceivedPack.ReceivedPack["beside"]) {
+  // :<old mode> <new mode> <old id> <new id> <status>, then the name
+  const raw = fields(yield* ask(repository, ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", `${repository.baseSha}^{tree}`, tree], {
+    maximumBytes: MAXIMUM_DIFF_BYTES
+  }))
+  if (raw.length / 2 > MAXIMUM_FILES) return yield* ReceivedPack.unsound(`More than ${MAXIMUM_FILES} files are changed.`)
+  const left: Array<Buffer> = []
+  const blobs: Array<string> = []
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const [oldMode = "", newMode = "", , id = ""] = (raw[i]?.toString("latin1") ?? "").slice(1).split(" ")
+    const path = raw[i + 1] ?? Buffer.alloc(0)
+    const isNew = oldMode === ABSENT
+    if (isNew && isGitPath(path.toString())) return yield* ReceivedPack.unsound("A file has a name that git does not allow.")
+    if (newMode === REPOSITORY && oldMode !== REPOSITORY || isNew && isEnvironmentFile(path.toString())) left.push(path)
+    else if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) blobs.push(id)
+  }
+  const sizes = yield* ask(repository, ["cat-file", "--batch-check=%(objectsize)"], { input: blobs.map((id) => `${id}\n`).join("") })
+  const bytes = sizes.toString().split("\n").reduce((sum, size) => sum + (Number(size) || 0), 0)
+  if (bytes > maximumBytes) return yield* ReceivedPack.unsound(`The changed files have more than ${maximumBytes} bytes together.`)
+  return left
+})
+
 /** A pure function of the tree and the options: dated by the making of the tree, so that a repeated run gives the same commit. */
-export const snapshot = Effect.fn("Snapshot.snapshot")(function*(repository: HostRepository, options: SnapshotOptions, maximumBytes: number) {
-  const { baseRef, baseSha, folder, preparedAt, repo, workspace } = repository
-  // First: what the agent commits meanwhile is in the tree.
-  const own = options.history === undefined ? undefined : yield* AgentCommits.take(repository, options.history(baseSha), maximumBytes)
-  const tracked = fields(
-    yield* run(repository, ["diff", "--name-only", "--no-renames", "-z", "--no-ext-diff", "--ignore-submodules=all"], {
-      env: { GIT_INDEX_FILE: yield* scratchIndex(repository) }
-    })
-  )
-  // What is new and holds secrets or another repository stays out, though the former may be ignored nowhere.
-  const added = (yield* untracked(repository)).filter((path) => !isNestedRepository(path) && !isEnvironmentFile(path.toString()))
+export const snapshot = Effect.fn("Snapshot.snapshot")(
+  function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, maximumBytes: number) {
+    const { baseRef, baseSha, preparedAt, repo } = repository
+    // First: what the agent commits meanwhile is in the tree.
+    const own = options.history === undefined ? undefined : yield* AgentCommits.take(repository, box, options.history(baseSha), maximumBytes)
+    const treeOf = (commit: string) => Effect.map(run(repository, ["rev-parse", "--verify", `${commit}^{tree}`]), line)
+    const [baseTree, ownTree] = [yield* treeOf(baseSha), own === undefined ? undefined : yield* treeOf(own)]
 
-  const copies = yield* Effect.tap(scratch(repository), (path) => Effect.promise(() => mkdir(path)))
-  const [present, gone]: [Array<Buffer>, Array<Buffer>] = [[], []]
-  let left = maximumBytes
-  for (const path of [...tracked, ...added]) {
-    const copied = yield* copy(join(workspace, folder), path, copies, left)
-    if (copied === "too large") {
-      return yield* new PushFailed({ repo, detail: `The changed files have more than ${maximumBytes} bytes together.`, retryable: false })
+    const received = yield* ReceivedPack.receive(repository, maximumBytes)
+    yield* box.snapshot(repository, own === undefined ? [] : [own], choose, received.append)
+    let tree = yield* received.id
+    if (tree === undefined) return yield* ReceivedPack.unsound("The box says nothing.")
+    if (tree !== baseTree && tree !== ownTree) {
+      yield* received.index
+      const left = yield* strange(repository, tree, maximumBytes, received.beside)
+      yield* received.keep(tree)
+      if (left.length > 0) tree = yield* without(repository, tree, left)
     }
-    if (copied === "gone") gone.push(path)
-    else if (copied !== "unreadable") {
-      present.push(path)
-      left -= copied
-    }
-  }
+    if (tree === baseTree) return yield* new NoChanges({ repo })
+    if (own !== undefined && tree === ownTree) return { sha: own, baseRef }
 
-  // An index that knows nothing of files, so that every copy is hashed.
-  const env = { GIT_WORK_TREE: copies, GIT_INDEX_FILE: yield* scratch(repository) }
-  yield* run(repository, ["read-tree", baseSha], { env })
-  if (gone.length > 0) yield* run(repository, ["update-index", "--force-remove", "-z", "--stdin"], { env, input: terminated(gone) })
-  if (present.length > 0) yield* run(repository, ["update-index", "--add", "--replace", "-z", "--stdin"], { env, input: terminated(present) })
-  const tree = line(yield* run(repository, ["write-tree"], { env }))
-  const treeOf = (commit: string) => Effect.map(run(repository, ["rev-parse", "--verify", `${commit}^{tree}`]), line)
-  if (tree === (yield* treeOf(baseSha))) return yield* new NoChanges({ repo })
-  if (own !== undefined && tree === (yield* treeOf(own))) return { sha: own, baseRef }
+    const date = `@${Math.floor(preparedAt / 1_000)} +0000`
+    const sha = line(
+      yield* run(repository, ["commit-tree", tree, "-p", own ?? baseSha, "-F", "-"], {
+        input: options.message,
+        env: {
+          GIT_AUTHOR_NAME: options.author.name,
+          GIT_AUTHOR_EMAIL: options.author.email,
+          GIT_AUTHOR_DATE: date,
+          GIT_COMMITTER_NAME: options.author.name,
+          GIT_COMMITTER_EMAIL: options.author.email,
+          GIT_COMMITTER_DATE: date
+        }
+      })
+    )
+    return { sha, baseRef }
+  },
+  (self, { repo }) =>
+    self.pipe(
+      Effect.catchTag("Unsound", ({ reason }) => new PushFailed({ repo, detail: reason, retryable: false })),
+      Effect.catchTag("GitFailed", (failure) =>
+        Effect.andThen(
+          Effect.logWarning("git could not commit a working tree", { repo, failure: failure.message }),
+          new PushFailed({ repo, ...explain(failure) })
+        )),
+      Effect.scoped
+    )
+)
 
-  const date = `@${Math.floor(preparedAt / 1_000)} +0000`
-  const sha = line(
-    yield* run(repository, ["commit-tree", tree, "-p", own ?? baseSha, "-F", "-"], {
-      input: options.message,
-      env: {
-        GIT_AUTHOR_NAME: options.author.name,
-        GIT_AUTHOR_EMAIL: options.author.email,
-        GIT_AUTHOR_DATE: date,
-        GIT_COMMITTER_NAME: options.author.name,
-        GIT_COMMITTER_EMAIL: options.author.email,
-        GIT_COMMITTER_DATE: date
-      }
-    })
-  )
-  return { sha, baseRef }
+const explain = ({ reason }: GitFailed) =>
+  reason === "timeout" ? { detail: "Committing the changes took too long.", retryable: true }
+    : reason === "output" ? { detail: "There are too many changes to commit.", retryable: false }
+    : { detail: "Git could not commit the changes.", retryable: false }
+
+/** The tree without these. */
+const without = Effect.fnUntraced(function*(repository: HostRepository, tree: string, paths: ReadonlyArray<Buffer>) {
+  const env = { GIT_INDEX_FILE: yield* scratch(repository) }
+  yield* run(repository, ["read-tree", tree], { env })
+  yield* run(repository, ["update-index", "--force-remove", "-z", "--stdin"], { env, input: terminated(paths) })
+  return line(yield* run(repository, ["write-tree"], { env }))
 }, Effect.scoped)
-
-/** Bytes copied; or `gone`: git could commit nothing there any more; `unreadable`: left as it was. */
-const copy = Effect.fnUntraced(function*(tree: string, path: Buffer, target: string, maximumBytes: number) {
-  const [parent, name] = SafeTree.split(path)
-  const folder = yield* Effect.result(SafeTree.openFolder(tree, parent))
-  if (Result.isFailure(folder)) return "gone" as const
-  const stats = SafeTree.statEntry(folder.success, name)
-  if (stats === "gone" || stats === "unreadable") return stats
-  const destination = Buffer.concat([Buffer.from(`${target}/`), path])
-
-  if (stats.isSymbolicLink()) {
-    const link = SafeTree.readLink(folder.success, name)
-    if (link === undefined) return "gone" as const
-    return yield* create(destination, () => symlink(link, destination).then(() => 0))
-  }
-  if (!stats.isFile()) return "gone" as const
-  // A second name of the file is no objection here: in a box only its own trees can be linked to.
-  const file = yield* Effect.result(SafeTree.openFileIn(folder.success, name, "any"))
-  if (Result.isFailure(file)) return file.failure._tag === "FileProtected" ? "unreadable" as const : "gone" as const
-  const { fd, stats: { mode, size } } = file.success
-  if (size > maximumBytes) return "too large" as const
-  const output = yield* Effect.acquireRelease(
-    create(destination, () => open(destination, "wx", (mode & 0o100) === 0 ? 0o644 : 0o755)),
-    (output) => output === "unreadable" ? Effect.void : Effect.promise(() => output.close())
-  )
-  if (output === "unreadable") return output
-  for (let position = 0; position < size;) {
-    const chunk = yield* SafeTree.readChunk(fd, position, size)
-    if (chunk.length === 0) break
-    yield* Effect.promise(() => output.write(chunk))
-    position += chunk.length
-  }
-  return size
-}, Effect.scoped)
-
-/** `unreadable` when the tree changed its shape while we copied it, or has a path that is too long for ours. */
-const create = <A>(destination: Buffer, make: () => Promise<A>): Effect.Effect<A | "unreadable"> =>
-  Effect.promise(async () => {
-    const [parent] = SafeTree.split(destination)
-    try {
-      await mkdir(parent, { recursive: true })
-      return await make()
-    } catch (cause) {
-      if (cause instanceof Error && "code" in cause && ["EEXIST", "ENOTDIR", "ENAMETOOLONG"].includes(String(cause.code))) return "unreadable"
-      throw cause
-    }
-  })

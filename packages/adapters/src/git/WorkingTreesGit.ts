@@ -6,18 +6,24 @@
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>        the tree: all that the agent may write
  *     <directory>/sandboxes/<sandbox>/making/                   trees that are not ready
  */
-import { randomUUID } from "node:crypto"
-import { mkdir, readdir, stat } from "node:fs/promises"
+import { createHash, randomUUID } from "node:crypto"
+import { chmod, mkdir, readdir, stat } from "node:fs/promises"
+import { availableParallelism } from "node:os"
 import { basename, join, resolve } from "node:path"
-import { Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
+import { Clock, Deferred, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
 import {
-  CloneFailed, FileNotFound, FileTooLarge, type FileVersion, IsDirectory, PushFailed, type SnapshotOptions, type TreeKey, WorkingTrees
+  CloneFailed, FileNotFound, FileTooLarge, type FileVersion, IsDirectory, OnBehalfOf, PushFailed, type SnapshotOptions, type TreeKey, TreesUnavailable, WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import * as DiskTrouble from "../node/DiskTrouble.ts"
+import * as BoxGit from "./BoxGit.ts"
+import * as Changes from "./Changes.ts"
 import { deleteTree } from "./DeleteTree.ts"
-import { type GitFailed } from "./Git.ts"
+import * as FairTurns from "./FairTurns.ts"
+import { GitFailed } from "./Git.ts"
 import * as HostRepository from "./HostRepository.ts"
 import * as KeyedLock from "./KeyedLock.ts"
 import * as Listing from "./Listing.ts"
@@ -43,21 +49,46 @@ export interface Options {
   readonly maximumCheckoutBytes?: number
   /** Files of a commit. Default: 500,000. */
   readonly maximumCheckoutFiles?: number
-  /** Mirrors that no sandbox borrows from are removed when nobody has asked for them in this time; `null`: never. Default: 30 days. */
+  /** Mirrors that no sandbox borrows from are removed when nobody has asked for them in this time; `null`: only to make room. Default: 30 days. */
   readonly keepUnused?: Duration.Input | null
 }
 
 /** Mirrors are also looked after when one of them has grown. */
 const MAINTENANCE_INTERVAL = "6 hours"
 
+/** Trees that git looks over at once, one of each sandbox: they take time of processors and of the disk from everybody. */
+const AT_WORK: FairTurns.Limits = { atOnce: Math.max(4, availableParallelism()), perGroup: Math.max(2, Math.floor(availableParallelism() / 2)) }
+/** Listings wait so long for their turn, and then are shown without what git says. */
+const WAIT = "5 seconds"
+const PUBLICATION_WAIT = "2 minutes"
+
 type Trees = WorkingTrees["Service"]
 
 const GiB = 2 ** 30
 
+/**
+ * A folder that nobody else on the machine gets through, also where an earlier version let them: repositories may be private.
+ * Boxes of other users are shown what is theirs by whoever starts them.
+ */
+const ownFolder = async (path: string): Promise<void> => {
+  await mkdir(path, { recursive: true, mode: 0o700 })
+  await chmod(path, 0o700)
+}
+
+/** The same for what is there of a sandbox. Its user owns the workspace. */
+const closeFolders = async (path: string): Promise<void> => {
+  for (const folder of [path, join(path, "workspace")]) {
+    await chmod(folder, 0o700).catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code !== "ENOENT" && cause.code !== "ENOTDIR") throw cause
+    })
+  }
+}
+
 const make = Effect.fnUntraced(function*(options: Options) {
   const sandboxesDirectory = join(resolve(options.directory), "sandboxes")
+  const mirrorsDirectory = join(resolve(options.directory), "mirrors")
   const mirrors = yield* Mirrors.make({
-    directory: join(resolve(options.directory), "mirrors"),
+    directory: mirrorsDirectory,
     depth: options.depth ?? null,
     limits: {
       fetchTime: Duration.fromInputUnsafe(options.fetchTime ?? "9 minutes"),
@@ -71,13 +102,18 @@ const make = Effect.fnUntraced(function*(options: Options) {
       return new Set((await Promise.all(sandboxes.map((id) => HostRepository.borrowed(join(sandboxesDirectory, id, "git"))))).flat())
     })
   })
+  const host = yield* SandboxHost
+  const scope = yield* Effect.scope
+  const turn = FairTurns.make(AT_WORK)
   /** A mirror has grown. */
   const growth = yield* Queue.sliding<void>(1)
   const locked = yield* KeyedLock.make
-  // Boxes of other users pass through on the way to their workspace, but cannot look around.
   yield* Effect.promise(async () => {
-    await mkdir(sandboxesDirectory, { recursive: true, mode: 0o711 })
-    for (const id of await readdir(sandboxesDirectory)) await HostRepository.sweep(join(sandboxesDirectory, id, "git"))
+    for (const folder of [resolve(options.directory), mirrorsDirectory, sandboxesDirectory]) await ownFolder(folder)
+    for (const id of await readdir(sandboxesDirectory)) {
+      await closeFolders(join(sandboxesDirectory, id))
+      await HostRepository.sweep(join(sandboxesDirectory, id, "git"))
+    }
   })
   yield* mirrors.maintain.pipe(
     Effect.catchCause((cause) => Effect.logWarning("the mirrors could not be put in order", cause)),
@@ -123,32 +159,60 @@ const make = Effect.fnUntraced(function*(options: Options) {
       preparedAt: yield* Clock.currentTimeMillis
     }
     yield* Effect.promise(async () => {
-      await mkdir(sandboxDirectory(sandboxId), { recursive: true, mode: 0o711 })
+      await ownFolder(sandboxDirectory(sandboxId))
       await mkdir(sites, { recursive: true, mode: 0o700 })
     })
     yield* HostRepository.make(making).pipe(
       // What cannot be deleted now, because an orphan still writes to it, goes with the sandbox.
       Effect.ensuring(Effect.ignoreCause(deleteTree(sites))),
       Effect.catchTag("GitFailed", (failure) =>
-        Effect.andThen(
+        DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
           Effect.logWarning("git could not check out a commit", { repo, failure: failure.message }),
-          new CloneFailed({ repo, ...explainCheckout(failure) })
+          new CloneFailed({ repo, detail: "The commit could not be checked out.", retryable: failure.reason === "timeout" })
         ))
     )
     if (commit.isNew) yield* Queue.offer(growth, undefined)
     return { baseSha: making.baseSha, baseRef: making.baseRef }
-  }, Effect.scoped, exclusive)
+  }, Effect.scoped, exclusive, minded)
+
+  /** What waits for its turn to be compared, by tree: who asks meanwhile gets the same answer, which is newer than the question. */
+  const awaited = new Map<string, Listing.Compared>()
+
+  const compared = (sandboxId: SandboxId, repository: HostRepository.HostRepository): Listing.Compared =>
+    Effect.gen(function*() {
+      const { gitDir } = repository
+      const others = awaited.get(gitDir)
+      if (others !== undefined) return yield* others
+      const grant = yield* OnBehalfOf
+      const comparing = Effect.gen(function*() {
+        yield* Effect.sync(() => awaited.delete(gitDir))
+        return yield* Changes.changes(repository, BoxGit.make(host, sandboxId), yield* Push.published(repository))
+      })
+      const answer = Deferred.makeUnsafe<Effect.Success<typeof comparing>, GitFailed>()
+      const waiting = Deferred.await(answer)
+      awaited.set(gitDir, waiting)
+      yield* turn(grant, sandboxId, WAIT)(comparing, () => new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })).pipe(
+        Effect.onExit((exit) => Effect.sync(() => {
+          // Its turn may never have come.
+          if (awaited.get(gitDir) === waiting) awaited.delete(gitDir)
+          Deferred.doneUnsafe(answer, exit)
+        })),
+        // Whoever asked first may go, and others wait for it.
+        Effect.forkIn(scope)
+      )
+      return yield* waiting
+    })
 
   const list = Effect.fn("WorkingTrees.list")(function*(key: TreeKey, directory: string) {
     if (isProtected(directory)) return yield* new FileProtected()
     const repository = yield* find(key)
-    return yield* Listing.list(repository, directory, yield* Push.published(repository))
-  })
+    return yield* Listing.list(repository, directory, compared(key.sandboxId, repository))
+  }, minded)
 
   const changes = Effect.fn("WorkingTrees.changes")(function*(key: TreeKey) {
     const repository = yield* find(key)
-    return yield* Listing.changes(repository, yield* Push.published(repository))
-  })
+    return yield* Listing.changes(repository.repo, compared(key.sandboxId, repository))
+  }, minded)
 
   const openFile = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
     if (path === "") return yield* new IsDirectory()
@@ -164,7 +228,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       position === size ? Effect.undefined : Effect.flatMap(SafeTree.readChunk(fd, position, size), (chunk) =>
         chunk.length === 0 ? new FileNotFound() : Effect.succeed([chunk, position + chunk.length] as const)))
     return { size, bytes }
-  })
+  }, minded)
 
   const workingVersion = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
     const { fd, stats: { size } } = yield* openFile(repository, path, maximumBytes)
@@ -175,7 +239,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       chunks.push(chunk)
       position += chunk.length
     }
-    return versionOf(Buffer.concat(chunks))
+    return versionOf(Buffer.concat(chunks), "working", repository.baseSha)
   }, Effect.scoped)
 
   /** `null` unless the commit has a regular file there. */
@@ -184,7 +248,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const [mode = "", , blob = "", size = ""] = entry.subarray(0, entry.indexOf(0x09)).toString().split(/ +/u)
     if (!mode.startsWith("100")) return null
     if (Number(size) > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
-    return versionOf(yield* Effect.orDie(HostRepository.run(repository, ["cat-file", "blob", blob])))
+    return versionOf(yield* Effect.orDie(HostRepository.run(repository, ["cat-file", "blob", blob])), commit, commit)
   })
 
   const compare = Effect.fn("WorkingTrees.compare")(function*(key: TreeKey, path: string, maximumBytes: number) {
@@ -194,35 +258,40 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const base = yield* committedVersion(repository, repository.baseSha, path, maximumBytes)
     const published = yield* Push.published(repository)
     const head = published === undefined ? base : yield* committedVersion(repository, published, path, maximumBytes)
-    if (working === null && base === null && head === null) return yield* new FileNotFound()
     return { working, head, base }
-  })
+  }, minded)
 
   const snapshot = Effect.fn("WorkingTrees.snapshot")(
     function*(key: TreeKey, commit: SnapshotOptions) {
-      return yield* Snapshot.snapshot(yield* find(key), commit, options.maximumSnapshotBytes ?? Snapshot.MAX_SNAPSHOT_BYTES)
+      const repository = yield* find(key)
+      return yield* turn(yield* OnBehalfOf, key.sandboxId, PUBLICATION_WAIT)(
+        Snapshot.snapshot(repository, BoxGit.make(host, key.sandboxId), commit, options.maximumSnapshotBytes ?? Snapshot.MAX_SNAPSHOT_BYTES),
+        () => new PushFailed({ repo: key.repo, detail: "This machine has too much to publish just now.", retryable: true })
+      )
     },
-    Effect.catchTag("GitFailed", Effect.die),
-    exclusive
+    exclusive,
+    minded,
+    notPushed
   )
 
   const push = Effect.fn("WorkingTrees.push")(function*(key: TreeKey, target: Parameters<Trees["push"]>[1]) {
     const repository = yield* Effect.mapError(find(key), () =>
       new PushFailed({ repo: key.repo, detail: "The sandbox has no working tree here.", retryable: false }))
     yield* Push.push(repository, target)
-  }, exclusive)
+  }, exclusive, minded, notPushed)
 
   const has = Effect.fn("WorkingTrees.has")((sandboxId: SandboxId) =>
     Effect.promise(() => stat(sandboxDirectory(sandboxId)).then(() => true, () => false)))
 
-  const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) => deleteTree(sandboxDirectory(sandboxId)))
+  const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) => minded(deleteTree(sandboxDirectory(sandboxId))))
 
   const sandboxes = Effect.promise(async () => (await readdir(sandboxesDirectory)).filter(isSandboxId))
 
-  return WorkingTrees.of({ workspace, folder, prepare, list, changes, open, compare, snapshot, push, has, remove, sandboxes })
+  return WorkingTrees.of({ workspace, folder, prepare, list, changes, open, compare, snapshot, push, has, remove, sandboxes, makeRoom: minded(mirrors.makeRoom) })
 })
 
-export const layer = (options: Options): Layer.Layer<WorkingTrees> => Layer.effect(WorkingTrees, make(options))
+/** What git says of a tree, it says in the box that the host has for its sandbox. */
+export const layer = (options: Options): Layer.Layer<WorkingTrees, never, SandboxHost> => Layer.effect(WorkingTrees, make(options))
 
 const isSandboxId = Schema.is(SandboxId)
 
@@ -233,13 +302,29 @@ const folder = (repo: RepoName, repos: ReadonlyArray<RepoName>): string => {
   return isShared ? `${owner}+${name}` : name
 }
 
-const explainCheckout = (failure: GitFailed) =>
-  /No space left on device/u.test(failure.stderr)
-    ? { detail: "There is no space left on this machine.", retryable: true }
-    : { detail: "The commit could not be checked out.", retryable: failure.reason === "timeout" }
+/** What the disk refuses can be acted on; anything else that dies is a defect. */
+const minded = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | TreesUnavailable, R> =>
+  Effect.catchDefect(self, (defect) => {
+    const trouble = DiskTrouble.of(defect)
+    return trouble === undefined
+      ? Effect.die(defect)
+      : Effect.andThen(Effect.logWarning("the disk of the working trees refused something", defect), new TreesUnavailable(trouble))
+  })
+
+const notPushed = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>, { repo }: TreeKey) =>
+  Effect.catchIf(
+    self,
+    (error): error is Extract<E | TreesUnavailable, TreesUnavailable> => error instanceof TreesUnavailable,
+    ({ detail, retryable }) => Effect.fail(new PushFailed({ repo, detail, retryable }))
+  )
 
 /** As git does: what has a NUL in its first 8,000 bytes is no text. */
-const versionOf = (content: Buffer): FileVersion => {
-  const binary = content.subarray(0, 8_000).includes(0)
-  return { text: binary ? null : new TextDecoder("utf-8", { ignoreBOM: true }).decode(content), size: content.length, binary }
+const versionOf = (bytes: Buffer, ref: string, commit: string): FileVersion => {
+  const binary = bytes.subarray(0, 8_000).includes(0)
+  const content = binary ? null : new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
+  return { content, hash: blobId(bytes, commit), ref, size: bytes.length, binary }
 }
+
+/** As git names the bytes in the repository of a commit: by SHA-1, or by SHA-256, whose names are longer. */
+const blobId = (bytes: Buffer, commit: string): string =>
+  createHash(commit.length === 40 ? "sha1" : "sha256").update(`blob ${bytes.length}\0`).update(bytes).digest("hex")

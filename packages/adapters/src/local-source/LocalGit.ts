@@ -3,6 +3,7 @@
  * merge driver that the operator assigned in its `info/attributes`, as `git merge` would.
  */
 import { existsSync } from "node:fs"
+import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { DateTime, Effect } from "effect"
 import { fields, git, type GitFailed, type GitOptions, line } from "../git/Git.ts"
@@ -97,6 +98,35 @@ export const checkedOutIn = Effect.fnUntraced(function*(path: string, branch: st
     if (field === `branch refs/heads/${branch}`) return folder
   }
 })
+
+/** Whether somebody is in the middle of something there, or changed a file that git knows: then it is left alone. */
+export const isClean = Effect.fnUntraced(function*(folder: string) {
+  const env = { GIT_WORK_TREE: folder }
+  const status = yield* run(folder, ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"], { env })
+  if (status !== "") return false
+  const pending = yield* Effect.forEach(["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"], (name) =>
+    Effect.match(run(folder, ["rev-parse", "--verify", "--quiet", name]), { onSuccess: () => true, onFailure: () => false }))
+  return !pending.includes(true)
+})
+
+/** Whether files of a commit pass through programs when they are checked out, such as those of LFS. */
+export const hasFilters = Effect.fnUntraced(function*(path: string, sha: string) {
+  const files = fields(yield* bytes(path, ["ls-tree", "-r", "-z", "--name-only", sha])).filter((name) => /(?:^|\/)\.gitattributes$/u.test(name.toString("latin1")))
+  // A name with a line feed cannot be asked for in lines: whoever has one merges by hand.
+  if (files.some((name) => name.includes(10))) return true
+  const contents = yield* run(path, ["cat-file", "--batch"], { input: Buffer.concat(files.map((name) => Buffer.concat([Buffer.from(`${sha}:`), name, Buffer.from("\n")]))) })
+  const own = join(gitDir(path), "info/attributes")
+  return /(?:^|\s)filter=/mu.test(contents) || existsSync(own) && /(?:^|\s)filter=/mu.test(yield* Effect.promise(() => readFile(own, "utf8")))
+})
+
+/**
+ * Moves the branch that is checked out in `folder` to a later commit, with its files. Fails, with nothing changed, when a
+ * file that git does not know is in the way.
+ */
+export const fastForward = (folder: string, sha: string): Effect.Effect<void, GitFailed> =>
+  Effect.asVoid(run(folder, ["merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--no-stat", "--quiet", sha], {
+    env: { GIT_WORK_TREE: folder, GIT_COMMITTER_NAME: "Slipway", GIT_COMMITTER_EMAIL: "slipway@localhost" }
+  }))
 
 /** The files of a merge of `head` into `base`, without a checkout; `undefined`: they conflict. */
 export const mergedTree = (path: string, base: string, head: string): Effect.Effect<string | undefined, GitFailed> =>

@@ -2,6 +2,7 @@
  * What `slipway pulls` shows and does of pull requests of repositories on this machine. How they stand is
  * `SourceHostLocal`'s to say: it is asked before and after.
  */
+import { statSync } from "node:fs"
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
@@ -42,7 +43,14 @@ type Trouble = PullRequestRefused | SourceHostError | StoreUnavailable
 export interface Done extends LocalPullRequest {
   readonly changed: boolean
   readonly branchDeleted: boolean
+  /** Where the base branch is checked out, and its files are the merged ones now. */
+  readonly checkout?: string
 }
+
+const FILTERED = "and some of its files pass through a filter such as LFS"
+
+/** Files that are written there belong to whoever runs this: git itself would not touch another user's checkout either. */
+const isOurs = (folder: string): boolean => process.getuid === undefined || statSync(folder).uid === process.getuid()
 
 const quote = (word: string): string => /^[\w@%+=:,./-]+$/u.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
@@ -69,7 +77,10 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
   diff(repo: RepoName, number: number, statWidth: number | null): Effect.Effect<Buffer, Trouble>
   /** Closes it without merging. Safe to repeat. */
   close(repo: RepoName, number: number, options: { readonly deleteBranch: boolean }): Effect.Effect<Done, Trouble>
-  /** Puts a merge commit on the base branch, touching no checkout. Safe to repeat. */
+  /**
+   * Puts a merge commit on the base branch. Where that is checked out, its files follow, if nobody has changed one: else
+   * it is refused. Safe to repeat.
+   */
   merge(repo: RepoName, number: number, options: { readonly author: Author; readonly deleteBranch: boolean }): Effect.Effect<Done, Trouble>
 }>()("@slipway/adapters/LocalPullRequests") {
   /** Needs `SourceHostLocal`, not any other host. */
@@ -197,9 +208,13 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
             const base = (yield* LocalGit.tips(path, baseRef)).get(baseRef)
             if (base === undefined) return yield* refused("no base", `there is no branch ${baseRef} to merge into.`)
             const folder = yield* LocalGit.checkedOutIn(path, baseRef)
+            /** Whoever works there decides what becomes of their files. */
+            const leave = (why: string) =>
+              refused("checked out", `${baseRef} is checked out in ${folder}, ${why}. Merge it there: cd ${quote(folder ?? "")} && git merge --no-ff ${quote(headRef)}`)
             if (folder !== undefined) {
-              return yield* refused("checked out", `${baseRef} is checked out in ${folder}, whose files would no longer be the branch's. ` +
-                `Merge it there: cd ${quote(folder)} && git merge --no-ff ${quote(headRef)}`)
+              if (!isOurs(folder)) return yield* leave("which belongs to another user")
+              if (yield* LocalGit.hasFilters(path, base)) return yield* leave(FILTERED)
+              if (!(yield* LocalGit.isClean(folder))) return yield* leave("where something is not committed yet")
             }
             if (options.deleteBranch) yield* deletable(found)
             if ((yield* LocalGit.mergeBase(path, base, headSha)) === undefined) {
@@ -217,14 +232,18 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
               author: options.author,
               at: yield* DateTime.now
             })
-            yield* LocalGit.moveBranch(path, baseRef, base, merge).pipe(
+            if (folder !== undefined && (yield* LocalGit.hasFilters(path, merge))) return yield* leave(FILTERED)
+            const move = folder === undefined ? LocalGit.moveBranch(path, baseRef, base, merge) : LocalGit.fastForward(folder, merge)
+            yield* move.pipe(
               Effect.catchTag("GitFailed", Effect.fnUntraced(function*(failure) {
-                if ((yield* LocalGit.tips(path, baseRef)).get(baseRef) === base) return yield* failure
+                if ((yield* LocalGit.tips(path, baseRef)).get(baseRef) === base) {
+                  return yield* folder === undefined ? failure : leave("where a file that git does not know is in the way")
+                }
                 return yield* refused("moved", `${baseRef} was moved by somebody else meanwhile. Try again.`)
               }))
             )
             const branchDeleted = options.deleteBranch && (yield* deleteBranch(found))
-            return { ...yield* find(repo, number), changed: true, branchDeleted }
+            return { ...yield* find(repo, number), changed: true, branchDeleted, ...(folder === undefined ? {} : { checkout: folder }) }
           }))
         })
       })

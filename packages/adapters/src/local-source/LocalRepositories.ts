@@ -4,8 +4,9 @@ import { resolve } from "node:path"
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
 import { guard } from "../postgres/SqlFailure.ts"
+import { textArray } from "../postgres/TextArray.ts"
 import * as LocalGit from "./LocalGit.ts"
 
 export const LocalRepository = Schema.Struct({
@@ -43,6 +44,8 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
   register(fullName: RepoName, path: string): Effect.Effect<LocalRepository, UnusableRepository | StoreUnavailable>
   /** By name. */
   readonly list: Effect.Effect<ReadonlyArray<LocalRepository>, StoreUnavailable>
+  /** Those of the names that no repository has. */
+  missing(fullNames: ReadonlyArray<RepoName>): Effect.Effect<ReadonlyArray<RepoName>, StoreUnavailable>
   find(fullName: RepoName): Effect.Effect<Option.Option<LocalRepository>, StoreUnavailable>
   /** Forgets a repository and touches nothing in it. `false`: there was none of that name. */
   remove(fullName: RepoName): Effect.Effect<boolean, StoreUnavailable>
@@ -67,6 +70,13 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
         execute: (fullName) => sql`
           SELECT ${columns} FROM local_repositories WHERE lower(full_name) = lower(${fullName}) AND removed_at IS NULL`
       })
+      const selectNames = SqlSchema.findAll({
+        Request: Schema.Array(RepoName),
+        Result: Schema.Struct({ fullName: RepoName }),
+        execute: (fullNames) => sql`
+          SELECT full_name AS "fullName" FROM local_repositories
+          WHERE lower(full_name) = ANY(${textArray(fullNames.map((fullName) => fullName.toLowerCase()))}::text[]) AND removed_at IS NULL`
+      })
       const selectAll = SqlSchema.findAll({
         Request: Schema.Void,
         Result: LocalRepository,
@@ -82,6 +92,10 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
           )
         }),
         list: guard(selectAll()),
+        missing: Effect.fn("LocalRepositories.missing")(function*(fullNames: ReadonlyArray<RepoName>) {
+          const found = yield* guard(selectNames(fullNames))
+          return fullNames.filter((fullName) => !found.some((known) => sameRepo(known.fullName, fullName)))
+        }),
         find: Effect.fn("LocalRepositories.find")((fullName: RepoName) => guard(select(fullName))),
         remove: Effect.fn("LocalRepositories.remove")(function*(fullName: RepoName) {
           const at = DateTime.formatIso(yield* DateTime.now)

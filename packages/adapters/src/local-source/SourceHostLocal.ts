@@ -132,6 +132,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   return SourceHost.of({
     name: "local",
+    refusal: Effect.fn("SourceHost.refusal")(function*(repos: ReadonlyArray<RepoName>) {
+      const [repo] = yield* repositories.missing(repos)
+      if (repo === undefined) return null
+      return new RepoNotAccessible({ repo, advice: `Add it to those of this machine with: slipway repos add ${repo} PATH` })
+      // What cannot be looked up is not known; whoever stores the sandbox meets the same trouble.
+    }, Effect.catchTag("StoreUnavailable", () => Effect.succeed(null))),
     repository: Effect.fn("SourceHost.repository")((repo: RepoName) =>
       within("read the repository", repo, ({ fullName, path }) =>
         Effect.map(LocalGit.defaultBranch(path), (defaultBranch) => ({ fullName, defaultBranch })))),

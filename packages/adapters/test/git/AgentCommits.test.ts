@@ -7,7 +7,7 @@ import { Context, Effect, Layer, Stream } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
@@ -20,12 +20,12 @@ const packOf = (tree: string, base: string, head = gitIn(tree, "rev-parse", "HEA
     execFileSync("git", ["-C", tree, "pack-objects", "--revs", "--stdout", "--quiet"], { input: `${head}\n${base === "" ? "" : `^${base}\n`}`, stdio: ["pipe", "pipe", "ignore"] })
   ])
 
-const setUp = Effect.fnUntraced(function*(options: Partial<WorkingTreesGit.Options> = {}) {
+const setUp = Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}) {
   const origin = yield* source({ "README.md": "# app\n", "dir/file": "inside\n", ".gitignore": "dist\n", ".env": "KEPT=1\n" })
   // The base has a parent of its own.
   yield* origin.commit("main", { more: "more\n" })
   const directory = yield* temporaryFolder
-  const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory, ...options })), WorkingTrees)
+  const trees = Context.get(yield* Layer.build(Trees.layer({ directory, ...options })), WorkingTrees)
   const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
   const tree = join(trees.workspace(key.sandboxId), "app")
   const commit = (message: string, files: Readonly<Record<string, string>>) => {
@@ -190,7 +190,8 @@ describe("an agent's own commits", () => {
       assert.deepStrictEqual(world.subjects(sha), ["the rest"])
       assert.include(world.filesOf(sha), "mine")
       for (const path of world.filesOf(sha)) assert.notMatch(path, /env\.|dist|nested|\.git\//u)
-      assert.deepStrictEqual(world.packs(), [])
+      const tree = gitIn("/", "--git-dir", world.repository, "rev-parse", `${sha}^{tree}`)
+      assert.deepStrictEqual(world.packs(), [`pack-${tree}.idx`, `pack-${tree}.pack`])
       assert.deepStrictEqual(readdirSync(join(world.repository, "scratch")), [])
     })
   )

@@ -1,6 +1,6 @@
 /** A worker dies at any point; the next one carries on. */
-import { spawn } from "node:child_process"
-import { appendFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
+import { spawn, spawnSync } from "node:child_process"
+import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
@@ -8,7 +8,7 @@ import { Effect, Fiber } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
@@ -36,7 +36,7 @@ const setUp = Effect.gen(function*() {
     yield* Effect.promise(async () => {
       while (readdirSync(join(directory, "mirrors", "incoming")).length > 0) await new Promise((resolve) => setImmediate(resolve))
     })
-  }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+  }).pipe(Effect.provide(Trees.layer({ directory })))
   return { origin, directory, carryOn }
 })
 
@@ -143,17 +143,45 @@ it.live("a push that is broken off succeeds when it is done again, also with new
       assert.strictEqual(yield* origin.tip("slipway/x"), second)
       gitIn(origin.path, "update-ref", "refs/heads/slipway/x", first)
       yield* push(first)
-      assert.strictEqual((yield* trees.compare(key, "new", 100)).head?.text, "1\n")
-    }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+      assert.strictEqual((yield* trees.compare(key, "new", 100)).head?.content, "1\n")
+    }).pipe(Effect.provide(Trees.layer({ directory })))
   }))
 
-it.live("only the workspace is open to other users of the machine", () =>
+it.live("nothing is open to other users of the machine, and what was is closed at the next start", () =>
   Effect.gen(function*() {
     const { directory, origin } = yield* setUp
-    yield* Effect.gen(function*() {
-      const trees = yield* WorkingTrees
+    const modes = () => ["", "mirrors", "sandboxes", ...["", "git", "making", "workspace"].map((name) => join("sandboxes", sandboxId, name))]
+      .map((path) => (statSync(join(directory, path)).mode & 0o777).toString(8))
+    const closed = Array.from({ length: 7 }, () => "700")
+    yield* Effect.scoped(Effect.gen(function*() {
+      const trees = yield* Trees.make({ directory })
       yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-      const mode = (...path: ReadonlyArray<string>) => (statSync(join(directory, "sandboxes", ...path)).mode & 0o777).toString(8)
-      assert.deepStrictEqual([mode(), mode(sandboxId), mode(sandboxId, "git"), mode(sandboxId, "making"), mode(sandboxId, "workspace")], ["711", "711", "700", "700", "711"])
-    }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+      assert.deepStrictEqual(modes(), closed)
+    }))
+    // As earlier versions left them.
+    for (const path of ["", "mirrors"]) chmodSync(join(directory, path), 0o755)
+    for (const path of ["sandboxes", join("sandboxes", sandboxId), join("sandboxes", sandboxId, "workspace")]) chmodSync(join(directory, path), 0o711)
+    yield* Trees.make({ directory })
+    assert.deepStrictEqual(modes(), closed)
+  }))
+
+/** Somebody else on the machine. */
+const OTHER = "65534"
+const isRoot = process.getuid?.() === 0
+
+it.live.skipIf(!isRoot)(`another user of the machine reads nothing of a private repository${isRoot ? "" : " (only root can become another user: NOT TESTED)"}`, () =>
+  Effect.gen(function*() {
+    const { origin } = yield* setUp
+    const data = yield* temporaryFolder
+    chmodSync(data, 0o755)
+    const trees = yield* Trees.make({ directory: join(data, "trees") })
+    yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+    yield* agent.write(join(trees.workspace(sandboxId), "app", "new"), "new\n")
+    yield* trees.snapshot(key, { message: "x", author })
+    const readable = (folder: string) =>
+      spawnSync("setpriv", [`--reuid=${OTHER}`, `--regid=${OTHER}`, "--clear-groups", "sh", "-c", "find \"$1\" -type f -readable; cat \"$1\"/sandboxes/*/workspace/*/README.md \"$2\"", "sh", folder, join(trees.workspace(sandboxId), "app", "README.md")], { encoding: "utf8", cwd: "/" }).stdout
+    // They read what is open to them.
+    writeFileSync(join(data, "open"), "")
+    assert.strictEqual(readable(data).trim(), join(data, "open"))
+    assert.strictEqual(readable(join(data, "trees")), "")
   }))

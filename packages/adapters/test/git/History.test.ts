@@ -7,7 +7,7 @@ import { Context, Effect, Layer } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { serve } from "./GitHttpServer.ts"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
 
@@ -25,7 +25,7 @@ const setUp = Effect.gen(function*() {
   let made = 0
   const worker = (depth: number | null) =>
     Effect.gen(function*() {
-      const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory, depth })), WorkingTrees)
+      const trees = Context.get(yield* Layer.build(Trees.layer({ directory, depth })), WorkingTrees)
       const boot = Effect.fnUntraced(function*(ref?: string, url = `${server.url}/origin.git`) {
         const remote = { url, authorization: null }
         const key = { sandboxId: idOf(made++), repo: app }
@@ -61,7 +61,7 @@ describe("a shallow clone", () => {
 
       const { entries } = yield* trees.list(key, "")
       assert.deepStrictEqual(entries.map(({ name, status }) => [name, status]), [["src", null], ["v", "modified"]])
-      assert.strictEqual((yield* trees.compare(key, "v", 100)).base?.text, "6\n")
+      assert.strictEqual((yield* trees.compare(key, "v", 100)).base?.content, "6\n")
       const first = yield* publish("slipway/x")
       assert.deepStrictEqual(gitIn(origin.path, "log", "--format=%H", "slipway/x").split("\n"), [first, ...newestFirst])
       // The branch it came from moves on; what was pushed is replaced.

@@ -7,7 +7,7 @@ import { Context, Effect, Layer } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { serve } from "./GitHttpServer.ts"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
 
@@ -104,7 +104,7 @@ describe("a hostile repository", () => {
       execFileSync("rm", ["-rf", ...readdirSync(marks).map((name) => join(marks, name))])
 
       const directory = yield* temporaryFolder
-      const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory })), WorkingTrees)
+      const trees = Context.get(yield* Layer.build(Trees.layer({ directory })), WorkingTrees)
       const remote = { url, authorization: null }
       yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
       const at = (...path: ReadonlyArray<string>) => join(trees.workspace(key.sandboxId), "app", ...path)
@@ -137,7 +137,7 @@ describe("a hostile repository", () => {
     Effect.gen(function*() {
       const origin = yield* source({ v: "0" })
       const directory = yield* temporaryFolder
-      const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory })), WorkingTrees)
+      const trees = Context.get(yield* Layer.build(Trees.layer({ directory })), WorkingTrees)
       const blob = object(origin.path, "blob", "[core]\n\tfsmonitor = touch ran\n")
       const config = rawTree(origin.path, [["100644", "config", blob]])
       const link = object(origin.path, "blob", "/etc")

@@ -9,7 +9,7 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as SafeTree from "@slipway/adapters/git/SafeTree"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { agent, gitIn, source, temporaryFolder, tolerate } from "./Repositories.ts"
 
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
@@ -21,7 +21,7 @@ const setUp = Effect.gen(function*() {
   const directory = yield* temporaryFolder
   const outside = yield* temporaryFolder
   writeFileSync(join(outside, "file"), SECRET)
-  const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory })), WorkingTrees)
+  const trees = Context.get(yield* Layer.build(Trees.layer({ directory })), WorkingTrees)
   yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
   const tree = join(trees.workspace(key.sandboxId), "app")
   const publish = Effect.gen(function*() {
@@ -52,6 +52,8 @@ const boobyTrap = (tree: string, marks: string, attacker: string) => {
   config(tree, "commit.gpgSign", "true")
   config(tree, "core.pager", `sh -c '${touch("pager")}'`)
   config(tree, `url.${attacker}.insteadOf`, "/")
+  // Where we have put it that attributes have no say.
+  rmSync(join(tree, ".git", "info", "attributes"), { force: true })
   writeFileSync(join(tree, ".gitattributes"), "* filter=evil diff=evil merge=evil\n*.talk filter=talking\n")
   writeFileSync(join(tree, "some.talk"), "x\n")
   writeFileSync(join(tree, ".gitmodules"), "[submodule \"nested\"]\n\tpath = nested\n\turl = ext::sh\n\tupdate = !touch x\n\tignore = none\n")
@@ -98,7 +100,7 @@ describe("a hostile tree", () => {
         ["nested", "submodule", "untracked"],
         ["some.talk", "file", "untracked"]
       ])
-      assert.strictEqual((yield* trees.compare(key, "README.md", 100)).working?.text, "# changed\n")
+      assert.strictEqual((yield* trees.compare(key, "README.md", 100)).working?.content, "# changed\n")
       const sha = yield* publish
       assert.strictEqual(yield* origin.tip("slipway/x"), sha)
       assert.deepStrictEqual(Object.keys(yield* origin.files(sha)), [".gitattributes", ".gitmodules", "README.md", "dir/file", "monitor", "some.talk"])
@@ -210,7 +212,7 @@ describe("a hostile tree", () => {
         yield* trees.snapshot(key, { message: "x", author })
         yield* agent.write(join(trees.workspace(key.sandboxId), "app", "b"), "x".repeat(600))
         assert.deepInclude(yield* trees.snapshot(key, { message: "x", author }).pipe(Effect.flip), { _tag: "PushFailed", retryable: false })
-      }).pipe(Effect.provide(WorkingTreesGit.layer({ directory, maximumSnapshotBytes: 1_000 })))
+      }).pipe(Effect.provide(Trees.layer({ directory, maximumSnapshotBytes: 1_000 })))
     }))
 })
 

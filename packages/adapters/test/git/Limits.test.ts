@@ -8,7 +8,7 @@ import { Context, Effect, Layer } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { type Seen, serve } from "./GitHttpServer.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 
@@ -25,9 +25,9 @@ const setUp = Effect.fnUntraced(function*(files: Readonly<Record<string, string 
   const state: { stallsAfter: number | undefined } = { stallsAfter: undefined }
   const server = yield* serve(dirname(origin.path), undefined, (request) => isFetch(request) ? state.stallsAfter : undefined)
   const remote = { url: `${server.url}/${basename(origin.path)}`, authorization: null }
-  const prepare = (options: Omit<WorkingTreesGit.Options, "directory">, ref?: string, sandboxId = key.sandboxId) =>
+  const prepare = (options: Omit<Trees.Options, "directory">, ref?: string, sandboxId = key.sandboxId) =>
     Effect.gen(function*() {
-      const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory, ...options })), WorkingTrees)
+      const trees = Context.get(yield* Layer.build(Trees.layer({ directory, ...options })), WorkingTrees)
       return yield* trees.prepare({ ...key, sandboxId }, { remote, ref, defaultBranch: "main", repos: [app] })
     }).pipe(Effect.scoped)
   /** What is left of all downloads. */

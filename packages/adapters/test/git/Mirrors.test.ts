@@ -10,7 +10,7 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as Mirrors from "@slipway/adapters/git/Mirrors"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 
 const app = RepoName.make("acme/app")
@@ -56,10 +56,10 @@ const borrower = (folder: string, mirror: string) => {
 }
 
 /** A worker that has started, and has come to see that `marker` is to be removed. */
-const worker = Effect.fnUntraced(function*(options: WorkingTreesGit.Options, marker: string) {
+const worker = Effect.fnUntraced(function*(options: Trees.Options, marker: string) {
   mkdirSync(dirname(marker), { recursive: true })
   writeFileSync(marker, "")
-  const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer(options)), WorkingTrees)
+  const trees = Context.get(yield* Layer.build(Trees.layer(options)), WorkingTrees)
   yield* Effect.promise(async () => {
     while (existsSync(marker)) await new Promise((resolve) => setImmediate(resolve))
   })
@@ -199,7 +199,7 @@ describe("a mirror that nobody has asked for in a long time", () => {
       yield* inWorker((trees) => Effect.orDie(trees.prepare(key, prepare)))
       const mirror = join(directory, "mirrors", mirrorsLeft()[0] ?? "")
       age(mirror, 31)
-      yield* inWorker((trees) => trees.remove(key.sandboxId))
+      yield* inWorker((trees) => Effect.orDie(trees.remove(key.sandboxId)))
       assert.isTrue(existsSync(mirror))
       age(mirror, 29)
       yield* inWorker(() => Effect.void)

@@ -7,7 +7,7 @@ import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { isCommitId, isRefName, RepoName } from "@slipway/domain/source/RepoRef"
 import { git } from "@slipway/adapters/git/Git"
 import { transport } from "@slipway/adapters/git/Remotes"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { serve } from "./GitHttpServer.ts"
 import { agent, source, temporaryFolder } from "./Repositories.ts"
 
@@ -52,7 +52,7 @@ describe("remotes over HTTP", () => {
         const { sha } = yield* trees.snapshot(key, { message: "x", author })
         yield* trees.push(key, { sha, headRef: "slipway/x", remote })
         assert.strictEqual(yield* origin.tip("slipway/x"), sha)
-      }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+      }).pipe(Effect.provide(Trees.layer({ directory })))
       assert.isAbove(server.seen.length, 3)
       assert.deepStrictEqual(leaks, [])
       for (const secret of secrets) {
@@ -71,7 +71,7 @@ describe("remotes over HTTP", () => {
         const boot = (sandboxId: SandboxId) =>
           trees.prepare({ sandboxId, repo: app }, { remote, ref: undefined, defaultBranch: "main", repos: [app] })
         yield* Effect.forEach(ids, boot, { concurrency: "unbounded" })
-      }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+      }).pipe(Effect.provide(Trees.layer({ directory })))
       assert.strictEqual(server.seen.filter(({ body }) => body.includes("command=fetch")).length, 1)
     }))
 
@@ -97,7 +97,7 @@ describe("remotes over HTTP", () => {
         for (const url of ["ext::sh -c true", "ssh://host/a", "git@host:a", "http://example.com/a.git", "ftp://x/a", "-x", "https://user:pass@127.0.0.1:1/a"]) {
           assert.match((yield* fail(url)).detail, /not supported/u, url)
         }
-      }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+      }).pipe(Effect.provide(Trees.layer({ directory })))
       assert.isFalse(asked.some((path) => path.includes("moved")))
     }))
 

@@ -5,10 +5,10 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
 
-const layer = Layer.unwrap(Effect.map(temporaryFolder, (directory) => WorkingTreesGit.layer({ directory })))
+const layer = Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer({ directory })))
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 
 WorkingTreesContract.suite("git", layer, { agent, source })

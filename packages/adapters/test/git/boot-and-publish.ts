@@ -5,7 +5,7 @@ import { Effect } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "./Trees.ts"
 
 const [directory = "", url = "", sandbox = ""] = process.argv.slice(2)
 const key = { sandboxId: SandboxId.make(sandbox), repo: RepoName.make("acme/app") }
@@ -17,4 +17,4 @@ await Effect.gen(function*() {
   writeFileSync(join(trees.workspace(key.sandboxId), "app", "new"), "new\n")
   const { sha } = yield* trees.snapshot(key, { message: "x", author: { name: "Slipway", email: "slipway@example.com" } })
   yield* trees.push(key, { sha, headRef: "slipway/x", remote })
-}).pipe(Effect.provide(WorkingTreesGit.layer({ directory })), Effect.runPromise)
+}).pipe(Effect.provide(Trees.layer({ directory })), Effect.runPromise)

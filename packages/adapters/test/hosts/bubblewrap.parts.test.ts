@@ -34,11 +34,11 @@ const KILL = 0x80000000
 const errno = (number: number) => 0x00050000 + number
 
 const architectures = [
-  { name: "x64", audit: 0xc000003e, other: 0x40000003, read: 0, clone: 56, socket: 41, ioctl: 16, ptrace: 101, mount: 165, unshare: 272, keyctl: 250, bpf: 321 },
-  { name: "arm64", audit: 0xc00000b7, other: 0x40000028, read: 63, clone: 220, socket: 198, ioctl: 29, ptrace: 117, mount: 40, unshare: 97, keyctl: 219, bpf: 280 }
+  { name: "x64", audit: 0xc000003e, other: 0x40000003, read: 0, clone: 56, socket: 41, socketpair: 53, ioctl: 16, ptrace: 101, mount: 165, unshare: 272, keyctl: 250, bpf: 321 },
+  { name: "arm64", audit: 0xc00000b7, other: 0x40000028, read: 63, clone: 220, socket: 198, socketpair: 199, ioctl: 29, ptrace: 117, mount: 40, unshare: 97, keyctl: 219, bpf: 280 }
 ]
 
-describe.each(architectures)("the system call filter on $name", ({ audit, bpf, clone, ioctl, keyctl, mount, name, other, ptrace, read, socket, unshare }) => {
+describe.each(architectures)("the system call filter on $name", ({ audit, bpf, clone, ioctl, keyctl, mount, name, other, ptrace, read, socket, socketpair, unshare }) => {
   const filter = filterFor(String(name)) ?? new Uint8Array()
   const of = (number: number, ...args: ReadonlyArray<number>) => judge(filter, { number, arch: audit, args })
 
@@ -69,6 +69,11 @@ describe.each(architectures)("the system call filter on $name", ({ audit, bpf, c
       [2, 3, 1, errno(1)], [2, 0x80003, 255, errno(1)], [2, 10, 0, errno(1)], [2, 5, 132, errno(1)], [2, 1, 132, errno(93)], [2, 1, 262, errno(93)],
       [16, 3, 12, errno(93)], [16, 3, 6, errno(93)], [17, 3, 0, errno(97)], [38, 5, 0, errno(97)], [40, 1, 0, errno(97)], [0, 1, 0, errno(97)], [44, 3, 0, errno(97)]
     ] as const) assert.strictEqual(of(socket, family, type, protocol), decision, `${family} ${type} ${protocol}`)
+  })
+
+  it("knows that pairs of sockets are unix ones", () => {
+    for (const type of [1, 2, 5, 0x80001]) assert.strictEqual(of(socketpair, 1, type, 0), ALLOW)
+    for (const family of [0, 2, 10, 16, 17, 30, 38, 40, 45]) assert.strictEqual(of(socketpair, family, 1, 0), errno(97), `${family}`)
   })
 })
 

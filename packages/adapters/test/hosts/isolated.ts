@@ -1,14 +1,15 @@
 /** What every host of boxes must do beyond the port's contract: its adapters call this with what they make boxes of. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Stream } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import * as Egress from "@slipway/adapters/egress/Egress"
+import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { running, temporaryFolder } from "./Machine.ts"
 
@@ -41,6 +42,29 @@ export interface Fixture {
 
 export const suite = (name: string, { absent, around, hostIn, kept, layer, worker: program }: Fixture) =>
   describe.skipIf(absent !== undefined)(`boxes (${name})${absent === undefined ? "" : ` (${absent})`}`, () => {
+    for (const trouble of SmallDisk.isPossible ? SmallDisk.TROUBLES : []) {
+      it.live(`says so in words when its disk is ${trouble}, and makes boxes again when that is mended`, () =>
+        Effect.gen(function*() {
+          const disk = yield* SmallDisk.make(24)
+          yield* Effect.gen(function*() {
+            const host = yield* SandboxHost
+            const workspace = yield* temporaryFolder
+            const [first, second] = [freshId(), freshId()]
+            const box = yield* host.provision({ sandboxId: first, workspace })
+            disk.spoil(trouble)
+            const words = trouble === "read-only" ? /The machine's disk is read-only\./u : /There is no space left on the machine's disk\./u
+            const refused = yield* Effect.flip(host.provision({ sandboxId: second, workspace: yield* temporaryFolder }))
+            assert.match(refused.detail, words)
+            const homeless = yield* Effect.flip(Effect.scoped(box.spawn({ command: "true", args: [], env: {}, homeFiles: { "a/b": "c" } })))
+            assert.match(homeless.detail, words)
+            disk.mend()
+            yield* host.provision({ sandboxId: second, workspace: yield* temporaryFolder })
+            yield* host.stop(second)
+            yield* host.stop(first)
+          }).pipe(Effect.provide(Layer.provide(hostIn(join(disk.path, "boxes")), noEgress)))
+        }), 60_000)
+    }
+
     it.live("leaves nothing running when its worker is killed, and gives the rest back when asked", () =>
       Effect.gen(function*() {
         const folder = yield* openFolder
@@ -70,6 +94,36 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
         }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
         assert.deepStrictEqual(readdirSync(join(folder, "boxes")), kept)
       })
+    )
+
+    it.live("shows a process host folders that it names, read-only, and no other process", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const shown = yield* temporaryFolder
+        writeFileSync(join(shown, "file"), "shown", { mode: 0o644 })
+        chmodSync(shown, 0o755)
+        const look = (readOnly: ReadonlyArray<string>) =>
+          Effect.scoped(Effect.gen(function*() {
+            const process = yield* box.spawn({ command: "sh", args: ["-c", 'cat "$1/file"; touch "$1/file" "$1/more" && echo written', "sh", shown], env: {}, readOnly })
+            return yield* Stream.mkString(Stream.decodeText(process.stdout))
+          }))
+        assert.strictEqual(yield* look([shown]), "shown")
+        assert.strictEqual(yield* look([]), "")
+        assert.deepStrictEqual(readdirSync(shown), ["file"])
+      }).pipe(Effect.provide(layer()))
+    )
+
+    it.live("has no way out for a process that is to have none", () =>
+      Effect.gen(function*() {
+        const { box } = yield* provision
+        const look = (isOffline: boolean) =>
+          Effect.scoped(Effect.gen(function*() {
+            const process = yield* box.spawn({ command: "sh", args: ["-c", "ls /run/slipway; env | grep -i proxy"], env: {}, isOffline })
+            return (yield* Stream.mkString(Stream.decodeText(process.stdout))).trim()
+          }))
+        assert.include(yield* look(false), "egress.sock")
+        assert.strictEqual(yield* look(true), "")
+      }).pipe(Effect.provide(layer({ allow: new Set(["example.com:443"]) })))
     )
 
     it.live("leaves the sandboxes of another service on the machine alone", () =>

@@ -228,6 +228,20 @@ const all = {
     limits: { diskBytes: 12 * MiB },
     succeeds: does(() => `for i in 1 2 3 4 5 6; do dd if=/dev/zero of=$i bs=1048576 count=4 2>/dev/null; done; ${LIVE_ON}`)
   },
+  "fill the disk with a file that it has deleted, and live on": {
+    needs: "root",
+    limits: { diskBytes: 12 * MiB },
+    succeeds: does(() => `exec 3>file; rm file; dd if=/dev/zero bs=1048576 count=24 >&3 2>/dev/null; ${LIVE_ON}`)
+  },
+  "fill the disk with a program that it has deleted and runs, and live on": {
+    needs: "root",
+    limits: { diskBytes: 12 * MiB },
+    succeeds: does(() => `cp /bin/sleep file; dd if=/dev/zero bs=1048576 count=24 >>file 2>/dev/null; ./file 10 & sleep 0.05; rm file; wait`)
+  },
+  "fill the disk in a folder that nobody may look into, and live on": {
+    limits: { diskBytes: 12 * MiB },
+    succeeds: does(() => `mkdir hidden; dd if=/dev/zero of=hidden/file bs=1048576 count=24 2>/dev/null; chmod 000 hidden; ${LIVE_ON}`)
+  },
   "make files without number and live on": { limits: { diskFiles: 200 }, succeeds: does(() => `for i in $(seq 300); do : > $i; done; ${LIVE_ON}`) },
   "write a file beyond its limit": { limits: { fileBytes: 2 * MiB }, succeeds: does(() => "dd if=/dev/zero of=file bs=1048576 count=4 2>/dev/null") }
 } satisfies Readonly<Record<string, Attempt>>

@@ -97,8 +97,12 @@ const all = {
   "RLIMIT_NPROC": { removal: { tools: { prlimit: String.raw`s/--nproc=\d+\0//` } }, lets: [] },
   "size of files in memory": { removal: { tools: { bwrap: String.raw`s/--size\0\d+\0//g` } }, lets: ["fill memory with files"] },
   "disk, measured": {
-    removal: { options: { diskLookMillis: 2 ** 31 - 1 } },
-    lets: ["fill the disk and live on", "make files without number and live on"]
+    removal: { options: { diskLookMillis: 2 ** 31 - 1, diskGlanceMillis: 2 ** 31 - 1 } },
+    lets: [
+      "fill the disk and live on", "fill the disk with a file that it has deleted, and live on",
+      "fill the disk with a program that it has deleted and runs, and live on", "fill the disk in a folder that nobody may look into, and live on",
+      "make files without number and live on"
+    ]
   },
   "RLIMIT_FSIZE": { removal: { tools: { prlimit: String.raw`s/--fsize=\d+\0//` } }, lets: ["write a file beyond its limit"] },
   "--die-with-parent": { removal: { tools: { bwrap: String.raw`s/--die-with-parent\0//` } }, lets: ["outlive its worker"] },

@@ -28,7 +28,7 @@ const PRIVATE = "127.0.0.2"
 
 /** How a layer is taken away. Production code has no switch for it: it is given other means. */
 export interface Removal {
-  readonly options?: Pick<SandboxHostBubblewrap.Options, "cgroupRoot" | "diskLookMillis">
+  readonly options?: Pick<SandboxHostBubblewrap.Options, "cgroupRoot" | "diskLookMillis" | "diskGlanceMillis">
   readonly means?: (means: Means.Means) => Means.Means
   /** Perl that changes `$_`: the arguments of a program that boxes are made with, each ended by NUL. */
   readonly tools?: Partial<Readonly<Record<keyof Tools, string>>>
@@ -68,7 +68,8 @@ export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits>
       limits,
       // A limit may be set in the box, where its tool is wanted then.
       readOnly: [Probe.inside, join(folder, "programs"), toolsFolder],
-      diskLookMillis: removal.options?.diskLookMillis ?? 100
+      diskLookMillis: removal.options?.diskLookMillis ?? 100,
+      ...(removal.options?.diskGlanceMillis === undefined ? {} : { diskGlanceMillis: removal.options.diskGlanceMillis })
     })
   })
 

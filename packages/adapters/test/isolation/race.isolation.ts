@@ -7,7 +7,7 @@ import { Context, Effect, Layer, Result, Stream } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "../git/Trees.ts"
 import { source, temporaryFolder } from "../git/Repositories.ts"
 
 const FOR_MILLIS = 20_000
@@ -62,7 +62,7 @@ it.live("in 20 seconds of swapping a folder for a link, the host reads the secre
     const origin = yield* source({ "dir/file": INSIDE })
     const [directory, outside] = [yield* temporaryFolder, yield* temporaryFolder]
     writeFileSync(join(outside, "file"), SECRET)
-    const trees = Context.get(yield* Layer.build(WorkingTreesGit.layer({ directory })), WorkingTrees)
+    const trees = Context.get(yield* Layer.build(Trees.layer({ directory })), WorkingTrees)
     yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
     const tree = realpathSync(join(trees.workspace(key.sandboxId), "app"))
     symlinkSync(outside, join(tree, "link"))

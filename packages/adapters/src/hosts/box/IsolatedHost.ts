@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs"
 import { readdir } from "node:fs/promises"
 import { dirname } from "node:path"
-import { Effect, Exit, Schema, Scope, Semaphore } from "effect"
+import { Effect, Exit, Option, Schema, Scope, Semaphore } from "effect"
 import { type Box, type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import * as Egress from "../../egress/Egress.ts"
@@ -23,6 +23,8 @@ export interface Options {
   readonly readOnly?: ReadonlyArray<string>
   /** Pause between looks at how much of the disk a sandbox takes. */
   readonly diskLookMillis?: number
+  /** Between two looks at whether the disk fills up. */
+  readonly diskGlanceMillis?: number
 }
 
 const DISK_LOOK_MILLIS = 10_000
@@ -106,9 +108,10 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
     )
     yield* Effect.forkIn(
       DiskUse.guard({
-        folders: [workspace, folder.home, folder.scratch],
+        place: { workspace, folders: [workspace, folder.home, folder.scratch], user },
         limits,
         everyMillis: options.diskLookMillis ?? DISK_LOOK_MILLIS,
+        ...(options.diskGlanceMillis === undefined ? {} : { glanceMillis: options.diskGlanceMillis }),
         isIdle: () => running.size === 0,
         exceeded: (excess) =>
           Effect.andThen(Effect.logError("ended what a sandbox runs, because of its disk", { sandboxId, excess }), Effect.suspend(() => all(running)))
@@ -116,13 +119,13 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       scope
     )
 
-    const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env, homeFiles = {} }) {
+    const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env, homeFiles = {}, isOffline = false, readOnly: shown = [] }) {
       yield* SandboxFolder.handOver(folder, { workspace, user, homeFiles })
-      const hasWayOut = yield* egress.isOpen(sandboxId)
+      const hasWayOut = !isOffline && (yield* egress.isOpen(sandboxId))
       const launch: Launch = {
         sandboxId, folder, workspace, user, hasWayOut, limits,
         // Agents may be installed at any time.
-        readOnly: [...readOnly, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))].filter((path) => existsSync(path)),
+        readOnly: [...readOnly, ...shown, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))].filter((path) => existsSync(path)),
         etcFiles: Object.keys(ownEtc),
         environment: {
           ...env, ...(hasWayOut ? Egress.environment : {}), PATH: path, HOME: home, TMPDIR: SCRATCH, LANG: "C.UTF-8", TERM: "dumb"
@@ -153,6 +156,7 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
         return live === undefined ? open(sandboxId, workspace) : Effect.succeed(live.box)
       }))
     }),
+    find: (sandboxId) => Effect.sync(() => Option.map(Option.fromNullishOr(lives.get(sandboxId)), ({ box }) => box)),
     stop: Effect.fn("SandboxHost.stop")(function*(sandboxId) {
       yield* end("stop", sandboxId)
       const live = lives.get(sandboxId)

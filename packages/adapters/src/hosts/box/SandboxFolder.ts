@@ -41,7 +41,7 @@ export const prepare = async (folder: SandboxFolder, options: {
   readonly etcFiles: Readonly<Record<string, string>>
 }): Promise<void> => {
   const { etcFiles, user, workspace } = options
-  await mkdir(workspace, { recursive: true, mode: 0o711 })
+  await mkdir(workspace, { recursive: true, mode: 0o700 })
   if (!(await stat(workspace)).isDirectory()) throw new Error("it is no folder")
   for (const [path, mode] of [[folder.path, 0o711], [folder.home, 0o700], [folder.scratch, 0o700], [folder.etc, 0o755]] as const) {
     await mkdir(path, { recursive: true })

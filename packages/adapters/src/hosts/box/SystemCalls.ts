@@ -2,7 +2,7 @@
  * Which system calls a box may not make. What is not named here is allowed: a box must run any developer's tools. Refused is
  * what such tools do without and what has been a way out of sandboxes: other kernels' surfaces (io_uring, bpf, keyrings,
  * userfaultfd, mounts), other processes' memory, new namespaces, input into terminals, and sockets of all but a few
- * families: a network namespace does not confine AF_VSOCK.
+ * families, alone or in pairs: a network namespace does not confine AF_VSOCK.
  */
 
 /** System call numbers of one architecture, from the kernel's `syscall_64.tbl` and `asm-generic/unistd.h`. */
@@ -10,6 +10,7 @@ export interface Table {
   /** `AUDIT_ARCH_*` of `linux/audit.h`. */
   readonly audit: number
   readonly socket: number
+  readonly socketpair: number
   readonly ioctl: number
   readonly clone: number
   readonly refused: Readonly<Record<string, number>>
@@ -24,7 +25,7 @@ const shared = {
 
 export const tables: Readonly<Record<string, Table>> = {
   x64: {
-    audit: 0xc000003e, socket: 41, ioctl: 16, clone: 56,
+    audit: 0xc000003e, socket: 41, socketpair: 53, ioctl: 16, clone: 56,
     refused: {
       ...shared,
       keyctl: 250, add_key: 248, request_key: 249,
@@ -37,7 +38,7 @@ export const tables: Readonly<Record<string, Table>> = {
     }
   },
   arm64: {
-    audit: 0xc00000b7, socket: 198, ioctl: 29, clone: 220,
+    audit: 0xc00000b7, socket: 198, socketpair: 199, ioctl: 29, clone: 220,
     refused: {
       ...shared,
       keyctl: 219, add_key: 217, request_key: 218,

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import * as DiskUse from "../box/DiskUse.ts"
 import type { Limits } from "../box/Limits.ts"
 import { look, ownUser, type Report, size } from "../box/Probe.ts"
 import { USER } from "./Arguments.ts"
@@ -48,7 +49,11 @@ const limitsOf = (means: Means, limits: Limits, groupsOfBox: string, own: boolea
     grouped("cpu")
       ? { name: "cpu", state: "in force", detail: `${limits.cpus} processors, ${version}` }
       : { name: "cpu", state: "off", detail: reason },
-    { name: "disk", state: "in force", detail: `${size(limits.diskBytes)} and ${limits.diskFiles} files, measured while it runs; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE` }
+    {
+      name: "disk",
+      state: "in force",
+      detail: `${size(limits.diskBytes)} and ${limits.diskFiles} files, ${DiskUse.way()}; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE`
+    }
   ]
 }
 

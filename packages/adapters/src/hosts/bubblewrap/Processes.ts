@@ -1,5 +1,5 @@
 /** Processes of a box as the machine sees them. */
-import { readdirSync, readFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { Duration, Effect } from "effect"
 
 /** Enough for the kernel to end a killed process. */
@@ -30,22 +30,6 @@ export const first = (pid: number): First | undefined => {
 }
 
 export const isRunning = ({ pid, startedAt }: First): boolean => startOf(pid) === startedAt
-
-/** Running processes of a user. */
-export const ofUser = (uid: number): ReadonlyArray<number> => {
-  try {
-    return readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).flatMap((name) => {
-      try {
-        const status = readFileSync(`/proc/${name}/status`, "latin1")
-        return new RegExp(`^Uid:\t(?:\\d+\t)*${uid}(?:\t|$)`, "mu").test(status) && !/^State:\t[ZX]/mu.test(status) ? [Number(name)] : []
-      } catch {
-        return [] // ended meanwhile
-      }
-    })
-  } catch {
-    return []
-  }
-}
 
 export const kill = (pid: number): void => {
   try {

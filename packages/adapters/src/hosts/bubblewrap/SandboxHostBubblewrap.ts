@@ -18,6 +18,7 @@ import * as IsolatedHost from "../box/IsolatedHost.ts"
 import { defaults } from "../box/Limits.ts"
 import type { NotIsolated } from "../box/NotIsolated.ts"
 import type { Property } from "../box/Probe.ts"
+import { ofUser } from "../box/ProcessesOfUser.ts"
 import type { SandboxFolder } from "../box/SandboxFolder.ts"
 import { attempt, reason } from "../HostAttempt.ts"
 import * as NodeBoxProcess from "../none/NodeBoxProcess.ts"
@@ -136,7 +137,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       })
       const claims = uids === null ? [] : yield* attempt(operation, "The sandbox's user is not known.", () => uids.list())
       const users = claims.filter(({ name }) => name === sandboxId).map(({ uid }) => uid)
-      const left = users.length === 0 ? [] : yield* Processes.killAll(() => users.flatMap(Processes.ofUser), KILL_WITHIN)
+      const left = users.length === 0 ? [] : yield* Processes.killAll(() => users.flatMap(ofUser), KILL_WITHIN)
       if (marked.length + left.length === 0) return
       return yield* new HostError({ operation, detail: `Processes ${[...marked, ...left].join(", ")} survive SIGKILL.`, retryable: true })
     }),

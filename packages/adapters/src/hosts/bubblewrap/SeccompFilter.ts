@@ -39,7 +39,7 @@ const equal = (value: number, yes: string, no?: string): Line => ({ code: EQUAL,
 const unless = (value: number, no: string): Line => ({ code: EQUAL, value, no })
 const end = (label: string, value: number): ReadonlyArray<Line> => [at(label), { code: RETURN, value }]
 
-const program = ({ audit, clone, ioctl, refused, socket }: Table): ReadonlyArray<Line> => [
+const program = ({ audit, clone, ioctl, refused, socket, socketpair }: Table): ReadonlyArray<Line> => [
   load(ARCHITECTURE),
   unless(audit, "foreign"),
   load(NUMBER),
@@ -58,6 +58,11 @@ const program = ({ audit, clone, ioctl, refused, socket }: Table): ReadonlyArray
   equal(TIOCSTI, "refused"),
   equal(TIOCLINUX, "refused", "allowed"),
   at("not ioctl"),
+
+  unless(socketpair, "not socketpair"),
+  load(argument(0)),
+  equal(AF_UNIX, "allowed", "no family"),
+  at("not socketpair"),
 
   unless(socket, "allowed"),
   load(argument(0)),

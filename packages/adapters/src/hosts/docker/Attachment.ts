@@ -4,9 +4,8 @@ import { Transform } from "node:stream"
 import * as NodeStream from "@effect/platform-node/NodeStream"
 import { Effect, Stream } from "effect"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { StderrTail } from "../StderrTail.ts"
 
-/** Standard error kept for the operator. */
-const STDERR_BYTES = 8 * 1024
 
 /** Before each piece: which stream, three bytes of nothing, how many bytes. */
 const HEADER_BYTES = 8
@@ -14,7 +13,7 @@ const STDOUT = 1
 
 /** Passes standard output on, no faster than it is read, and keeps the end of standard error. */
 class Demultiplexer extends Transform {
-  stderr: Buffer = Buffer.alloc(0)
+  readonly stderr = new StderrTail()
   #header: Buffer = Buffer.alloc(0)
   #left = 0
 
@@ -34,7 +33,7 @@ class Demultiplexer extends Transform {
       rest = rest.subarray(piece.length)
       this.#left -= piece.length
       if (this.#header[0] === STDOUT) this.push(piece)
-      else this.stderr = Buffer.concat([this.stderr, piece]).subarray(-STDERR_BYTES)
+      else this.stderr.add(piece)
       if (this.#left === 0) this.#header = Buffer.alloc(0)
     }
     done()
@@ -59,6 +58,6 @@ export const make = (connection: Duplex): Pick<BoxProcess, "write" | "endInput" 
       connection.end()
     }),
     stdout: NodeStream.fromReadable<Uint8Array>({ evaluate: () => output, closeOnDone: false }).pipe(Stream.catch(() => Stream.empty)),
-    stderrTail: Effect.sync(() => output.stderr.toString("utf8"))
+    stderrTail: Effect.sync(() => output.stderr.text)
   }
 }

@@ -1,6 +1,7 @@
 /** What keeps a box of Docker in, on this machine. */
 import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import * as DiskUse from "../box/DiskUse.ts"
 import type { Limits } from "../box/Limits.ts"
 import { look, ownUser, type Property, type Report, size } from "../box/Probe.ts"
 import type { Means } from "./Means.ts"
@@ -20,7 +21,11 @@ const limitsOf = ({ kernel }: Means, limits: Limits): Report => {
     limit("memory", kernel.memory, `${size(limits.memoryBytes)} for each process tree`),
     limit("processes", kernel.processes, `${limits.processes} for each process tree`),
     limit("cpu", kernel.cpu, `${limits.cpus} processors for each process tree`),
-    { name: "disk", state: "in force", detail: `${size(limits.diskBytes)} and ${limits.diskFiles} files, measured while it runs; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE` }
+    {
+      name: "disk",
+      state: "in force",
+      detail: `${size(limits.diskBytes)} and ${limits.diskFiles} files, ${DiskUse.way()}; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE`
+    }
   ]
 }
 

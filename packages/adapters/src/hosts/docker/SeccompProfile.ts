@@ -48,6 +48,7 @@ export const profileFor = (arch: string): string | undefined => {
       ...bits(NEW_NAMESPACES).map((bit) => refuse(["clone"], EPERM, [masked(0, bit, bit)])),
       ...[TIOCSTI, TIOCLINUX].map((request) => refuse(["ioctl"], EPERM, [masked(1, LOW, request)])),
       ...others(0, [AF_UNIX, ...internet, AF_NETLINK], AF_NETLINK).map((family) => refuse(["socket"], EAFNOSUPPORT, [family])),
+      ...others(0, [AF_UNIX], AF_NETLINK).map((family) => refuse(["socketpair"], EAFNOSUPPORT, [family])),
       ...internet.flatMap((family) =>
         Array.from({ length: TYPE_MASK - SOCK_RAW + 1 }, (_, i) => refuse(["socket"], EPERM, [equal(0, family), masked(1, TYPE_MASK, SOCK_RAW + i)]))),
       ...internet.flatMap((family) =>

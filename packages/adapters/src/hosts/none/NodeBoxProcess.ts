@@ -4,9 +4,10 @@ import { Deferred, Effect, Exit, Stream } from "effect"
 import { type ChildProcessByStdio, spawn, type SpawnOptions } from "node:child_process"
 import type { Readable, Writable } from "node:stream"
 import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { StderrTail } from "../StderrTail.ts"
 
-/** Standard error kept for the operator. */
-const STDERR_BYTES = 8 * 1024
+/** After so many bytes of standard error a process has to wait a second until more are read. */
+const STDERR_AT_ONCE_BYTES = 1024 * 1024
 
 /** Kernel limits that pass; anything else (no such file, no permission) stays as it is. */
 const PASSING = new Set(["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"])
@@ -28,9 +29,15 @@ const describe = (child: ChildProcessByStdio<Writable, Readable, Readable>, pid:
   child.stdin.on("error", () => {})
   // With this listener the stream stays paused: without one, Node throws away at exit what nobody has read yet.
   child.stdout.on("readable", () => {})
-  let stderr: Uint8Array = new Uint8Array()
+  const stderr = new StderrTail()
+  let read = 0
   child.stderr.on("data", (bytes: Uint8Array) => {
-    stderr = Buffer.concat([stderr, bytes]).subarray(-STDERR_BYTES)
+    stderr.add(bytes)
+    read += bytes.length
+    if (read < STDERR_AT_ONCE_BYTES) return
+    read = 0
+    child.stderr.pause()
+    setTimeout(() => child.stderr.resume(), 1000).unref()
   })
 
   return {
@@ -46,7 +53,7 @@ const describe = (child: ChildProcessByStdio<Writable, Readable, Readable>, pid:
       // A read that fails is a pipe that ended.
       Stream.catch(() => Stream.empty)
     ),
-    stderrTail: Effect.sync(() => Buffer.from(stderr).toString("utf8")),
+    stderrTail: Effect.sync(() => stderr.text),
     exited: Deferred.await(exit)
   }
 }

@@ -3,7 +3,7 @@
  * operator trusts the agent with the machine. What a sandbox started is found again by `SLIPWAY_SANDBOX` in its
  * environment (see ProcessTable), also by another worker process after this one was killed.
  */
-import { Effect, Layer, Schema } from "effect"
+import { Effect, Layer, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, readdir, realpath, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
@@ -39,6 +39,8 @@ export const layer = (options: {
       // Node's own folder comes last: it is there so that `node` is found, not to hide the machine's tools.
       const path = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
 
+      const boxes = new Map<SandboxId, Box>()
+
       /** Every process that was ever started for the sandbox of this folder. */
       const end = Effect.fnUntraced(function*(operation: HostError["operation"], folder: string) {
         const left = yield* kill((mark) => mark.startsWith(`${folder}:`))
@@ -58,8 +60,8 @@ export const layer = (options: {
         const tmp = join(folder, "tmp")
         yield* end("provision", folder)
         yield* attempt("provision", `The workspace or ${folder} cannot be used.`, async () => {
-          // The trees may still be on their way; others pass through it as they do when it is made for them.
-          await mkdir(workspace, { recursive: true, mode: 0o711 })
+          // The trees may still be on their way.
+          await mkdir(workspace, { recursive: true, mode: 0o700 })
           for (const path of [folder, home, tmp]) await mkdir(path, { recursive: true, mode: 0o700 })
         })
 
@@ -92,12 +94,15 @@ export const layer = (options: {
           return process
         })
 
-        return { sandboxId, workspace, home, spawn } satisfies Box
+        const box: Box = { sandboxId, workspace, home, spawn }
+        boxes.set(sandboxId, box)
+        return box
       })
 
       const stop = Effect.fn("SandboxHost.stop")(function*(sandboxId: SandboxId) {
         const folder = join(directory, sandboxId)
         yield* end("stop", folder)
+        boxes.delete(sandboxId)
         yield* attempt("stop", `${folder} cannot be removed.`, () =>
           rm(folder, { recursive: true, force: true, maxRetries: 3 })
         )
@@ -116,6 +121,8 @@ export const layer = (options: {
         return [...new Set([...names, ...marked])].filter(isSandboxId)
       }).pipe(Effect.withSpan("SandboxHost.list"))
 
-      return SandboxHost.of({ isolation: "none", provision, stop, list })
+      const find = (sandboxId: SandboxId) => Effect.sync(() => Option.fromNullishOr(boxes.get(sandboxId)))
+
+      return SandboxHost.of({ isolation: "none", provision, find, stop, list })
     })
   )

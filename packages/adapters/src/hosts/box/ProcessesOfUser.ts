@@ -1,0 +1,17 @@
+import { readdirSync, readFileSync } from "node:fs"
+
+/** Running processes of a user. */
+export const ofUser = (uid: number): ReadonlyArray<number> => {
+  try {
+    return readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).flatMap((name) => {
+      try {
+        const status = readFileSync(`/proc/${name}/status`, "latin1")
+        return new RegExp(`^Uid:\t(?:\\d+\t)*${uid}(?:\t|$)`, "mu").test(status) && !/^State:\t[ZX]/mu.test(status) ? [Number(name)] : []
+      } catch {
+        return [] // ended meanwhile
+      }
+    })
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,65 @@
+import { assert, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import * as FairTurns from "@slipway/adapters/git/FairTurns"
+
+/** Work that is known to have begun, and ends when it is told to. */
+const world = (limits: FairTurns.Limits) => {
+  const turn = FairTurns.make(limits)
+  const begun: Array<string> = []
+  const ends = new Map<string, Deferred.Deferred<void>>()
+  const ask = (group: string, key: string, within = 60_000) => {
+    const end = Deferred.makeUnsafe<void>()
+    ends.set(key, end)
+    return Effect.forkChild(
+      turn(group, key, within)(Effect.andThen(Effect.sync(() => void begun.push(key)), Deferred.await(end)), () => "late" as const),
+      { startImmediately: true }
+    )
+  }
+  const end = (key: string) => Effect.andThen(Deferred.succeed(ends.get(key) ?? Deferred.makeUnsafe<void>(), undefined), Effect.repeat(Effect.yieldNow, { times: 20 }))
+  return { ask, begun, end }
+}
+
+it.live("as many begin as may at once, no more of a group than it may, and the groups take turns", () =>
+  Effect.gen(function*() {
+    const { ask, begun, end } = world({ atOnce: 3, perGroup: 2 })
+    for (let i = 1; i <= 5; i++) yield* ask("a", `a${i}`)
+    yield* ask("b", "b1")
+    yield* ask("b", "b2")
+    yield* ask("c", "c1")
+    assert.deepStrictEqual(begun, ["a1", "a2", "b1"])
+    yield* end("a1")
+    yield* end("b1")
+    yield* end("a2")
+    yield* end("a3")
+    assert.deepStrictEqual(begun, ["a1", "a2", "b1", "a3", "b2", "c1", "a4"])
+  }))
+
+it.live("one key has one turn at a time, and others of its group go before it", () =>
+  Effect.gen(function*() {
+    const { ask, begun, end } = world({ atOnce: 3, perGroup: 3 })
+    yield* ask("a", "same")
+    const first = begun.length
+    yield* ask("a", "same")
+    yield* ask("a", "other")
+    assert.deepStrictEqual([first, begun], [1, ["same", "other"]])
+    yield* end("other")
+    assert.deepStrictEqual(begun, ["same", "other"])
+  }))
+
+it.live("who waits too long fails, who gives up leaves the line, and nobody's turn is lost", () =>
+  Effect.gen(function*() {
+    const { ask, begun, end } = world({ atOnce: 1, perGroup: 1 })
+    yield* ask("a", "first")
+    const late = yield* ask("b", "late", 1)
+    const gone = yield* ask("c", "gone")
+    yield* ask("d", "last")
+    assert.strictEqual(yield* Effect.flip(Fiber.join(late)), "late")
+    yield* Fiber.interrupt(gone)
+    yield* end("first")
+    assert.deepStrictEqual(begun, ["first", "last"])
+    const next = yield* ask("a", "next")
+    yield* end("last")
+    yield* Fiber.interrupt(next)
+    yield* ask("a", "after")
+    assert.deepStrictEqual(begun, ["first", "last", "next", "after"])
+  }))
