@@ -2,15 +2,18 @@
  * What every driver does the same way, whatever the protocol: prompts run one at a time, each frame is handled before
  * the next is read, approvals wait for their decision, an interrupt closes everything before the agent hears of it.
  */
-import { Duration, Effect, Option, type Scope, Semaphore } from "effect"
+import { Duration, Effect, Option, Redacted, type Scope, Semaphore } from "effect"
 import {
   AgentError,
   type AgentEvent,
   type AgentSession,
   type AgentSessionOptions,
+  type Finish,
+  finishes,
   type TurnEnd
 } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { Redaction, Redactor } from "../redaction/Redaction.ts"
 import type { OutputEnded } from "./stdio/JsonLines.ts"
 import * as TurnEvents from "./TurnEvents.ts"
 
@@ -25,7 +28,7 @@ export type Decision = "approve" | "deny" | "cancel"
 /** How the agent says that a turn ended. */
 export interface Ended {
   /** Of the last message. */
-  readonly finish: TurnEvents.Finish
+  readonly finish: Finish
   /** Why the turn failed, a sentence; absent: it succeeded. */
   readonly failure?: string
   /** The agent broke the protocol: it is of no further use, and a new one will do the same. */
@@ -41,8 +44,8 @@ export interface Protocol<Approval> {
   readonly next: Effect.Effect<void, OutputEnded>
   /** Asks the agent to end the turn it was sent. */
   readonly cancel: Effect.Effect<void>
-  /** `cancel`: nobody decided, the turn ends. */
-  answer(approval: Approval, decision: Decision): Effect.Effect<void>
+  /** `cancel`: nobody decided, the turn ends. `reason`: why it is denied by us; not every protocol has room for it. */
+  answer(approval: Approval, decision: Decision, reason?: string): Effect.Effect<void>
 }
 
 /** A prompt the agent has been sent and has not ended. */
@@ -84,7 +87,16 @@ export interface Conversation<Approval> {
 const describeExit = ({ code, signal }: Effect.Success<BoxProcess["exited"]>) =>
   signal === null ? `the agent exited with code ${code}` : `the agent was ended by ${signal}`
 
-export const make = <Approval>(process: BoxProcess, options: AgentSessionOptions): Conversation<Approval> => {
+/** What one agent can have waiting for a person at once: each is kept with the sandbox, preview included. */
+const MAX_WAITING = 16
+
+export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, options: AgentSessionOptions) {
+  const known = yield* Redaction
+  // The one secret that the agent has.
+  const own = new Redactor()
+  if (options.access !== null) own.learn(Redacted.value(options.access.token))
+  const redacted = (text: string) => own.redactValues(known.redactValues(text))
+
   /** Held by whoever reads from the agent. */
   const reading = Semaphore.makeUnsafe(1)
   let turn: Turn<Approval> | null = null
@@ -99,13 +111,14 @@ export const make = <Approval>(process: BoxProcess, options: AgentSessionOptions
 
   const gone = (operation: AgentError["operation"]) =>
     Effect.fnUntraced(function*({ reason }: OutputEnded) {
-      if (reason === "line too long") return yield* fail(operation, "the agent sent a message without end", false)
+      if (reason === "line too long") return yield* fail(operation, "the agent sent a message that is larger than any may be", false)
       // The output usually ends just before the process does.
       const exit = yield* Effect.timeoutOption(process.exited, EXIT_WITHIN)
       yield* Effect.logWarning("agent ended", {
         profile: options.profile,
         sandboxId: options.box.sandboxId,
-        stderr: yield* process.stderrTail
+        // Whoever reads it: an agent says there what it was given.
+        stderr: (yield* Redaction).redact(yield* process.stderrTail)
       })
       return yield* fail(
         operation,
@@ -134,7 +147,7 @@ export const make = <Approval>(process: BoxProcess, options: AgentSessionOptions
     const prompt = Effect.fn("AgentSession.prompt")(
       function*({ onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]) {
         const current: Turn<Approval> = (turn = {
-          events: TurnEvents.make(turnId),
+          events: TurnEvents.make(turnId, redacted),
           emit: (events) => Effect.forEach(events, onEvent, { discard: true }),
           approvals: new Map(),
           sent: false,
@@ -158,12 +171,9 @@ export const make = <Approval>(process: BoxProcess, options: AgentSessionOptions
             onSuccess: Effect.fnUntraced(function*() {
               const { failure, finish } = current.ended ?? { finish: "end_turn" as const }
               yield* current.emit(current.events.end(current.interrupted ? "cancelled" : finish))
-              const end: TurnEnd = current.interrupted
-                ? { state: "interrupted" }
-                : failure === undefined
-                  ? { state: "succeeded" }
-                  : { state: "failed", reason: failure }
-              return end
+              if (current.interrupted) return { state: "interrupted" } satisfies TurnEnd
+              const end: TurnEnd = failure === undefined ? { state: "succeeded" } : { state: "failed", reason: redacted(failure) }
+              return finish === finishes[end.state] ? end : { ...end, finish }
             }),
             onFailure: (error) =>
               Effect.andThen(current.emit(current.events.end(current.interrupted ? "cancelled" : "error")), Effect.fail(error))
@@ -214,7 +224,7 @@ export const make = <Approval>(process: BoxProcess, options: AgentSessionOptions
     } satisfies AgentSession
   })
 
-  return {
+  const conversation: Conversation<Approval> = {
     fail,
     gone,
     starting: (start) =>
@@ -229,9 +239,15 @@ export const make = <Approval>(process: BoxProcess, options: AgentSessionOptions
         if (turn === null || !turn.sent || turn.interrupted) return protocol.answer(approval, "cancel")
         // Some runtimes ask although they were told not to.
         if (options.toolApprovalMode === "auto") return protocol.answer(approval, "approve")
-        const { approvalId, events } = turn.events.ask(nativeCallId, report)
-        turn.approvals.set(approvalId, { nativeCallId, approval })
-        return turn.emit(events)
+        const asked = turn.approvals.size < MAX_WAITING
+          ? turn.events.ask(nativeCallId, report)
+          : turn.events.refuse(nativeCallId, report, `More than ${MAX_WAITING} calls would wait for a person at once.`)
+        if ("refused" in asked) {
+          turn.denied = true
+          return Effect.andThen(turn.emit(asked.events), protocol.answer(approval, "deny", asked.refused))
+        }
+        turn.approvals.set(asked.approvalId, { nativeCallId, approval })
+        return turn.emit(asked.events)
       }),
     ended: (ended) => {
       owed = false
@@ -240,4 +256,5 @@ export const make = <Approval>(process: BoxProcess, options: AgentSessionOptions
     owes: () => owed,
     session
   }
-}
+  return conversation
+})

@@ -1,13 +1,19 @@
 /**
- * Fetches agents from the npm registry: the pinned versions, into a folder of their own, with npm's own client. Safe to
- * repeat; what was interrupted is taken up where npm's cache has come to.
+ * Fetches agents from the npm registry: the pinned versions, into a folder of their own, with npm's own client, which knows the
+ * registry, its proxy and a cache. Nothing is unpacked or run whose digest is not the pinned one, and no install script at all.
+ * Safe to repeat; what was interrupted is taken up where npm's cache has come to.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { createInterface } from "node:readline"
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises"
+import { createHash } from "node:crypto"
+import { createReadStream, createWriteStream } from "node:fs"
+import { mkdir, readdir, rename, rm } from "node:fs/promises"
 import path from "node:path"
+import { pipeline } from "node:stream/promises"
+import { createBrotliDecompress } from "node:zlib"
 import { Effect, Schema } from "effect"
 import * as Installed from "./Installed.ts"
+import type { Pin } from "./Pins.ts"
 import type { Profile, Program } from "./Profile.ts"
 
 /** An agent could not be installed. The message says what to do. */
@@ -20,7 +26,8 @@ export class InstallFailed extends Schema.TaggedError<InstallFailed>()("InstallF
 /** Lines of npm's complaint that are shown. */
 const SHOWN_LINES = 6
 
-interface Ran {
+/** How a program ended. */
+export interface Ran {
   readonly code: number | null
   /** The end of what it wrote to either output. */
   readonly output: ReadonlyArray<string>
@@ -53,10 +60,10 @@ const complaint = ({ output }: Ran): string => {
   return (said.length > 0 ? said : output).slice(0, SHOWN_LINES).map((line) => line.replace(/^npm (?:error|ERR!)\s*/u, "")).join(" ")
 }
 
-const npm = Effect.fnUntraced(function*(folder: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>>) {
+const npm = Effect.fnUntraced(function*(folder: string, args: ReadonlyArray<string>) {
   // From the environment of a script of another package npm would take that package's settings.
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_(?:config_local_prefix|package|lifecycle)/iu.test(name)))
-  const ran = yield* run("npm", args, { cwd: folder, env: { ...inherited, ...env } }).pipe(
+  const ran = yield* run("npm", args, { cwd: folder, env: inherited }).pipe(
     Effect.mapError((error) =>
       new InstallFailed({
         detail: error.code === "ENOENT" ? "npm was not found. Install Node.js with npm and try again." : `npm could not be started (${error.code}).`
@@ -72,59 +79,109 @@ const npm = Effect.fnUntraced(function*(folder: string, args: ReadonlyArray<stri
   })
 })
 
-/** What npm needs to treat the folder as a project of its own, whatever folder it lies in. */
-const prepare = (folder: string) =>
+const digestOf = async (file: string) => {
+  const hash = createHash("sha512")
+  await pipeline(createReadStream(file), hash)
+  return `sha512-${hash.digest("base64")}`
+}
+
+const unusable = (folder: string) => (error: unknown) =>
+  new InstallFailed({ detail: `${folder} cannot be used (${error instanceof Error && "code" in error ? error.code : error}).` })
+
+/** The tarball of a package, if it is the pinned one. */
+const fetch = Effect.fnUntraced(function*(folder: string, { integrity, spec }: Pin) {
+  yield* Effect.tryPromise({ try: () => mkdir(folder, { recursive: true }), catch: unusable(folder) })
+  yield* npm(folder, ["pack", spec, "--ignore-scripts", "--pack-destination", folder])
+  const [file] = yield* Effect.promise(async () => (await readdir(folder)).filter((name) => name.endsWith(".tgz")))
+  if (file === undefined) return yield* new InstallFailed({ detail: `npm pack gave no package for ${spec}.` })
+  const tarball = path.join(folder, file)
+  if ((yield* Effect.promise(() => digestOf(tarball))) !== integrity) {
+    return yield* new InstallFailed({
+      detail: `What the registry gives for ${spec} is not what Slipway was tried with: its SHA-512 is another one. Nothing of it was unpacked or run.`
+    })
+  }
+  return tarball
+})
+
+/** Unpacks into a folder of its own, which takes the place of what was there when it is whole. */
+const unpack = Effect.fnUntraced(function*(tarball: string, target: string) {
+  const made = `${target}.new`
+  yield* Effect.tryPromise({
+    try: async () => {
+      await rm(made, { recursive: true, force: true })
+      await mkdir(made, { recursive: true })
+    },
+    catch: unusable(made)
+  })
+  const ran = yield* run("tar", ["-xzf", tarball, "-C", made, "--strip-components=1", "--no-same-owner"], { cwd: made, env: { PATH: process.env.PATH } }).pipe(
+    Effect.mapError((error) => new InstallFailed({ detail: `tar could not be started (${error.code}).` }))
+  )
+  if (ran.code !== 0) return yield* new InstallFailed({ detail: `${tarball} could not be unpacked: ${ran.output.slice(0, SHOWN_LINES).join(" ")}` })
+  yield* Effect.promise(async () => {
+    await rm(target, { recursive: true, force: true })
+    await rename(made, target)
+  })
+})
+
+const decompress = (from: string, to: string) =>
   Effect.tryPromise({
     try: async () => {
-      await mkdir(folder, { recursive: true })
-      const manifest = path.join(folder, "package.json")
-      const there = await readFile(manifest, "utf8").then((text): unknown => JSON.parse(text), () => null)
-      if (there === null) {
-        await writeFile(manifest, `${JSON.stringify({ name: "slipway-agents", private: true, description: "Programs that slipway agents install fetched" }, null, 2)}\n`)
-      }
+      await pipeline(createReadStream(from), createBrotliDecompress(), createWriteStream(`${to}.new`, { mode: 0o755 }))
+      await rename(`${to}.new`, to)
     },
-    catch: (error) => new InstallFailed({ detail: `${folder} cannot be used (${error instanceof Error && "code" in error ? error.code : error}).` })
+    catch: unusable(from)
   })
 
+/** How a program is started for the first time: its output, and how it ended. */
+export type FirstRun = (command: string, args: ReadonlyArray<string>) => Effect.Effect<Ran, InstallFailed>
+
+/** In no box, as this user: for machines without any. */
+export const unboxed = (folder: string): FirstRun => (command, args) => {
+  const home = path.join(folder, ".home")
+  return Effect.promise(() => mkdir(home, { recursive: true })).pipe(
+    Effect.andThen(run(command, args, { cwd: folder, env: { PATH: process.env.PATH, HOME: home, TMPDIR: home } })),
+    Effect.mapError((error) => new InstallFailed({ detail: `${command} cannot be started (${error.code}).` })),
+    Effect.ensuring(Effect.promise(() => rm(home, { recursive: true, force: true, maxRetries: 3 })))
+  )
+}
+
 /** Starts the program once: a download that does not run on this machine is none. */
-const verify = Effect.fnUntraced(function*(name: string, program: Program, folder: string) {
+const verify = Effect.fnUntraced(function*(name: string, program: Program, folder: string, firstRun: FirstRun) {
   const command = yield* Installed.binaryOf(folder, program)
   if (command === null) return yield* new InstallFailed({ detail: `${name} was installed without its program: this machine may need another build.` })
-  const home = path.join(folder, ".home")
-  const ran = yield* run(command, ["--version"], { cwd: folder, env: { PATH: process.env.PATH, HOME: home, TMPDIR: home } }).pipe(
-    Effect.mapError((error) => new InstallFailed({ detail: `${command} cannot be started (${error.code}).` }))
-  )
+  const ran = yield* firstRun(command, ["--version"])
   if (ran.code !== 0 || !ran.output.some((line) => line.includes(program.version))) {
     return yield* new InstallFailed({ detail: `${command} does not work here: ${ran.output.slice(0, SHOWN_LINES).join(" ")}` })
   }
 })
 
-/**
- * Installs what is not there yet. `progress` hears of each step. Install scripts run only where the program needs them,
- * and write nowhere but into `folder`.
- */
+/** Installs what is not there yet. `progress` hears of each step. Writes nowhere but into `folder`. */
 export const install = Effect.fn("Install.install")(function*(options: {
   readonly folder: string
   readonly agents: ReadonlyArray<{ readonly name: string; readonly profile: Profile; readonly program: Program }>
+  readonly firstRun: FirstRun
   readonly progress: (step: string) => Effect.Effect<void>
 }) {
-  const { agents, folder, progress } = options
-  yield* prepare(folder)
-  const home = path.join(folder, ".home")
-  yield* Effect.promise(() => mkdir(home, { recursive: true }))
-  const tidy = Effect.promise(() => rm(home, { recursive: true, force: true, maxRetries: 3 }))
+  const { agents, firstRun, folder, progress } = options
+  const platform = Installed.thisPlatform()
   yield* Effect.forEach(agents, Effect.fnUntraced(function*({ name, profile, program }) {
-    const version = program.version
+    const { version } = program
     const there = yield* Installed.inspect(name, profile, folder)
     if (there.state === "ready") return yield* progress(`${name} ${version} is there`)
-    yield* progress(`${name} ${version}: fetching ${program.package}`)
-    yield* npm(folder, ["install", "--save-exact", "--no-audit", "--no-fund", "--ignore-scripts", `${program.package}@${version}`], {})
-    if (program.installScript) {
+    const pins = program.pins(platform)
+    if (pins.length === 0) return yield* new InstallFailed({ detail: there.reason })
+    const downloads = path.join(folder, ".downloads")
+    yield* Effect.gen(function*() {
+      const tarballs = yield* Effect.forEach(pins, (pin, i) =>
+        Effect.andThen(progress(`${name} ${version}: fetching ${pin.spec}`), fetch(path.join(downloads, String(i)), pin)))
       yield* progress(`${name} ${version}: unpacking`)
-      // Where grok's script leaves a second copy and its settings.
-      yield* npm(folder, ["rebuild", "--foreground-scripts", program.package], { GROK_HOME: path.join(home, "grok") })
-    }
-    yield* verify(name, program, folder)
+      yield* Effect.forEach(pins, ({ folder: target }, i) => unpack(tarballs[i] ?? "", path.join(folder, "node_modules", target)))
+      const [binary] = program.binaries(platform)
+      if (program.compressed !== undefined && binary !== undefined) {
+        yield* decompress(path.join(folder, "node_modules", program.compressed(platform)), path.join(folder, "node_modules", binary))
+      }
+      yield* verify(name, program, folder, firstRun)
+    }).pipe(Effect.ensuring(Effect.promise(() => rm(downloads, { recursive: true, force: true, maxRetries: 3 }))))
     yield* progress(`${name} ${version} is ready`)
-  }), { discard: true }).pipe(Effect.ensuring(tidy))
+  }), { discard: true })
 })

@@ -33,7 +33,8 @@ const hasAvx2 = () => {
 }
 
 let known: Platform | undefined
-const thisPlatform = (): Platform => (known ??= { os: process.platform, arch: process.arch, avx2: hasAvx2() })
+/** The machine this runs on. */
+export const thisPlatform = (): Platform => (known ??= { os: process.platform, arch: process.arch, avx2: hasAvx2() })
 
 const Manifest = Schema.fromJsonString(Schema.Struct({ version: Schema.String }))
 const decodeManifest = Schema.decodeUnknownEffect(Manifest)
@@ -72,6 +73,9 @@ export const inspect = Effect.fn("Installed.inspect")(function*(
   const unusable = (version: string | null, reason: string): Installed => ({ state: "unusable", version, reason })
   if (program.binaries(platform).length === 0) {
     return unusable(null, `${name} has no build for ${platform.os} on ${platform.arch}.`)
+  }
+  if (program.pins(platform).length === 0) {
+    return unusable(null, `Slipway does not know the digest of ${name} ${program.version} for ${platform.os} on ${platform.arch}, so it is not installed there.`)
   }
   const version = folder === null ? null : yield* packageVersion(folder, program.package)
   if (folder === null || version === null) return unusable(null, `${name} is not installed. ${helps(name)}`)

@@ -2,6 +2,7 @@
 import type { AgentRuntimeName, AgentSessionOptions, ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
 import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
 import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
+import type { Pin } from "./Pins.ts"
 
 /** Checked against the model catalogue at start-up, so that nothing is silently ignored later. */
 export interface Capabilities {
@@ -31,8 +32,10 @@ export interface Program {
   readonly package: string
   /** The one version the profile was tried with. */
   readonly version: string
-  /** Whether its install script must run, to unpack the binary. */
-  readonly installScript: boolean
+  /** What is fetched: all of it is checked before anything of it is unpacked. None of its install scripts run. */
+  pins(platform: Platform): ReadonlyArray<Pin>
+  /** A file below `node_modules` that is the binary, compressed by brotli: unpacked to the first of `binaries`. */
+  compressed?(platform: Platform): string
   /** Where the binary may lie below `node_modules`, best first. Not the launcher: one process per agent, signals arrive. */
   binaries(platform: Platform): ReadonlyArray<string>
   readonly license: string

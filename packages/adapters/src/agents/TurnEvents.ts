@@ -2,44 +2,57 @@
  * Turns what an agent reports during one turn, in whatever dialect, into the domain's events: whole texts, ids of our
  * own, tools that only move forward. Every driver feeds one of these; it knows no protocol and does nothing itself.
  */
-import type { AgentEvent, ToolKind } from "@slipway/domain/sandbox/AgentRuntime"
+import { Result } from "effect"
+import type { AgentEvent, Finish } from "@slipway/domain/sandbox/AgentRuntime"
+import * as ToolCall from "@slipway/domain/sandbox/ToolCall"
 import type { Uuid } from "@slipway/domain/Ids"
+import { PartText } from "./PartText.ts"
 
-export type Finish = Extract<AgentEvent, { readonly _tag: "MessageCompleted" }>["finish"]
 type MessageKind = Extract<AgentEvent, { readonly _tag: "MessageUpdated" }>["kind"]
 export type ToolStatus = Extract<AgentEvent, { readonly _tag: "ToolUpdated" }>["status"]
 type Events = ReadonlyArray<AgentEvent>
 
-/** What a runtime says about a tool call. Absent means unchanged. */
-export interface ToolReport {
+/** What a runtime says about a tool call, as it is. Absent means unchanged. */
+export interface ToolReport extends ToolCall.ToolCall {
   readonly title?: string | undefined
-  readonly kind?: ToolKind | undefined
-  /** Relative to the workspace. */
-  readonly paths?: ReadonlyArray<string> | undefined
   readonly status?: ToolStatus | undefined
+  /** Of a tool that is none of those we know: its name and arguments. */
+  readonly input?: string | undefined
 }
 
 interface Tool {
   readonly callId: string
   title: string
-  kind: ToolKind | undefined
-  paths: ReadonlyArray<string> | undefined
+  call: ToolCall.ToolCall
+  input: string | undefined
+  /** What it does was too long to be kept whole. */
+  tooLarge: boolean
   status: ToolStatus
   asked: number
   /** Why the call ends in an error, whatever the runtime says of it from now on. */
   doom: string | undefined
 }
 
+/** The agent waits for a decision; or the call is `refused` with a sentence, since nobody could see what they allow. */
+export type Asked = { readonly approvalId: string; readonly events: Events } | Refused
+
+export interface Refused {
+  readonly refused: string
+  readonly events: Events
+}
+
 export interface TurnEvents {
   /**
-   * A piece of a message. A change of `kind` or of `nativeId` begins a new message; runtimes that do not name their
-   * messages pass null.
+   * A piece of a message. A message is a thought, a text, or a text after a thought; any other change of `kind` begins a new
+   * one, and so does a change of `nativeId` within a kind. Runtimes that do not name their messages pass null.
    */
   chunk(kind: MessageKind, nativeId: string | null, text: string): Events
   /** A report about the call the runtime names `nativeId`. Reports that would move it backwards change nothing. */
   tool(nativeId: string, report: ToolReport): Events
   /** The runtime asks whether it may go on with a call. One call may be asked about several times. */
-  ask(nativeId: string, report: ToolReport): { readonly approvalId: string; readonly events: Events }
+  ask(nativeId: string, report: ToolReport): Asked
+  /** What the runtime asks about is denied at once, with a sentence saying why. */
+  refuse(nativeId: string, report: ToolReport, reason: string): Refused
   /** The call of this native id was denied: it ends in an error. */
   deny(nativeId: string): void
   /** The person wants the turn to end: open calls end in an error, even those the runtime reports as completed. */
@@ -51,40 +64,32 @@ export interface TurnEvents {
 const ranks: Record<ToolStatus, number> = { pending: 0, running: 1, completed: 2, error: 2 }
 const isOpen = ({ status }: Tool) => ranks[status] < 2
 
-const MAX_TITLE_CHARACTERS = 200
+/** Characters of what the agent says of a call that are looked at: more than is ever shown. */
+const MAX_INPUT = 2 * ToolCall.PREVIEW_BYTES
+const MAX_OUTPUT = 8 * ToolCall.OUTPUT_BYTES
 
-/** Text as the store can keep it. */
-const storable = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD")
-
-const displayed = (title: string) => {
-  const line = storable(title).replace(/\s+/gu, " ").trim()
-  return line.length <= MAX_TITLE_CHARACTERS ? line : `${line.slice(0, MAX_TITLE_CHARACTERS).toWellFormed()}…`
-}
-
-/** `turnId` makes the ids of messages and calls unique within the sandbox: agents repeat theirs in every process. */
-export const make = (turnId: Uuid): TurnEvents => {
+/**
+ * `turnId` makes the ids of messages and calls unique within the sandbox: agents repeat theirs in every process. `redacted`
+ * takes out secrets, by value: by their shape a command could hide what it does.
+ */
+export const make = (turnId: Uuid, redacted: (text: string) => string = (text) => text): TurnEvents => {
   let messages = 0
-  let message:
-    | { readonly messageId: string; readonly nativeId: string | null; readonly kind: MessageKind; text: string }
-    | undefined
+  let message: { readonly messageId: string; readonly nativeId: string | null; readonly kind: MessageKind; readonly text: PartText } | undefined
   const tools = new Map<string, Tool>()
   let interrupted = false
   let ended = false
 
-  const closeMessage = (finish: Finish): Array<AgentEvent> => {
-    if (message === undefined) return []
-    const { messageId } = message
-    message = undefined
-    return [{ _tag: "MessageCompleted", messageId, finish }]
+  const updated = ({ call, callId, doom, status, title }: Tool): AgentEvent => {
+    const detail = ToolCall.detail(call)
+    return {
+      _tag: "ToolUpdated",
+      callId,
+      tool: title,
+      status,
+      ...(status === "error" && doom !== undefined ? { error: doom } : {}),
+      ...(detail === undefined ? {} : { detail })
+    }
   }
-
-  const updated = ({ callId, doom, status, title }: Tool): AgentEvent => ({
-    _tag: "ToolUpdated",
-    callId,
-    tool: title,
-    status,
-    ...(status === "error" && doom !== undefined ? { error: doom } : {})
-  })
 
   const advance = (tool: Tool, status: ToolStatus): Array<AgentEvent> => {
     if (ranks[status] <= ranks[tool.status]) return []
@@ -92,53 +97,85 @@ export const make = (turnId: Uuid): TurnEvents => {
     return [updated(tool)]
   }
 
-  const report = (
-    nativeId: string,
-    { kind, paths, status, title }: ToolReport
-  ): { readonly tool: Tool; readonly events: Array<AgentEvent> } => {
+  const cleaned = (text: string | undefined) => text === undefined ? undefined : redacted(text.slice(0, MAX_INPUT).toWellFormed())
+
+  /** What is said of the call by now; what is not said again stays. */
+  const learn = (tool: Tool, { command, diff, input, kind, output, paths, title, url }: ToolReport) => {
+    const before = tool.call
+    if (title !== undefined && title.trim() !== "") tool.title = ToolCall.shownTitle(redacted(title.slice(0, MAX_INPUT)))
+    // As it came: what is redacted may be shorter.
+    tool.tooLarge ||= [command, input, url].some((text) => text !== undefined && text.length > ToolCall.PREVIEW_BYTES)
+    tool.input = cleaned(input) ?? tool.input
+    const cut = diff !== undefined && diff.length > MAX_INPUT ? ToolCall.DIFF_CUT : ""
+    tool.call = {
+      kind: kind ?? before.kind,
+      paths: paths !== undefined && paths.length > 0 ? paths.map((path) => redacted(path)) : before.paths,
+      command: cleaned(command) ?? before.command,
+      diff: diff === undefined ? before.diff : `${cleaned(diff)}${cut}`,
+      url: cleaned(url) ?? before.url,
+      output: output === undefined ? before.output : redacted(output.slice(-MAX_OUTPUT).toWellFormed())
+    }
+  }
+
+  const report = (nativeId: string, said: ToolReport): { readonly tool: Tool; readonly events: Array<AgentEvent> } => {
     const known = tools.get(nativeId)
     const tool: Tool = known ?? {
       callId: `${turnId}:t${tools.size + 1}`,
       title: "tool",
-      kind: undefined,
-      paths: undefined,
+      call: {},
+      input: undefined,
+      tooLarge: false,
       status: "pending",
       asked: 0,
       doom: interrupted ? "interrupted" : undefined
     }
-    if (title !== undefined && title.trim() !== "") tool.title = displayed(title)
-    if (kind !== undefined) tool.kind = kind
-    if (paths !== undefined && paths.length > 0) tool.paths = paths.map(storable)
-    const advanced = status === undefined ? [] : advance(tool, status)
+    learn(tool, said)
+    const advanced = said.status === undefined ? [] : advance(tool, said.status)
     if (known !== undefined) return { tool, events: advanced }
     tools.set(nativeId, tool)
-    const first: Array<AgentEvent> = [...closeMessage("end_turn"), updated({ ...tool, status: "pending" })]
-    return { tool, events: [...first, ...advanced] }
+    message = undefined
+    return { tool, events: [updated({ ...tool, status: "pending" }), ...advanced] }
+  }
+
+  const refuse = (nativeId: string, said: ToolReport, reason: string): Refused => {
+    const { events, tool } = report(nativeId, { ...said, status: undefined })
+    tool.doom = `denied: ${reason}`
+    return { refused: reason, events: [...events, ...advance(tool, "error")] }
   }
 
   return {
     chunk: (kind, nativeId, text) => {
       if (ended) return []
-      const continues = message !== undefined && message.kind === kind && message.nativeId === nativeId
-      const events = continues ? [] : closeMessage("end_turn")
+      if (message !== undefined && (message.kind !== kind || message.nativeId !== nativeId)) {
+        message = message.kind === "reasoning" && kind === "text" ? { messageId: message.messageId, kind, nativeId, text: new PartText() } : undefined
+      }
       if (message === undefined) {
         // Some runtimes open a message with nothing in it and never come back to it.
-        if (text === "") return events
-        message = { messageId: `${turnId}:m${++messages}`, nativeId, kind, text: "" }
+        if (text === "") return []
+        message = { messageId: `${turnId}:m${++messages}`, nativeId, kind, text: new PartText() }
       }
-      message.text += text
-      // A chunk may end within a character, whose first half then waits for the next.
-      const whole = message.text.replace(/[\uD800-\uDBFF]$/, "")
-      return [...events, { _tag: "MessageUpdated", messageId: message.messageId, kind, text: storable(whole) }]
+      if (!message.text.add(text)) return []
+      return [{ _tag: "MessageUpdated", messageId: message.messageId, kind, text: message.text.text }]
     },
 
     tool: (nativeId, update) => (ended ? [] : report(nativeId, update).events),
 
+    refuse,
+
     ask: (nativeId, update) => {
       const { events, tool } = report(nativeId, { ...update, status: undefined })
+      const { call, input, title, tooLarge } = tool
+      const { command, diff, kind, url } = call
+      // What has no other preview is shown by what it was called with.
+      const shown = command === undefined && diff === undefined && url === undefined ? { ...call, command: input } : call
+      const preview = tooLarge ? Result.fail(ToolCall.TOO_LARGE) : ToolCall.preview(shown)
+      if (Result.isFailure(preview)) {
+        const { events: ended, refused } = refuse(nativeId, {}, preview.failure)
+        return { refused, events: [...events, ...ended] }
+      }
       tool.asked++
       const approvalId = tool.asked === 1 ? tool.callId : `${tool.callId}:${tool.asked}`
-      const { kind, paths, title } = tool
+      const paths = call.paths === undefined ? undefined : ToolCall.shownPaths(call.paths)
       return {
         approvalId,
         events: [
@@ -148,7 +185,8 @@ export const make = (turnId: Uuid): TurnEvents => {
             approvalId,
             tool: title,
             ...(kind === undefined ? {} : { kind }),
-            ...(paths === undefined ? {} : { paths })
+            ...(paths === undefined ? {} : { paths }),
+            ...(Object.keys(preview.success).length === 0 ? {} : { preview: preview.success })
           }
         ]
       }
@@ -167,7 +205,7 @@ export const make = (turnId: Uuid): TurnEvents => {
     end: (finish) => {
       if (ended) return []
       ended = true
-      const events = closeMessage(finish)
+      const events: Array<AgentEvent> = []
       for (const tool of tools.values()) {
         if (!isOpen(tool)) continue
         tool.doom ??= finish === "error" ? "the turn failed" : "the turn ended first"

@@ -57,7 +57,7 @@ export class Egress extends Context.Service<Egress, {
   refusals(sandboxId: SandboxId): Effect.Effect<number>
 }>()("@slipway/adapters/Egress") {}
 
-export type Options = Pick<Proxy.Options, "allow" | "lookup" | "mayConnect">
+export type Options = Pick<Proxy.Options, "allow" | "lookup" | "mayConnect" | "maxConnections" | "headMillis">
 
 /** Refusals of one sandbox that are logged in a minute; a program that goes on trying could fill a disk. */
 const LOGGED_PER_MINUTE = 60

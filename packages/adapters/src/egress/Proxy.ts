@@ -17,7 +17,7 @@ import { type AllowList, destination } from "./AllowList.ts"
 export interface Refusal {
   /** What was asked for, at most 200 characters of it. */
   readonly target: string
-  readonly reason: "not allowed" | "not a public address" | "not encrypted" | "not resolved" | "not reached" | "no model session" | "too many connections"
+  readonly reason: "not allowed" | "not a public address" | "not encrypted" | "not resolved" | "not reached" | "no model session" | "too many connections" | "not understood"
 }
 
 export interface Options {
@@ -28,9 +28,16 @@ export interface Options {
   /** Addresses of a name. */
   readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
   readonly mayConnect?: (address: string) => boolean
+  /** Of one box at once. Default 128: package managers open some fifty. */
+  readonly maxConnections?: number
+  /** Until a connection has said what it wants. Default 10 seconds. */
+  readonly headMillis?: number
 }
 
-const MAX_CONNECTIONS = 256
+const MAX_CONNECTIONS = 128
+const HEAD_MILLIS = 10_000
+/** For all of a request to the gateway, which has a shorter one of its own. */
+const REQUEST_MILLIS = 90_000
 const CONNECT_MILLIS = 10_000
 const IDLE_MILLIS = 300_000
 
@@ -82,7 +89,8 @@ const headersOf = (message: IncomingMessage) =>
 export const make = (options: Options): { readonly server: Server; readonly close: () => void } => {
   const { allow, gateway, mayConnect = isPublic, refused } = options
   const lookup = options.lookup ?? (async (name: string) => (await resolve(name, { all: true })).map(({ address }) => address))
-  const agent = new Agent({ keepAlive: true })
+  // A connection for each request: nothing of one can be taken for the beginning of another.
+  const agent = new Agent({ keepAlive: false })
   const sockets = new Set<Duplex>()
 
   const deny = (refusal: Refusal) => refused({ ...refusal, target: printable(refusal.target) })
@@ -93,11 +101,18 @@ export const make = (options: Options): { readonly server: Server; readonly clos
       if (response.headersSent) return response.destroy()
       response.writeHead(status, { "content-type": "text/plain", connection: "close" }).end(`${help}\n`)
     }
+    const { "content-length": length, "transfer-encoding": encoding } = request.headers
+    // Without one of these there is none, in any method.
+    const hasBody = encoding !== undefined || length !== undefined && length !== "0"
+    if (hasBody && request.method !== "POST" || encoding !== undefined && encoding.toLowerCase() !== "chunked") {
+      return refuse("not understood", 400, "Only a POST may have a body, chunked or of a stated length.")
+    }
     if (request.url?.startsWith("/") !== true) return refuse("not encrypted", 403, "Slipway connects sandboxes by CONNECT only.")
     const target = gateway()
     if (target === undefined) return refuse("no model session", 403, "This sandbox has no session with a model.")
+    const headers = { ...headersOf(request), ...(encoding === undefined ? {} : { "transfer-encoding": "chunked" }) }
     const upstream = send({
-      agent, host: target.hostname, port: target.port, method: request.method, path: request.url, headers: headersOf(request)
+      agent, host: target.hostname, port: target.port, method: request.method, path: request.url, headers
     }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, headersOf(answer))
       answer.pipe(response)
@@ -105,7 +120,8 @@ export const make = (options: Options): { readonly server: Server; readonly clos
     })
     upstream.once("error", () => refuse("not reached", 502, "The model gateway cannot be reached."))
     response.once("close", () => upstream.destroy())
-    request.pipe(upstream)
+    if (hasBody) request.pipe(upstream)
+    else upstream.end()
   }
 
   const tunnel = async (request: IncomingMessage, client: Duplex, head: Buffer) => {
@@ -129,8 +145,15 @@ export const make = (options: Options): { readonly server: Server; readonly clos
     join(client, upstream, head)
   }
 
-  const server = createServer({ requestTimeout: 0, headersTimeout: 30_000, maxHeaderSize: 65_536 }, forward)
-  server.maxConnections = MAX_CONNECTIONS
+  const { headMillis = HEAD_MILLIS, maxConnections = MAX_CONNECTIONS } = options
+  const server = createServer({
+    requestTimeout: REQUEST_MILLIS,
+    headersTimeout: headMillis,
+    connectionsCheckingInterval: Math.min(headMillis, 5000),
+    maxHeaderSize: 65_536,
+    insecureHTTPParser: false
+  }, forward)
+  server.maxConnections = maxConnections
   server.on("drop", () => deny({ target: "", reason: "too many connections" }))
   server.on("connection", (socket) => {
     sockets.add(socket)
@@ -140,7 +163,10 @@ export const make = (options: Options): { readonly server: Server; readonly clos
   server.on("connect", (request, client, head) => {
     tunnel(request, client, head).catch(() => client.destroy())
   })
-  server.on("clientError", (_, socket) => socket.destroy())
+  server.on("clientError", (_, socket) => {
+    if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", () => socket.destroy())
+    else socket.destroy()
+  })
   return {
     server,
     close: () => {

@@ -1,21 +1,48 @@
 /** OpenAI chat completions, and what others have made of it. */
-import { clamp, countAt, objectAt, withoutHostedTools, without } from "./JsonFields.ts"
+import { changed, countAt, objectAt, only, outputLimit, ownTools } from "./JsonFields.ts"
 import { openAiError } from "./OpenAiError.ts"
 import type { Protocol } from "./Protocol.ts"
 
-const LIMITS = ["max_completion_tokens", "max_tokens"]
+/**
+ * Left out, because they cost: `n`, `best_of`, `service_tier`, `prediction` (what is not used of it is billed), `modalities`
+ * and `audio`, `web_search_options`, `search_parameters`, `plugins`, `models` and `route` (another model); because it is kept
+ * with the provider: `store`, `metadata`, `deferred`, `prompt_cache_retention`; and whatever is not known.
+ */
+const FIELDS: ReadonlySet<string> = new Set([
+  "messages", "temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "seed", "stop",
+  "logit_bias", "logprobs", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "response_format",
+  "reasoning_effort", "reasoning", "thinking", "enable_thinking", "chat_template_kwargs", "verbosity", "user", "safety_identifier",
+  "prompt_cache_key"
+])
+
+/** The first one is OpenAI's newer name, which not everybody knows; its newer models refuse the other one. */
+const LIMITS = ["max_completion_tokens", "max_tokens"] as const
+
+const isOpenAi = (baseUrl: string) => /^https:\/\/api\.openai\.com\//iu.test(`${baseUrl}/`)
 
 export const chat: Protocol = {
   route: "/v1/chat/completions",
   free: [],
+  freeFields: new Set(),
   headers: [],
+  header: (value) => value,
   credentials: (key) => ({ authorization: `Bearer ${key}` }),
-  prepare: (body, { model, outputTokens }) => ({
-    ...clamp(withoutHostedTools(without(body, ["n", "service_tier", "store", "metadata", "web_search_options", "search_parameters"])), LIMITS, outputTokens),
-    model,
-    ...(body["stream"] === true ? { stream_options: { ...objectAt(body, "stream_options"), include_usage: true } } : {})
-  }),
-  outputLimit: (body) => countAt(body, "max_completion_tokens") ?? countAt(body, "max_tokens"),
+  prepare: (asked, { baseUrl, model, outputTokens }) => {
+    const [newer, older] = LIMITS
+    // One of them: who is sent both may keep to either.
+    const name = Object.hasOwn(asked, newer) || !Object.hasOwn(asked, older) && isOpenAi(baseUrl) ? newer : older
+    const own = ownTools(only(asked, FIELDS), ({ type }) => type === "function" || type === "custom")
+    return {
+      body: {
+        ...changed(own, "reasoning", (value) => only(objectAt({ value }, "value"), new Set(["effort", "max_tokens", "enabled", "exclude"]))),
+        model,
+        [name]: outputLimit(asked, LIMITS, outputTokens),
+        ...(asked["stream"] === true ? { stream: true, stream_options: { include_usage: true } } : {})
+      },
+      // Whether a provider knows the field, and whether it counts reasoning, is told by nobody.
+      outputTokens
+    }
+  },
   count: (counted, event) => {
     const usage = objectAt(event, "usage")
     const input = countAt(usage, "prompt_tokens")

@@ -5,25 +5,41 @@
  */
 import { costOf, type Tokens } from "@slipway/domain/sandbox/Budget"
 import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import type { Prepared } from "./Preparation.ts"
 
 /** Of requests whose answers were cut off, JSON and framing included. */
 const BYTES_PER_TOKEN = 3
 
-/** The provider fetches it, whatever its size. */
-const REMOTE = /"(?:url|image_url|file_url)"\s*:\s*"https?:|"file_id"\s*:/u
+/** Faster than models of agents answer, thought that is not shown included (2026-11: 30 to 250). */
+const TOKENS_PER_SECOND = 250
 
 /** Reserved before the request goes out. An answer may only exceed it by tokens the provider adds to the prompt itself. */
-export const upperBound = ({ contextTokens, outputTokens, prices }: Upstream, body: string, outputLimit: number | undefined): number => {
-  const input = REMOTE.test(body) ? contextTokens : Math.min(Buffer.byteLength(body), contextTokens)
+export const upperBound = ({ prices }: Upstream, { input, outputTokens }: Prepared): number => {
   const dearest = Math.max(prices.input, prices.cachedInput, prices.cacheWrite)
-  return costOf({ ...prices, input: dearest }, {
-    input, cachedInput: 0, cacheWrite: 0, output: Math.min(outputLimit ?? outputTokens, outputTokens)
-  })
+  return costOf({ ...prices, input: dearest }, { input: input.tokens, cachedInput: 0, cacheWrite: 0, output: outputTokens })
 }
 
-/** The tokens of an answer that was cut off: those the provider named, and beyond them by the bytes that went to and fro. */
-export const ofCutOff = ({ contextTokens, outputTokens }: Upstream, known: Tokens, sentBytes: number, receivedBytes: number): Tokens => ({
-  ...known,
-  input: known.input > 0 ? known.input : Math.min(Math.ceil(sentBytes / BYTES_PER_TOKEN), contextTokens),
-  output: Math.max(known.output, Math.min(Math.ceil(receivedBytes / BYTES_PER_TOKEN), outputTokens))
-})
+/** An answer of which the provider has not said what it took. */
+export interface CutOff {
+  /** What it named before. */
+  readonly known: Tokens
+  readonly receivedBytes: number
+  /** Whether nothing of it is missing but its usage. */
+  readonly whole: boolean
+  /** Since the provider had the request. */
+  readonly elapsedMillis: number
+}
+
+/**
+ * Tokens the provider named, and beyond them by the bytes that went to and fro, and by the time: a model that thinks sends
+ * nothing. Of an answer that was to come in one piece nothing tells how far it was.
+ */
+export const ofCutOff = ({ body, input, outputTokens, streaming }: Prepared, { elapsedMillis, known, receivedBytes, whole }: CutOff): Tokens => {
+  const sent = input.measured ? Math.min(Math.ceil(body.length / BYTES_PER_TOKEN), input.tokens) : input.tokens
+  const unseen = whole ? 0 : streaming ? Math.ceil(elapsedMillis / 1000 * TOKENS_PER_SECOND) : outputTokens
+  return {
+    ...known,
+    input: known.input > 0 ? known.input : sent,
+    output: Math.max(known.output, Math.min(Math.max(Math.ceil(receivedBytes / BYTES_PER_TOKEN), unseen), outputTokens))
+  }
+}

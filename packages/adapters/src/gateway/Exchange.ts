@@ -22,7 +22,7 @@ export interface Outgoing {
   readonly url: URL
   readonly agent: Agent
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string
+  readonly body: Uint8Array
   /** Never shown to the agent, wherever it turns up. */
   readonly key: string | null
   readonly protocol: Protocol
@@ -31,6 +31,8 @@ export interface Outgoing {
   readonly meter: (streaming: boolean) => UsageMeter
   /** The meter's count may have changed. Called before the bytes that say so reach the agent. */
   readonly counted: () => void
+  /** The provider did not answer, or with an error: its status and words. Called before the agent knows. */
+  readonly failed: (status: number | null, said: string) => void
 }
 
 /**
@@ -88,7 +90,7 @@ const failures: Readonly<Record<string, string>> = {
 
 export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect<Outcome> =>
   Effect.callback<Outcome>((resume) => {
-    const { agent, body, counted, headers, key, limits, protocol, url } = out
+    const { agent, body, counted, failed, headers, key, limits, protocol, url } = out
     const start = url.protocol === "https:" ? httpsRequest : httpRequest
     let upstream: ClientRequest | undefined
     let incoming: IncomingMessage | undefined
@@ -114,6 +116,7 @@ export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect
     const fail = (because: keyof typeof failures, status = 502) => {
       if (over) return
       cut()
+      failed(null, "")
       refuse(response, protocol, { status, code: status === 504 ? "upstream_timeout" : "upstream_unavailable", message: failures[because] ?? "" })
       finish(sent ? "cut" : "unsent")
     }
@@ -135,7 +138,9 @@ export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect
         const shown = shownHeaders(answer, key)
         // What a provider says of the operator's account is no business of an agent's.
         const refused = status === 401 || status === 403
-        const own = refused || length > MAXIMUM_ERROR_BYTES ? null : errorBody(withoutKey(Buffer.concat(chunks).toString("utf8"), key))
+        const said = withoutKey(Buffer.concat(chunks).toString("utf8"), key)
+        failed(status, said)
+        const own = refused || length > MAXIMUM_ERROR_BYTES ? null : errorBody(said)
         if (own === null) {
           refuse(response, protocol, {
             status: status < 400 ? 502 : status,
@@ -186,7 +191,7 @@ export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect
     }
 
     const attempt = (again: boolean) => {
-      const sending = start(url, { method: "POST", agent, headers: { ...headers, "content-length": Buffer.byteLength(body) } })
+      const sending = start(url, { method: "POST", agent, headers: { ...headers, "content-length": body.length } })
       upstream = sending
       limit(limits.connectMillis, "connect")
       sending.on("socket", (socket) => {

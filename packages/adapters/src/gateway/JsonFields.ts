@@ -14,22 +14,35 @@ export const countAt = (json: Json, name: string): number | undefined => {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined
 }
 
-export const without = (json: Json, names: ReadonlyArray<string>): Json =>
-  Object.fromEntries(Object.entries(json).filter(([name]) => !names.includes(name)))
+/** The fields of these names, in the order of `json`. */
+export const only = (json: Json, names: ReadonlySet<string>): Json =>
+  Object.fromEntries(Object.entries(json).filter(([name]) => names.has(name)))
 
-/** Lowers the limits that the request names to `limit`. */
-export const clamp = (json: Json, names: ReadonlyArray<string>, limit: number): Json =>
-  Object.fromEntries(Object.entries(json).map(([name, value]) =>
-    [name, names.includes(name) && typeof value === "number" ? Math.min(value, limit) : value]))
+/** The same with the field changed, if it is there. `undefined` leaves it out. */
+export const changed = (json: Json, name: string, change: (value: unknown) => unknown): Json => {
+  if (!Object.hasOwn(json, name)) return json
+  const { [name]: value, ...rest } = json
+  const next = change(value)
+  return next === undefined ? rest : { ...rest, [name]: next }
+}
 
-/** Tools that the provider itself would run: they reach the network from its side and cost extra. */
-const HOSTED = /^(?:web_search|web_fetch|file_search|code_interpreter|code_execution|image_generation|computer_use_preview|mcp|x_search|live_search|collections_search)/u
+/**
+ * Tokens the answer may have: the largest of what the fields name, at most `cap`. What is no count, such as -1 or a text,
+ * some providers read as a number or as no limit: then it is `cap`.
+ */
+export const outputLimit = (json: Json, names: ReadonlyArray<string>, cap: number): number => {
+  const named = names.filter((name) => (json[name] ?? null) !== null).map((name) => countAt(json, name) || cap)
+  return Math.min(cap, named.length === 0 ? cap : Math.max(...named))
+}
 
-/** Only tools that the agent runs itself, where its sandbox holds it. */
-export const withoutHostedTools = (json: Json): Json => {
-  const { tools } = json
-  if (!Array.isArray(tools)) return json
-  const own = tools.filter((tool) => !(isObject(tool) && typeof tool["type"] === "string" && HOSTED.test(tool["type"])))
-  if (own.length === tools.length) return json
-  return own.length === 0 ? without(json, ["tools", "tool_choice"]) : { ...json, tools: own }
+/**
+ * Only tools that the agent runs itself, where its sandbox holds it. What a provider would run reaches the network from its
+ * side and costs extra.
+ */
+export const ownTools = (json: Json, isOwn: (tool: Json) => boolean): Json => {
+  if (!Object.hasOwn(json, "tools")) return json
+  const { tool_choice: choice, tools, ...rest } = json
+  const own = Array.isArray(tools) ? tools.filter((tool) => isObject(tool) && isOwn(tool)) : []
+  if (own.length === 0) return rest
+  return { ...rest, tools: own, ...(choice === undefined ? {} : { tool_choice: choice }) }
 }

@@ -14,10 +14,12 @@ import { type ModelAccount, ModelGateway, ModelGatewayError } from "@slipway/dom
 import { codeOf, type ModelCall, Spending, type SpendingRefused } from "@slipway/domain/sandbox/Spending"
 import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"
 import { Ids } from "@slipway/domain/Ids"
+import { Admission, type Bounds, type Door, type Entry } from "./Admission.ts"
 import { ofCutOff, upperBound } from "./Estimate.ts"
 import { exchange, type Outcome, type Outgoing, refuse, type TimeLimits } from "./Exchange.ts"
-import { isObject } from "./JsonFields.ts"
+import * as Preparer from "./Preparer.ts"
 import { type Protocol, protocols } from "./Protocol.ts"
+import { troubleOf } from "./Trouble.ts"
 import { UsageMeter } from "./UsageMeter.ts"
 
 export interface Options {
@@ -28,11 +30,34 @@ export interface Options {
   readonly limits?: Partial<TimeLimits>
   /** Of a request. Default 32 MiB, which is what providers take. */
   readonly maximumBytes?: number
+  readonly bounds?: Partial<Bounds>
+  /** From a request's head until all of its body is there. Default 30 seconds: it comes from this machine. */
+  readonly bodyMillis?: number
   /** How long a request waits for others to give back what they have reserved. Default a minute. */
   readonly holdMillis?: number
 }
 
 const LIMITS: TimeLimits = { connectMillis: 10_000, firstByteMillis: 600_000, idleMillis: 300_000 }
+
+/** An agent with helpers has some ten requests under way; what they hold is small beside an image or two. */
+const BOUNDS: Bounds = { requests: 32, bytes: 64 * 1024 * 1024, totalBytes: 256 * 1024 * 1024 }
+
+/** From a connection's first byte, or its beginning, until a request's head is there. */
+const HEAD_MILLIS = 15_000
+
+/** How long what is left of a refused request is read and dropped: an agent that still writes would not see the answer. */
+const LINGER_MILLIS = 5000
+
+/** Ends the connection of a request that is answered and goes on all the same. */
+const linger = (request: IncomingMessage) => {
+  if (request.complete || request.destroyed) return
+  request.resume()
+  const timer = setTimeout(() => request.socket.destroy(), LINGER_MILLIS)
+  request.once("close", () => clearTimeout(timer))
+}
+
+/** For clients of both companies: the same request may be let in soon. */
+const AGAIN = { "retry-after": "1", "x-should-retry": "true" }
 
 /** How long the end of a session waits for the ledger; charging goes on after it. */
 const CHARGE_WAIT = "5 seconds"
@@ -49,6 +74,7 @@ interface Session {
   readonly protocol: Protocol
   readonly key: string | null
   readonly account: LiveAccount
+  readonly door: Door
   readonly run: (request: Effect.Effect<void>) => void
 }
 
@@ -58,6 +84,7 @@ class LiveAccount {
   #settled: Usage
   #refusals = 0
   #refusedFor: ModelAccount["refusedFor"] = null
+  #trouble: ModelAccount["trouble"]
   /** Costs of the requests under way, as far as they are known. */
   readonly #open = new Map<string, number>()
   readonly #listeners = new Set<() => void>()
@@ -70,7 +97,8 @@ class LiveAccount {
 
   get now(): ModelAccount {
     const usage = Array.from(this.#open.values()).reduce((sum, cost) => this.#with(sum, cost), this.#settled)
-    return { usage, refusals: this.#refusals, refusedFor: this.#refusedFor }
+    const trouble = this.#trouble
+    return { usage, refusals: this.#refusals, refusedFor: this.#refusedFor, ...(trouble === undefined ? {} : { trouble }) }
   }
 
   readonly changes = Stream.callback<ModelAccount>((queue) =>
@@ -108,6 +136,11 @@ class LiveAccount {
     this.#tell()
   }
 
+  /** `undefined`: the provider answers. */
+  troubled(trouble: ModelAccount["trouble"]): void {
+    this.#trouble = trouble
+  }
+
   #tell(): void {
     for (const tell of this.#listeners) tell()
   }
@@ -137,12 +170,16 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
   Layer.effect(
     ModelGateway,
     Effect.gen(function*() {
-      const { holdMillis = 60_000, keys, maximumBytes = 32 * 1024 * 1024, socket } = options
+      const { bodyMillis = 30_000, holdMillis = 60_000, keys, maximumBytes = 32 * 1024 * 1024, socket } = options
+      const admission = new Admission({ ...BOUNDS, ...options.bounds })
+      const prepare = yield* Preparer.make
       const limits = { ...LIMITS, ...options.limits }
       const ids = yield* Ids
       const spending = yield* Spending
       // By the digest of their tokens: how long a look-up takes says nothing of a token.
       const sessions = new Map<string, Session>()
+      /** Kinds of trouble that the log has, by upstream: one line each until it answers again. */
+      const logged = new Set<string>()
       const agents = {
         "http:": new HttpAgent({ keepAlive: true }),
         "https:": new HttpsAgent({ keepAlive: true })
@@ -161,18 +198,30 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           Effect.ignoreCause
         )
 
-      const read = (request: IncomingMessage) =>
-        Effect.callback<Buffer | "too large" | "gone">((resume) => {
+      const read = (request: IncomingMessage, entry: Entry) =>
+        Effect.callback<Buffer | "too large" | "too much" | "too slow" | "gone">((resume) => {
           const chunks: Array<Buffer> = []
           let length = 0
-          request.on("data", (chunk: Buffer) => {
+          const declared = Number(request.headers["content-length"] ?? 0)
+          const over = (result: Buffer | "too large" | "too much" | "too slow" | "gone") => {
+            clearTimeout(timer)
+            request.off("data", take)
+            resume(Effect.succeed(result))
+          }
+          const take = (chunk: Buffer) => {
             length += chunk.length
-            if (length <= maximumBytes) chunks.push(chunk)
-            // The rest is read and dropped: an agent that still writes would not see the answer.
-            else resume(Effect.succeed("too large"))
-          })
-          request.once("end", () => resume(Effect.succeed(Buffer.concat(chunks))))
-          request.once("close", () => resume(Effect.succeed("gone")))
+            if (length > maximumBytes) return over("too large")
+            // Whose length was said has its room already.
+            if (declared === 0 && !entry.hold(chunk.length)) return over("too much")
+            chunks.push(chunk)
+          }
+          const timer = setTimeout(() => over("too slow"), bodyMillis)
+          request.once("end", () => over(Buffer.concat(chunks)))
+          request.once("close", () => over("gone"))
+          if (declared > maximumBytes) over("too large")
+          else if (!entry.hold(declared)) over("too much")
+          else request.on("data", take)
+          return Effect.sync(() => clearTimeout(timer))
         })
 
       /** Waits while others hold what is left of the budget or the credits. */
@@ -187,37 +236,42 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         )
       }
 
-      const serve = Effect.fnUntraced(function*(session: Session, request: IncomingMessage, response: ServerResponse, path: string, free: boolean) {
+      const serve = Effect.fnUntraced(function*(
+        session: Session, entry: Entry, request: IncomingMessage, response: ServerResponse, path: string, free: boolean
+      ) {
         const { account, grantId, key, protocol, sandboxId, upstream } = session
         const refused = (status: number, code: string, message: string, headers?: Record<string, string>) =>
           Effect.sync(() => refuse(response, protocol, { status, code, message }, headers))
 
         const encoding = request.headers["content-encoding"] ?? "identity"
         if (encoding !== "identity") return yield* refused(415, "unsupported_encoding", "The model gateway takes no compressed requests.")
-        const bytes = yield* read(request)
+        const bytes = yield* read(request, entry)
         if (bytes === "gone") return
         if (bytes === "too large") {
           return yield* refused(413, "request_too_large", `A request may have ${maximumBytes} bytes.`)
         }
-        const asked = yield* Effect.sync(() => {
-          try {
-            const value: unknown = JSON.parse(bytes.toString("utf8"))
-            return isObject(value) ? value : null
-          } catch {
-            return null
-          }
-        })
-        if (asked === null) return yield* refused(400, "invalid_request", "The request is not a JSON object.")
-
-        const prepared = protocol.prepare(asked, upstream)
-        const body = JSON.stringify(prepared)
+        if (bytes === "too much") {
+          return yield* refused(429, "too_many_requests", "The requests under way have too many bytes. Try again when one of them is over.", AGAIN)
+        }
+        if (bytes === "too slow") {
+          return yield* refused(408, "request_timeout", "The request did not arrive in time.", { connection: "close" })
+        }
+        const prepared = yield* prepare(bytes, upstream, free)
+        if (prepared === null) return yield* refused(400, "invalid_request", "The request is not a JSON object that can be read.")
+        const { body, streaming } = prepared
         const call: ModelCall = { id: yield* ids.uuid7, sandboxId, grantId }
         let meter: UsageMeter | null = null
         let outcome: Outcome = "unsent"
+        let sentAt = 0
 
         const settle = Effect.suspend(() => {
           const { final, tokens } = meter?.counted ?? { final: false, tokens: noTokens }
-          const took = outcome === "refused" ? noTokens : final ? tokens : ofCutOff(upstream, tokens, bytes.length, meter?.bytes ?? 0)
+          const took = outcome === "refused" ? noTokens : final ? tokens : ofCutOff(prepared, {
+            known: tokens,
+            receivedBytes: meter?.isPartial === true ? Infinity : meter?.bytes ?? 0,
+            whole: outcome === "answered",
+            elapsedMillis: performance.now() - sentAt
+          })
           const cost = outcome === "unsent" ? null : costOf(upstream.prices, took)
           account.settle(call.id, cost)
           return Effect.asVoid(Effect.timeoutOption(Fiber.await(runCharge(charge(call, cost))), CHARGE_WAIT))
@@ -229,8 +283,9 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         }
 
         const sent = Effect.gen(function*() {
-          yield* reserve(call, upperBound(upstream, body, protocol.outputLimit(prepared)))
+          yield* reserve(call, upperBound(upstream, prepared))
           outcome = "cut"
+          sentAt = performance.now()
           outcome = yield* exchange(out, response)
         }).pipe(
           Effect.onExit((exit) => Exit.isFailure(exit) && Cause.hasFails(exit.cause) ? Effect.void : settle),
@@ -240,7 +295,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
             StoreUnavailable: () => {
               // Perhaps only the answer was lost.
               runCharge(charge(call, null))
-              return refused(503, "unavailable", "The model gateway cannot account for requests just now.", { "retry-after": "1", "x-should-retry": "true" })
+              return refused(503, "unavailable", "The model gateway cannot account for requests just now.", AGAIN)
             }
           })
         )
@@ -250,14 +305,27 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         if (query.get("beta") === "true") url.searchParams.set("beta", "true")
         const headers: Record<string, string> = {
           "content-type": "application/json",
-          accept: prepared["stream"] === true ? "text/event-stream" : "application/json",
+          accept: streaming ? "text/event-stream" : "application/json",
           "accept-encoding": "identity",
           "user-agent": "slipway",
           ...(key === null ? {} : protocol.credentials(key))
         }
         for (const name of protocol.headers) {
           const value = request.headers[name]
-          if (typeof value === "string") headers[name] = value
+          const passed = typeof value === "string" ? protocol.header(value, upstream) : ""
+          if (passed !== "") headers[name] = passed
+        }
+        const troubles = `${upstream.baseUrl} ${upstream.model} `
+        const failed = (status: number | null, said: string) => {
+          const trouble = troubleOf(upstream, status, said)
+          if (trouble === null) return
+          account.troubled({ message: trouble.message })
+          const known = troubles + trouble.kind
+          if (logged.has(known)) return
+          logged.add(known)
+          runCharge(Effect.logWarning("a model's provider does not answer as it should", {
+            sandboxId, model: upstream.model, status, trouble: trouble.kind, what: trouble.message
+          }))
         }
         const counted = () => {
           if (!free) account.counting(call.id, costOf(upstream.prices, meter?.counted.tokens ?? noTokens))
@@ -270,7 +338,10 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           key,
           protocol,
           limits,
+          failed,
           meter: (streaming) => {
+            account.troubled(undefined)
+            for (const known of logged) if (known.startsWith(troubles)) logged.delete(known)
             meter = new UsageMeter(protocol, streaming)
             counted()
             return meter
@@ -287,6 +358,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         const protocol = session?.protocol ?? protocolOf(path)
         request.on("error", () => response.destroy())
         response.on("error", () => response.destroy())
+        response.once("finish", () => linger(request))
         if (session === undefined) {
           return refuse(response, protocol, { status: 401, code: "invalid_api_key", message: "The token is not valid here." })
         }
@@ -300,9 +372,14 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         if (request.method !== "POST" || path !== protocol.route && !free) {
           return refuse(response, protocol, { status: 404, code: "not_found", message: "The model gateway has no such address." })
         }
-        session.run(serve(session, request, response, path, free).pipe(
+        const entry = session.door.enter()
+        if (entry === null) {
+          return refuse(response, protocol, { status: 429, code: "too_many_requests", message: "Too many requests are under way." }, AGAIN)
+        }
+        session.run(serve(session, entry, request, response, path, free).pipe(
           Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("the model gateway failed", cause)),
-          Effect.ignoreCause
+          Effect.ignoreCause,
+          Effect.ensuring(Effect.sync(entry.leave))
         ))
       }
 
@@ -310,7 +387,13 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         Effect.acquireRelease(
           Effect.gen(function*() {
             // Longer than agents keep a connection they may use again.
-            const server = createServer({ keepAliveTimeout: 75_000 }, handle)
+            const server = createServer({
+              keepAliveTimeout: 75_000,
+              headersTimeout: HEAD_MILLIS,
+              // Of what is refused at once and written on; of all else `bodyMillis` comes first.
+              requestTimeout: HEAD_MILLIS + 2 * bodyMillis,
+              connectionsCheckingInterval: 5000
+            }, handle)
             yield* listen(server, where)
             return server
           }),
@@ -348,12 +431,17 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
             protocol: protocols[upstream.protocol],
             key: secret === null ? null : Redacted.value(secret),
             account,
+            door: admission.open(),
             run
           }
           yield* Effect.acquireRelease(
             Effect.sync(() => sessions.set(digest, session)),
             // Before the requests are cut: nobody gets in meanwhile.
-            () => Effect.sync(() => sessions.delete(digest))
+            () =>
+              Effect.sync(() => {
+                sessions.delete(digest)
+                session.door.close()
+              })
           )
           return {
             access: {

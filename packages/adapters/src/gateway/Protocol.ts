@@ -1,4 +1,4 @@
-/** What the gateway must know of a model API: its routes, what it must not let through, and where the usage stands. */
+/** What the gateway must know of a model API: its routes, what it lets through, and where the usage stands. */
 import type { Upstream, UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
 import type { Tokens } from "@slipway/domain/sandbox/Budget"
 import { chat } from "./ChatProtocol.ts"
@@ -13,6 +13,13 @@ export interface Counted {
   readonly final: boolean
 }
 
+/** A request as it may go out. */
+export interface Outward {
+  readonly body: Json
+  /** Tokens its answer can have at most, whoever reads `body`. */
+  readonly outputTokens: number
+}
+
 export interface Protocol {
   /** Path at the gateway that costs money; the upstream's is the same without `/v1`. */
   readonly route: string
@@ -20,11 +27,16 @@ export interface Protocol {
   readonly free: ReadonlyArray<string>
   /** Request headers an agent may set beside those of any JSON request, in lower case. */
   readonly headers: ReadonlyArray<string>
+  /** What of such a header goes on. */
+  header(value: string, upstream: Upstream): string
   credentials(key: string): Readonly<Record<string, string>>
-  /** The request as it may go out: the operator's model, one answer, reported usage, nothing the provider would do beside. */
-  prepare(body: Json, upstream: Upstream): Json
-  /** Tokens the answer may take at most; `undefined`: the request does not say. */
-  outputLimit(body: Json): number | undefined
+  /**
+   * The operator's model, one answer of limited length, reported usage, and of all else only fields that are known to cost
+   * nothing beyond tokens at the catalogue's prices.
+   */
+  prepare(body: Json, upstream: Upstream): Outward
+  /** The fields that a request to a free path has. */
+  readonly freeFields: ReadonlySet<string>
   /** `counted` with what one event of a stream, or a whole answer, says. */
   count(counted: Counted, event: Json): Counted
   error(error: { readonly status: number; readonly code: string; readonly message: string }): Json

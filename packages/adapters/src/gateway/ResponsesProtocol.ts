@@ -1,26 +1,55 @@
 /** OpenAI Responses. */
-import { clamp, countAt, isObject, objectAt, withoutHostedTools, without } from "./JsonFields.ts"
+import { changed, countAt, isObject, objectAt, only, outputLimit, ownTools } from "./JsonFields.ts"
 import { openAiError } from "./OpenAiError.ts"
-import type { Protocol } from "./Protocol.ts"
+import type { Json, Protocol } from "./Protocol.ts"
 
-const LIMITS = ["max_output_tokens"]
+/**
+ * Left out, because they cost: `service_tier`, `background`, `context_management` (another pass over the input),
+ * `max_tool_calls`; because what the provider keeps for the account could be read by every sandbox that uses it:
+ * `previous_response_id`, `conversation`, `prompt`, `metadata`, `prompt_cache_retention`; and whatever is not known.
+ */
+const FIELDS: ReadonlySet<string> = new Set([
+  "input", "instructions", "temperature", "top_p", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text",
+  "include", "truncation", "prompt_cache_key", "user", "safety_identifier"
+])
+
+const REASONING: ReadonlySet<string> = new Set(["effort", "summary", "generate_summary"])
+const INCLUDED: ReadonlySet<unknown> = new Set(["reasoning.encrypted_content", "message.output_text.logprobs"])
+
+const OWN: ReadonlySet<unknown> = new Set(["function", "custom", "local_shell", "apply_patch"])
+
+const isOwn = (tool: Json): boolean =>
+  OWN.has(tool["type"])
+  || tool["type"] === "tool_search" && tool["execution"] === "client"
+  || tool["type"] === "namespace" && Array.isArray(tool["tools"]) && tool["tools"].every((inner) => isObject(inner) && isOwn(inner))
+
+/** Some items of the input bring tools with them. */
+const item = (value: unknown): unknown =>
+  isObject(value) && Object.hasOwn(value, "tools") ? { tools: [], ...ownTools(value, isOwn) } : value
 
 export const responses: Protocol = {
   route: "/v1/responses",
   free: [],
+  freeFields: new Set(),
   headers: ["openai-beta"],
+  header: (value) => value,
   credentials: (key) => ({ authorization: `Bearer ${key}` }),
-  prepare: (body, { model, outputTokens }) => ({
-    // What the provider keeps for the account could be read by every sandbox that uses it.
-    ...clamp(
-      withoutHostedTools(without(body, ["background", "service_tier", "previous_response_id", "conversation", "metadata", "prompt", "search_parameters"])),
-      LIMITS,
-      outputTokens
-    ),
-    model,
-    store: false
-  }),
-  outputLimit: (body) => countAt(body, "max_output_tokens"),
+  prepare: (asked, { model, outputTokens }) => {
+    const limit = outputLimit(asked, ["max_output_tokens"], outputTokens)
+    const known = ownTools(only(asked, FIELDS), isOwn)
+    const reasoning = changed(known, "reasoning", (value) => only(objectAt({ value }, "value"), REASONING))
+    const included = changed(reasoning, "include", (value) => Array.isArray(value) ? value.filter((name) => INCLUDED.has(name)) : undefined)
+    return {
+      body: {
+        ...changed(included, "input", (value) => Array.isArray(value) ? value.map(item) : value),
+        model,
+        max_output_tokens: limit,
+        store: false,
+        ...(asked["stream"] === true ? { stream: true } : {})
+      },
+      outputTokens: limit
+    }
+  },
   count: (counted, event) => {
     const usage = objectAt(isObject(event["response"]) ? event["response"] : event, "usage")
     const input = countAt(usage, "input_tokens")

@@ -4,7 +4,7 @@ import { isObject } from "./JsonFields.ts"
 import type { Counted, Json, Protocol } from "./Protocol.ts"
 
 /** Longest line of a stream, or whole answer, that is looked at: a Responses stream repeats all of the answer in its last event. */
-const MAXIMUM_BYTES = 32 * 1024 * 1024
+const MAXIMUM_BYTES = 4 * 1024 * 1024
 
 const LINE_FEED = 0x0a
 const USAGE = Buffer.from("\"usage\"")
@@ -22,6 +22,8 @@ export class UsageMeter {
   counted: Counted = { tokens: noTokens, final: false }
   /** Of the answer, so far. */
   bytes = 0
+  /** Whether a line was too long to be looked at: the usage may have stood there. */
+  isPartial = false
   readonly #protocol: Protocol
   readonly #streaming: boolean
   #pending: Array<Buffer> = []
@@ -60,6 +62,7 @@ export class UsageMeter {
     this.#pendingBytes += bytes.length
     if (this.#pendingBytes > MAXIMUM_BYTES) {
       this.#tooLong = true
+      this.isPartial = true
       this.#pending = []
     } else if (bytes.length > 0) this.#pending.push(bytes)
   }

@@ -64,6 +64,8 @@ const READ_TIMEOUT = Duration.seconds(10)
 /** GitHub itself ends a request after ten seconds; what may have taken effect is worth waiting for its answer. */
 const WRITE_TIMEOUT = Duration.seconds(30)
 const MAXIMUM_DETAIL = 300
+/** Of a hundred installations each; an App that has more is not listed. */
+const MAXIMUM_PAGES = 50
 /** GitHub's advice where it names no time. https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api */
 const UNNAMED_WAIT_SECONDS = 60
 
@@ -77,6 +79,11 @@ const App = Schema.Struct({
   html_url: Schema.String,
   installations_count: Schema.Int
 })
+/** An enterprise has no login; nothing of ours can be installed for one. */
+const InstallationList = Schema.Array(Schema.Struct({
+  account: Schema.NullOr(Schema.Struct({ login: Schema.optionalKey(Schema.String) })),
+  suspended_at: Schema.optionalKey(Schema.NullOr(Schema.String))
+}))
 const Minted = Schema.Struct({
   token: Schema.NonEmptyString,
   permissions: Schema.Record(Schema.String, Schema.String),
@@ -272,7 +279,22 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     return access
   })
 
+  /** Logins of the accounts that let the App use repositories, in lower case. */
+  const accounts: Effect.Effect<ReadonlySet<string>, GitHubFailed> = Effect.gen(function*() {
+    const logins = new Set<string>()
+    for (let page = 1; page <= MAXIMUM_PAGES; page++) {
+      const answer = yield* ofApp("GET /app/installations", { per_page: 100, page })
+      const installations = yield* decode(InstallationList, answer)
+      for (const { account, suspended_at } of installations) {
+        if (account?.login !== undefined && typeof suspended_at !== "string") logins.add(account.login.toLowerCase())
+      }
+      if (installations.length < 100) return logins
+    }
+    return yield* new GitHubFailed({ status: 200, detail: "The App has too many installations to be listed.", retryable: false })
+  })
+
   return {
+    accounts,
     /** Such as `github.com`. */
     host,
     remoteUrl: ({ name, owner }: Access) => `${gitUrl}/${owner}/${name}.git`,

@@ -11,6 +11,7 @@ import * as Answers from "./Answers.ts"
 import { hidden, summarize } from "./Checks.ts"
 import * as ConditionalReads from "./ConditionalReads.ts"
 import * as GitHubApi from "./GitHubApi.ts"
+import * as Installations from "./Installations.ts"
 import { type Access, type GitHubFailed, onStatus, type Permissions, type TokenRefused } from "./GitHubApi.ts"
 
 export type { Options } from "./GitHubApi.ts"
@@ -29,6 +30,7 @@ type Trouble = GitHubFailed | RepoNotAccessible | SourceHostError | TokenRefused
 const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
   const api = yield* GitHubApi.make(options)
   const reads = ConditionalReads.make(api)
+  const installations = yield* Installations.make(api)
   const held = new Map<string, { readonly access: Access; readonly untilMillis: number }>()
 
   /** The port's errors for GitHub's. */
@@ -127,6 +129,11 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
 
   return SourceHost.of({
     name: api.host,
+    refusal: Effect.fn("SourceHost.refusal")(function*(repos: ReadonlyArray<RepoName>) {
+      const repo = yield* installations.missing(repos)
+      if (repo === null) return null
+      return new RepoNotAccessible({ repo, advice: `Install the GitHub App for ${repo.split("/")[0]}, with this repository.` })
+    }),
     repository: Effect.fn("SourceHost.repository")((repo: RepoName) =>
       within("read the repository", repo, withToken(repo, { metadata: "read" }, (access) =>
         api.request(access, "GET", "").pipe(

@@ -3,6 +3,7 @@
  * whatever has the shape of a secret, which needs no telling. What it finds too much is the price of finding enough.
  */
 import { Context } from "effect"
+import { shapes } from "./Shapes.ts"
 
 export const SHOWN = "[redacted]"
 
@@ -51,23 +52,7 @@ const partsOf = (secret: string): ReadonlyArray<string> => {
   return secret.split(/\\n|\r?\n/u).map((line) => line.trim()).filter((line) => !line.startsWith("-----"))
 }
 
-/**
- * Each alternative either takes at least one step for each character it looks at and starts at no other's middle, or is
- * bounded: the time is linear in the text, whoever wrote it. The first groups are what is kept.
- */
-const SHAPES = new RegExp([
-  // `password=…`, `"token": "…"`, `__Host-slipway_session=…`, `cookie: '…'`; `?code=…&state=…` of a sign-in
-  String.raw`((?:passw(?:or)?d|secret|token|session|cookie|oauth|verifier|csrf|api[_-]?key|authorization)[\\"']{0,2}\s{0,4}(?:=|%3D|:\s{0,4}[\\"']{1,2})[\\"']{0,2}|[?&](?:code|state)=)[^\s"'&;,\\]+`,
-  String.raw`(authorization\s{0,4}:\s{0,4}(?:[a-z]{1,20}\s{1,4})?)[^\s"',;\\]+`,
-  String.raw`(bearer(?:\s|%20|\+){1,4})[^\s"',;\\]+`,
-  // Of an address: up to the last @ before the path.
-  String.raw`(\/\/)[^\s/?#"']+(?=@)`,
-  String.raw`-----BEGIN[A-Z ]{0,40}PRIVATE KEY-----[^]*?(?:-----END[A-Z ]{0,40}PRIVATE KEY-----|$)`,
-  // Slipway's, webhook secrets, GitHub's, providers', JWTs.
-  String.raw`sbx_(?:live|test)_[\w-]+|whsec_[\w+/=%-]+|gh[a-z]_\w{16,}|github_pat_\w+|\bsk-[\w-]{16,}|(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*`,
-  // Tokens of sessions, of links that sign in and of the model gateway: 43 characters of base62. No digest in hex.
-  String.raw`(?<![a-z0-9])(?![0-9a-f]+(?![a-z0-9]))[a-z0-9]{43,}`
-].join("|"), "gi")
+const SHAPES = new RegExp(shapes.map(({ pattern }) => pattern).join("|"), "gi")
 
 /** Never matches. */
 const NOTHING = /(?!)/u
@@ -86,11 +71,20 @@ export class Redactor {
     }
   }
 
+  /**
+   * The text without the secrets it was told of. For what people judge: by its shape more could be made to disappear, such
+   * as the command in `token=$(…)`.
+   */
+  redactValues(text: string): string {
+    return text.replace(this.#values ??= this.#build(), SHOWN)
+  }
+
   /** The text without secrets. */
   redact(text: string): string {
     // First the values: a shape may end in the middle of one.
-    return text.replace(this.#values ??= this.#build(), SHOWN)
-      .replace(SHAPES, (_, named = "", header = "", bearer = "", address = "") => `${named}${header}${bearer}${address}${SHOWN}`)
+    return this.redactValues(text)
+      // Of the groups, one at most is there; behind them stand the place and the text.
+      .replace(SHAPES, (_, ...groups: ReadonlyArray<unknown>) => `${groups.slice(0, -2).find((kept) => kept !== undefined) ?? ""}${SHOWN}`)
   }
 
   #build(): RegExp {

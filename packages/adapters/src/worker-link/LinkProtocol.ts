@@ -8,7 +8,7 @@ import { Redacted, Schema } from "effect"
 import { FileProtected } from "@slipway/domain/files/FileRules"
 import { AgentDisconnected } from "@slipway/domain/files/Files"
 import { ChangedFiles, FileTree } from "@slipway/domain/files/FileTree"
-import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
+import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 
@@ -32,6 +32,8 @@ export const Request = Schema.Struct({
   path: Schema.String,
   /** 0 for a listing and for changes. */
   maximumBytes: Schema.Int,
+  /** For which grant; earlier versions do not say. */
+  grantId: Schema.optionalKey(Schema.String),
   /** Epoch milliseconds. */
   at: Schema.Int,
   /** Random: no two requests have the same proof. */
@@ -39,16 +41,22 @@ export const Request = Schema.Struct({
 })
 export type Request = typeof Request.Type
 
-const FileVersion = Schema.NullOr(Schema.Struct({ text: Schema.NullOr(Schema.String), size: Schema.Int, binary: Schema.Boolean }))
+const FileVersion = Schema.NullOr(Schema.Struct({
+  content: Schema.NullOr(Schema.String),
+  hash: Schema.String,
+  ref: Schema.String,
+  size: Schema.Int,
+  binary: Schema.Boolean
+}))
 export const Comparison = Schema.Struct({ working: FileVersion, head: FileVersion, base: FileVersion })
 export const Listing = FileTree
 export const Changes = ChangedFiles
 
 /** Status of an answer that is a refusal. */
 export const REFUSED = 422
-export const ListRefusal = Schema.Union([AgentDisconnected, FileNotFound, NotADirectory, FileProtected])
-export const ChangesRefusal = Schema.Union([AgentDisconnected, FileNotFound])
-export const ReadRefusal = Schema.Union([AgentDisconnected, FileNotFound, IsDirectory, FileProtected, FileTooLarge])
+export const ListRefusal = Schema.Union([AgentDisconnected, FileNotFound, NotADirectory, FileProtected, TreesUnavailable])
+export const ChangesRefusal = Schema.Union([AgentDisconnected, FileNotFound, TreesUnavailable])
+export const ReadRefusal = Schema.Union([AgentDisconnected, FileNotFound, IsDirectory, FileProtected, FileTooLarge, TreesUnavailable])
 export const Refusal = Schema.Union([ListRefusal, ReadRefusal])
 
 const proof = (key: Redacted.Redacted, ...parts: ReadonlyArray<string>) =>

@@ -19,5 +19,6 @@ export const layer = Layer.succeed(WorkingTrees, WorkingTrees.of({
   push: ({ repo }) => Effect.fail(new PushFailed({ repo, detail: "The sandbox has no working tree here.", retryable: false })),
   has: () => Effect.succeed(false),
   remove: () => Effect.void,
-  sandboxes: Effect.succeed([])
+  sandboxes: Effect.succeed([]),
+  makeRoom: Effect.void
 }))

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto"
 import { type IncomingMessage, request as httpRequest } from "node:http"
 import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { AgentDisconnected, ReachableTrees, type TreeReader } from "@slipway/domain/files/Files"
-import { FileNotFound, type TreeKey } from "@slipway/domain/files/WorkingTrees"
+import { FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/WorkingTrees"
 import * as SharedSecret from "../postgres/SharedSecret.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
@@ -120,8 +120,9 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
   const key = yield* SharedSecret.load(Protocol.SECRET)
   const limits = { ...LIMITS, ...options.limits }
 
-  const ask = Effect.fnUntraced(function*(endpoint: Endpoint, wanted: Omit<Protocol.Request, "at" | "nonce">) {
-    const body = yield* Effect.orDie(encodeRequest({ ...wanted, at: yield* Clock.currentTimeMillis, nonce: randomUUID() }))
+  const ask = Effect.fnUntraced(function*(endpoint: Endpoint, wanted: Omit<Protocol.Request, "at" | "grantId" | "nonce">) {
+    const grantId = yield* OnBehalfOf
+    const body = yield* Effect.orDie(encodeRequest({ ...wanted, grantId, at: yield* Clock.currentTimeMillis, nonce: randomUUID() }))
     const proof = Protocol.proofOfRequest(key, body)
     const response = yield* send(endpoint, body, proof, limits)
     const given = response.headers[Protocol.PROOF_HEADER]

@@ -7,7 +7,7 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Clock, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { AgentDisconnected } from "@slipway/domain/files/Files"
-import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { OnBehalfOf, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import * as SharedSecret from "../postgres/SharedSecret.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
@@ -55,7 +55,7 @@ const answering = Effect.fnUntraced(function*(worker: string) {
     if (!Protocol.isSame(proof, request.headers["authorization"] ?? "")) return refuse(401)
     const decoded = yield* Effect.option(decodeRequest(body))
     if (Option.isNone(decoded)) return refuse(400)
-    const { at, maximumBytes, operation, path, repo, sandboxId, worker: meant } = decoded.value
+    const { at, grantId = "", maximumBytes, operation, path, repo, sandboxId, worker: meant } = decoded.value
     if (Math.abs((yield* Clock.currentTimeMillis) - at) > Protocol.MAX_AGE_MILLIS) return refuse(401)
 
     const json = (status: number, said: string) =>
@@ -84,7 +84,7 @@ const answering = Effect.fnUntraced(function*(worker: string) {
         }
       }
     })
-    return yield* Effect.catch(answer, (refusal) =>
+    return yield* Effect.catch(Effect.provideService(answer, OnBehalfOf, grantId), (refusal) =>
       Effect.map(Effect.orDie(encodeRefusal(refusal)), (said) => json(Protocol.REFUSED, said)))
   })
 })

@@ -53,7 +53,7 @@ describe("CodexSession", () => {
       ))
       assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
       assert.deepStrictEqual(texts(events), ["ours"])
-      assert.strictEqual(events.length, 2)
+      assert.strictEqual(events.length, 1)
       assert.deepStrictEqual(answersOf(fake.received, 77), [{ id: 77, result: { decision: "cancel" } }])
     })
   )
@@ -159,7 +159,7 @@ describe("CodexSession", () => {
     Effect.gen(function*() {
       const refused = (status: string, error: object | null) => Effect.map(run(onStart(completed(status, error))), ({ outcome }) => outcome)
       assert.deepStrictEqual(yield* refused("failed", { message: "401 no\0pe" }), Result.succeed({ state: "failed" as const, reason: "401 nope" }))
-      assert.deepStrictEqual(yield* refused("interrupted", null), Result.succeed({ state: "failed" as const, reason: "The agent cancelled the turn by itself." }))
+      assert.deepStrictEqual(yield* refused("interrupted", null), Result.succeed({ state: "failed" as const, reason: "The agent cancelled the turn by itself.", finish: "cancelled" as const }))
       assert.isTrue(Result.isSuccess(yield* refused("failed", null)))
       const fake = yield* make((frame) =>
         frame.method === "turn/start" ? [{ id: frame.id, error: { code: 1, message: "no" } }] : [{ id: frame.id, result: { thread: { id: "t1" } } }])

@@ -40,7 +40,8 @@ export const make = (answer: (frame: Frame) => ReadonlyArray<object | string>) =
       stderrTail: Effect.succeed(""),
       exited: Deferred.await(exit)
     }
-    return { process, received, say, end }
+    const sayBytes = (bytes: Uint8Array) => Queue.offer(output, bytes)
+    return { process, received, say, sayBytes, end }
   })
 
 /** A box for sessions that are given their process. */

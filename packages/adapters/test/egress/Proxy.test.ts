@@ -44,10 +44,11 @@ const speak = (socket: string, text: string, until = "\u0000") =>
     client.write(text)
   })
 
-const opened = Effect.fnUntraced(function*(allow: string, addresses: Record<string, ReadonlyArray<string>> = {}) {
+const opened = Effect.fnUntraced(function*(allow: string, addresses: Record<string, ReadonlyArray<string>> = {}, bounds: Partial<Egress.Options> = {}) {
   const folder = yield* temporaryFolder
   const asked: Array<string> = []
   const services = yield* Layer.build(Egress.layer({
+    ...bounds,
     allow: new Set(allow === "" ? [] : allow.split(",")),
     lookup: async (name) => {
       asked.push(name)
@@ -164,6 +165,72 @@ describe("Proxy", () => {
         assert.match(answer, /POST \/v1\/messages 127\.0\.0\.1 Bearer token[\s\S]*body/u)
       }))
       assert.strictEqual(statusOf(yield* ask), 403)
+    })
+  )
+
+  /** What arrives at the gateway of what a box writes, and how many connections it takes. */
+  const written = (text: string) =>
+    Effect.gen(function*() {
+      const asked: Array<string> = []
+      let connections = 0
+      const gateway = yield* served(() =>
+        createHttpServer((request, response) => {
+          let body = ""
+          request.on("data", (chunk: Buffer) => {
+            body += chunk.toString()
+          })
+          request.on("end", () => {
+            asked.push(`${request.method} ${request.url} ${body}`)
+            response.end("answer")
+          })
+        }).on("connection", () => {
+          connections++
+        }))
+      const { egress, socket } = yield* opened("")
+      yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${gateway.port}`))
+      return { heard: yield* speak(socket, text), asked, connections }
+    })
+
+  const SECOND = "GET /v1/second HTTP/1.1\r\nHost: x\r\n\r\n"
+  const chunked = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+
+  it.live.each([
+    ["a chunked body of a GET", `GET /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
+    ["a body of a GET with its length", `GET /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: ${SECOND.length}\r\n\r\n${SECOND}`],
+    ["a chunked body of a DELETE", `DELETE /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
+    ["a length beside chunks", `POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
+    ["two lengths", `POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nHello!`],
+    ["another encoding", `POST /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n${chunked(SECOND)}`]
+  ] as const)("makes no request out of %s", ([, text]) =>
+    Effect.gen(function*() {
+      const { asked, heard } = yield* written(text)
+      assert.deepStrictEqual(asked, [])
+      assert.strictEqual(statusOf(heard), 400)
+      // And the connection is over.
+      assert.strictEqual(heard.split("HTTP/1.1 ").length, 2)
+    })
+  )
+
+  it.live("passes a chunked body of a POST on as a body, each request over a connection of its own", () =>
+    Effect.gen(function*() {
+      const POST = `POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`
+      const { asked, connections } = yield* written(`${POST}GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+      assert.deepStrictEqual(asked, [`POST /v1/messages ${SECOND}`, "GET /v1/models "])
+      assert.strictEqual(connections, 2)
+    })
+  )
+
+  it.live("takes so many connections of a box, and drops those that say nothing", () =>
+    Effect.gen(function*() {
+      const { egress, socket } = yield* opened("", {}, { maxConnections: 3, headMillis: 200 })
+      const silent = [1, 2, 3].map(() => connect(socket))
+      const ended = silent.map((client) => new Promise<void>((resolve) => client.on("error", () => {}).once("close", () => resolve())))
+      yield* Effect.promise(() => Promise.all(silent.map((client) => new Promise((resolve) => client.once("connect", resolve)))))
+      assert.strictEqual(yield* speak(socket, CONNECT("allowed.test:443")), "")
+      assert.strictEqual(yield* egress.refusals(sandboxId), 1)
+      for (const client of silent) client.resume()
+      yield* Effect.promise(() => Promise.all(ended))
+      assert.strictEqual(statusOf(yield* speak(socket, CONNECT("allowed.test:443"))), 403)
     })
   )
 

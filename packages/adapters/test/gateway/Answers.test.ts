@@ -172,7 +172,7 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
       const { access, account } = yield* open(upstreamOf(protocol, provider.baseUrl))
       const reply = yield* Provider.ask(access, path, body(true))
       assert.deepStrictEqual([reply.status, reply.text], [200, garbage])
-      const sent = Buffer.byteLength(JSON.stringify(body(true)))
+      const sent = Buffer.byteLength(JSON.stringify(provider.asked[0]?.body))
       assert.strictEqual((yield* account).usage.costMicroUsd, cost({ input: Math.ceil(sent / 3), output: Math.ceil(garbage.length / 3) }))
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
@@ -232,7 +232,7 @@ describe("what goes out", () => {
         tools: [{ type: "function", function: { name: "edit" } }, { type: "web_search" }], messages: []
       })
       assert.deepStrictEqual(sent, {
-        model: "the-model", stream: true, max_tokens: 1000, temperature: 1, stream_options: { include_usage: true, x: 1 },
+        model: "the-model", stream: true, max_tokens: 1000, temperature: 1, stream_options: { include_usage: true },
         tools: [{ type: "function", function: { name: "edit" } }], messages: []
       })
     }))
@@ -256,6 +256,51 @@ describe("what goes out", () => {
         model: "the-model", max_tokens: 20, messages: [], tools: [{ type: "bash_20250124", name: "bash" }, { name: "edit", input_schema: {} }]
       })
     }))
+
+  // As their requests were seen on 2026-11-22: opencode 1.18.33, grok 1.0.41, codex 0.169.0, claude 2.1.329.
+  it.live.each([
+    ["openai-chat", { temperature: 0, reasoning_effort: "high", messages: [], tool_choice: "auto", tools: [{ type: "function", function: { name: "f" } }] }],
+    ["openai-responses", {
+      input: [{ type: "additional_tools", role: "developer", tools: [{ type: "namespace", name: "n", tools: [{ type: "function", name: "f" }] }] }],
+      tools: [{ type: "function", name: "f" }, { type: "custom", name: "g" }],
+      tool_choice: "auto", parallel_tool_calls: false, reasoning: { effort: "high", summary: "auto" }, include: ["reasoning.encrypted_content"],
+      prompt_cache_key: "k"
+    }],
+    ["anthropic-messages", {
+      messages: [], system: [{ type: "text", text: "s", cache_control: { type: "ephemeral" } }], tools: [{ name: "f", input_schema: {} }],
+      metadata: { user_id: "u" }, thinking: { type: "adaptive" }, output_config: { effort: "high" },
+      context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] }
+    }]
+  ] as const)("lets through what agents send: %s", ([protocol, fields]) =>
+    Effect.gen(function*() {
+      assert.deepInclude(yield* outgoing(protocol, fields), fields)
+    }))
+
+  it.live("lets no tools in by the input of a Responses request, nor compacts, nor asks Anthropic for an hour in the cache or a million tokens", () =>
+    Effect.gen(function*() {
+      const item = { type: "additional_tools", tools: [{ type: "web_search" }, { type: "namespace", tools: [{ type: "mcp" }] }] }
+      assert.deepInclude(yield* outgoing("openai-responses", { input: [item], include: ["file_search_call.results"], reasoning: { mode: "pro" } }), {
+        input: [{ type: "additional_tools", tools: [] }], include: [], reasoning: {}
+      })
+      const hour = { type: "ephemeral", ttl: "1h" }
+      const usual = { type: "ephemeral" }
+      const sent = yield* outgoing("anthropic-messages", {
+        cache_control: hour,
+        system: [{ type: "text", text: "s", cache_control: hour }],
+        messages: [{ role: "user", content: [{ type: "tool_result", content: [{ type: "text", text: "t", cache_control: hour }] }] }],
+        context_management: { edits: [{ type: "compact_20260112" }] }
+      })
+      assert.deepInclude(sent, {
+        cache_control: usual,
+        system: [{ type: "text", text: "s", cache_control: usual }],
+        messages: [{ role: "user", content: [{ type: "tool_result", content: [{ type: "text", text: "t", cache_control: usual }] }] }],
+        context_management: { edits: [] }
+      })
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf("anthropic-messages", provider.baseUrl))
+      yield* Provider.ask(access, "/v1/messages", { messages: [] }, { "anthropic-beta": "a-1,context-1m-2025-08-07, b-2" })
+      assert.strictEqual(provider.asked[0]?.headers["anthropic-beta"], "a-1,b-2")
+    }).pipe(Effect.scoped, Effect.provide(layer())))
 
   it.live("counting tokens costs nothing; the models are the one", () =>
     Effect.gen(function*() {
@@ -299,7 +344,7 @@ describe("budgets at the gateway", () => {
       assert.deepStrictEqual(refused.error, {
         message: "The spending budget of this API access grant is used up.", type: "insufficient_quota", param: null, code: "budget_exceeded"
       })
-    }).pipe(Effect.scoped, Effect.provide(layer({ holdMillis: 2000 }))))
+    }).pipe(Effect.scoped, Effect.provide(layer({ holdMillis: 2000, bounds: { requests: 50 } }))))
 })
 
 describe("a ledger that is away", () => {

@@ -6,7 +6,7 @@ import { DateTime, Effect, Logger, Redacted, References } from "effect"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "../git/Trees.ts"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { agent, temporaryFolder } from "../git/Repositories.ts"
 import { layer, repository, TestGitHub } from "./TestGitHub.ts"
@@ -51,7 +51,7 @@ const publish = Effect.gen(function*() {
     server.app.expireTokens()
     yield* Effect.flip(trees.push({ ...key }, { sha: "0".repeat(40), headRef: "slipway/y", remote: denied }))
     yield* host.pullRequestDetails(repo, 1)
-  }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+  }).pipe(Effect.provide(Trees.layer({ directory })))
   return { directory, repo, server }
 })
 

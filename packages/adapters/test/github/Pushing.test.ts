@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "../git/Trees.ts"
 import { agent, temporaryFolder } from "../git/Repositories.ts"
 import { layer, repository, TestGitHub } from "./TestGitHub.ts"
 
@@ -43,7 +43,7 @@ const pushWhile = Effect.fnUntraced(function*(meanwhile: (first: string, second:
     const pushed = yield* Effect.result(push(second))
     assert.isFalse(isFirst)
     return { first, other, pushed, second, tip: (yield* Effect.promise(() => there.bare.branches())).get(HEAD) }
-  }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+  }).pipe(Effect.provide(Trees.layer({ directory })))
 })
 
 it.layer(layer())("A push that meets another one", (it) => {

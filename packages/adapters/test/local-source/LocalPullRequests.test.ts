@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto"
-import { chmodSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, Layer } from "effect"
@@ -242,23 +242,80 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       assert.isTrue((yield* pulls.find(fullName, 1)).pullRequest.merged)
     }))
 
-  it.effect("a base that is checked out is left alone, in the checkout and in any of its worktrees", () =>
+  it.effect("a clean checkout of the base follows: its files are the merged ones, what git does not know stays", () =>
+    Effect.gen(function*() {
+      const pulls = yield* LocalPullRequests
+      const repositories = yield* LocalRepositories
+      const { bare, folder, fullName, pull, work } = yield* shop({ v: "0\n", other: "0\n" })
+      yield* pull({ v: "1\n", added: "new\n" }, "a")
+      yield* pull({ other: "1\n" }, "b")
+      yield* repositories.register(fullName, work)
+      writeFileSync(join(work, "notes"), "mine\n")
+      const done = yield* pulls.merge(fullName, 1, { author, ...keep })
+      assert.deepInclude(done, { changed: true, checkout: work })
+      assert.isTrue(done.pullRequest.merged)
+      assert.strictEqual(gitIn(work, "symbolic-ref", "--short", "HEAD"), "main")
+      assert.deepStrictEqual(["v", "added", "notes"].map((name) => readFileSync(join(work, name), "utf8")), ["1\n", "new\n", "mine\n"])
+      assert.strictEqual(gitIn(work, "status", "--porcelain"), "?? notes")
+      assert.strictEqual(gitIn(work, "log", "-1", "--format=%an"), "Ada")
+
+      yield* repositories.register(fullName, bare)
+      gitIn(bare, "fetch", "--quiet", work, "main:main")
+      const linked = join(folder, "linked tree")
+      gitIn(bare, "worktree", "add", "--quiet", linked, "main")
+      assert.deepInclude(yield* pulls.merge(fullName, 2, { author, ...keep }), { checkout: linked })
+      assert.strictEqual(readFileSync(join(linked, "other"), "utf8"), "1\n")
+      assert.strictEqual(gitIn(linked, "status", "--porcelain"), "")
+    }))
+
+  it.effect("runs no program that the merged files or the repository name", () =>
+    Effect.gen(function*() {
+      const pulls = yield* LocalPullRequests
+      const repositories = yield* LocalRepositories
+      const { folder, fullName, pull, work } = yield* shop()
+      const ran = join(folder, "ran")
+      yield* pull({ v: "1\n" }, "plain")
+      yield* pull({ ".gitattributes": "*.bin filter=evil\n", "x.bin": "x\n" }, "filtered")
+      yield* repositories.register(fullName, work)
+      gitIn(work, "config", "filter.evil.smudge", `touch ${ran}`)
+      gitIn(work, "config", "core.fsmonitor", `touch ${ran}`)
+      gitIn(work, "config", "merge.verifySignatures", "true")
+      writeFileSync(join(work, ".git/hooks/post-merge"), `#!/bin/sh\ntouch ${ran}\n`, { mode: 0o755 })
+      const main = gitIn(work, "-c", "core.fsmonitor=false", "rev-parse", "main")
+      const refused = yield* refusal(pulls.merge(fullName, 2, { author, ...keep }))
+      assert.include(refused.message, `such as LFS. Merge it there: cd ${work} && git merge --no-ff filtered`)
+      assert.strictEqual(gitIn(work, "-c", "core.fsmonitor=false", "rev-parse", "main"), main)
+      assert.isTrue((yield* pulls.merge(fullName, 1, { author, ...keep })).pullRequest.merged)
+      assert.isFalse(existsSync(ran))
+    }))
+
+  it.effect("a checkout of the base with something uncommitted is left alone, and so is any of its worktrees", () =>
     Effect.gen(function*() {
       const pulls = yield* LocalPullRequests
       const repositories = yield* LocalRepositories
       const { bare, folder, fullName, pull, work } = yield* shop()
-      yield* pull({ v: "1\n" })
+      yield* pull({ v: "1\n", added: "new\n" })
       gitIn(bare, "worktree", "add", "--quiet", join(folder, "linked tree"), "main")
+      writeFileSync(join(folder, "linked tree/v"), "mine\n")
       const linked = yield* refusal(pulls.merge(fullName, 1, { author, ...keep }))
       assert.strictEqual(linked.reason, "checked out")
       assert.include(linked.message, `cd '${join(folder, "linked tree")}' && git merge --no-ff ${HEAD}`)
-      gitIn(bare, "worktree", "remove", join(folder, "linked tree"))
+      gitIn(bare, "worktree", "remove", "--force", join(folder, "linked tree"))
 
       yield* repositories.register(fullName, work)
       const main = gitIn(work, "rev-parse", "main")
-      const found = yield* refusal(pulls.merge(fullName, 1, { author, ...keep }))
-      assert.include(found.message, `main is checked out in ${work}, `)
-      assert.strictEqual(gitIn(work, "rev-parse", "main"), main)
+      const untouched = Effect.fnUntraced(function*(why: string, restore: () => void) {
+        const status = gitIn(work, "status", "--porcelain")
+        const found = yield* refusal(pulls.merge(fullName, 1, { author, ...keep }))
+        assert.include(found.message, `main is checked out in ${work}, ${why}`)
+        assert.deepStrictEqual([gitIn(work, "rev-parse", "main"), gitIn(work, "status", "--porcelain")], [main, status])
+        restore()
+      })
+      writeFileSync(join(work, "v"), "mine\n")
+      yield* untouched("where something is not committed yet", () => gitIn(work, "add", "v"))
+      yield* untouched("where something is not committed yet", () => gitIn(work, "reset", "--hard", "--quiet"))
+      writeFileSync(join(work, "added"), "mine\n")
+      yield* untouched("where a file that git does not know is in the way", () => rmSync(join(work, "added")))
       gitIn(work, "switch", "--quiet", "--create", "mine")
       assert.isTrue((yield* pulls.merge(fullName, 1, { author, ...keep })).pullRequest.merged)
       assert.strictEqual(gitIn(work, "show", "main:v"), "1")

@@ -9,7 +9,7 @@ import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "../git/Trees.ts"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -218,7 +218,7 @@ it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
         return yield* host.openDraftPullRequest(fullName, {
           title: "Title", body: "", baseRef: baseRef ?? defaultBranch, headRef: "slipway/x", headSha: sha, at: yield* DateTime.now
         })
-      }).pipe(Effect.provide(WorkingTreesGit.layer({ directory })))
+      }).pipe(Effect.provide(Trees.layer({ directory })))
       assert.deepInclude(opened, { number: 1, additions: 1, deletions: 1, changedFiles: 1, baseRef: "trunk" })
       assert.strictEqual(gitIn(path, "show", "slipway/x:v"), "1")
       assert.strictEqual(gitIn(path, "status", "--porcelain"), "")

@@ -1,10 +1,10 @@
 import { Effect, Layer } from "effect"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as Trees from "../git/Trees.ts"
 import { agent, source, temporaryFolder } from "../git/Repositories.ts"
 import { client, database, overTheLink, server } from "./Links.ts"
 
-const git = Layer.unwrap(Effect.map(temporaryFolder, (directory) => WorkingTreesGit.layer({ directory })))
+const git = Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer({ directory })))
 const linked = overTheLink.pipe(Layer.provide([client(), server]), Layer.provide([git, database]))
 
 WorkingTreesContract.suite("git, read over the link", linked, { agent, source })

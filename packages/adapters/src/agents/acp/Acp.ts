@@ -2,8 +2,10 @@
  * The part of the Agent Client Protocol, version 1, that Slipway reads. Looser than the protocol wherever a stricter
  * reading would break on an agent that adds something. Field names and values are the protocol's.
  */
-import { Schema } from "effect"
-import type { AgentEvent, ToolKind } from "@slipway/domain/sandbox/AgentRuntime"
+import { Option, Schema } from "effect"
+import type { Finish } from "@slipway/domain/sandbox/AgentRuntime"
+import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"
 
 const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
@@ -19,19 +21,28 @@ export const SessionOpened = Schema.Struct({
 
 export const PromptEnded = Schema.Struct({ stopReason: Schema.String })
 
+const Block = Schema.Union([
+  Schema.Struct({ type: Schema.Literal("diff"), path: Schema.String, oldText: nullish(Schema.String), newText: Schema.String }),
+  Schema.Struct({ type: Schema.Literal("content"), content: Schema.Struct({ type: Schema.String, text: nullish(Schema.String) }) }),
+  Schema.Struct({ type: Schema.String })
+])
+
 const ToolFields = {
-  toolCallId: Schema.String,
+  toolCallId: NativeId,
   title: nullish(Schema.String),
   kind: nullish(Schema.String),
   status: nullish(Schema.String),
-  locations: nullish(Schema.Array(Schema.Struct({ path: Schema.String })))
+  locations: nullish(Schema.Array(Schema.Struct({ path: Schema.String }))),
+  content: nullish(Schema.Array(Block)),
+  /** What the tool was called with, in the agent's own words. */
+  rawInput: Schema.optionalKey(Schema.Unknown)
 }
 export const ToolCall = Schema.Struct(ToolFields)
 export type ToolCall = typeof ToolCall.Type
 
 const Chunk = Schema.Struct({
   sessionUpdate: Schema.Literals(["agent_message_chunk", "agent_thought_chunk"]),
-  messageId: nullish(Schema.String),
+  messageId: nullish(NativeId),
   content: Schema.Struct({ type: Schema.String, text: Schema.optionalKey(Schema.String) })
 })
 const ToolUpdate = Schema.Struct({ sessionUpdate: Schema.Literals(["tool_call", "tool_call_update"]), ...ToolFields })
@@ -48,7 +59,7 @@ export const ExtensionUpdate = Schema.Struct({
 export const PermissionRequest = Schema.Struct({
   sessionId: Schema.String,
   toolCall: ToolCall,
-  options: Schema.Array(Schema.Struct({ optionId: Schema.String, kind: Schema.String }))
+  options: Schema.Array(Schema.Struct({ optionId: NativeId, kind: Schema.String }))
 })
 
 export const toolKinds: Readonly<Record<string, ToolKind>> = {
@@ -58,6 +69,29 @@ export const toolKinds: Readonly<Record<string, ToolKind>> = {
   execute: "command",
   fetch: "network"
 }
+
+const decodeRan = Schema.decodeUnknownOption(Schema.Struct({ command: Schema.String }))
+const decodeFetched = Schema.decodeUnknownOption(Schema.Struct({ url: Schema.String }))
+
+/** The command and the address that a tool was called with. */
+export const inputOf = ({ rawInput }: ToolCall): { readonly command: string | undefined; readonly url: string | undefined } => ({
+  command: Option.getOrUndefined(decodeRan(rawInput))?.command,
+  url: Option.getOrUndefined(decodeFetched(rawInput))?.url
+})
+
+/** What is to be changed, of all files; `undefined`: it does not say. */
+export const diffOf = ({ content, kind }: ToolCall, nameOf: (path: string) => string): string | undefined => {
+  const diffs = (content ?? []).flatMap((block) => "newText" in block ? [block] : [])
+  return diffs.length === 0
+    ? undefined
+    : diffs.map(({ newText, oldText, path }) => unifiedDiff(nameOf(path), oldText ?? null, kind === "delete" ? null : newText)).join("")
+}
+
+/** What it wrote. Before a call runs, some agents describe it in the same place. */
+export const outputOf = ({ content, status }: ToolCall): string | undefined =>
+  content == null || status == null || status === "pending"
+    ? undefined
+    : content.flatMap((block) => "content" in block && typeof block.content.text === "string" ? [block.content.text] : []).join("\n")
 
 const verbs: Readonly<Record<string, string>> = { edit: "Edit", delete: "Delete", move: "Move", read: "Read" }
 
@@ -73,8 +107,6 @@ export const toolStatuses: Readonly<Record<string, ToolStatus>> = {
   completed: "completed",
   failed: "error"
 }
-
-type Finish = Extract<AgentEvent, { readonly _tag: "MessageCompleted" }>["finish"]
 
 /** How the last message ended, by stop reason. */
 export const finishes: Readonly<Record<string, Finish>> = {

@@ -47,13 +47,14 @@ export const open = Effect.fn("AcpSession.open")(function*(
   quirks: AcpQuirks = {}
 ): Effect.fn.Return<AgentSession, AgentError, Scope.Scope> {
   const rpc = JsonRpc.make(yield* JsonLines.make(process))
-  const conversation = Conversation.make<Approval>(process, options)
+  const conversation = yield* Conversation.make<Approval>(process, options)
   const paths = WorkspacePaths.of(options.box.workspace)
   const { fail } = conversation
   let promptId: JsonRpc.RequestId | null = null
   let requests = 0
 
-  const report = ({ kind, locations, status, title }: Acp.ToolCall): ToolReport => {
+  const report = (call: Acp.ToolCall): ToolReport => {
+    const { kind, locations, status, title } = call
     const touched = locations == null ? undefined : paths.inside(locations.map(({ path }) => path))
     // At its end a call is named once more, by some in fewer words.
     const renamed = kind == null && (status === "completed" || status === "failed")
@@ -61,6 +62,9 @@ export const open = Effect.fn("AcpSession.open")(function*(
       title: title == null || renamed ? undefined : Acp.titleOf(paths.shorten(title), kind, touched?.[0]),
       kind: typeof kind === "string" ? (Acp.toolKinds[kind] ?? "other") : undefined,
       paths: touched,
+      ...Acp.inputOf(call),
+      diff: Acp.diffOf(call, (path) => paths.inside([path])[0] ?? path),
+      output: Acp.outputOf(call),
       status: typeof status === "string" ? Acp.toolStatuses[status] : undefined
     }
   }
@@ -73,7 +77,7 @@ export const open = Effect.fn("AcpSession.open")(function*(
     const { stopReason } = end.value
     const finish = Acp.finishes[stopReason] ?? "error"
     // Some agents cancel a turn because of a denial: that is the turn's way to end, and no failure.
-    if (stopReason === "end_turn" || (stopReason === "cancelled" && conversation.live()?.denied === true)) return { finish }
+    if (stopReason === "end_turn" || (stopReason === "cancelled" && conversation.live()?.denied === true)) return { finish: "end_turn" }
     return { finish, failure: Acp.failures[stopReason] ?? "The agent ended the turn for an unknown reason." }
   }
 
@@ -110,7 +114,9 @@ export const open = Effect.fn("AcpSession.open")(function*(
       const decoded = decodePermission(params)
       if (Option.isNone(decoded) || decoded.value.sessionId !== sessionId) return rpc.reply(request, cancelled)
       const { options: offered, toolCall } = decoded.value
-      return conversation.ask(toolCall.toolCallId, report(toolCall), { request, options: offered })
+      const { rawInput = null } = toolCall
+      const input = rawInput === null ? undefined : JSON.stringify(rawInput, null, 2)
+      return conversation.ask(toolCall.toolCallId, { ...report(toolCall), input }, { request, options: offered })
     },
     answered: (id, answer) =>
       Effect.sync(() => {

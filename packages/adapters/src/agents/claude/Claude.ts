@@ -2,8 +2,9 @@
  * The part of claude's stream-json protocol that Slipway reads. Looser wherever a stricter reading would break on
  * something new: fields that are not there are `undefined`, unknown messages do not decode. Names are the protocol's.
  */
-import { Schema } from "effect"
-import type { ToolKind } from "@slipway/domain/sandbox/AgentRuntime"
+import { Option, Schema } from "effect"
+import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { NativeId } from "../stdio/JsonLines.ts"
 
 const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
@@ -12,18 +13,18 @@ export type Input = typeof Input.Type
 
 const Control = Schema.Struct({
   type: Schema.Literal("control_request"),
-  request_id: Schema.String,
+  request_id: NativeId,
   request: Schema.Struct({
     subtype: Schema.String,
     tool_name: Schema.optionalKey(Schema.String),
-    tool_use_id: nullish(Schema.String),
+    tool_use_id: nullish(NativeId),
     input: Schema.optionalKey(Input)
   })
 })
 
 const ControlResponse = Schema.Struct({
   type: Schema.Literal("control_response"),
-  response: Schema.Struct({ request_id: Schema.String, subtype: Schema.String, error: Schema.optionalKey(Schema.String) })
+  response: Schema.Struct({ request_id: NativeId, subtype: Schema.String, error: Schema.optionalKey(Schema.String) })
 })
 
 /** The beginning of a turn names the session. */
@@ -31,9 +32,9 @@ const System = Schema.Struct({ type: Schema.Literal("system"), subtype: Schema.S
 
 const StreamEvent = Schema.Struct({
   type: Schema.Literal("stream_event"),
-  parent_tool_use_id: nullish(Schema.String),
+  parent_tool_use_id: nullish(NativeId),
   event: Schema.Union([
-    Schema.Struct({ type: Schema.Literal("message_start"), message: Schema.Struct({ id: Schema.String }) }),
+    Schema.Struct({ type: Schema.Literal("message_start"), message: Schema.Struct({ id: NativeId }) }),
     Schema.Struct({
       type: Schema.Literal("content_block_delta"),
       index: Schema.Finite,
@@ -45,21 +46,28 @@ const StreamEvent = Schema.Struct({
   ])
 })
 
-const ToolUse = Schema.Struct({ type: Schema.Literal("tool_use"), id: Schema.String, name: Schema.String, input: Input })
-const ToolResult = Schema.Struct({ type: Schema.Literal("tool_result"), tool_use_id: Schema.String, is_error: nullish(Schema.Boolean) })
+const ToolUse = Schema.Struct({ type: Schema.Literal("tool_use"), id: NativeId, name: Schema.String, input: Input })
+const ToolResult = Schema.Struct({
+  type: Schema.Literal("tool_result"),
+  tool_use_id: NativeId,
+  is_error: nullish(Schema.Boolean),
+  /** A text, or blocks of which some have one. */
+  content: Schema.optionalKey(Schema.Unknown)
+})
+export type ToolResult = typeof ToolResult.Type
 const Other = Schema.Struct({ type: Schema.String })
 
 /** A whole message of the model. Its text was streamed before. */
 const Assistant = Schema.Struct({
   type: Schema.Literal("assistant"),
-  parent_tool_use_id: nullish(Schema.String),
+  parent_tool_use_id: nullish(NativeId),
   message: Schema.Struct({ content: Schema.Array(Schema.Union([ToolUse, Other])) })
 })
 
 /** What the model is told: results of its tools. */
 const User = Schema.Struct({
   type: Schema.Literal("user"),
-  parent_tool_use_id: nullish(Schema.String),
+  parent_tool_use_id: nullish(NativeId),
   message: Schema.Struct({ content: Schema.Array(Schema.Union([ToolResult, Other])) })
 })
 
@@ -93,14 +101,42 @@ const tools: Readonly<Record<string, { readonly kind: ToolKind; readonly verb?: 
   WebSearch: { kind: "network", verb: "Search the web:", about: "query" }
 }
 
-/** What a person reads of a tool call, which kind it is, and the file it edits. */
-export const describe = (name: string, input: Input) => {
+const decodeEdits = Schema.decodeUnknownOption(Schema.Array(Schema.Struct({
+  old_string: Schema.String,
+  new_string: Schema.String,
+  replace_all: nullish(Schema.Boolean)
+})))
+const decodeContent = Schema.decodeUnknownOption(Schema.Struct({ content: Schema.String }))
+
+/** What is to be changed in the file; `undefined`: it is not one of the edits we know. */
+const diffOf = (name: string, path: string, input: Input): string | undefined => {
+  if (name === "Write") return Option.getOrUndefined(Option.map(decodeContent(input), ({ content }) => unifiedDiff(path, "", content)))
+  if (name !== "Edit" && name !== "MultiEdit") return undefined
+  return Option.getOrUndefined(Option.map(decodeEdits(name === "Edit" ? [input] : input["edits"]), (edits) =>
+    edits.map(({ new_string, old_string, replace_all }) =>
+      `${replace_all === true ? "Wherever it stands:\n" : ""}${unifiedDiff(path, old_string, new_string)}`).join("")))
+}
+
+/** What a tool wrote. */
+export const outputOf = ({ content }: ToolResult): string | undefined =>
+  typeof content === "string"
+    ? content
+    : Array.isArray(content)
+    ? content.flatMap((block: unknown) => Option.getOrUndefined(decodeText(block))?.text ?? []).join("\n")
+    : undefined
+const decodeText = Schema.decodeUnknownOption(Schema.Struct({ text: Schema.String }))
+
+/** What a person reads of a tool call, which kind it is, what it does and to which file. */
+export const describe = (name: string, input: Input, nameOf: (path: string) => string) => {
   const tool = Object.hasOwn(tools, name) ? tools[name] : undefined
   const subject = tool === undefined ? undefined : input[tool.about]
   const about = typeof subject === "string" ? subject : undefined
   return {
     title: about === undefined ? name : [tool?.verb, about].filter((word) => word !== undefined).join(" "),
     kind: tool?.kind ?? "other",
-    paths: tool?.kind === "edit" && about !== undefined ? [about] : undefined
+    paths: tool?.kind === "edit" && about !== undefined ? [about] : undefined,
+    command: tool?.kind === "command" ? about : undefined,
+    url: tool?.about === "url" ? about : undefined,
+    diff: about === undefined ? undefined : diffOf(name, nameOf(about), input)
   } as const
 }

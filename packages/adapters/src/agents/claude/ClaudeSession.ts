@@ -1,11 +1,11 @@
 /** An agent that speaks claude's stream-json protocol: messages, and control requests in both directions beside them. */
 import { Effect, Option, Schema, type Scope } from "effect"
-import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import type { AgentError, AgentSession, AgentSessionOptions, Finish } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 import * as Conversation from "../Conversation.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"
 import { reason } from "../stdio/JsonRpc.ts"
-import type { Finish, ToolReport } from "../TurnEvents.ts"
+import type { ToolReport } from "../TurnEvents.ts"
 import * as WorkspacePaths from "../WorkspacePaths.ts"
 import * as Claude from "./Claude.ts"
 
@@ -35,7 +35,7 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
   options: AgentSessionOptions
 ): Effect.fn.Return<AgentSession, AgentError, Scope.Scope> {
   const lines = yield* JsonLines.make(process)
-  const conversation = Conversation.make<Approval>(process, options)
+  const conversation = yield* Conversation.make<Approval>(process, options)
   const paths = WorkspacePaths.of(options.box.workspace)
   const asks = options.toolApprovalMode === "prompt"
 
@@ -61,15 +61,16 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
     lines.send({ type: "control_response", response: { request_id, ...response } })
 
   const report = (name: string, input: Claude.Input, status?: ToolReport["status"]): ToolReport => {
-    const { kind, paths: touched, title } = Claude.describe(name, input)
-    return { title: paths.shorten(title), kind, paths: touched === undefined ? undefined : paths.inside(touched), status }
+    const { paths: touched, title, ...about } = Claude.describe(name, input, (path) => paths.inside([path])[0] ?? path)
+    return { ...about, title: paths.shorten(title), paths: touched === undefined ? undefined : paths.inside(touched), status }
   }
 
   const control = ({ request, request_id }: Claude.ControlRequest) => {
     const { input = {}, subtype, tool_name = "tool", tool_use_id } = request
     // Hooks and tools of ours are not offered.
     if (subtype !== "can_use_tool") return respond(request_id, { subtype: "error", error: `unsupported: ${subtype}` })
-    return conversation.ask(tool_use_id ?? request_id, report(tool_name, input), { request: request_id, input })
+    const about = { ...report(tool_name, input), input: JSON.stringify(input, null, 2) }
+    return conversation.ask(tool_use_id ?? request_id, about, { request: request_id, input })
   }
 
   const interrupt = Effect.asVoid(request("interrupt"))
@@ -125,7 +126,9 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
         )
       case "user":
         return news.message.content.flatMap((block) =>
-          "tool_use_id" in block ? events.tool(block.tool_use_id, { status: block.is_error === true ? "error" : "completed" }) : []
+          "tool_use_id" in block
+            ? events.tool(block.tool_use_id, { status: block.is_error === true ? "error" : "completed", output: Claude.outputOf(block) })
+            : []
         )
     }
   }
@@ -158,14 +161,14 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
       }),
     next,
     cancel: interrupt,
-    answer: ({ input, request }, decision) =>
+    answer: ({ input, request }, decision, why) =>
       respond(request, {
         subtype: "success",
         response:
           decision === "approve"
             ? { behavior: "allow", updatedInput: input }
             : decision === "deny"
-              ? { behavior: "deny", message: "Denied by the user." }
+              ? { behavior: "deny", message: why === undefined ? "Denied by the user." : `Denied. ${why}` }
               : { behavior: "deny", message: "Interrupted.", interrupt: true }
       })
   })

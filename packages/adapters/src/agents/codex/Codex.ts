@@ -3,7 +3,9 @@
  * it. Looser wherever a stricter reading would break on something new. Field names and values are the protocol's.
  */
 import { Schema } from "effect"
-import type { ToolKind } from "@slipway/domain/sandbox/AgentRuntime"
+import { isProtected } from "@slipway/domain/files/FileRules"
+import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"
 
 const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
@@ -20,18 +22,23 @@ export const TurnCompleted = Schema.Struct({
   })
 })
 
-const Action = Schema.Struct({ command: Schema.String })
+/** A new or deleted file's content, or of another one the hunks of its change. */
+const Change = Schema.Struct({
+  path: Schema.String,
+  kind: nullish(Schema.Struct({ type: Schema.String, move_path: nullish(Schema.String) })),
+  diff: nullish(Schema.String)
+})
 
 /** A message, a tool call or a note of something else, told by its `type`. */
 export const Item = Schema.Struct({
   type: Schema.String,
-  id: Schema.String,
+  id: NativeId,
   status: nullish(Schema.String),
   /** Of a command. */
   command: nullish(Schema.String),
-  commandActions: nullish(Schema.Array(Action)),
+  aggregatedOutput: nullish(Schema.String),
   /** Of a change of files. */
-  changes: nullish(Schema.Array(Schema.Struct({ path: Schema.String, kind: nullish(Schema.Struct({ type: Schema.String })) }))),
+  changes: nullish(Schema.Array(Change)),
   /** Of a call to another tool. */
   server: nullish(Schema.String),
   tool: nullish(Schema.String),
@@ -43,15 +50,14 @@ export type Item = typeof Item.Type
 export const ItemNews = Schema.Struct({ threadId: Schema.String, item: Item })
 
 /** `item/agentMessage/delta`, `item/reasoning/summaryTextDelta`, `item/reasoning/textDelta`. */
-export const Delta = Schema.Struct({ threadId: Schema.String, itemId: Schema.String, delta: Schema.String })
+export const Delta = Schema.Struct({ threadId: Schema.String, itemId: NativeId, delta: Schema.String })
 
 /** `item/commandExecution/requestApproval`, `item/fileChange/requestApproval`. */
 export const ApprovalRequest = Schema.Struct({
   threadId: Schema.String,
-  itemId: Schema.String,
+  itemId: NativeId,
   command: nullish(Schema.String),
-  commandActions: nullish(Schema.Array(Action)),
-  networkApprovalContext: nullish(Schema.Unknown)
+  networkApprovalContext: nullish(Schema.Struct({ host: nullish(Schema.String), protocol: nullish(Schema.String) }))
 })
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
@@ -79,9 +85,25 @@ export const toolEnds: Readonly<Record<string, ToolStatus>> = {
   declined: "error"
 }
 
-/** `bash -lc '…'` as the one command in it, where codex tells. */
-export const commandOf = ({ command, commandActions }: Pick<Item, "command" | "commandActions">): string | undefined =>
-  commandActions?.length === 1 ? commandActions[0]?.command : (command ?? undefined)
+/** The command as it is run; of `bash -lc '…'` what is within, where there is nothing to unquote. */
+export const commandOf = ({ command }: Pick<Item, "command">): string | undefined =>
+  command == null ? undefined : (/^(?:\/\S+\/)?(?:ba|z)?sh -lc '([^']+)'$/u.exec(command)?.[1] ?? command)
+
+/** What is to be changed, of all files; `undefined`: it does not say. */
+export const diffOf = ({ changes }: Item, nameOf: (path: string) => string): string | undefined =>
+  changes == null || changes.length === 0 || changes.some(({ diff }) => diff == null)
+    ? undefined
+    : changes.map(({ diff, kind, path }) => {
+        const name = nameOf(path)
+        if (kind?.type === "add") return unifiedDiff(name, null, diff ?? "")
+        if (kind?.type === "delete") return unifiedDiff(name, diff ?? "", null)
+        const hunks = isProtected(name) ? (diff ?? "").replaceAll(/^[ -].*\n?/gmu, "") : diff ?? ""
+        return `--- ${name}\n+++ ${kind?.move_path == null ? name : nameOf(kind.move_path)}\n${hunks.replace(/\n?$/u, "\n")}`
+      }).join("")
+
+/** What the network is asked for. */
+export const urlOf = ({ networkApprovalContext: about }: ApprovalRequest): string | undefined =>
+  about?.host == null ? undefined : `${about.protocol ?? "https"}://${about.host}`
 
 const verbs: Readonly<Record<string, string>> = { add: "Write", delete: "Delete" }
 

@@ -41,7 +41,7 @@ export const open = Effect.fn("CodexSession.open")(function*(
   options: AgentSessionOptions
 ): Effect.fn.Return<AgentSession, AgentError, Scope.Scope> {
   const rpc = JsonRpc.make(yield* JsonLines.make(process), {})
-  const conversation = Conversation.make<Approval>(process, options)
+  const conversation = yield* Conversation.make<Approval>(process, options)
   const paths = WorkspacePaths.of(options.box.workspace)
   const { fail } = conversation
   const asks = options.toolApprovalMode === "prompt"
@@ -70,12 +70,17 @@ export const open = Effect.fn("CodexSession.open")(function*(
     title: paths.shorten(Codex.titleOf(item)),
     kind: Codex.toolKinds[item.type],
     paths: item.changes == null ? undefined : paths.inside(item.changes.map(({ path }) => path)),
+    command: Codex.commandOf(item),
+    diff: Codex.diffOf(item, (path) => paths.inside([path])[0] ?? path),
+    output: item.aggregatedOutput ?? undefined,
     status
   })
 
-  const requested = ({ networkApprovalContext, ...about }: Codex.ApprovalRequest): ToolReport => ({
+  const requested = (about: Codex.ApprovalRequest): ToolReport => ({
     title: Codex.commandOf(about),
-    kind: networkApprovalContext == null ? undefined : "network"
+    kind: about.networkApprovalContext == null ? undefined : "network",
+    command: Codex.commandOf(about),
+    url: Codex.urlOf(about)
   })
 
   const handlers: JsonRpc.Handlers = {

@@ -1,5 +1,5 @@
 /** Edits files of the repositories, and nothing outside of them. */
-import { closeSync, constants, mkdirSync, openSync, realpathSync, unlinkSync, writeFileSync } from "node:fs"
+import { closeSync, constants, fstatSync, mkdirSync, openSync, readFileSync, realpathSync, unlinkSync, writeFileSync } from "node:fs"
 import { dirname, isAbsolute, resolve, sep } from "node:path"
 
 export interface Repository {
@@ -55,6 +55,24 @@ const put = (target: string, content: string, mode: "append" | "replace") => {
     writeFileSync(file, content)
   } finally {
     closeSync(file)
+  }
+}
+
+/** Larger ones are not shown before they are changed. */
+const MAX_READ = 1024 * 1024
+
+/** Content of a file, without following a link; `null`: there is none, or none that can be shown. */
+export const read = (repository: Repository, path: string): string | null => {
+  try {
+    const file = openSync(locate(repository, path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    try {
+      const { size } = fstatSync(file)
+      return size > MAX_READ ? null : readFileSync(file, "utf8")
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return null
   }
 }
 

@@ -31,6 +31,15 @@ export interface TurnOptions {
 /** The turn fails with this message. */
 export class TurnFailed extends Error {}
 
+/** A command did not succeed. */
+class CommandFailed extends Error {
+  readonly output: string
+  constructor(message: string, output: string) {
+    super(message)
+    this.output = output
+  }
+}
+
 /** Resolves after `millis`, or at once when the turn is cancelled. */
 const pause = (millis: number, abort: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -52,6 +61,9 @@ interface Tool {
   readonly title: string
   readonly kind: ToolKind
   readonly locations: Array<ToolCallLocation>
+  /** What it is called with, and what it is to change: for the person who is asked. */
+  readonly rawInput?: object
+  readonly change?: { readonly path: string; readonly oldText: string | null; readonly newText: string }
   /** Does the work. A throw fails the call, not the turn. The text is what a model would read. */
   readonly work: () => string | Promise<string>
 }
@@ -63,8 +75,17 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
     messageId = nextId("msg")
   ) => client.update({ sessionUpdate, messageId, content: { type: "text", text } })
 
-  const call = async ({ kind, locations, title, work }: Tool): Promise<void> => {
+  const call = async ({ change, kind, locations, rawInput, title, work }: Tool): Promise<void> => {
     const toolCallId = nextId("call")
+    const about = {
+      toolCallId,
+      title,
+      kind,
+      status: "pending" as const,
+      locations,
+      ...(rawInput === undefined ? {} : { rawInput }),
+      ...(change === undefined ? {} : { content: [{ type: "diff" as const, ...change }] })
+    }
     const progress = (status: "in_progress" | "completed" | "failed", text?: string) =>
       client.update({
         sessionUpdate: "tool_call_update",
@@ -72,9 +93,9 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
         status,
         ...(text === undefined ? {} : { content: [{ type: "content", content: { type: "text", text } }] })
       })
-    client.update({ sessionUpdate: "tool_call", toolCallId, title, kind, status: "pending", locations })
+    client.update({ sessionUpdate: "tool_call", ...about })
     if (asks) {
-      const choice = await client.ask({ toolCallId, title, kind, status: "pending", locations })
+      const choice = await client.ask(about)
       if (choice === null || abort.aborted) return progress("failed", "Cancelled.")
       if (choice !== "allow_once") {
         progress("failed", "Denied.")
@@ -88,7 +109,7 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
       else progress("completed", result)
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      progress("failed", reason)
+      progress("failed", error instanceof CommandFailed && error.output !== "" ? `${error.output.trimEnd()}\n${reason}` : reason)
       if (!abort.aborted) speak(`This did not work: ${title}. ${reason}`)
     }
   }
@@ -96,13 +117,17 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
   const edit = (
     verb: "Write" | "Delete",
     { path, repo }: { readonly path: string; readonly repo: string | null },
+    newText: (before: string | null) => string,
     change: (repository: Trees.Repository) => void
   ) => {
-    const folder = Trees.find(repositories, repo)?.folder
+    const repository = Trees.find(repositories, repo)
+    const folder = repository?.folder
+    const oldText = repository === undefined ? null : Trees.read(repository, path)
     return call({
       title: repo === null ? `${verb} ${path}` : `${verb} ${path} in ${repo}`,
       kind: verb === "Write" ? "edit" : "delete",
       locations: folder === undefined ? [] : [{ path: join(folder, path) }],
+      ...(folder === undefined ? {} : { change: { path: join(folder, path), oldText, newText: newText(oldText) } }),
       work: () => {
         change(Trees.pick(repositories, repo))
         return "Done."
@@ -117,17 +142,18 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
       case "think":
         return speak(step.text, "agent_thought_chunk")
       case "write":
-        return edit("Write", step, (repository) => Trees.write(repository, step.path, `${step.content}\n`))
+        return edit("Write", step, () => `${step.content}\n`, (repository) => Trees.write(repository, step.path, `${step.content}\n`))
       case "delete":
-        return edit("Delete", step, (repository) => Trees.remove(repository, step.path))
+        return edit("Delete", step, () => "", (repository) => Trees.remove(repository, step.path))
       case "shell":
         return call({
           title: step.text,
           kind: "execute",
           locations: [],
+          rawInput: { command: step.text },
           work: async () => {
             const { code, output } = await Command.run(step.text, Trees.pick(repositories, null).folder, abort)
-            if (code !== 0) throw new Error(code === null ? "It was killed." : `It exited with code ${code}.`)
+            if (code !== 0) throw new CommandFailed(code === null ? "It was killed." : `It exited with code ${code}.`, output)
             return output
           }
         })
@@ -159,7 +185,7 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
   /** What happens without directives: something to see in every view, files included. */
   const takeNote = async () => {
     let written = false
-    await edit("Write", { path: "NOTES.md", repo: null }, (repository) => {
+    await edit("Write", { path: "NOTES.md", repo: null }, (before) => `${before ?? ""}${prompt}\n`, (repository) => {
       Trees.append(repository, "NOTES.md", `${prompt}\n`)
       written = true
     })

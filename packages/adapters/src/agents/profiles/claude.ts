@@ -1,6 +1,7 @@
 /** Anthropic's Claude Code, in print mode with streamed JSON on both sides. */
 import { Redacted } from "effect"
 import type { Profile } from "../Profile.ts"
+import * as Pins from "../Pins.ts"
 
 /** Sub-agents and small jobs ask for a model by family: all are the one the sandbox has. */
 const families = ["OPUS", "SONNET", "HAIKU"]
@@ -20,7 +21,7 @@ export const claude: Profile = {
   program: {
     package: "@anthropic-ai/claude-code",
     version: "2.1.329",
-    installScript: false,
+    pins: (platform) => Pins.pinned(Pins.claude, platform),
     binaries: ({ arch, os }) =>
       ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch)
         ? [`@anthropic-ai/claude-code-${os}-${arch}/claude`, `@anthropic-ai/claude-code-${os}-${arch}-musl/claude`]

@@ -3,6 +3,7 @@ import { Redacted } from "effect"
 import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Profile } from "../Profile.ts"
 import { string } from "../Toml.ts"
+import * as Pins from "../Pins.ts"
 
 /** Rust target triples of the platforms there are builds for. */
 const triples: Readonly<Record<string, string>> = {
@@ -95,7 +96,7 @@ export const codex: Profile = {
   program: {
     package: "@openai/codex",
     version: "0.169.0",
-    installScript: false,
+    pins: (platform) => Pins.pinned(Pins.codex, platform),
     binaries: ({ arch, os }) => {
       const triple = triples[`${os}-${arch}`]
       return triple === undefined ? [] : [`@openai/codex-${os}-${arch}/vendor/${triple}/bin/codex`]

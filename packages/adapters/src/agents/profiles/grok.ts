@@ -3,6 +3,7 @@ import { Redacted } from "effect"
 import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Profile } from "../Profile.ts"
 import { string } from "../Toml.ts"
+import * as Pins from "../Pins.ts"
 
 const EFFORTS = ["none", "low", "medium", "high", "xhigh"] as const
 
@@ -64,8 +65,8 @@ export const grok: Profile = {
   program: {
     package: "@xai-official/grok",
     version: "1.0.41",
-    // Unpacks the binary, which the package holds compressed.
-    installScript: true,
+    pins: (platform) => Pins.pinned(Pins.grok, platform),
+    compressed: ({ arch, os }) => `@xai-official/grok-${os}-${arch}/bin/grok.br`,
     binaries: ({ arch, os }) =>
       ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch) ? ["@xai-official/grok/bin/grok-native"] : [],
     license: "Apache-2.0"

@@ -2,6 +2,7 @@
 import { Redacted } from "effect"
 import type { ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Profile } from "../Profile.ts"
+import * as Pins from "../Pins.ts"
 
 /** It offers what our own configuration of the model defines; the catalogue bounds it by what the model takes. */
 const EFFORTS: ReadonlyArray<ReasoningEffort> = ["none", "low", "medium", "high", "xhigh", "max", "ultra"]
@@ -39,8 +40,7 @@ export const opencode: Profile = {
   program: {
     package: "opencode-ai",
     version: "1.18.33",
-    // Its script copies the binary that fits, and may fetch another; the packages hold it as well.
-    installScript: false,
+    pins: (platform) => Pins.pinned(Pins.opencode, platform),
     binaries: ({ arch, avx2, os }) => {
       if (!["linux", "darwin"].includes(os) || !["x64", "arm64"].includes(arch)) return []
       const builds = arch === "arm64" ? [""] : avx2 ? ["", "-baseline"] : ["-baseline"]

@@ -1,15 +1,28 @@
 /** One JSON value per line over a process's standard input and output: the transport all agent dialects share. */
-import { Cause, Effect, Option, Queue, Schema, type Scope, Stream } from "effect"
+import { Cause, Effect, Option, Queue, Schema, type Scope, Semaphore, Stream } from "effect"
+import * as Pace from "@slipway/domain/Pace"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 
-/** Beyond this no agent we know sends anything; a longer line is an agent gone wrong, not a message. */
-const MAX_LINE_BYTES = 16 * 1024 * 1024
+/**
+ * Beyond this no agent we know sends anything: the largest is an image as base64, 6.7 MB of it. A longer line is an agent
+ * gone wrong, not a message.
+ */
+const MAX_LINE_BYTES = 8 * 1024 * 1024
+/** Values in one line, strings aside as large as they like: reading millions of small ones would stop the service for a second. */
+const MAX_LINE_VALUES = 50_000
 
-/** Lines read ahead of the one being handled. The agent waits once these and the pipe are full. */
+/** Lines read ahead of the one being handled. The agent waits once these, or a line's greatest bytes, and the pipe are full. */
 const READ_AHEAD = 16
+
+/** Lines and bytes an agent may write in a second before it has to wait. Models stream 300 words a second at most. */
+const LINES_PER_SECOND = 1000
+const BYTES_PER_SECOND = 8 * 1024 * 1024
 
 /** How long output may go on after the process ended: something it started may hold the pipe open for ever. */
 const DRAIN = "1 second"
+
+/** An id of the agent's own. With a longer one a frame is none of its protocol: ids are kept as long as what they name. */
+export const NativeId = Schema.String.check(Schema.isMaxLength(1000))
 
 /** The output cannot be read any further. */
 export class OutputEnded extends Schema.TaggedError<OutputEnded>()("OutputEnded", {
@@ -24,38 +37,84 @@ export interface JsonLines {
 
 const NEWLINE = 10
 
-/** Splits at line feeds. Bytes of a line are decoded together, so that no character is torn apart by a chunk's end. */
-const lines = (chunks: Stream.Stream<Uint8Array>): Stream.Stream<string, OutputEnded> =>
-  chunks.pipe(
-    Stream.mapAccumEffect(
-      (): ReadonlyArray<Uint8Array> => [],
-      (open, chunk) => {
-        const complete: Array<string> = []
-        let start = 0
-        for (let end; (end = chunk.indexOf(NEWLINE, start)) >= 0; start = end + 1) {
-          complete.push(Buffer.concat([...open, chunk.subarray(start, end)]).toString("utf8"))
-          open = []
-        }
-        if (start < chunk.length) open = [...open, chunk.subarray(start)]
-        return open.reduce((bytes, part) => bytes + part.length, 0) > MAX_LINE_BYTES
-          ? Effect.fail(new OutputEnded({ reason: "line too long" }))
-          : Effect.succeed([open, complete] as const)
-      }
-    )
-  )
+/** The beginning of a line whose end is still to come. Its memory doubles, so that tiny chunks cost no more than large ones. */
+class OpenLine {
+  #bytes = Buffer.alloc(0)
+  length = 0
 
-const parse = Option.liftThrowable((line: string): unknown => JSON.parse(line))
+  add(chunk: Uint8Array) {
+    const length = this.length + chunk.length
+    if (length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.max(2 * this.#bytes.length, length))
+      this.#bytes.copy(larger, 0, 0, this.length)
+      this.#bytes = larger
+    }
+    this.#bytes.set(chunk, this.length)
+    this.length = length
+  }
+
+  /** The whole line. Its bytes are decoded together, so that no character is torn apart by a chunk's end. */
+  take(last: Uint8Array): Buffer {
+    if (this.length === 0) return Buffer.from(last.buffer, last.byteOffset, last.length)
+    this.add(last)
+    const line = this.#bytes.subarray(0, this.length)
+    this.#bytes = Buffer.alloc(0)
+    this.length = 0
+    return line
+  }
+}
+
+/** Splits at line feeds. */
+const lines = (chunks: Stream.Stream<Uint8Array>): Stream.Stream<Buffer, OutputEnded> =>
+  Stream.suspend(() => {
+    const open = new OpenLine()
+    return chunks.pipe(Stream.mapEffect((chunk) => {
+      const complete: Array<Buffer> = []
+      let start = 0
+      for (let end; (end = chunk.indexOf(NEWLINE, start)) >= 0; start = end + 1) complete.push(open.take(chunk.subarray(start, end)))
+      if (start < chunk.length) open.add(chunk.subarray(start))
+      return open.length > MAX_LINE_BYTES || complete.some(hasTooMuch)
+        ? Effect.fail(new OutputEnded({ reason: "line too long" }))
+        : Effect.succeed(complete)
+    }), Stream.flattenIterable)
+  })
+
+/** Whether a line has more bytes or values than are read. Of short ones the values need not be counted. */
+const hasTooMuch = (line: Buffer): boolean => {
+  if (line.length > MAX_LINE_BYTES) return true
+  if (line.length <= MAX_LINE_VALUES) return false
+  let values = 0
+  let inString = false
+  for (let i = 0; i < line.length; i++) {
+    const byte = line[i]
+    if (byte === QUOTE) inString = !inString
+    else if (inString) i += byte === BACKSLASH ? 1 : 0
+    else if (byte === COMMA || byte === BRACKET || byte === BRACE) values++
+  }
+  return values > MAX_LINE_VALUES
+}
+
+const [QUOTE, BACKSLASH, COMMA, BRACKET, BRACE] = Buffer.from("\"\\,[{")
+
+const parse = Option.liftThrowable((line: Buffer): unknown => JSON.parse(line.toString("utf8")))
 
 /** Reading goes on until the scope closes. */
 export const make = (process: BoxProcess): Effect.Effect<JsonLines, never, Scope.Scope> =>
   Effect.gen(function*() {
-    const values = yield* Queue.bounded<unknown, OutputEnded | Cause.Done>(READ_AHEAD)
+    const values = yield* Queue.bounded<{ readonly value: unknown; readonly bytes: number }, OutputEnded | Cause.Done>(READ_AHEAD)
+    const ahead = yield* Semaphore.make(MAX_LINE_BYTES)
+    const pace = { lines: Pace.make(LINES_PER_SECOND), bytes: Pace.make(BYTES_PER_SECOND) }
     yield* lines(process.stdout).pipe(
       Stream.interruptWhen(Effect.andThen(process.exited, Effect.sleep(DRAIN))),
+      Stream.tap((line) => Effect.all([pace.lines(1), pace.bytes(line.length), ahead.take(line.length)])),
       // A stray line that is no JSON is somebody's log, not a broken protocol.
-      Stream.map(parse),
-      Stream.filter(Option.isSome),
-      Stream.map(({ value }) => value),
+      Stream.mapEffect((line) => {
+        const parsed = parse(line)
+        return Option.isSome(parsed)
+          ? Effect.succeed([{ value: parsed.value, bytes: line.length }])
+          : Effect.as(ahead.release(line.length), [])
+      }),
+      Stream.flattenIterable,
       Stream.runIntoQueue(values),
       Effect.forkScoped
     )
@@ -64,6 +123,7 @@ export const make = (process: BoxProcess): Effect.Effect<JsonLines, never, Scope
     return {
       send: (value) => process.write(`${JSON.stringify(value)}\n`),
       receive: Queue.take(values).pipe(
+        Effect.flatMap(({ bytes, value }) => Effect.as(ahead.release(bytes), value)),
         Effect.catchIf(Cause.isDone, () => Effect.fail(new OutputEnded({ reason: "end of output" })))
       )
     }

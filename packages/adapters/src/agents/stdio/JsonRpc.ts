@@ -1,8 +1,8 @@
 /** JSON-RPC 2.0 over JSON lines. A frame is handled, whatever that takes, before the next is read. */
 import { Effect, Option, Result, Schema } from "effect"
-import type { JsonLines, OutputEnded } from "./JsonLines.ts"
+import { type JsonLines, NativeId, type OutputEnded } from "./JsonLines.ts"
 
-const Id = Schema.Union([Schema.String, Schema.Finite])
+const Id = Schema.Union([NativeId, Schema.Finite])
 /** Names a request, of ours or of the agent. */
 export type RequestId = typeof Id.Type
 

@@ -1,0 +1,32 @@
+/** The text of one part of a message while it grows: whole as the store can keep it, and never longer than is recorded. */
+import { PART_BYTES, recordable } from "@slipway/domain/sandbox/OutputLimit"
+import { utf8Length } from "@slipway/domain/Text"
+
+export class PartText {
+  #text = ""
+  #bytes = 0
+  /** First half of a character that the next piece completes. */
+  #half = ""
+  #full = false
+
+  /** All of it so far. */
+  get text(): string {
+    return this.#text
+  }
+
+  /** `false`: nothing is added any more. Only the piece is looked at: agents send texts word by word. */
+  add(piece: string): boolean {
+    if (this.#full || piece === "") return false
+    const joined = this.#half + piece
+    this.#half = /[\uD800-\uDBFF]$/u.test(joined.slice(-1)) ? joined.slice(-1) : ""
+    const whole = joined.slice(0, joined.length - this.#half.length)
+    // Far more than fits need not be looked at to its end.
+    const added = (whole.length > PART_BYTES ? whole.slice(0, PART_BYTES + 1) : whole).toWellFormed().replaceAll("\0", "\uFFFD")
+    this.#bytes += utf8Length(added)
+    this.#full = this.#bytes > PART_BYTES
+    this.#text += added
+    if (this.#full) this.#text = recordable(this.#text)
+    return true
+  }
+}
+

@@ -1,0 +1,51 @@
+/** From the bytes that an agent sent to the request that may go out. Pure: it runs on the main thread or on another one. */
+import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import { type Input, inputBound } from "./InputBound.ts"
+import { isObject, only } from "./JsonFields.ts"
+import { protocols } from "./Protocol.ts"
+
+export interface Prepared {
+  readonly body: Uint8Array
+  readonly streaming: boolean
+  /** Of the request, at most. */
+  readonly input: Input
+  /** Of the answer, at most. */
+  readonly outputTokens: number
+}
+
+/** Values in one request: a million tokens of talk with a hundred thousand messages have fewer. */
+const MAXIMUM_VALUES = 250_000
+
+const [QUOTE, BACKSLASH, COMMA, BRACKET, BRACE] = Buffer.from("\"\\,[{")
+
+/** Before anything is made of them: 32 MiB of `{},` take seconds and a gigabyte. */
+const hasTooManyValues = (bytes: Uint8Array): boolean => {
+  let values = 0
+  let inText = false
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]
+    if (byte === QUOTE) inText = !inText
+    else if (inText) {
+      if (byte === BACKSLASH) i++
+    } else if ((byte === COMMA || byte === BRACKET || byte === BRACE) && ++values > MAXIMUM_VALUES) return true
+  }
+  return false
+}
+
+/** `null`: it is not a JSON object that can be read and written. */
+export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean): Prepared | null => {
+  if (hasTooManyValues(bytes)) return null
+  const protocol = protocols[upstream.protocol]
+  try {
+    const asked: unknown = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8"))
+    if (!isObject(asked)) return null
+    const { body: whole, outputTokens } = protocol.prepare(asked, upstream)
+    const json = free ? only(whole, protocol.freeFields) : whole
+    const body = Buffer.from(JSON.stringify(json))
+    const contents = ["messages", "input", "system", "instructions"].map((name) => json[name])
+    return { body, streaming: json["stream"] === true, input: inputBound(contents, body.length, upstream.contextTokens), outputTokens }
+  } catch {
+    // What is nested too deeply can be read, but not written.
+    return null
+  }
+}

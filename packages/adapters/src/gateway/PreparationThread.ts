@@ -1,0 +1,15 @@
+/** Prepares large requests, one after the other, away from the thread that serves everybody. See `Preparer`. */
+import { parentPort } from "node:worker_threads"
+import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import { prepare } from "./Preparation.ts"
+
+export interface Task {
+  readonly id: number
+  readonly bytes: Uint8Array
+  readonly upstream: Upstream
+  readonly free: boolean
+}
+
+parentPort?.on("message", ({ bytes, free, id, upstream }: Task) => {
+  parentPort?.postMessage({ id, prepared: prepare(bytes, upstream, free) })
+})

@@ -1,0 +1,34 @@
+/** Why a model's provider answers no requests, for people: what an agent says of it depends on the agent. */
+import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+
+export interface Trouble {
+  /** One line of the log for each, until the provider answers again. */
+  readonly kind: "key" | "account" | "rate" | "model" | "provider"
+  /** A sentence that says what to do, free of secrets. */
+  readonly message: string
+}
+
+/** Providers say by their words, not by the status, that nothing is left on an account. */
+const NOTHING_LEFT = /insufficient_quota|credit balance|billing|payment/iu
+
+/** `status`: null: there was no answer. `null`: the request itself was wrong, which is the agent's business. */
+export const troubleOf = ({ keyVariable, model }: Upstream, status: number | null, said: string): Trouble | null => {
+  const about = `the model ${model}`
+  const because = status === null ? "" : ` (status ${status})`
+  if (status === 401 || status === 403) {
+    const key = keyVariable === null ? "it is asked without a key" : `the key in ${keyVariable}`
+    return {
+      kind: "key",
+      message: `The provider of ${about} refuses this service: ${key}${because}. Whoever runs the service must set a valid key.`
+    }
+  }
+  if (status === 402 || status !== null && status < 500 && NOTHING_LEFT.test(said)) {
+    return { kind: "account", message: `The service's account with the provider of ${about} is used up${because}. Whoever runs the service must top it up.` }
+  }
+  if (status === 429) return { kind: "rate", message: `The provider of ${about} takes no more requests for now${because}. Send the message again later.` }
+  if (status === 404) return { kind: "model", message: `The provider does not know ${about}${because}. Whoever runs the service must correct the catalogue.` }
+  if (status === null || status >= 500) {
+    return { kind: "provider", message: `The provider of ${about} does not answer${because}. Send the message again later.` }
+  }
+  return null
+}

@@ -1,0 +1,43 @@
+/**
+ * Which accounts the App is installed for, as GitHub last said. Looked up from time to time in the background, so that
+ * nobody who creates a sandbox waits for GitHub. A process that never asks never looks.
+ */
+import { Clock, Duration, Effect, Queue } from "effect"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { GitHubApi } from "./GitHubApi.ts"
+
+const INTERVAL = Duration.minutes(5)
+/** A list that could not be had anew for this long says nothing any more. */
+const GOOD_FOR = Duration.minutes(15)
+/** After a refusal, and between two looks: whoever was refused may have installed the App just now. */
+const SOON = Duration.seconds(5)
+
+export const make = Effect.fnUntraced(function*(api: Pick<GitHubApi, "accounts">) {
+  let listed: { readonly accounts: ReadonlySet<string>; readonly atMillis: number } | null = null
+  const wanted = yield* Queue.sliding<void>(1)
+
+  const look = Effect.gen(function*() {
+    const accounts = yield* api.accounts
+    listed = { accounts, atMillis: yield* Clock.currentTimeMillis }
+  }).pipe(Effect.catch((failure) => Effect.logWarning("the installations of the GitHub App could not be listed", { reason: failure.message })))
+
+  yield* Queue.take(wanted).pipe(
+    Effect.andThen(Effect.forever(look.pipe(
+      Effect.andThen(Effect.sleep(SOON)),
+      Effect.andThen(Effect.timeoutOrElse(Queue.take(wanted), { duration: INTERVAL, orElse: () => Effect.void }))
+    ))),
+    Effect.forkScoped
+  )
+
+  return {
+    /** The first repository of an account that the App is not installed for; `null`: none is known. */
+    missing: Effect.fnUntraced(function*(repos: ReadonlyArray<RepoName>) {
+      const known = listed
+      const missing = known === null || (yield* Clock.currentTimeMillis) - known.atMillis > Duration.toMillis(GOOD_FOR)
+        ? undefined
+        : repos.find((repo) => !known.accounts.has((repo.split("/")[0] ?? "").toLowerCase()))
+      if (known === null || missing !== undefined) yield* Queue.offer(wanted, undefined)
+      return missing ?? null
+    })
+  }
+})

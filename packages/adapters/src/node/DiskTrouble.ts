@@ -1,0 +1,58 @@
+/** What the machine's disk refuses, in words: it is full, read-only, or broken. */
+import { accessSync, constants, existsSync } from "node:fs"
+import { dirname } from "node:path"
+
+export interface DiskTrouble {
+  /** Sentences for people: what it is and what to do. They name no path. */
+  readonly detail: string
+  /** It may be gone when room is made. Else it takes whoever runs the machine. */
+  readonly retryable: boolean
+}
+
+const FULL: DiskTrouble = {
+  detail: "There is no space left on the machine's disk. End sandboxes that nobody needs, or have whoever runs this service make room.",
+  retryable: true
+}
+const READ_ONLY: DiskTrouble = {
+  detail: "The machine's disk is read-only. Whoever runs this service has to make it writable.",
+  retryable: false
+}
+const BROKEN: DiskTrouble = { detail: "The machine's disk fails. Whoever runs this service has to look after it.", retryable: false }
+
+/** By the system's word for it. Being out of inodes is `ENOSPC` too. */
+const BY_CODE: Readonly<Record<string, DiskTrouble>> = { ENOSPC: FULL, EDQUOT: FULL, EROFS: READ_ONLY, EIO: BROKEN }
+/** As the C library says it under `LC_ALL=C`. */
+const BY_TEXT: ReadonlyArray<readonly [RegExp, DiskTrouble]> = [
+  [/No space left on device|Disk quota exceeded/u, FULL],
+  [/Read-only file system/u, READ_ONLY],
+  [/Input\/output error/u, BROKEN],
+  // Git's own words where the space ends within a file; it does not say why.
+  [/unable to write (?:new index )?file/u, FULL]
+]
+
+const textOf = (error: object, name: string): string => {
+  const value: unknown = Reflect.get(error, name)
+  return typeof value === "string" ? value : ""
+}
+
+/** Node's recursive `mkdir` says `ENOENT` where it may not write. */
+const isReadOnlyAbove = (path: string): boolean => {
+  let folder = dirname(path)
+  while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder)
+  try {
+    accessSync(folder, constants.W_OK)
+    return false
+  } catch (cause) {
+    return cause instanceof Error && textOf(cause, "code") === "EROFS"
+  }
+}
+
+/** `undefined`: it is no trouble of the disk. Knows errors of Node, and of processes that keep what they said in `stderr`. */
+export const of = (error: unknown): DiskTrouble | undefined => {
+  if (typeof error !== "object" || error === null) return undefined
+  const code = textOf(error, "code")
+  if (code === "ENOENT" && textOf(error, "syscall") === "mkdir" && isReadOnlyAbove(textOf(error, "path"))) return READ_ONLY
+  // A remote's disk is not ours.
+  const said = textOf(error, "stderr").split("\n").filter((line) => !line.startsWith("remote:")).join("\n")
+  return BY_CODE[code] ?? BY_TEXT.find(([pattern]) => pattern.test(said))?.[1]
+}

@@ -1,0 +1,106 @@
+/**
+ * What secrets look like that nobody has told of, each with where that is from. The test has an example of each, and plants
+ * it: what is added here is added there.
+ *
+ * All are one expression, without regard to case. Each alternative either takes at least one step for each character it looks
+ * at and starts at no other's middle, or is bounded: the time is linear in the text, whoever wrote it. A group is what is kept
+ * of the match; at most one takes part.
+ */
+
+export interface Shape {
+  /** Unique. */
+  readonly name: string
+  /** Who says so, or where it was seen. */
+  readonly source: string
+  readonly pattern: string
+}
+
+/** As they are, and as addresses have them. */
+const SPACE = String.raw`(?:\s|%20|\+)`
+const COLON = String.raw`(?::|%3A)`
+const QUOTE = String.raw`(?:[\\"']|%22|%27)`
+const SLASH = String.raw`(?:\/|%2F)`
+const WORDS = String.raw`(?:[A-Z ]|%20|\+){0,40}`
+
+/** Names of fields that hold a secret, whatever stands before it. */
+const CERTAIN = String.raw`passw(?:or)?d|passphrase|secret(?:[_-]?access)?(?:[_-]?key)?|(?:access|account|api|auth|private|shared|signing)[_-]?key`
+/** Those that are also words of prose. */
+const LIKELY = String.raw`token|session|cookie|oauth|verifier|csrf|credentials?|authorization`
+
+const VALUE = String.raw`[^\s"'&;,\\]+`
+
+export const shapes: ReadonlyArray<Shape> = [
+  {
+    name: "field",
+    source: "settings, queries, forms, JSON: password=…, \"token\": \"…\", cookie: '…'",
+    pattern: String.raw`((?:${CERTAIN}|${LIKELY})${QUOTE}{0,4}${SPACE}{0,4}(?:=|%3D|${COLON}${SPACE}{0,4}${QUOTE}{1,4})${SPACE}{0,4}${QUOTE}{0,4}`
+      + String.raw`|[?&](?:code|state|key|sig|signature)=)${VALUE}`
+  },
+  {
+    name: "header",
+    source: "RFC 9110 and YAML: password: …, x-api-key: …, private-token: …",
+    pattern: String.raw`((?:${CERTAIN}|[a-z]-token|set-cookie)${SPACE}{0,4}${COLON}${SPACE}{0,4})${VALUE}`
+  },
+  {
+    name: "token in YAML",
+    source: "token: …, told from prose by a digit and its length",
+    pattern: String.raw`(token${SPACE}{0,4}${COLON}${SPACE}{0,4})(?=[a-z_.~+/=-]{0,100}\d)[\w.~+/=-]{12,}`
+  },
+  {
+    name: "authorization",
+    source: "RFC 9110, 11.6.2",
+    pattern: String.raw`(authorization${SPACE}{0,4}${COLON}${SPACE}{0,4}(?:[a-z]{1,20}${SPACE}{1,4})?)${VALUE}`
+  },
+  { name: "bearer", source: "RFC 6750", pattern: String.raw`(bearer${SPACE}{1,4})${VALUE}` },
+  {
+    name: "address",
+    source: "RFC 3986, 3.2.1: up to the last @ before the path; also where it stands in another one",
+    pattern: String.raw`(\/\/)[^\s/?#"']+(?=@)|((?:%2F){2})(?:(?!%2F|%3F|%23)[^\s/?#"']){1,200}(?=@|%40)`
+  },
+  {
+    name: "private key",
+    source: "RFC 7468",
+    pattern: String.raw`-----BEGIN${WORDS}PRIVATE${SPACE}KEY-----[^]*?(?:-----END${WORDS}PRIVATE${SPACE}KEY-----|$)`
+  },
+  { name: "JWT", source: "RFC 7519", pattern: String.raw`(?<![\w-])eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*` },
+  { name: "Slipway key", source: "Keys of this repository", pattern: String.raw`sbx_(?:live|test)_[\w-]+` },
+  {
+    name: "Slipway token",
+    source: "sessions, links that sign in, the model gateway: 43 characters of base62. No digest in hex",
+    pattern: String.raw`(?<![a-z0-9])(?![0-9a-f]+(?![a-z0-9]))[a-z0-9]{43,}`
+  },
+  { name: "webhook secret", source: "standardwebhooks.com; docs.stripe.com/webhooks", pattern: String.raw`whsec_[\w+/=%-]+` },
+  { name: "GitHub", source: "docs.github.com, About authentication: token formats", pattern: String.raw`gh[a-z]_\w{16,}|github_pat_\w+` },
+  {
+    name: "GitLab",
+    source: "docs.gitlab.com, Token overview: prefixes",
+    pattern: String.raw`gl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|wt|soat|ffct)-[\w.-]{16,}`
+  },
+  { name: "model provider", source: "OpenAI, Anthropic, OpenRouter, DeepSeek", pattern: String.raw`(?:\b|%3D|%20|%22)sk-[\w-]{16,}` },
+  { name: "xAI, Groq, Perplexity", source: "their consoles, 2026-11", pattern: String.raw`(?:xai-|gsk_|pplx-)[a-z0-9]{32,}` },
+  { name: "Hugging Face", source: "huggingface.co/docs, User access tokens", pattern: String.raw`hf_[a-z0-9]{30,}` },
+  { name: "npm", source: "docs.npmjs.com, About access tokens", pattern: String.raw`npm_[a-z0-9]{30,}` },
+  { name: "PyPI", source: "pypi.org/help#apitoken", pattern: String.raw`pypi-[\w-]{50,}` },
+  {
+    name: "AWS",
+    source: "docs.aws.amazon.com, IAM identifiers; and the secret where it is written behind",
+    pattern: String.raw`(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?:(?:[\s:,"'/|]|%3A|%2C|%20|%22){1,4}(?:[A-Z0-9/+]|%2F|%2B){40})?`
+  },
+  {
+    name: "Google",
+    source: "cloud.google.com/docs, API keys and OAuth clients",
+    pattern: String.raw`AIza[\w-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}`
+  },
+  { name: "Slack", source: "api.slack.com, Token types", pattern: String.raw`xox[a-z]-[\w-]{10,}|xoxe\.[\w.-]{10,}|xapp-\d-[\w-]{10,}` },
+  {
+    name: "Slack webhook",
+    source: "api.slack.com, Incoming webhooks",
+    pattern: String.raw`(hooks\.slack\.com${SLASH}(?:services|workflows)${SLASH})[\w/%-]+`
+  },
+  { name: "Stripe", source: "docs.stripe.com/keys", pattern: String.raw`[rs]k_(?:live|test)_[a-z0-9]{10,}` },
+  { name: "SendGrid", source: "docs.sendgrid.com, API keys", pattern: String.raw`SG\.[\w-]{20,30}\.[\w-]{40,50}` },
+  { name: "Docker Hub", source: "docs.docker.com, Access tokens", pattern: String.raw`dckr_(?:pat|oat)_[\w-]{20,}` },
+  { name: "DigitalOcean", source: "docs.digitalocean.com, API tokens", pattern: String.raw`do[opr]_v1_[a-f0-9]{40,}` },
+  { name: "Vault", source: "developer.hashicorp.com/vault, Tokens", pattern: String.raw`hv[sbr]\.[\w-]{20,}` },
+  { name: "age", source: "age-encryption.org/v1", pattern: String.raw`AGE-SECRET-KEY-1[A-Z0-9]{50,}` }
+]

@@ -1,0 +1,190 @@
+/** What one sandbox can take of the service by the requests it sends, or does not finish. */
+import { request as send } from "node:http"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Redacted } from "effect"
+import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
+import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
+import { layer, open, upstreamOf } from "./Gateway.ts"
+import * as Provider from "./Provider.ts"
+
+const PATH: Readonly<Record<UpstreamProtocol, string>> = {
+  "openai-chat": "/v1/chat/completions",
+  "openai-responses": "/v1/responses",
+  "anthropic-messages": "/v1/messages"
+}
+
+interface Answer {
+  /** 0: none. */
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+  readonly text: string
+}
+
+/** A request of which `first` is sent, and no more until `end`. */
+const begin = (access: ModelAccess, path: string, first: Buffer | string, headers: Record<string, string> = {}) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const sending = send(`${access.baseUrl}${path}`, {
+        method: "POST",
+        agent: false,
+        headers: { "content-type": "application/json", authorization: `Bearer ${Redacted.value(access.token)}`, ...headers }
+      })
+      const answer = new Promise<Answer>((resolve) => {
+        sending.on("response", (response) => {
+          let text = ""
+          response.on("data", (chunk: Buffer) => {
+            text += chunk.toString()
+          })
+          response.on("close", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }))
+        })
+        sending.on("error", () => resolve({ status: 0, headers: {}, text: "" }))
+      })
+      const written = new Promise<void>((resolve) => {
+        sending.write(first, () => resolve())
+      })
+      return {
+        sending,
+        answer: Effect.promise(() => answer),
+        written: Effect.promise(() => written),
+        closed: Effect.promise(() => new Promise<void>((resolve) => sending.destroyed ? resolve() : sending.once("close", () => resolve())))
+      }
+    }),
+    ({ sending }) => Effect.sync(() => sending.destroy())
+  )
+
+const small = JSON.stringify({ messages: [], max_tokens: 5, input: "Hello" })
+const MEGABYTE = 1024 * 1024
+
+describe.each(Object.keys(PATH) as ReadonlyArray<UpstreamProtocol>)("%s", (protocol) => {
+  const path = PATH[protocol]
+
+  const isRefusal = ({ headers, status, text }: Answer, type: string) => {
+    assert.deepStrictEqual([status, headers["retry-after"], headers["x-should-retry"]], [429, "1", "true"])
+    const body: { error: { type: string } } & Record<string, unknown> = JSON.parse(text)
+    assert.deepStrictEqual([Object.keys(body), body.error.type], [protocol === "anthropic-messages" ? ["type", "error"] : ["error"], type])
+  }
+
+  it.live("lets in so many requests of a session, refuses the next, and lets in one for each that is over", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const other = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const stalled = yield* Effect.forEach([1, 2, 3], () => begin(access, path, "{", { "content-length": "1000" }), { concurrency: 3 })
+      yield* Effect.forEach(stalled, ({ written }) => written)
+      isRefusal(yield* (yield* begin(access, path, small)).answer, "rate_limit_error")
+      assert.strictEqual((yield* Provider.ask(other.access, path, small)).status, 200)
+      stalled[0]?.sending.destroy()
+      yield* stalled[0]?.closed ?? Effect.void
+      yield* Effect.eventually(Effect.flatMap(Provider.ask(access, path, small), ({ status }) => status === 200 ? Effect.void : Effect.fail("refused")))
+    }).pipe(Effect.scoped, Effect.provide(layer({ bounds: { requests: 3 } }))))
+
+  it.live.each([
+    ["as its length says", { "content-length": `${MEGABYTE}` }],
+    ["as it comes", { "transfer-encoding": "chunked" }]
+  ] as const)("holds so many bytes of a session's requests, counted %s", ([, headers]) =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const stalled = yield* begin(access, path, Buffer.alloc(MEGABYTE - 10, " "), headers)
+      yield* stalled.written
+      const next = yield* begin(access, path, Buffer.alloc(MEGABYTE - 10, " "), headers)
+      isRefusal(yield* next.answer, "rate_limit_error")
+      // It still has room for a small one.
+      assert.strictEqual((yield* Provider.ask(access, path, small)).status, 200)
+    }).pipe(Effect.scoped, Effect.provide(layer({ bounds: { bytes: 1.5 * MEGABYTE } }))))
+
+  it.live("gives up a request whose body does not come, and ends its connection", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf(protocol, provider.baseUrl))
+      const stalled = yield* begin(access, path, "{", { "content-length": "1000" })
+      const { status, text } = yield* stalled.answer
+      assert.deepStrictEqual([status, typeof JSON.parse(text).error.message], [408, "string"])
+      yield* stalled.closed
+      assert.strictEqual((yield* Provider.ask(access, path, small)).status, 200)
+    }).pipe(Effect.scoped, Effect.provide(layer({ bodyMillis: 200, bounds: { requests: 1 } }))))
+})
+
+describe("the gateway's memory", () => {
+  it.live("120 stalled bodies of one session take no more than the session may hold", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      const other = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      const piece = Buffer.alloc(4 * MEGABYTE, " ")
+      const before = process.memoryUsage()
+      const stalled = yield* Effect.forEach(Array.from({ length: 120 }), () =>
+        begin(access, "/v1/chat/completions", piece, { "content-length": `${20 * MEGABYTE}` }), { concurrency: "unbounded" })
+      yield* Effect.forEach(stalled, ({ written, answer }) => Effect.raceFirst(written, Effect.asVoid(answer)), { concurrency: "unbounded" })
+      const after = process.memoryUsage()
+      // The pieces themselves are one buffer. What the kernel holds of them is not ours.
+      assert.isAtMost((after.arrayBuffers - before.arrayBuffers) / MEGABYTE, 150)
+      assert.strictEqual((yield* Provider.ask(other.access, "/v1/chat/completions", small)).status, 200)
+    }).pipe(Effect.scoped, Effect.provide(layer())), 30_000)
+
+  it.live("all sessions together hold so much, and each of them its share", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const greedy = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      const other = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      const path = "/v1/chat/completions"
+      const first = yield* begin(greedy.access, path, "{", { "content-length": `${MEGABYTE}` })
+      yield* first.written
+      const second = yield* begin(greedy.access, path, "{", { "content-length": `${MEGABYTE}` })
+      assert.strictEqual((yield* second.answer).status, 429)
+      const share = JSON.stringify({ messages: [{ role: "user", content: "x".repeat(0.4 * MEGABYTE) }] })
+      assert.strictEqual((yield* Provider.ask(other.access, path, share)).status, 200)
+    }).pipe(Effect.scoped, Effect.provide(layer({ bounds: { totalBytes: MEGABYTE } }))))
+
+  it.live("an agent that does not read its answer stops the provider, not the service", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      let written = 0
+      const chunk = Buffer.from(Provider.sse({ choices: [{ delta: { content: "x".repeat(60_000) } }] }))
+      provider.answer = ({ response }) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        const write = () => {
+          while (!response.destroyed && written < 200 * MEGABYTE) {
+            written += chunk.length
+            if (!response.write(chunk)) return void response.once("drain", write)
+          }
+        }
+        write()
+      }
+      const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      const asking = yield* begin(access, "/v1/chat/completions", "")
+      asking.sending.removeAllListeners("response")
+      const responded = new Promise<void>((resolve) => {
+        asking.sending.on("response", (response) => {
+          response.pause()
+          resolve()
+        })
+      })
+      asking.sending.end(small)
+      yield* Effect.promise(() => responded)
+      const asked = yield* provider.next
+      yield* asked.aborted
+      assert.isBelow(written / MEGABYTE, 100)
+    }).pipe(Effect.scoped, Effect.provide(layer({ limits: { idleMillis: 1000 } }))), 30_000)
+
+  it.live("a request of millions of values is refused, and holds up nobody", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      let longest = 0
+      const watching = yield* Effect.forkChild(Effect.gen(function*() {
+        for (let at = performance.now();; at = performance.now()) {
+          yield* Effect.sleep(5)
+          longest = Math.max(longest, performance.now() - at - 5)
+        }
+      }))
+      const values = `{"messages":[${"{},".repeat(4 * MEGABYTE)}{}]}`
+      assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", values)).status, 400)
+      assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", `{"messages":${"[".repeat(200_000)}${"]".repeat(200_000)}}`)).status, 400)
+      yield* Fiber.interrupt(watching)
+      // Writing it from this same thread takes its time too; parsing it took seconds.
+      assert.isBelow(longest, 2000)
+      const long = JSON.stringify({ messages: [{ role: "user", content: "\"\n".repeat(4 * MEGABYTE) }] })
+      assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", long)).status, 200)
+    }).pipe(Effect.scoped, Effect.provide(layer())), 30_000)
+})
