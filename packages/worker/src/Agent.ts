@@ -1,10 +1,11 @@
 /** The agent of a held sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
-import { Clock, Context, Effect, Exit, Option, Scope } from "effect"
+import { Context, Effect, Exit, Option, Scope } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
 import { type Model, ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
 import { ModelGateway, type ModelSession } from "@slipway/domain/sandbox/ModelGateway"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { elapsedMillis } from "./Elapsed.ts"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 import { readInstructions } from "./Instructions.ts"
 
@@ -73,7 +74,7 @@ export const open = Effect.fn("Agent.open")(function*(held: HeldSandbox, box: Bo
     })
     // Added last, so it comes first: however long the agent takes to end, it spends nothing more.
     yield* Effect.addFinalizer(() => Scope.close(modelScope, Exit.void))
-    const agent: Agent = { session, model: way, openedAt: yield* Clock.currentTimeMillis, close }
+    const agent: Agent = { session, model: way, openedAt: yield* elapsedMillis, close }
     yield* rememberSession(held, agent)
     return agent
   }).pipe(Scope.provide(scope), Effect.onError(() => close))

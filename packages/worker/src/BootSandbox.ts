@@ -1,6 +1,6 @@
 /** From an accepted sandbox to an agent that is ready: box and clones side by side, then the agent. */
-import { Duration, Effect, Schedule } from "effect"
-import { type CloneFailed, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Duration, Effect, Schedule, Schema } from "effect"
+import { type CloneFailed, TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Ids } from "@slipway/domain/Ids"
 import type { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
@@ -12,6 +12,7 @@ import type { RepoRef } from "@slipway/domain/source/RepoRef"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
 import * as Agent from "./Agent.ts"
 import type { HeldSandbox } from "./HeldSandbox.ts"
+import { reapOrphans } from "./ReapOrphans.ts"
 
 /** What a running sandbox needs. */
 export interface Booted {
@@ -19,7 +20,14 @@ export interface Booted {
   readonly agent: Agent.Agent
 }
 
-type Trouble = HostError | CloneFailed | RepoNotAccessible | SourceHostError | AgentError
+/** A step died of what nobody foresaw; the log has it. Whoever takes the sandbox over would die of it again. */
+class StepBroke extends Schema.TaggedError<StepBroke>()("StepBroke", { step: Schema.String, retryable: Schema.Boolean }) {
+  override get message() {
+    return `The service broke while it did "${this.step}" of the boot. Its log says how. Try again, or ask whoever runs it.`
+  }
+}
+
+type Trouble = HostError | CloneFailed | TreesUnavailable | RepoNotAccessible | SourceHostError | AgentError | StepBroke
 
 const isRetryable = (error: Trouble | StaleLease): boolean => "retryable" in error && error.retryable
 
@@ -32,9 +40,20 @@ const failed = (trouble: Trouble): SystemCommand => ({
   retryable: isRetryable(trouble)
 })
 
+type Stage = SandboxEventOf<"sandbox.boot">["data"]["stage"]
+
+const whole = <A, E, R>(step: Stage, self: Effect.Effect<A, E, R>) =>
+  Effect.catchDefect(self, (defect) =>
+    Effect.andThen(Effect.logError("a step of a boot broke", { step }, defect), new StepBroke({ step, retryable: true })))
+
 /** A few tries within 15 s, far below the deadline of a boot. */
 const patiently = <A, E extends Trouble | StaleLease, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.retry(self, { while: isRetryable, times: 5, schedule: Schedule.exponential("500 millis") })
+  Effect.retry(self, {
+    // Room was made already where there was some to make.
+    while: (error) => error._tag !== "TreesUnavailable" && isRetryable(error),
+    times: 5,
+    schedule: Schedule.exponential("500 millis")
+  })
 
 /** A boot is under way, or has just succeeded. */
 const mayBoot = (status: SandboxStatus): boolean => status === "queued" || status === "creating" || status === "running"
@@ -52,6 +71,24 @@ const clone = Effect.fn("BootSandbox.clone")(function*(held: HeldSandbox, { full
   })
 })
 
+/** Gives up what nobody needs: what is left of finished sandboxes, then what can be fetched again. */
+const makeRoom = Effect.gen(function*() {
+  const trees = yield* WorkingTrees
+  yield* Effect.logWarning("the disk is full: making room of what nobody needs")
+  yield* reapOrphans().pipe(Effect.catchCause((cause) => Effect.logWarning("finished sandboxes could not be removed", cause)))
+  yield* trees.makeRoom
+}).pipe(Effect.withSpan("BootSandbox.makeRoom"))
+
+/** On a full disk once more, after room was made. */
+const withRoom = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
+  Effect.catchIf(
+    self,
+    (error): error is Extract<E | TreesUnavailable, TreesUnavailable> => isFull(error),
+    () => Effect.andThen(makeRoom, self)
+  )
+
+const isFull = (error: unknown): boolean => error instanceof TreesUnavailable && error.retryable
+
 /**
  * Boots it and starts its first turn, or records why it could not. `null`: there is nothing to run. A boot that a lost
  * worker began starts again; every step finds what is already there.
@@ -61,21 +98,21 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(held: HeldSandbox) {
   const trees = yield* WorkingTrees
   const ids = yield* Ids
 
-  const stage = <A, E, R>(name: SandboxEventOf<"sandbox.boot">["data"]["stage"], self: Effect.Effect<A, E, R>, repo?: string) =>
-    Effect.flatMap(Effect.timed(self), ([took, result]) =>
+  const stage = <A, E extends Trouble | StaleLease, R>(name: Stage, self: Effect.Effect<A, E, R>, repo?: string) =>
+    Effect.flatMap(Effect.timed(patiently(whole(name, self))), ([took, result]) =>
       Effect.as(held.write([report(name, took, repo)]), result))
 
   const steps = Effect.gen(function*() {
     const { repos } = yield* held.write([{ _tag: "StartBoot" }])
     const [box] = yield* Effect.all([
-      stage("provision", patiently(host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }))),
-      Effect.forEach(repos, (repo) => stage("clone", patiently(clone(held, repo)), repo.fullName), {
+      stage("provision", host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) })),
+      Effect.forEach(repos, (repo) => stage("clone", withRoom(clone(held, repo)), repo.fullName), {
         concurrency: "unbounded",
         discard: true
       })
     ], { concurrency: 2 })
     // Agents read the trees when they start, so they start last. Nothing was said yet, so there is nothing to resume.
-    const agent = yield* stage("agent_start", patiently(Agent.open(held, box, null)))
+    const agent = yield* stage("agent_start", Agent.open(held, box, null))
     return { box, agent }
   })
 
@@ -85,7 +122,7 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(held: HeldSandbox) {
     return booted
   }).pipe(
     Effect.catchTag(
-      ["AgentError", "CloneFailed", "HostError", "RepoNotAccessible", "SourceHostError"],
+      ["AgentError", "CloneFailed", "HostError", "RepoNotAccessible", "SourceHostError", "StepBroke", "TreesUnavailable"],
       (trouble) => Effect.as(held.write([failed(trouble)]), null)
     )
   )
@@ -96,7 +133,7 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(held: HeldSandbox) {
   )
 })
 
-const report = (stage: SandboxEventOf<"sandbox.boot">["data"]["stage"], took: Duration.Duration, repo?: string): SystemCommand => ({
+const report = (stage: Stage, took: Duration.Duration, repo?: string): SystemCommand => ({
   _tag: "ReportBoot",
   data: { stage, ms: Math.round(Duration.toMillis(took)), ...(repo === undefined ? {} : { repo }) }
 })

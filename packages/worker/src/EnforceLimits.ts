@@ -1,8 +1,12 @@
-/** Ends sandboxes whose grant was revoked, and applies the time limits of all others (decisions 2.1, 2.2 and 9). Every worker does, so none is missed when one dies. */
+/**
+ * Ends sandboxes whose grant was revoked, and applies the time limits of all others (decisions 2.1, 2.2 and 9). Every worker
+ * whose machine's clock is right does, so none is missed when one dies. What time it is the store says.
+ */
 import { DateTime, Effect } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { ClockSkew, skewProblem } from "@slipway/domain/StoreClock"
 
 /** Sandboxes in one read. */
 const PAGE = 100
@@ -11,21 +15,21 @@ const PAGE = 100
 export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*() {
   const store = yield* SandboxStore
   const limits = yield* Policy
+  if (skewProblem(yield* yield* ClockSkew) !== null) return
 
-  const apply = (command: "Expire" | "RevokeGrant", find: (now: DateTime.Utc) => ReturnType<typeof store.ofRevokedGrants>) =>
+  const apply = (command: "Expire" | "RevokeGrant", find: ReturnType<typeof store.due>) =>
     Effect.gen(function*() {
       for (;;) {
-        const now = yield* DateTime.now
-        const found = yield* find(now)
-        yield* Effect.forEach(found, (id) =>
+        const { ids, now } = yield* find
+        yield* Effect.forEach(ids, (id) =>
           store.change(id, "policy", (sandbox) => decide(sandbox, { _tag: command }, { limits, now }), now).pipe(
             // One sandbox's trouble must not keep the limits from the others.
             Effect.catchTag(["IllegalTransition", "SandboxNotFound"], (error) => Effect.logError("a limit could not be applied", error))
           ), { discard: true })
-        if (found.length < PAGE) return
+        if (ids.length < PAGE) return
       }
     })
 
-  yield* apply("RevokeGrant", () => store.ofRevokedGrants(PAGE))
-  yield* apply("Expire", (now) => store.due(now, PAGE))
+  yield* apply("RevokeGrant", Effect.all({ ids: store.ofRevokedGrants(PAGE), now: DateTime.now }))
+  yield* apply("Expire", store.due(PAGE))
 })

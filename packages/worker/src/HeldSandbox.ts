@@ -76,6 +76,16 @@ const isWritten = (id: SandboxId, { events, now }: Tried, log: ReadonlyArray<Log
       return entry?.wire === toWire(id, { seq: entry?.seq ?? 0, at: now, event })
     }))
 
+/** The events after `after`, up to {@link LOOK_BACK}: a page of the log may have fewer than were asked for. */
+const readLog = Effect.fnUntraced(function*(store: SandboxStore["Service"], id: SandboxId, after: number) {
+  const log: Array<LogEntry> = []
+  for (;;) {
+    const page = yield* store.log(id, log.at(-1)?.seq ?? after, LOOK_BACK - log.length)
+    log.push(...page)
+    if (page.length === 0 || log.length >= LOOK_BACK) return log
+  }
+})
+
 export const make = Effect.fnUntraced(function*(claimed: Claimed) {
   const store = yield* SandboxStore
   const hints = yield* Hints
@@ -103,7 +113,7 @@ export const make = Effect.fnUntraced(function*(claimed: Claimed) {
         const { sandbox: { lastSeq } } = yield* SubscriptionRef.get(views)
         let tried = null as Tried | null
         const sandbox = yield* untilAvailable(Effect.gen(function*() {
-          if (tried !== null && isWritten(id, tried, yield* store.log(id, lastSeq, LOOK_BACK))) return yield* store.find({ grantId, id })
+          if (tried !== null && isWritten(id, tried, yield* readLog(store, id, lastSeq))) return yield* store.find({ grantId, id })
           const now = yield* DateTime.now
           return yield* store.change(id, lease, (sandbox) => {
             const events = eventsOf(sandbox, commands, { limits, now })

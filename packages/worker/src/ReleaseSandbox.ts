@@ -2,7 +2,7 @@
 import { Effect, Option, Schedule } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 
@@ -11,7 +11,8 @@ export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: Sandb
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   yield* host.stop(id)
-  yield* trees.remove(id)
+  yield* Effect.catchTag(trees.remove(id), "TreesUnavailable", ({ detail }) =>
+    new HostError({ operation: "stop", detail, retryable: true }))
   const gateway = yield* Effect.serviceOption(ModelGateway)
   if (Option.isSome(gateway)) yield* untilAvailable(gateway.value.forget(id))
 })

@@ -2,19 +2,25 @@
  * Runs one turn on an open agent: hands it the prompt, records what it does, passes on what people decide, and ends it
  * when they, a time limit or the worker's own shutdown want it to end.
  */
-import { Clock, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
+import { Context, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
+import * as Pace from "@slipway/domain/Pace"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import type { ModelAccount } from "@slipway/domain/sandbox/ModelGateway"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import { type Agent, rememberSession } from "./Agent.ts"
+import { elapsedMillis } from "./Elapsed.ts"
 import type { HeldSandbox, View } from "./HeldSandbox.ts"
 import { Timing } from "./Timing.ts"
 import { TurnJournal } from "./TurnJournal.ts"
 
-/** From this many unwritten entries on the agent waits for the store. */
-const BACKLOG = 256
+/** Whether events say what tool calls do and write: `preview` and `detail` (decisions, section 5). Configuration. */
+export const ShowToolDetail = Context.Reference<boolean>("@slipway/worker/ShowToolDetail", { defaultValue: () => true })
+
+/** What one turn may have written in a second, so that none keeps the store from others. */
+const COMMANDS_PER_SECOND = 1000
+const BYTES_PER_SECOND = 1024 * 1024
 
 /** Why a turn is made to end. */
 interface Wish {
@@ -40,16 +46,16 @@ const tooExpensive = ({ refusedFor }: ModelAccount): Wish => ({ state: "failed",
 /** `killed`: the agent did not end the turn although it was asked to. */
 type Answer = Result.Result<TurnEnd, AgentError> | "killed"
 
-const endOf = (answer: Answer, wish: Wish | null): { readonly state: TurnOutcome; readonly reason?: string; readonly initiator?: Initiator } => {
+const endOf = (answer: Answer, wish: Wish | null): Parameters<TurnJournal["end"]>[0] => {
   if (wish?.state !== undefined) return { ...wish, state: wish.state }
   if (answer === "killed" || Result.isFailure(answer)) {
     return wish === null
       ? { state: "failed", reason: "agent_lost", initiator: "provider" }
       : { state: "interrupted", ...wish }
   }
-  const { reason, state } = answer.success
-  if (state === "interrupted" && wish !== null) return { state, ...wish }
-  return { state, ...(reason === undefined ? {} : { reason }), ...(state === "succeeded" ? {} : { initiator: "provider" }) }
+  const { state } = answer.success
+  if (state === "interrupted" && wish !== null) return { ...wish, state }
+  return { ...answer.success, ...(state === "succeeded" ? {} : { initiator: "provider" }) }
 }
 
 /** Runs the pending `turn`. The agent can take another prompt afterwards iff it is `alive`. */
@@ -61,16 +67,17 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
 
   const { model } = agent
   const before = model === null ? null : yield* model.account
-  const journal = new TurnJournal(turn.id, started.usage, timing, yield* Clock.currentTimeMillis)
+  const journal = new TurnJournal(turn.id, started.usage, timing, yield* elapsedMillis, yield* ShowToolDetail)
   // From the beginning: the agent's own numbers are not to be mixed with the gateway's.
   if (before !== null) journal.meter(before.usage)
   const added = Latch.makeUnsafe(false)
   const written = Latch.makeUnsafe(false)
+  const pace = { commands: Pace.make(COMMANDS_PER_SECOND), bytes: Pace.make(BYTES_PER_SECOND) }
 
   const onEvent = Effect.fnUntraced(function*(event: AgentEvent) {
     journal.add(event)
     yield* added.open
-    while (journal.size >= BACKLOG) {
+    while (journal.isFull) {
       yield* written.close
       yield* written.await
     }
@@ -79,11 +86,14 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   /** One transaction for all that is due; what happens meanwhile goes into the next. */
   const writing = Effect.gen(function*() {
     while (!journal.finished) {
-      const now = yield* Clock.currentTimeMillis
+      const now = yield* elapsedMillis
       const commands = journal.take(now)
       if (commands.length > 0) {
-        yield* held.write(commands)
+        const { logBytes } = (yield* held.view).sandbox
+        const after = yield* held.write(commands)
         yield* written.open
+        yield* pace.commands(commands.length)
+        yield* pace.bytes(after.logBytes - logBytes)
         continue
       }
       const { nextDue } = journal
@@ -145,13 +155,19 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   if (answer === "killed") yield* agent.close
   if (answer !== "killed" && Result.isFailure(answer)) yield* Effect.logWarning("the agent is gone", answer.failure)
   yield* Fiber.interrupt(meter)
+  let trouble: ModelAccount["trouble"]
   if (model !== null) {
     const account = yield* model.account
+    // Not of an earlier turn.
+    trouble = account.trouble === before?.trouble ? undefined : account.trouble
     journal.meter(account.usage)
     // The agent may have ended the turn before we could.
     if (account.refusals > (before?.refusals ?? 0)) wish ??= tooExpensive(account)
   }
-  journal.end(endOf(answer, wish))
+  const end = endOf(answer, wish)
+  // The gateway knows better than the agent what is wrong with the provider, and what to do.
+  const isTroubled = trouble !== undefined && wish === null && answer !== "killed" && Result.isSuccess(answer) && end.state === "failed"
+  journal.end(isTroubled ? { ...end, reason: trouble?.message ?? "" } : end)
   yield* added.open
   yield* Fiber.join(writer)
   if (answer === "killed") return "killed"

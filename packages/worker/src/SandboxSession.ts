@@ -2,7 +2,7 @@
  * What a worker does for one sandbox while it holds the lease: it reads the state and makes reality agree with it, from
  * boot to release. There is no job beside the state, so a worker that takes over just begins here.
  */
-import { Clock, Duration, Effect, Exit, Schedule, Scope, Stream } from "effect"
+import { Duration, Effect, Exit, Schedule, Scope, Stream } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { Policy } from "@slipway/domain/sandbox/Policy"
@@ -14,6 +14,7 @@ import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/source/Pu
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import * as Agent from "./Agent.ts"
 import * as AgentHistory from "./AgentHistory.ts"
+import { elapsedMillis } from "./Elapsed.ts"
 import { boot, type Booted } from "./BootSandbox.ts"
 import { type HeldSandbox, isLeaving, untilAvailable, type View } from "./HeldSandbox.ts"
 import { cleanUp, release } from "./ReleaseSandbox.ts"
@@ -22,7 +23,7 @@ import { Timing } from "./Timing.ts"
 
 /** How often and since when the agent has been lost, without a good one in between. */
 interface Losses {
-  /** Epoch milliseconds. */
+  /** By `elapsedMillis`. */
   readonly since: number
   readonly count: number
 }
@@ -44,7 +45,7 @@ const reopen = Effect.fn("SandboxSession.reopen")(function*(held: HeldSandbox, b
   const attempts = Effect.gen(function*() {
     for (let count = losses.count;; count++) {
       yield* pauseAfter(count)
-      const left = deadline - (yield* Clock.currentTimeMillis)
+      const left = deadline - (yield* elapsedMillis)
       if (left <= 0 || !trouble.retryable) {
         yield* held.write([{ _tag: "Fail", reason: "agent_lost", error: trouble.message, retryable: trouble.retryable }])
         return null
@@ -111,7 +112,7 @@ const keepAgent = Effect.fnUntraced(function*(held: HeldSandbox, { agent: first,
       yield* Effect.logDebug("the agent is idle and is stopped until the next turn")
       if (isLeaving(yield* held.until(isWanted))) return
     }
-    const now = yield* Clock.currentTimeMillis
+    const now = yield* elapsedMillis
     const isFirst = losses === noLosses || end === "idle" || end === "killed" || now - agent.openedAt >= Duration.toMillis(steady)
     losses = isFirst ? { since: now, count: 0 } : { ...losses, count: losses.count + 1 }
     agent = yield* reopen(held, box, losses)
@@ -152,7 +153,7 @@ const takeOver = Effect.fn("SandboxSession.takeOver")(function*(held: HeldSandbo
       while: ({ retryable }) => retryable,
       schedule: Schedule.upTo(Schedule.spaced("5 seconds"), { duration: lost })
     })
-    const agent = yield* reopen(held, box, { since: yield* Clock.currentTimeMillis, count: 0 })
+    const agent = yield* reopen(held, box, { since: yield* elapsedMillis, count: 0 })
     return agent === null ? null : { box, agent }
   }).pipe(Effect.catchTag("HostError", ({ message, retryable }) => hostLost(message, retryable)))
   return yield* Effect.raceFirst(taking, Effect.as(held.until(isLeaving), null))

@@ -4,30 +4,41 @@
  */
 import { Duration } from "effect"
 import type { Uuid } from "@slipway/domain/Ids"
-import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
+import { type AgentEvent, finishes, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import type { SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import type { Initiator, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"
 import type { Timings } from "./Timing.ts"
 
 type Work = SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">
-type Finish = SandboxEventOf<"message.completed">["data"]["finish"]
+type ToolUpdate = Omit<SandboxEventOf<"tool.updated">["data"], "part_id" | "message_id" | "call_id">
+
+/** From this many unwritten entries on the agent waits for the store. */
+const BACKLOG = 256
 
 interface Entry {
   /** What a newer entry replaces; `null`: nothing is ever replaced. */
   readonly part: string | null
   command: SystemCommand
+  size: number
   /** Epoch milliseconds. */
   due: number
 }
 
-/** How messages end that the agent left open. */
-const finishes: Readonly<Record<TurnOutcome, Finish>> = {
-  succeeded: "end_turn",
-  interrupted: "cancelled",
-  cancelled: "cancelled",
-  failed: "error"
+/** Characters that are written in one transaction, unless a single entry has more, and from which on the agent waits. */
+const WRITE_CHARACTERS = 1024 * 1024
+/**
+ * Characters of a long text that are written in a millisecond on average: an event has all of the text so far, so long texts
+ * are written ever more seldom, and a turn that streams costs the log 16 KiB a second at most.
+ */
+const CHARACTERS_PER_MILLI = 16
+
+/** Characters of the command, about. Texts are long and are replaced with every word, so only they are not written out. */
+const sizeOf = (command: SystemCommand): number => {
+  if (command._tag !== "RecordWork") return JSON.stringify(command).length
+  return command.events.reduce((size, event) =>
+    size + (event.type === "message.updated" ? event.data.text.length : JSON.stringify(event.data).length), 0)
 }
 
 const USAGE = "usage"
@@ -37,17 +48,25 @@ export class TurnJournal {
   readonly waiting = new Set<string>()
   #ended = false
   #entries: Array<Entry> = []
+  #size = 0
   readonly #written = new Map<string, number>()
-  readonly #parts = new Map<string, Set<string>>()
-  readonly #tools = new Map<string, string>()
+  /** The message that the agent wrote last. */
+  #message: string | null = null
+  /** Calls that have not ended. */
+  readonly #tools = new Map<string, ToolUpdate>()
   readonly #turnId: Uuid
   readonly #before: Usage
   #last: Usage
   #metered = false
   readonly #timing: Pick<Timings, "message" | "usage">
+  readonly #showsDetail: boolean
 
-  /** `usage`: what the sandbox had used before the turn. `now` in epoch milliseconds, here and below. */
-  constructor(turnId: Uuid, usage: Usage, timing: Pick<Timings, "message" | "usage">, now: number) {
+  /**
+   * `usage`: what the sandbox had used before the turn. `now` in epoch milliseconds, here and below. `showsDetail`: whether
+   * what tool calls do and write is told.
+   */
+  constructor(turnId: Uuid, usage: Usage, timing: Pick<Timings, "message" | "usage">, now: number, showsDetail = true) {
+    this.#showsDetail = showsDetail
     this.#turnId = turnId
     this.#before = usage
     this.#last = usage
@@ -56,9 +75,9 @@ export class TurnJournal {
     this.#written.set(USAGE, now)
   }
 
-  /** Entries that are not taken yet. */
-  get size(): number {
-    return this.#entries.length
+  /** Whether there is so much that is not taken yet that the agent has to wait. */
+  get isFull(): boolean {
+    return this.#entries.length >= BACKLOG || this.#size >= WRITE_CHARACTERS
   }
 
   /** Whether `end` was called and everything has been taken. */
@@ -77,26 +96,25 @@ export class TurnJournal {
       case "MessageUpdated": {
         const { kind, messageId, text } = event
         const part = `${messageId}:${kind === "text" ? "text" : "thought"}`
-        const parts = this.#parts.get(messageId) ?? new Set()
-        this.#parts.set(messageId, parts.add(part))
+        this.#message = messageId
+        this.#hurry(part)
         this.#replace(part, this.#timing.message, this.#record({
           type: "message.updated",
           data: { part_id: part, message_id: messageId, kind, text }
         }))
         return
       }
-      case "MessageCompleted":
-        this.#complete(event.messageId, event.finish)
-        return
       case "ToolUpdated": {
-        const { _tag, callId, ...tool } = event
+        const { _tag, callId, detail, ...rest } = event
+        const tool: ToolUpdate = { ...rest, ...(detail === undefined || !this.#showsDetail ? {} : { detail }) }
         if (tool.status === "completed" || tool.status === "error") this.#tools.delete(callId)
-        else this.#tools.set(callId, tool.tool)
+        else this.#tools.set(callId, tool)
         this.#tool(callId, tool)
         return
       }
       case "ApprovalRequested": {
-        const { _tag, approvalId, ...request } = event
+        const { _tag, approvalId, preview, ...rest } = event
+        const request = { ...rest, ...(preview === undefined || !this.#showsDetail ? {} : { preview }) }
         this.waiting.add(approvalId)
         this.#push({ _tag: "RequestApproval", turnId: this.#turnId, approval: { approval_id: approvalId, ...request } })
         return
@@ -116,19 +134,30 @@ export class TurnJournal {
     this.#report(usage)
   }
 
-  /** Closes what the agent left open and ends the turn. Everything is due at once. */
-  end(end: { readonly state: TurnOutcome; readonly reason?: string; readonly initiator?: "user" | "policy" | "provider" | "system" }): void {
-    for (const messageId of Array.from(this.#parts.keys())) this.#complete(messageId, finishes[end.state])
-    for (const [callId, tool] of this.#tools) this.#tool(callId, { tool, status: "error", error: "the turn ended first" })
+  /** Closes what the agent left open, completes the turn's last message and ends the turn. Everything is due at once. */
+  end({ finish, ...end }: Pick<TurnEnd, "finish" | "reason"> & { readonly state: TurnOutcome; readonly initiator?: Initiator }): void {
+    for (const [callId, tool] of this.#tools) this.#tool(callId, { ...tool, status: "error", error: "the turn ended first" })
     for (const entry of this.#entries) entry.due = 0
+    if (this.#message !== null) {
+      this.#push(this.#record({ type: "message.completed", data: { message_id: this.#message, finish: finish ?? finishes[end.state] } }))
+    }
     this.#push({ _tag: "EndTurn", turnId: this.#turnId, ...end })
     this.#ended = true
   }
 
-  /** Removes what is due, in order. */
+  /** Removes what is due, in order: all of it, or as much as goes into one transaction. */
   take(now: number): ReadonlyArray<SystemCommand> {
-    const due = this.#entries.filter((entry) => entry.due <= now)
-    this.#entries = this.#entries.filter((entry) => entry.due > now)
+    const due: Array<Entry> = []
+    let size = 0
+    for (const entry of this.#entries) {
+      if (entry.due > now) continue
+      if (size >= WRITE_CHARACTERS) break
+      due.push(entry)
+      size += entry.size
+    }
+    this.#size -= size
+    const taken = new Set(due)
+    this.#entries = this.#entries.filter((entry) => !taken.has(entry))
     for (const { part } of due) if (part !== null) this.#written.set(part, now)
     return due.map(({ command }) => command)
   }
@@ -142,30 +171,39 @@ export class TurnJournal {
     return { _tag: "RecordWork", turnId: this.#turnId, events: [event] }
   }
 
+  #add(entry: Entry): void {
+    this.#entries.push(entry)
+    this.#size += entry.size
+  }
+
   #push(command: SystemCommand): void {
-    this.#entries.push({ part: null, command, due: 0 })
+    this.#add({ part: null, command, size: sizeOf(command), due: 0 })
   }
 
   #replace(part: string, interval: Duration.Duration, command: SystemCommand): void {
     const entry = this.#entries.find((waiting) => waiting.part === part)
-    if (entry !== undefined) entry.command = command
-    else {
+    const size = sizeOf(command)
+    if (entry !== undefined) {
+      this.#size += size - entry.size
+      entry.command = command
+      entry.size = size
+    } else {
       const written = this.#written.get(part)
-      this.#entries.push({ part, command, due: written === undefined ? 0 : written + Duration.toMillis(interval) })
+      const pause = Math.max(Duration.toMillis(interval), size / CHARACTERS_PER_MILLI)
+      this.#add({ part, command, size, due: written === undefined ? 0 : written + pause })
     }
   }
 
-  #tool(callId: string, tool: { readonly tool: string; readonly status: "pending" | "running" | "completed" | "error"; readonly error?: string }): void {
+  /** What began before the part is whole: its last text goes first, whenever it would have been due. */
+  #hurry(part: string): void {
+    for (const entry of this.#entries) if (entry.part !== null && entry.part !== part && entry.part !== USAGE) entry.due = 0
+  }
+
+  #tool(callId: string, tool: ToolUpdate): void {
+    this.#hurry(`tool:${callId}`)
     this.#push(this.#record({
       type: "tool.updated",
       data: { part_id: `tool:${callId}`, message_id: `turn-tools:${this.#turnId}`, call_id: callId, ...tool }
     }))
-  }
-
-  #complete(messageId: string, finish: Finish): void {
-    // Its last text goes first, whenever it would have been due.
-    for (const entry of this.#entries) if (entry.part !== null && this.#parts.get(messageId)?.has(entry.part)) entry.due = 0
-    this.#parts.delete(messageId)
-    this.#push(this.#record({ type: "message.completed", data: { message_id: messageId, finish } }))
   }
 }

@@ -3,10 +3,11 @@
  * limits and reaps what is left over. Closing its scope ends it gently: no new sandboxes, turns ended as interrupted
  * with reason `worker_shutdown`, agents stopped, leases given back so that another worker goes on at once.
  */
-import { Cause, Clock, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
+import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
+import { elapsedMillis } from "./Elapsed.ts"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
 import { observed } from "./Metrics.ts"
@@ -20,13 +21,18 @@ export interface Options extends Worker {
   readonly slots: number
 }
 
+/** Ending sandboxes that a worker releases at a time, whatever its slots: each takes a process or two and some statements. */
+const ENDING = 16
+
 interface Session {
   readonly held: HeldSandbox.HeldSandbox
+  /** It only releases what the sandbox held: it takes no slot. */
+  readonly isEnding: boolean
   /** Agents live in it. */
   readonly scope: Scope.Closeable
   /** Ends when nothing of the session runs any more. */
   ended: Fiber.Fiber<unknown>
-  /** When the lease ends unless it is renewed; epoch milliseconds. */
+  /** When the lease ends unless it is renewed, by `elapsedMillis`. */
   validUntil: number
   abandoned: boolean
 }
@@ -76,7 +82,14 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
       Effect.annotateLogs({ sandboxId: held.id }),
       RootSpan.within("WorkerNode.session")
     )
-    const session: Session = { held, scope: own, ended: yield* Effect.forkIn(running, sessionsScope), validUntil, abandoned: false }
+    const session: Session = {
+      held,
+      isEnding: claimed.sandbox.status === "terminating",
+      scope: own,
+      ended: yield* Effect.forkIn(running, sessionsScope),
+      validUntil,
+      abandoned: false
+    }
     sessions.add(session)
   })
 
@@ -94,7 +107,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   })
 
   const renew = Effect.gen(function*() {
-    const asked = yield* Clock.currentTimeMillis
+    const asked = yield* elapsedMillis
     const open = Array.from(sessions).filter(({ abandoned }) => !abandoned)
     const kept = yield* store.renew(open.map(({ held }) => held.lease))
     for (const session of open) {
@@ -110,16 +123,17 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
 
   const watchLeases = Effect.gen(function*() {
     // One that is still good now may not be at the next look. A lease that is renewed in time is never so short.
-    const late = (yield* Clock.currentTimeMillis) + Math.min(Duration.toMillis(tick) + KILL_MILLIS, Duration.toMillis(renewal))
+    const late = (yield* elapsedMillis) + Math.min(Duration.toMillis(tick) + KILL_MILLIS, Duration.toMillis(renewal))
     for (const session of sessions) if (session.validUntil <= late && !session.abandoned) yield* abandon(session)
   })
 
   const claiming = yield* Semaphore.make(1)
   const claim = Effect.gen(function*() {
     // Ending sandboxes come on top: a full worker must not keep them waiting.
-    const free = Math.max(0, slots - sessions.size)
-    const asked = yield* Clock.currentTimeMillis
-    for (const claimed of yield* store.claim({ worker, machine }, free)) yield* begin(claimed, asked + LEASE_MILLIS)
+    const ending = Array.from(sessions).filter(({ isEnding }) => isEnding).length
+    const room = { live: Math.max(0, slots - (sessions.size - ending)), ending: Math.max(0, ENDING - ending) }
+    const asked = yield* elapsedMillis
+    for (const claimed of yield* store.claim({ worker, machine }, room.live, room.ending)) yield* begin(claimed, asked + LEASE_MILLIS)
   }).pipe(claiming.withPermits(1), round("claim"))
 
   const letGo = Effect.gen(function*() {

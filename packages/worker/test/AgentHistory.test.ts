@@ -43,8 +43,7 @@ const prepared = Effect.gen(function*() {
     const snapshot = trees.snapshot(key, { message: "the rest", author: { name: "S", email: "s@t" }, history })
     return { baseSha, history, run, snapshot }
   }).pipe(Effect.provide(yield* Layer.build(Layer.mergeAll(
-    WorkingTreesGit.layer({ directory: join(path, "trees") }),
-    SandboxHostNone.layer({ directory: join(path, "boxes") })
+    WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))),
   ))))
 })
 

@@ -1,13 +1,14 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Queue } from "effect"
-import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
+import { CloneFailed, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
-import { create, events, eventsOf, pass, principal, REPO, running, scenario, settle, startWorker, until } from "./Doubles.ts"
+import { create, events, eventsOf, find, pass, principal, REPO, running, scenario, settle, startWorker, until } from "./Doubles.ts"
 
 scenario("boots box, clones and agent, and hands over the first prompt", (world) =>
   Effect.gen(function*() {
@@ -118,6 +119,54 @@ scenario("a host that refuses and an agent that cannot start fail the sandbox as
     assert.deepStrictEqual((yield* eventsOf(second.id, "sandbox.error")).map(({ data }) => data), [
       { code: "boot_failed", message: "fake: not installed", retryable: false }
     ])
+  }))
+
+for (const step of ["provision", "clone", "agent_start"] as const) {
+  scenario(`a ${step} that breaks once is tried again; one that goes on breaking fails the sandbox as boot_failed, in words`, (world) =>
+    Effect.gen(function*() {
+      yield* startWorker(world)
+      world.defects.push(step)
+      const first = yield* create()
+      yield* pass("1 second")
+      yield* until(first, ({ status }) => status === "running")
+
+      world.defects.push(...Array.from({ length: 20 }, () => step))
+      const second = yield* create()
+      yield* pass("30 seconds")
+      const { error, reason, status } = yield* find(second)
+      assert.deepStrictEqual([status, reason], ["failed", "boot_failed"])
+      assert.include(error, `The service broke while it did "${step}" of the boot.`)
+      assert.strictEqual(world.defects.length, 14)
+      yield* settle
+      assert.notInclude([...world.boxes, ...world.trees], second)
+    }))
+}
+
+const full = new TreesUnavailable({ detail: "There is no space left.", retryable: true })
+
+scenario("on a full disk room is made of what finished sandboxes left, then of mirrors, before one more try", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const left = SandboxId.make("c_zzzzzzzzzzzz")
+    world.trees.add(left)
+    world.cloneFailures.push(full)
+    yield* until(yield* create(), ({ status }) => status === "running")
+    assert.deepStrictEqual(world.roomMade, [`tree ${left}`, "mirrors"])
+  }))
+
+scenario("a disk that stays full, or is read-only, fails the sandbox as boot_failed, in words", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    world.cloneFailures.push(full, full)
+    const first = yield* until(yield* create(), ({ status }) => status === "failed")
+    assert.deepStrictEqual([first.reason, first.error], ["boot_failed", "There is no space left."])
+    assert.include((yield* eventsOf(first.id, "sandbox.error")).at(-1)?.data, { code: "boot_failed", retryable: true })
+
+    yield* settle
+    world.roomMade.length = 0
+    world.cloneFailures.push(new TreesUnavailable({ detail: "The disk is read-only.", retryable: false }))
+    const second = yield* until(yield* create(), ({ status }) => status === "failed")
+    assert.deepStrictEqual([second.reason, second.error, world.roomMade], ["boot_failed", "The disk is read-only.", []])
   }))
 
 scenario("a boot that takes too long ends by the time limit, and its agent is not kept", (world) =>

@@ -115,12 +115,12 @@ it.live("the provider's key is in no environment, command line, file, log, event
 
     const live = Layer.mergeAll(Sandboxes.layer, Publishing.layer, Access.layer).pipe(
       Layer.provideMerge(Layer.mergeAll(
-        WorkingTreesGit.layer({ directory: join(folder, "trees") }),
-        SandboxHostNone.layer({ directory: join(folder, "boxes") }),
+        WorkingTreesGit.layer({ directory: join(folder, "trees") }).pipe(Layer.provideMerge(SandboxHostNone.layer({ directory: join(folder, "boxes") }))),
         AgentRuntimeProfiles.layer({ registry: { talker } }),
         ModelGatewayHttp.layer({ keys: new Map([[VARIABLE, Redacted.make(KEY)]]) }).pipe(Layer.provideMerge(SpendingPostgres.layer)),
         Layer.mock(SourceHost, {
           name: "local",
+          refusal: () => Effect.succeed(null),
           repository: (fullName) => Effect.succeed({ fullName, defaultBranch: "main" }),
           remote: () => Effect.succeed({ url: origin, authorization: null })
         })

@@ -7,6 +7,7 @@ import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePost
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as WebhookReceiver from "@slipway/adapters/testing/WebhookReceiver"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
@@ -23,7 +24,7 @@ import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
 import { Timing } from "@slipway/worker/Timing"
 
 const postgres = Webhooks.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(PartnerStorePostgres.layer, WebhookStorePostgres.layer, WebhookSenderHttp.layer({ allowPrivate: true }))),
+  Layer.provideMerge(Layer.mergeAll(PartnerStorePostgres.layer, WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral)), WebhookSenderHttp.layer({ allowPrivate: true }))),
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),

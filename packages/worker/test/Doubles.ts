@@ -1,9 +1,9 @@
 /** Scripted stand-ins for the foreign systems of a worker, on the memory store: a test says what each does and when. */
 import { it } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope, Stream } from "effect"
+import { Clock, DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import { type CloneFailed, FileNotFound, FileTooLarge, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { type CloneFailed, FileNotFound, FileTooLarge, type TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import type { Principal } from "@slipway/domain/access/Principal"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
@@ -15,7 +15,7 @@ import { type Model, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { Spending } from "@slipway/domain/sandbox/Spending"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { fromWire, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { fromWire, type RecordedEvent, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
@@ -81,7 +81,6 @@ export class FakeAgent {
 export const say = (messageId: string, text: string, kind: "text" | "reasoning" = "text"): AgentEvent => ({
   _tag: "MessageUpdated", messageId, kind, text
 })
-export const said = (messageId: string): AgentEvent => ({ _tag: "MessageCompleted", messageId, finish: "end_turn" })
 export const tool = (callId: string, status: "pending" | "running" | "completed" | "error"): AgentEvent => ({
   _tag: "ToolUpdated", callId, tool: "edit", status
 })
@@ -108,7 +107,11 @@ export class World {
   readonly openFailures: Array<AgentError> = []
   readonly provisionFailures: Array<HostError> = []
   readonly stopFailures: Array<HostError> = []
-  readonly cloneFailures: Array<CloneFailed> = []
+  readonly cloneFailures: Array<CloneFailed | TreesUnavailable> = []
+  /** Steps of a boot that are to die, oldest first. */
+  readonly defects: Array<"provision" | "clone" | "agent_start"> = []
+  /** What was given up to make room, in order. */
+  readonly roomMade: Array<string> = []
   readonly repositoryFailures: Array<RepoNotAccessible | SourceHostError> = []
   /** While set, opening an agent waits for it. */
   opening: Deferred.Deferred<void> | undefined
@@ -117,6 +120,8 @@ export class World {
   sessionId: string | null = "native-1"
   /** What it takes to end an agent's processes. */
   closing: Effect.Effect<void> = Effect.void
+  /** What it takes to stop a box. */
+  stopping: Effect.Effect<void> = Effect.void
   /** What a push takes. */
   pushing: Effect.Effect<void> = Effect.void
 
@@ -129,11 +134,19 @@ const failing = <E>(failures: Array<E>) =>
     return failure === undefined ? Effect.void : Effect.fail(failure)
   })
 
+const dying = (world: World, step: World["defects"][number]) =>
+  Effect.suspend(() => {
+    if (world.defects[0] !== step) return Effect.void
+    world.defects.shift()
+    return Effect.die(new Error(`${step} broke`))
+  })
+
 const Runtime = (world: World) =>
   Layer.succeed(AgentRuntime, AgentRuntime.of({
     open: Effect.fnUntraced(function*(options) {
       if (world.opening !== undefined) yield* Deferred.await(world.opening)
       yield* failing(world.openFailures)
+      yield* dying(world, "agent_start")
       const agent = new FakeAgent(options, world.sessionId, world.hang)
       yield* Effect.addFinalizer(() =>
         Effect.map(world.closing, () => {
@@ -166,11 +179,12 @@ const Host = (world: World) =>
     },
     provision: ({ sandboxId, workspace }) =>
       Effect.as(
-        Effect.tap(failing(world.provisionFailures), () => Effect.sync(() => world.boxes.add(sandboxId))),
+        Effect.tap(Effect.andThen(failing(world.provisionFailures), dying(world, "provision")), () => Effect.sync(() => world.boxes.add(sandboxId))),
         { sandboxId, workspace, home: "/home/agent", spawn: () => Effect.die("the fake agent needs no process") }
       ),
+    find: () => Effect.succeedNone,
     stop: (sandboxId) =>
-      Effect.tap(failing(world.stopFailures), () =>
+      Effect.tap(Effect.andThen(failing(world.stopFailures), world.stopping), () =>
         Effect.sync(() => {
           world.stops.push(sandboxId)
           world.boxes.delete(sandboxId)
@@ -184,7 +198,7 @@ const Trees = (world: World) =>
     folder: (repo) => repo.replace("/", "-"),
     prepare: ({ repo, sandboxId }) =>
       Effect.as(
-        Effect.tap(failing(world.cloneFailures), () =>
+        Effect.tap(Effect.andThen(failing(world.cloneFailures), dying(world, "clone")), () =>
           Effect.sync(() => {
             world.clones.push(repo)
             world.trees.add(sandboxId)
@@ -200,13 +214,18 @@ const Trees = (world: World) =>
         return { size: bytes.length, bytes: Stream.make(bytes) }
       }),
     has: (id) => Effect.sync(() => world.trees.has(id)),
-    remove: (id) => Effect.sync(() => void world.trees.delete(id)),
+    remove: (id) =>
+      Effect.sync(() => {
+        if (world.trees.delete(id)) world.roomMade.push(`tree ${id}`)
+      }),
+    makeRoom: Effect.sync(() => void world.roomMade.push("mirrors")),
     sandboxes: Effect.sync(() => Array.from(world.trees))
   })
 
 const Source = (world: World) =>
   Layer.mock(SourceHost, {
     name: "fake",
+    refusal: () => Effect.succeed(null),
     repository: (fullName) => Effect.as(failing(world.repositoryFailures), { fullName, defaultBranch: "main" }),
     remote: () => Effect.succeed({ url: "/origin", authorization: null })
   })
@@ -229,13 +248,15 @@ const Publisher = (world: World) =>
     })))
 
 const Memory = CountedStore.layer.pipe(Layer.provide(SandboxStore.layerMemory), Layer.provideMerge(Hints.layerMemory))
-const layer = (world: World) =>
+/** The doubles on stores of the test's own. */
+export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore | Hints | Ids | A, E, R>) =>
   Layer.mergeAll(
     Runtime(world), Host(world), Trees(world), Source(world), Publisher(world), Sandboxes.layer, ModelGateway.layerMemory
   ).pipe(
     Layer.provideMerge(Spending.layerMemory.pipe(Layer.provideMerge(PartnerStore.layerMemory))),
-    Layer.provideMerge(Layer.merge(Memory, IdsNode.layer))
+    Layer.provideMerge(stores)
   )
+const layer = (world: World) => layerOn(world, Layer.merge(Memory, IdsNode.layer))
 
 // ---------------------------------------------------------------------------------------------------------------
 // A worker process
@@ -243,11 +264,23 @@ const layer = (world: World) =>
 export class Process {
   /** Ends it gently. */
   readonly shutDown: Effect.Effect<void>
+  /** How far its machine's clock is ahead. */
+  skewMillis = 0
   readonly #open = Latch.makeUnsafe(true)
+  readonly #storeClock: Clock.Clock
   #state: "ok" | "fail" | "hang" | "stuck" = "ok"
 
-  constructor(shutDown: Effect.Effect<void>) {
+  constructor(shutDown: Effect.Effect<void>, storeClock: Clock.Clock) {
     this.shutDown = shutDown
+    this.#storeClock = storeClock
+  }
+
+  /** Its machine's. */
+  get clock(): Clock.Clock {
+    const right = this.#storeClock
+    const millis = () => right.currentTimeMillisUnsafe() + this.skewMillis
+    // Clocks are classes: what is copied of one lacks its methods.
+    return Object.assign(Object.create(right), { currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) })
   }
 
   /**
@@ -264,7 +297,8 @@ export class Process {
     return Effect.suspend(() =>
       this.#state === "stuck" ? Effect.uninterruptible(this.#open.await) : this.#open.await).pipe(
       Effect.andThen(Effect.suspend((): Effect.Effect<A, E | StoreUnavailable, R> =>
-        this.#state === "fail" ? Effect.fail(new StoreUnavailable({ cause: "cut" })) : self))
+        this.#state === "fail" ? Effect.fail(new StoreUnavailable({ cause: "cut" })) : self)),
+      Effect.provideService(Clock.Clock, this.#storeClock)
     )
   }
 }
@@ -273,7 +307,7 @@ export class Process {
 export const startWorker = Effect.fnUntraced(function*(world: World, options: Partial<WorkerNode.Options> = {}) {
   const store = yield* SandboxStore
   const scope = yield* Scope.fork(yield* Effect.scope)
-  const process = new Process(Scope.close(scope, Exit.void))
+  const process = new Process(Scope.close(scope, Exit.void), yield* Clock.Clock)
   world.processes.push(process)
   const through = process.through.bind(process)
   const connection = SandboxStore.of({
@@ -286,15 +320,17 @@ export const startWorker = Effect.fnUntraced(function*(world: World, options: Pa
         }))
       ),
     approvals: (id, ids) => through(store.approvals(id, ids)),
-    claim: (by, limit) => through(store.claim(by, limit)),
+    claim: (by, limit, ending) => through(store.claim(by, limit, ending)),
     renew: (leases) => through(store.renew(leases)),
     release: (lease) => through(store.release(lease)),
     saveAgentSession: (lease, id) => through(store.saveAgentSession(lease, id)),
-    due: (now, limit) => through(store.due(now, limit)),
+    now: through(store.now),
+    due: (limit) => through(store.due(limit)),
     over: (ids) => through(store.over(ids))
   })
   yield* WorkerNode.start({ worker: "worker", machine: "machine", slots: 4, ...options }).pipe(
     Effect.provideService(SandboxStore, connection),
+    Effect.provideService(Clock.Clock, process.clock),
     Scope.provide(scope)
   )
   return process
@@ -305,11 +341,14 @@ export const startWorker = Effect.fnUntraced(function*(world: World, options: Pa
 
 const decodeRequest = Schema.decodeUnknownEffect(CreateSandbox)
 
-export const create = Effect.fnUntraced(function*(more: Partial<typeof CreateSandbox.Encoded> = {}, model: Model = offlineDemo) {
+export const create = Effect.fnUntraced(function*(
+  more: Partial<typeof CreateSandbox.Encoded> = {},
+  model: Model = offlineDemo,
+  grantId = principal.grantId
+) {
   const request = yield* Effect.orDie(decodeRequest({ repos: [{ fullName: REPO }], prompt: "Fix the header", ...more }))
   const id = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
-  const { grantId, userId: createdBy } = principal
-  const creation = toCreation(request, { id, grantId, createdBy, model, at: yield* DateTime.now })
+  const creation = toCreation(request, { id, grantId, createdBy: principal.userId, model, at: yield* DateTime.now })
   yield* Effect.orDie(SandboxStore.use((store) => store.create(creation, null)))
   return id
 })
@@ -331,13 +370,14 @@ export const stealLease = Effect.fnUntraced(function*(id: SandboxId) {
   return claimed.map(({ lease }) => lease)
 })
 
-export const find = (id: SandboxId) => Effect.orDie(SandboxStore.use((store) => store.find(key(id))))
+export const find = (id: SandboxId, grantId = principal.grantId) =>
+  Effect.orDie(SandboxStore.use((store) => store.find({ grantId, id })))
 
 /** The sandbox as soon as it is as asked; time stands still meanwhile. */
-export const until = Effect.fnUntraced(function*(id: SandboxId, is: (sandbox: Sandbox) => boolean) {
+export const until = Effect.fnUntraced(function*(id: SandboxId, is: (sandbox: Sandbox) => boolean, grantId = principal.grantId) {
   const changed = yield* Hints.use((hints) => hints.watch(id))
   for (;;) {
-    const sandbox = yield* find(id)
+    const sandbox = yield* find(id, grantId)
     if (is(sandbox)) return sandbox
     yield* changed
   }
@@ -350,7 +390,15 @@ export const pass = (duration: Parameters<typeof TestClock.adjust>[0]) =>
   Effect.andThen(TestClock.adjust(duration), settle)
 
 export const log = (id: SandboxId) =>
-  Effect.map(Effect.orDie(SandboxStore.use((store) => store.log(id, 0, 10_000))), (entries) => entries.map(({ wire }) => fromWire(wire)))
+  Effect.gen(function*() {
+    const store = yield* SandboxStore
+    const events: Array<RecordedEvent> = []
+    for (;;) {
+      const page = yield* Effect.orDie(store.log(id, events.at(-1)?.seq ?? 0, 10_000))
+      if (page.length === 0) return events
+      for (const { wire } of page) events.push(fromWire(wire))
+    }
+  })
 
 export const events = (id: SandboxId): Effect.Effect<ReadonlyArray<SandboxEvent>, never, SandboxStore> =>
   Effect.map(log(id), (entries) => entries.map(({ event }) => event))
@@ -359,11 +407,16 @@ export const eventsOf = <T extends SandboxEvent["type"]>(id: SandboxId, type: T)
   Effect.map(events(id), (all) => all.filter((event): event is SandboxEventOf<T> => event.type === type))
 
 /** The first agent, at work on the first turn of a new sandbox. */
-export const running = Effect.fnUntraced(function*(world: World, more: Partial<typeof CreateSandbox.Encoded> = {}, model: Model = offlineDemo) {
-  const id = yield* create(more, model)
+export const running = Effect.fnUntraced(function*(
+  world: World,
+  more: Partial<typeof CreateSandbox.Encoded> = {},
+  model: Model = offlineDemo,
+  grantId = principal.grantId
+) {
+  const id = yield* create(more, model, grantId)
   const agent = yield* world.nextAgent
   yield* Queue.take(agent.prompts)
-  yield* until(id, ({ turn }) => turn?.state === "running")
+  yield* until(id, ({ turn }) => turn?.state === "running", grantId)
   return { id, agent }
 })
 

@@ -39,7 +39,7 @@ scenario("sees what others wrote as soon as it is hinted", () =>
   Effect.gen(function*() {
     const held = yield* hold
     yield* Effect.forkScoped(held.follow)
-    const failed = yield* Effect.forkChild(held.until(({ sandbox }) => sandbox.status === "terminating"))
+    const failed = yield* Effect.forkChild(held.until(({ sandbox }) => sandbox.status === "terminated"))
     yield* settle
     const store = yield* SandboxStore
     const context = { limits: yield* Policy, now: yield* DateTime.now }

@@ -249,3 +249,29 @@ scenario("stopping an idle agent again and again counts as no loss, and the sand
     yield* until(id, ({ status }) => status === "succeeded")
     assert.strictEqual(world.boxes.size, 0)
   }))
+
+scenario("a turn that fails for want of its provider says what to do, in the gateway's words and not the agent's", (world) =>
+  Effect.gen(function*() {
+    yield* start(world)
+    const { agent, id } = yield* work(world)
+    const { access } = agent.options
+    assert(access !== null)
+    const trouble = "The provider refuses this service. Whoever runs the service must set a valid key."
+    const reasons = Effect.map(eventsOf(id, "turn.completed"), (all) => all.map(({ data }) => data.reason))
+    yield* MemoryModel.use((model) => model.fail(access, trouble))
+    yield* agent.end({ state: "failed", reason: "unexpected status 401" })
+    yield* ended(id)
+    assert.deepStrictEqual(yield* reasons, [trouble])
+
+    // One that fails without asking again fails for a reason of its own.
+    yield* message(id, "Again")
+    yield* Queue.take(agent.prompts)
+    yield* agent.end({ state: "failed", reason: "out of ideas" })
+    yield* ended(id)
+    yield* message(id, "Again")
+    yield* Queue.take(agent.prompts)
+    yield* MemoryModel.use((model) => model.fail(access, trouble))
+    yield* agent.end({ state: "succeeded" })
+    yield* ended(id)
+    assert.deepStrictEqual(yield* reasons, [trouble, "out of ideas", undefined])
+  }))

@@ -44,11 +44,11 @@ const Machine = Layer.unwrap(Effect.map(directory, (path) => {
   const origin = join(path, "origin")
   makeOrigin(origin)
   return Layer.mergeAll(
-    WorkingTreesGit.layer({ directory: join(path, "trees") }),
-    SandboxHostNone.layer({ directory: join(path, "boxes") }),
+    WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))),
     AgentRuntimeProfiles.layer(),
     Layer.mock(SourceHost, {
       name: "local",
+      refusal: () => Effect.succeed(null),
       repository: (fullName) => Effect.succeed({ fullName, defaultBranch: "main" }),
       remote: () => Effect.succeed({ url: origin, authorization: null })
     })

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer } from "effect"
+import { DateTime, Duration, Effect, Layer } from "effect"
 import { Hints } from "@slipway/domain/Hints"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
@@ -70,7 +70,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
     change: (id, by, decide, now) => store.change(id, by !== "policy" && "fence" in by ? "policy" : by, decide, now)
   }))],
   ["a store that leases what another worker holds", "a sandbox is leased to one worker at a time", store((store) => ({
-    claim: (by, limit) => Effect.andThen(store.endLeases(by.machine), store.claim(by, limit))
+    claim: (by, ...room) => Effect.andThen(store.endLeases(by.machine), store.claim(by, ...room))
   }))],
   ["a store that forgets its keys", "a key makes one sandbox", store((store) => ({
     create: (creation) => store.create(creation, null)
@@ -95,7 +95,8 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   ["a log that loses the first event of a full page", "a reader gets every event once, in order", store((store) => ({
     log: (id, after, limit) => Effect.map(store.log(id, after, limit), (entries) => entries.length === limit ? entries.slice(1) : entries)
   }))],
-  ["time limits that nobody finds", "a time limit is applied when it has come", store(() => ({ due: () => Effect.succeed([]) }))],
+  ["a worker that believes its machine's clock", "what a worker writes is dated by the store's clock", { worker: workerWith({}, Layer.empty) }],
+  ["time limits that nobody finds", "a time limit is applied when it has come", store(() => ({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [] })) }))],
   ["hints that are lost for good", "a reader hears of every event within seconds", {
     layers: {
       hints: Layer.effect(Hints, Effect.map(Hints, (hints) => {

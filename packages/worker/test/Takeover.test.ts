@@ -2,7 +2,7 @@ import { assert } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Queue } from "effect"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import {
-  ask, create, events, eventsOf, find, message, pass, principal, publishRequested, running, said, say, scenario, settle, startWorker, stealLease, until
+  ask, create, events, eventsOf, find, message, pass, principal, publishRequested, running, say, scenario, settle, startWorker, stealLease, until
 } from "./Doubles.ts"
 
 const other = { worker: "worker-2" }
@@ -33,7 +33,7 @@ scenario("what a replaced worker still writes changes nothing", (world) =>
     const first = yield* startWorker(world)
     const { agent, id } = yield* running(world)
     first.network = "hang"
-    yield* agent.emit(say("m1", "from the past"), said("m1"))
+    yield* agent.emit(say("m1", "from the past"))
     yield* startWorker(world, other)
     yield* pass("40 seconds")
     yield* world.nextAgent

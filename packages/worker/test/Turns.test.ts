@@ -1,10 +1,12 @@
 import { assert } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Queue } from "effect"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
+import { PENDING_APPROVALS } from "@slipway/domain/sandbox/OutputLimit"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { ShowToolDetail } from "@slipway/worker/RunTurn"
 import {
-  ask, events, eventsOf, find, log, message, pass, principal, publishRequested, running, said, say, scenario, settle, startWorker, tool, until
+  ask, events, eventsOf, find, log, message, pass, principal, publishRequested, running, say, scenario, settle, startWorker, tool, until
 } from "./Doubles.ts"
 
 const interrupt = (id: SandboxId) => Sandboxes.use((sandboxes) => sandboxes.interrupt(principal, id))
@@ -14,7 +16,7 @@ const decide = (id: SandboxId, approvalId: string, decision: "approve" | "deny")
 const lastTurn = (id: SandboxId) => Effect.map(eventsOf(id, "turn.completed"), (all) => all.at(-1)?.data)
 const ended = (id: SandboxId) => until(id, ({ idleSince }) => idleSince !== null)
 
-scenario("writes a text at most every 250 ms, and its last version before it is completed", (world) =>
+scenario("writes a text at most every 250 ms, and its last version before anything of the next part", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)
     const { agent, id } = yield* running(world)
@@ -23,7 +25,7 @@ scenario("writes a text at most every 250 ms, and its last version before it is 
       yield* agent.emit(say("m1", "x".repeat(i)))
       yield* pass("10 millis")
     }
-    yield* agent.emit(say("m1", "the end"), said("m1"))
+    yield* agent.emit(say("m1", "the end"), tool("t1", "pending"))
     yield* settle
 
     const texts = (yield* log(id)).filter(({ event }) => event.type === "message.updated")
@@ -31,10 +33,40 @@ scenario("writes a text at most every 250 ms, and its last version before it is 
       [0, 1], [250, 25], [500, 50], [600, 7]
     ])
     assert.strictEqual(world.commits - before, 4)
-    const [last, completed] = (yield* events(id)).slice(-2)
+    const [last, next] = (yield* events(id)).slice(-2)
     assert.deepStrictEqual(last?.data, { part_id: "m1:text", message_id: "m1", kind: "text", text: "the end" })
-    assert.deepStrictEqual(completed?.data, { message_id: "m1", finish: "end_turn" })
-    assert.strictEqual(completed?.turn_id, (yield* find(id)).turn?.id)
+    assert.strictEqual(last?.turn_id, (yield* find(id)).turn?.id)
+    assert.strictEqual(next?.type, "tool.updated")
+  }))
+
+scenario("completes the turn's last message when the turn ends, and no other", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(say("m1", "hm", "reasoning"), say("m1", "I edit."), tool("t1", "pending"), tool("t1", "completed"), say("m2", "Done"))
+    yield* settle
+    yield* agent.emit(say("m2", "Done."))
+    yield* pass("10 seconds")
+    assert.deepStrictEqual(yield* eventsOf(id, "message.completed"), [])
+    yield* agent.end({ state: "succeeded" })
+    const { turn } = yield* ended(id)
+    assert.deepStrictEqual((yield* events(id)).slice(-2).map(({ data, type }) => [type, data]), [
+      ["message.completed", { message_id: "m2", finish: "end_turn" }], ["turn.completed", { state: "succeeded" }]
+    ])
+    assert.deepStrictEqual((yield* eventsOf(id, "message.completed")).map(({ data }) => data.message_id), ["m2"])
+    const messages = yield* Sandboxes.use((sandboxes) => sandboxes.messages(principal, id, { after: 0, limit: 10 }))
+    assert.deepStrictEqual(messages.map(({ id, text }) => [id, text]), [[turn?.id, turn?.prompt], ["m1", "I edit."], ["m2", "Done."]])
+  }))
+
+scenario("tells how the agent says that the last message ended", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(say("m1", "As an"))
+    yield* agent.end({ state: "failed", reason: "The model refused to go on.", finish: "refusal" })
+    yield* ended(id)
+    assert.deepStrictEqual((yield* eventsOf(id, "message.completed")).map(({ data }) => data.finish), ["refusal"])
+    assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "The model refused to go on.", initiator: "provider" })
   }))
 
 scenario("writes what happens together in one transaction, in order", (world) =>
@@ -43,21 +75,22 @@ scenario("writes what happens together in one transaction, in order", (world) =>
     const { agent, id } = yield* running(world)
     const before = world.commits
     yield* agent.emit(
-      say("m1", "hm", "reasoning"), said("m1"), say("m2", "I edit."), said("m2"), tool("t1", "pending"), tool("t1", "running"), tool("t1", "completed")
+      say("m1", "hm", "reasoning"), say("m1", "I edit."), tool("t1", "pending"), tool("t1", "running"), tool("t1", "completed")
     )
     yield* agent.end({ state: "succeeded" })
     const { turn } = yield* ended(id)
     yield* settle
     assert.strictEqual(world.commits - before, 1)
-    const written = (yield* events(id)).slice(-8)
+    const written = (yield* events(id)).slice(-7)
     assert.deepStrictEqual(written.map(({ type }) => type), [
-      "message.updated", "message.completed", "message.updated", "message.completed", "tool.updated", "tool.updated", "tool.updated", "turn.completed"
+      "message.updated", "message.updated", "tool.updated", "tool.updated", "tool.updated", "message.completed", "turn.completed"
     ])
     assert.deepStrictEqual(written[0]?.data, { part_id: "m1:thought", message_id: "m1", kind: "reasoning", text: "hm" })
-    assert.deepStrictEqual(written[6]?.data, {
+    assert.deepStrictEqual(written[1]?.data, { part_id: "m1:text", message_id: "m1", kind: "text", text: "I edit." })
+    assert.deepStrictEqual(written[4]?.data, {
       part_id: "tool:t1", message_id: `turn-tools:${turn?.id}`, call_id: "t1", tool: "edit", status: "completed"
     })
-    assert.deepStrictEqual(written[7]?.data, { state: "succeeded" })
+    assert.deepStrictEqual(written[6]?.data, { state: "succeeded" })
   }))
 
 scenario("adds the turn's usage to the sandbox's, at most every 5 s and once before the turn ends", (world) =>
@@ -79,6 +112,25 @@ scenario("adds the turn's usage to the sandbox's, at most every 5 s and once bef
     assert.deepStrictEqual((yield* find(id)).usage, { llmRequestCount: 8, costMicroUsd: 75, creditsChargedMicros: 0 })
     assert.deepStrictEqual((yield* events(id)).slice(-2).map(({ type }) => type), ["usage.updated", "turn.completed"])
   }))
+
+for (const shows of [true, false]) {
+  scenario(`${shows ? "tells" : "does not tell, where that is not wanted,"} what tool calls do and write`, (world) =>
+    Effect.gen(function*() {
+      yield* Effect.provideService(startWorker(world), ShowToolDetail, shows)
+      const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+      const detail = { command: "ls", output: "a" }
+      const preview = { command: "ls" }
+      yield* agent.emit(
+        { _tag: "ToolUpdated", callId: "t1", tool: "ls", status: "running", detail },
+        { _tag: "ApprovalRequested", approvalId: "t1", tool: "ls", kind: "command", preview }
+      )
+      yield* agent.end({ state: "succeeded" })
+      yield* ended(id)
+      // What the turn's end closes keeps what it was.
+      assert.deepStrictEqual((yield* eventsOf(id, "tool.updated")).map((event) => event.data.detail), shows ? [detail, detail] : [undefined, undefined])
+      assert.deepStrictEqual((yield* eventsOf(id, "approval.requested")).map(({ data }) => data.preview), [shows ? preview : undefined])
+    }))
+}
 
 scenario("passes on approvals and denials, once each", (world) =>
   Effect.gen(function*() {
@@ -257,10 +309,10 @@ scenario("a turn that runs out of time fails, its agent is stopped, and what it 
     world.hang = true
     yield* startWorker(world)
     const { agent, id } = yield* running(world)
-    const stopped = Effect.andThen(pass("10 minutes"), agent.emit(say("m1", "still here"), said("m1")))
+    const stopped = Effect.andThen(pass("10 minutes"), agent.emit(say("m1", "still here")))
     for (let i = 0; i < 12; i++) yield* stopped
     yield* pass("2 seconds")
-    yield* agent.emit(say("m2", "too late"), said("m2"))
+    yield* agent.emit(say("m2", "too late"))
     yield* settle
     assert.isTrue(agent.closed)
     assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "turn_timeout", initiator: "policy" })
@@ -288,7 +340,7 @@ scenario("loses nothing while the store is away", (world) =>
     const worker = yield* startWorker(world)
     const { agent, id } = yield* running(world)
     worker.network = "fail"
-    yield* agent.emit(say("m1", "Hello"), said("m1"), tool("t1", "running"), tool("t1", "completed"))
+    yield* agent.emit(say("m1", "Hello"), tool("t1", "running"), tool("t1", "completed"))
     yield* pass("10 seconds")
     assert.deepStrictEqual(yield* eventsOf(id, "message.updated"), [])
     worker.network = "ok"
@@ -296,7 +348,7 @@ scenario("loses nothing while the store is away", (world) =>
     yield* agent.end({ state: "succeeded" })
     yield* ended(id)
     assert.deepStrictEqual((yield* events(id)).slice(-5).map(({ type }) => type), [
-      "message.updated", "message.completed", "tool.updated", "tool.updated", "turn.completed"
+      "message.updated", "tool.updated", "tool.updated", "message.completed", "turn.completed"
     ])
   }))
 
@@ -307,10 +359,10 @@ scenario("publishes while a turn runs, without holding it up", (world) =>
     yield* startWorker(world)
     const { agent, id } = yield* running(world)
     yield* publishRequested(id)
-    yield* agent.emit(say("m1", "Working"), said("m1"))
+    yield* agent.emit(say("m1", "Working"))
     yield* until(id, ({ publications }) => publications.length === 1)
     yield* settle
-    assert.strictEqual((yield* eventsOf(id, "message.completed")).length, 1)
+    assert.strictEqual((yield* eventsOf(id, "message.updated")).length, 1)
     yield* Deferred.succeed(push, undefined)
     const { publications, turn } = yield* until(id, ({ publications }) => publications[0]?.actionState === "idle")
     assert.strictEqual(publications[0]?.number, 1)
@@ -321,4 +373,59 @@ scenario("publishes while a turn runs, without holding it up", (world) =>
     assert.deepStrictEqual((yield* eventsOf(id, "pull_request.updated")).map(({ data }) => data.action_state), [
       "publishing", "idle", "updating", "idle"
     ])
+  }))
+
+scenario("a text that grows and grows is written ever more seldom: 16 KiB a second at most", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    const before = (yield* find(id)).logBytes
+    for (let i = 1; i <= 240; i++) {
+      yield* agent.emit(say("m1", "x".repeat(i * 500)))
+      yield* pass("250 millis")
+    }
+    const seconds = 60
+    const { logBytes } = yield* find(id)
+    assert.isTrue(logBytes - before < 20 * 1024 * seconds, String(logBytes - before))
+    yield* agent.emit(say("m1", "the end"), tool("t1", "pending"))
+    yield* settle
+    assert.strictEqual((yield* eventsOf(id, "message.updated")).at(-1)?.data.text, "the end")
+  }))
+
+scenario("an agent that writes without end is held to 1,000 events a second", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    let told = 0
+    const written: Array<number> = []
+    const start = (yield* find(id)).lastSeq
+    yield* Effect.forkChild(Effect.repeat(Effect.suspend(() => agent.emit(tool(`t${told++}`, "completed"))), { times: 2499 }))
+    for (let second = 1; second <= 4; second++) {
+      // All that is to be had in this second.
+      for (let before = -1; before !== told;) {
+        before = told
+        yield* Effect.repeat(settle, { times: 10 })
+      }
+      written.push((yield* find(id)).lastSeq - start)
+      yield* pass("1 second")
+    }
+    // One that is begun is finished, and waited for afterwards.
+    assert.isTrue(written.every((events, i) => events <= 1000 * (i + 1) + 100), String(written))
+    assert.strictEqual(written.at(-1), 2500)
+  }))
+
+scenario("a turn that goes beyond a limit fails, its agent is stopped, and what it still says is dropped", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    world.hang = true
+    const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+    for (let i = 0; i <= PENDING_APPROVALS; i++) yield* agent.emit(ask(`t${i}`))
+    const { approvals, error, turn } = yield* ended(id)
+    assert.deepStrictEqual([approvals, turn?.state], [[], "failed"])
+    assert.include(error ?? "", "too much at once")
+    assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "output_limit", initiator: "policy" })
+    yield* agent.emit(say("m1", "more"))
+    yield* pass("3 seconds")
+    assert.isTrue(agent.closed)
+    assert.deepStrictEqual(yield* eventsOf(id, "message.updated"), [])
   }))

@@ -145,7 +145,7 @@ export const later = Effect.fnUntraced(function*(origin: World.Origin) {
   assert.strictEqual((yield* World.updates(id)).length, 2 * publications)
   yield* attempt("the last", null, null)
   assert.deepStrictEqual(World.leftOver(directory, id), [])
-  // The commits of each publication, once, with their index.
-  assert.strictEqual(World.packs(directory, id).length, 2 * (publications + 1))
+  // The commits and the tree of each publication, once, with their index.
+  assert.strictEqual(World.packs(directory, id).length, 4 * (publications + 1))
   return plan
 })

@@ -42,6 +42,10 @@ export const storeLayer = ({ database }: Pick<Settings, "database">) =>
     Layer.provideMerge(Database.layer({ url: Redacted.make(database) }))
   )
 
+/** Trees, and the boxes in which git looks over them. */
+export const machineLayer = (settings: Pick<Settings, "directory">, boxes: Layer.Layer<SandboxHost, unknown> = boxesLayer(settings)) =>
+  treesLayer(settings).pipe(Layer.provideMerge(boxes))
+
 /** What a session does for a repository once it holds the lease: nothing, where nothing is asked for any more. */
 export const publishOnce = Effect.fnUntraced(function*(lease: Lease, grantId: string) {
   const store = yield* SandboxStore

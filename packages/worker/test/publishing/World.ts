@@ -21,7 +21,7 @@ import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemComman
 import { Publishing, request } from "@slipway/domain/source/Publishing"
 import { headRef } from "@slipway/domain/source/PullRequest"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
-import { boxesLayer, hostLayer, publishOnce, REPO, type Settings, storeLayer, treesLayer } from "./Worker.ts"
+import { hostLayer, machineLayer, publishOnce, REPO, type Settings, storeLayer } from "./Worker.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => realpathSync(mkdtempSync(join(tmpdir(), "slipway-publishing-")))),
@@ -143,7 +143,7 @@ export const updates = Effect.fnUntraced(function*(id: SandboxId) {
 /** What has to be there for a worker that publishes from `settings.directory`. */
 export const worker = (settings: Pick<Settings, "directory" | "host">, privateKey: string) =>
   Publishing.layer.pipe(
-    Layer.provideMerge(Layer.mergeAll(treesLayer(settings), boxesLayer(settings), hostLayer(settings, privateKey)))
+    Layer.provideMerge(Layer.mergeAll(machineLayer(settings), hostLayer(settings, privateKey)))
   )
 
 /** Carries out what is asked for, as a worker of its own that holds the lease. */

@@ -1,6 +1,7 @@
 /** A worker that carries out one publication, counting its steps, to be killed at one of them. Argument: {@link Order} as JSON. */
 import { join } from "node:path"
 import type { Effect as Effects } from "effect"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import type { Lease } from "@slipway/domain/sandbox/SandboxStore"
 import { take, takeOnDisk } from "./Steps.ts"
 import type { Settings } from "./Worker.ts"
@@ -16,12 +17,12 @@ const { control, grantId, lease, settings } = JSON.parse(process.argv[2] ?? "") 
 const begin = takeOnDisk(control, join(settings.directory, "trees", "sandboxes"))
 
 // Only now, so that they get the functions that count.
-const { Effect, Layer, Stream } = await import("effect")
+const { Effect, Layer, Option, Stream } = await import("effect")
 const { SandboxHost } = await import("@slipway/domain/sandbox/SandboxHost")
 const { SandboxStore } = await import("@slipway/domain/sandbox/SandboxStore")
 const { Publishing } = await import("@slipway/domain/source/Publishing")
 const { SourceHost } = await import("@slipway/domain/source/SourceHost")
-const { boxesLayer, hostLayer, publishOnce, storeLayer, treesLayer } = await import("./Worker.ts")
+const { boxesLayer, hostLayer, machineLayer, publishOnce, storeLayer } = await import("./Worker.ts")
 
 const step = (name: string) => Effect.sync(() => take(control, name))
 /** A step before it and one after it, which nobody hears of. */
@@ -29,15 +30,16 @@ const around = <A extends ReadonlyArray<unknown>, B, E, R>(name: string, call: (
   step(`${name} is to come`).pipe(Effect.andThen(call(...args)), Effect.tap(step(`${name} is done`)))
 
 const store = Layer.effect(SandboxStore, Effect.map(SandboxStore, (store) => ({ ...store, change: around("a commit to the database", store.change) as typeof store.change })))
+const counting = (box: Box): Box => ({
+  ...box,
+  spawn: (options) =>
+    Effect.map(around(`a process in the box, ${options.command}`, box.spawn)(options), (process) =>
+      ({ ...process, stdout: Stream.concat(process.stdout, Stream.drain(Stream.fromEffect(step("all is read from the box")))) }))
+})
 const boxes = Layer.effect(SandboxHost, Effect.map(SandboxHost, (host) => SandboxHost.of({
   ...host,
-  provision: (options) =>
-    Effect.map(host.provision(options), (box) => ({
-      ...box,
-      spawn: (options) =>
-        Effect.map(around("a process in the box", box.spawn)(options), (process) =>
-          ({ ...process, stdout: Stream.concat(process.stdout, Stream.drain(Stream.fromEffect(step("all is read from the box")))) }))
-    }))
+  provision: (options) => Effect.map(host.provision(options), counting),
+  find: (sandboxId) => Effect.map(host.find(sandboxId), Option.map(counting))
 })))
 const host = Layer.effect(SourceHost, Effect.map(SourceHost, (host) => SourceHost.of({
   ...host,
@@ -51,9 +53,8 @@ await Effect.andThen(Effect.sync(begin), publishOnce(lease, grantId)).pipe(
   Effect.provide(Publishing.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(
       store,
-      boxes.pipe(Layer.provide(boxesLayer(settings))),
       host.pipe(Layer.provide(hostLayer(settings, process.env["PRIVATE_KEY"] ?? ""))),
-      treesLayer(settings)
+      machineLayer(settings, boxes.pipe(Layer.provide(boxesLayer(settings))))
     )),
     Layer.provide(storeLayer(settings))
   )),

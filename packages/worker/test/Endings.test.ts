@@ -1,0 +1,68 @@
+/** Many sandboxes that end at once, on Postgres: whoever works for others meanwhile must not notice. No clock is turned here. */
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, Layer, Redacted } from "effect"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as Database from "@slipway/adapters/postgres/Database"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Access } from "@slipway/domain/access/Access"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { decide } from "@slipway/domain/sandbox/SystemCommand"
+import { create, layerOn, principal, running, startWorker, World } from "./Doubles.ts"
+
+const Stores = Layer.mergeAll(SandboxStorePostgres.layer, Access.layer).pipe(
+  Layer.provideMerge(AccessStorePostgres.layer),
+  Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
+  Layer.provideMerge(Layer.unwrap(Effect.map(TestPostgres.database(Migrations.layer), (url) => Database.layer({ url: Redacted.make(url) }))))
+)
+
+const QUEUED = 800
+const BOOTING = 200
+
+it.live("a thousand sandboxes of one grant that are terminated at once cost no other one its agent", () => {
+  const world = new World()
+  return Effect.gen(function*() {
+    const access = yield* Access
+    const store = yield* SandboxStore
+    const sandboxes = yield* Sandboxes
+    const limits = yield* Policy
+    const [many, few] = [(yield* access.createGrant("many")).grant.id, (yield* access.createGrant("few")).grant.id]
+    const slots = 4
+    yield* startWorker(world, { slots })
+    const others = yield* Effect.forEach([1, 2, 3, 4], () => running(world, {}, undefined, few))
+    // Every slot is taken, so these wait.
+    const made = yield* Effect.forEach(Array.from({ length: QUEUED + BOOTING }), () => create({}, undefined, many), { concurrency: 8 })
+    const booting = made.slice(0, BOOTING)
+    yield* Effect.forEach(booting, (id) =>
+      Effect.flatMap(DateTime.now, (now) =>
+        store.change(id, "policy", (sandbox) => decide(sandbox, { _tag: "StartBoot" }, { limits, now }), now)), { concurrency: 8 })
+
+    let stopping = 0
+    let most = 0
+    world.stopping = Effect.acquireUseRelease(
+      Effect.sync(() => most = Math.max(most, ++stopping)),
+      () => Effect.sleep("50 millis"),
+      () => Effect.sync(() => stopping--)
+    )
+    yield* Effect.forEach(made, (id) => sandboxes.terminate({ ...principal, grantId: many }, id), { concurrency: 50 })
+    for (;;) {
+      const { live } = yield* store.census
+      if (live.terminating + live.queued === 0) break
+      yield* Effect.sleep("100 millis")
+    }
+
+    assert.isAtMost(most, 16, "released at a time")
+    assert.sameMembers([...new Set(world.stops)], booting, "only what was begun is released")
+    assert.strictEqual(world.agents.length, slots)
+    for (const { agent, id } of others) {
+      assert.isFalse(agent.closed)
+      const { status, turn } = yield* store.find({ grantId: few, id })
+      assert.deepStrictEqual([status, turn?.state], ["running", "running"])
+    }
+  }).pipe(Effect.provide(layerOn(world, Stores)), Effect.scoped)
+})
