@@ -6,7 +6,7 @@
 /**
  * @typedef {"prompt" | "text" | "reasoning" | "tool" | "note" | "problem"} Kind
  * @typedef {{ readonly key: string, readonly kind: Kind, readonly text: string, readonly state: string }} Item
- * @typedef {{ readonly tool: string, readonly state: string, readonly decision: string, readonly error: string }} ToolCall
+ * @typedef {{ readonly tool: string, readonly state: string, readonly decision: string, readonly error: string, readonly command: string, readonly output: string }} ToolCall
  * @typedef {{ readonly id?: string, readonly type: string, readonly ts: string, readonly turn_id?: string, readonly data: Record<string, any> }} SandboxEvent
  */
 
@@ -25,15 +25,29 @@ const find = (within, selector, kind) => {
 /**
  * @param {ParentNode | null} within
  * @param {string} selector
- * @param {string} text
+ * @param {string} said
  */
-const setText = (within, selector, text) => {
+const setText = (within, selector, said) => {
   const element = find(within, selector, HTMLElement)
+  const text = visible(said)
   // What has not changed is not announced again.
   if (element !== null && element.textContent !== text) element.textContent = text
 }
 
 const page = find(document, "#live", HTMLElement)
+/**
+ * What is hidden in a text of others by its name, as the page has it: see `Visible.ts`.
+ * @type {(text: string) => string}
+ */
+const visible = (text) => {
+  hidden ??= new RegExp(words["hidden"]?.["pattern"] ?? "(?!)", "gu")
+  return text.replace(hidden, (char) => {
+    const code = char.codePointAt(0) ?? 0
+    return `⟨${words["hidden"]?.[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`}⟩`
+  })
+}
+/** @type {RegExp | undefined} */
+let hidden
 const sandbox = page?.dataset["sandbox"] ?? ""
 /** What the page calls things: see `SandboxWords.ts`. @type {Record<string, Record<string, string>>} */
 const words = JSON.parse(page?.dataset["words"] ?? "{}")
@@ -42,7 +56,9 @@ const words = JSON.parse(page?.dataset["words"] ?? "{}")
  * @type {{ cursor: number, status: string, turn: string | null, calls: ReadonlyArray<readonly [id: string, call: ToolCall]> }}
  */
 const state = JSON.parse(page?.dataset["state"] ?? `{"calls":[]}`)
-const api = `/api/public/v1/sandboxes/${sandbox}`
+/** The path of the service at its host: see `Edge.ts`. */
+const base = document.documentElement.dataset["base"] ?? ""
+const api = `${base}/api/public/v1/sandboxes/${sandbox}`
 
 /**
  * @param {string} table
@@ -66,7 +82,7 @@ const signInAgain = () => {
   const line = find(document, "#connection", HTMLElement)
   if (line === null) return
   const link = document.createElement("a")
-  link.href = `/sign-in?next=${encodeURIComponent(`/sandboxes/${sandbox}`)}`
+  link.href = `${base}/sign-in?next=${encodeURIComponent(`/sandboxes/${sandbox}`)}`
   link.textContent = "Sign in again"
   line.replaceChildren("Your session has ended. ", link)
 }
@@ -76,7 +92,7 @@ const outcome = (text, isProblem) => {
   const line = find(document, "#outcome", HTMLElement)
   if (line === null) return
   line.className = text === "" ? "" : isProblem ? "problem" : "told"
-  line.textContent = text
+  line.textContent = visible(text)
 }
 
 /** @param {HTMLElement} element */
@@ -102,6 +118,10 @@ const showCommands = () => {
   }
 }
 
+/** How a turn ended, and why. @param {Record<string, any>} data */
+const ended = ({ reason, state }) =>
+  reason === undefined || state === "succeeded" ? word("turn", state) : `${word("turn", state)}: ${word("turnReason", reason)}`
+
 /** What several events tell of one tool call, by its id. */
 const calls = new Map(state.calls)
 
@@ -115,10 +135,12 @@ const itemOf = ({ data, id, turn_id: turn, type }) => {
   const item = (key, kind, text, state = "") => ({ key, kind, text, state })
   /** @type {(id: string, more: Partial<ToolCall>) => Item} */
   const call = (id, more) => {
-    const known = { tool: "A tool call", state: "", decision: "", error: "", ...calls.get(id), ...more }
+    const known = { tool: "A tool call", state: "", decision: "", error: "", command: "", output: "", ...calls.get(id), ...more }
     calls.set(id, known)
     const error = known.error.toLowerCase() === known.decision.toLowerCase() ? "" : known.error
-    return item(`tool:${id}`, "tool", [known.tool, known.decision, error].filter((line) => line !== "").join("\n"), known.state)
+    const command = known.command === known.tool ? "" : known.command
+    const lines = [known.tool, command, known.decision, error, known.output.replace(/\n+$/u, "")]
+    return item(`tool:${id}`, "tool", lines.filter((line) => line !== "").join("\n"), known.state)
   }
   switch (type) {
     case "sandbox.status":
@@ -137,15 +159,21 @@ const itemOf = ({ data, id, turn_id: turn, type }) => {
         ? item(`interrupt:${turn}`, "note", "An interrupt was asked for")
         : null
     case "turn.completed":
-      return item(`turn:${turn}`, data["state"] === "failed" ? "problem" : "note", word("turn", data["state"]))
+      return item(`turn:${turn}`, data["state"] === "failed" ? "problem" : "note", ended(data))
     case "message.updated":
       return item(data["part_id"], data["kind"] === "reasoning" ? "reasoning" : "text", data["text"])
     case "message.completed":
       return data["finish"] === "end_turn" ? null : item(`finish:${data["message_id"]}`, "note", word("finish", data["finish"]))
     case "tool.updated":
-      return call(data["call_id"], { tool: data["tool"], state: word("tool", data["status"]), error: data["error"] ?? "" })
+      return call(data["call_id"], {
+        tool: data["tool"],
+        state: word("tool", data["status"]),
+        error: data["error"] ?? "",
+        ...(data["detail"]?.command === undefined ? {} : { command: data["detail"].command }),
+        ...(data["detail"]?.output === undefined ? {} : { output: data["detail"].output })
+      })
     case "approval.requested":
-      return call(data["approval_id"], { tool: data["tool"] })
+      return call(data["approval_id"], { tool: data["tool"], ...(data["preview"]?.command === undefined ? {} : { command: data["preview"].command }) })
     case "approval.resolved": {
       const [outcome, because] = [word("approval", data["outcome"]), word("approvalBy", data["by"])]
       return call(data["approval_id"], { decision: because === "" ? outcome : `${outcome}: ${because}` })
@@ -207,7 +235,7 @@ const showApprovals = () => {
 }
 
 /** @param {Record<string, any>} data */
-const addApproval = ({ approval_id: id, expires_at: expires, kind = "", paths = [], tool }) => {
+const addApproval = ({ approval_id: id, expires_at: expires, kind = "", paths = [], preview = {}, tool }) => {
   if (approvalOf(id) !== null) return
   const template = find(document, "#approval-template", HTMLTemplateElement)
   const card = find(template?.content ?? null, "li", HTMLElement)?.cloneNode(true)
@@ -217,8 +245,9 @@ const addApproval = ({ approval_id: id, expires_at: expires, kind = "", paths = 
   if (form !== null) form.action = `/sandboxes/${sandbox}/approvals/${encodeURIComponent(id)}`
   setText(card, "[data-field=tool]", tool)
   setText(card, "[data-field=paths]", paths.join(", "))
+  for (const field of ["command", "url", "diff"]) setText(card, `[data-field=${field}]`, preview[field] ?? "")
   setText(card, "[data-field=expires]", `Counts as denied from ${String(expires).slice(11, 16)} UTC`)
-  for (const about of card.querySelectorAll("[data-field=about]")) about.textContent = ` ${tool}`
+  for (const about of card.querySelectorAll("[data-field=about]")) about.textContent = ` ${visible(tool)}`
   const badge = find(card, "[data-field=kind]", HTMLElement)
   if (badge !== null) {
     badge.textContent = kind
@@ -241,11 +270,11 @@ const removeApproval = (id) => {
 
 /** Only addresses of the web become links. @param {string} url @param {string} text */
 const linkTo = (url, text) => {
-  if (!/^https?:\/\//iu.test(url)) return document.createTextNode(text)
+  if (!/^https?:\/\//iu.test(url)) return document.createTextNode(visible(text))
   const link = document.createElement("a")
   link.href = url
   link.rel = "noreferrer"
-  link.textContent = text
+  link.textContent = visible(text)
   return link
 }
 
@@ -259,7 +288,7 @@ const refreshPull = async (element, repo) => {
   const list = document.createElement("ul")
   for (const { conclusion, name, status, url } of checks.checkRuns.length > 0 ? checks.checkRuns : checks.runs) {
     const line = document.createElement("li")
-    line.append(linkTo(url, name), `: ${conclusion ?? status}`)
+    line.append(linkTo(url, name), visible(`: ${conclusion ?? status}`))
     list.append(line)
   }
   const count = document.createElement("p")
@@ -279,7 +308,7 @@ const showPull = ({ action_state, draft, error, merged, number, repo, state }) =
   else if (find(element, "[data-field=link]", HTMLElement)?.textContent === "") setText(element, "[data-field=state]", "Not published")
   const problem = find(element, "[data-field=problem]", HTMLElement)
   if (problem !== null) {
-    problem.textContent = error === undefined ? "" : error["code"] === "invalid_request" ? "There was nothing to publish." : error["message"]
+    problem.textContent = error === undefined ? "" : error["code"] === "invalid_request" ? "There was nothing to publish." : visible(error["message"])
     problem.hidden = error === undefined
   }
   const isUnderWay = action_state === "publishing" || action_state === "updating"

@@ -9,6 +9,13 @@ if (major < minimum[0] || (major === minimum[0] && minor < minimum[1])) {
   )
   process.exit(1)
 }
+if (process.argv.length === 3 && ["--version", "-v"].includes(process.argv[2])) {
+  // Everything else is loaded in a second or so: a question asked this often need not wait for it.
+  const { readFileSync } = await import("node:fs")
+  const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"))
+  process.stdout.write(`slipway v${version}\n`)
+  process.exit(0)
+}
 const { enableCompileCache } = await import("node:module")
 const { fileURLToPath } = await import("node:url")
 const { setFlagsFromString } = await import("node:v8")

@@ -1,11 +1,12 @@
 /** The HTTP side as layers. Whoever composes them brings the domain's services, a listening address and settings. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Duration, Effect, Layer, Scope } from "effect"
-import { HttpRouter, HttpServerResponse } from "effect/http"
-import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
+import { Duration, Effect, Layer } from "effect"
+import { HttpRouter } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
 import { Ids } from "@slipway/domain/Ids"
 import { Api } from "./api/Api.ts"
 import { InternalApi } from "./api/InternalApi.ts"
+import * as Documents from "./handlers/Documents.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
@@ -18,11 +19,12 @@ import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as WebhooksHandlers from "./handlers/WebhooksHandlers.ts"
 import * as Authenticated from "./middleware/Authenticated.ts"
+import { Connections } from "./middleware/Connections.ts"
 import * as Edge from "./middleware/Edge.ts"
 import * as JsonBody from "./middleware/JsonBody.ts"
 import { LiveResponses } from "./middleware/LiveResponses.ts"
 import * as NodeServer from "./middleware/NodeServer.ts"
-import { HEADERS } from "./pages/Page.ts"
+import { Settings } from "./middleware/Settings.ts"
 import * as Pages from "./pages/Pages.ts"
 
 const Handlers = Layer.mergeAll(
@@ -36,29 +38,13 @@ const Handlers = Layer.mergeAll(
   MetricsHandlers.layer
 ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
 
-/** The reference page's script is written into it, and is not ours: with a session's cookie or a key typed in, it asks nobody but this server. */
-const DOCS_HEADERS = {
-  ...HEADERS,
-  "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'self' data: blob:; " +
-    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
-}
-
-/** The reference page carries a script of 3 MB: it is loaded when somebody looks at it. */
-const Docs = HttpRouter.use(Effect.fnUntraced(function*(router) {
-  const scope = yield* Effect.scope
-  const page = yield* Effect.cached(
-    HttpRouter.toHttpEffect(HttpApiScalar.layer(Api, { path: "/docs", scalar: { withDefaultFonts: false } })).pipe(Scope.provide(scope))
-  )
-  yield* router.add("GET", "/docs", Effect.map(Effect.flatten(Effect.orDie(page)), HttpServerResponse.setHeaders(DOCS_HEADERS)))
-}))
-
 /** Every route with its middleware, for a router. */
 export const routes = Layer.mergeAll(
-  HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(Layer.provide(Handlers)),
+  HttpApiBuilder.layer(Api).pipe(Layer.provide(Handlers)),
   HttpApiBuilder.layer(InternalApi).pipe(
     Layer.provide(Layer.merge(InternalHandlers.layer, WebhooksHandlers.layer).pipe(Layer.provide([Authenticated.layer, JsonBody.layer])))
   ),
-  Docs,
+  Documents.layer,
   HostNewsHandler.layer,
   Pages.layer,
   Edge.layer
@@ -71,9 +57,15 @@ const SHUTDOWN = Duration.seconds(8)
 export const layer = (listen: { readonly host?: string; readonly port: number }) => {
   const server = Layer.unwrap(Effect.gen(function*() {
     const ids = yield* Ids
+    const { keepAlive } = yield* Settings
+    const { guard } = yield* Connections
     const context = yield* Effect.context<never>()
     const newRequestId = () => `req_${Effect.runSyncWith(context)(ids.ulid)}`
-    return NodeHttpServer.layer(NodeServer.make(newRequestId), { ...listen, gracefulShutdownTimeout: SHUTDOWN })
+    return NodeHttpServer.layer(() => {
+      const server = NodeServer.make({ newRequestId, keepAlive })
+      guard(server)
+      return server
+    }, { ...listen, gracefulShutdownTimeout: SHUTDOWN })
   }))
   // Built last, so that it is the first to end.
   const drain = Layer.effectDiscard(Effect.gen(function*() {
@@ -92,6 +84,6 @@ export const layer = (listen: { readonly host?: string; readonly port: number })
       disableLogger: true
     })),
     Layer.provideMerge(server),
-    Layer.provideMerge(LiveResponses.layer)
+    Layer.provideMerge(Layer.merge(LiveResponses.layer, Connections.layer))
   )
 }

@@ -1,8 +1,8 @@
 /** The composition root: runs the `slipway` command. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Cause, Console, Effect, Exit, Layer } from "effect"
-import { CliError, Command } from "effect/cli"
+import { Cause, Console, Effect, Exit, Layer, Option } from "effect"
+import { CliError, CliOutput, Command } from "effect/cli"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import * as Logs from "./cli/Logs.ts"
 import { slipway } from "./cli/Slipway.ts"
@@ -12,21 +12,36 @@ import manifest from "../package.json" with { type: "json" }
 const report = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {
   const error = Cause.findErrorOption(cause)
   if (error._tag === "None") return Cause.hasInterruptsOnly(cause) ? undefined : yield* Effect.logFatal("slipway broke", cause)
-  // The command line's own errors were shown with its help.
+  // The command line's own errors were shown: see `present`.
   if (CliError.isCliError(error.value)) return
   const redactor = yield* Redaction
   yield* Console.error(redactor.redact(`slipway: ${error.value instanceof Error ? error.value.message : String(error.value)}`))
 })
 
+/** 1, but for an error that says otherwise: 2 where a command was not said, or not clearly, what to work on. */
+const exitCodeOf = (cause: Cause.Cause<unknown>): number => {
+  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+  return typeof error === "object" && error !== null && "exitCode" in error ? Number(error.exitCode) : 1
+}
+
+/** A mistyped command is told in one line; the help, which is long, only when it is asked for or nothing else was said. */
+const present: CliOutput.Presenter["present"] = (event) => {
+  const [error] = event._tag === "InvalidInvocation" ? event.errors : []
+  if (event._tag !== "InvalidInvocation" || error === undefined) return CliOutput.defaultPresenter.present(event)
+  const [problem = ""] = error.message.split("\n")
+  const meant = "suggestions" in error ? error.suggestions.join(" or ") : ""
+  return Console.error(`slipway: ${problem}.${meant === "" ? "" : ` Did you mean ${meant}?`} See: ${event.commandPath.join(" ")} --help`)
+}
+
 slipway.pipe(
   Command.run({ version: manifest.version }),
   Effect.tapCause(report),
   Logs.atLeast("Warn"),
-  Effect.provide(Layer.merge(NodeServices.layer, Logs.layer.pipe(Layer.tapCause(report)))),
+  Effect.provide(Layer.mergeAll(NodeServices.layer, CliOutput.layerPresenter({ present }), Logs.layer.pipe(Layer.tapCause(report)))),
   NodeRuntime.runMain({
     disableErrorReporting: true,
     // Being told to stop is what a service is for: it ended well. A command that was not through has set its exit code.
     teardown: (exit, done) =>
-      done(Exit.isSuccess(exit) ? 0 : Cause.hasInterruptsOnly(exit.cause) ? Number(process.exitCode ?? 0) : 1)
+      done(Exit.isSuccess(exit) ? 0 : Cause.hasInterruptsOnly(exit.cause) ? Number(process.exitCode ?? 0) : exitCodeOf(exit.cause))
   })
 )

@@ -96,7 +96,7 @@ const rows: ReadonlyArray<Row> = [
       const { record } = yield* mintKey()
       const key = yield* unknownKey
       const more = { id: yield* ids.uuid7, ...hint(Redacted.make(key)), expiresAt: record.createdAt }
-      yield* store.createKey({ ...record, ...more }, ids.digest(key))
+      yield* store.createKey({ ...record, ...more }, ids.digest(key), 1_000_000)
       return bearer(key)
     }),
     refusal: [401, "unauthorized", INVALID]

@@ -3,7 +3,7 @@ import { DateTime, Duration, Effect, Fiber } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { LiveResponses } from "@slipway/http/middleware/LiveResponses"
 import {
   ask,
@@ -46,7 +46,15 @@ const say = (id: SandboxId, turn: string, texts: ReadonlyArray<string>) =>
 
 const finish = (id: SandboxId) => drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "It is gone.", retryable: false }])
 
-const logOf = (id: SandboxId) => Effect.flatMap(SandboxStore, (store) => store.log(id, 0, 10_000))
+const logOf = Effect.fnUntraced(function*(id: SandboxId) {
+  const store = yield* SandboxStore
+  const log: Array<LogEntry> = []
+  for (;;) {
+    const page = yield* store.log(id, log.at(-1)?.seq ?? 0, 10_000)
+    if (page.length === 0) return log
+    log.push(...page)
+  }
+})
 
 layer(http(), { excludeTestServices: true })("the event list", (it) => {
   it.effect("gives what the log holds, byte by byte, page by page", () =>
@@ -68,6 +76,46 @@ layer(http(), { excludeTestServices: true })("the event list", (it) => {
       }
       assert.deepStrictEqual(ids, log.map(({ seq }) => String(seq)))
       assert.deepStrictEqual(json(yield* page(`?after=${log.length}`)), { data: [], nextCursor: String(log.length) })
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("pages of what is large", (it) => {
+  it.effect("have about 1 MiB at most whatever the limit says, and their cursors miss nothing", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key)
+      for (let i = 0; i < 9; i++) {
+        yield* drive(id, [{
+          _tag: "RecordWork",
+          turnId: turn,
+          events: [
+            { type: "message.updated", data: { part_id: `m${i}:text`, message_id: `m${i}`, kind: "text", text: "x".repeat(300_000) } },
+            { type: "message.completed", data: { message_id: `m${i}`, finish: "end_turn" } }
+          ]
+        }])
+      }
+      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      const read = Effect.fnUntraced(function*(what: "events" | "messages") {
+        const ids: Array<string> = []
+        const cursors: Array<string | null> = []
+        for (let after: string | null = "0"; after !== null;) {
+          const reply: Effect.Success<ReturnType<typeof ask>> = yield* ask(`${SANDBOXES}/${id}/${what}?limit=100&after=${after}`, { key })
+          assert.isTrue(reply.text.length < 1.1 * 2 ** 20, String(reply.text.length))
+          const { data, nextCursor } = json(reply)
+          if (what === "events" && data.length === 0) break
+          ids.push(...data.map((item: { readonly id: string }) => item.id))
+          cursors.push(nextCursor)
+          after = nextCursor
+        }
+        return { ids, cursors }
+      })
+      const events = yield* read("events")
+      assert.deepStrictEqual(events.ids, (yield* logOf(id)).map(({ seq }) => String(seq)))
+      assert.isTrue(events.cursors.length >= 3)
+      const messages = yield* read("messages")
+      assert.deepStrictEqual(messages.ids.slice(1), Array.from({ length: 9 }, (_, i) => `m${i}`))
+      assert.strictEqual(messages.cursors.at(-1), null)
+      assert.isTrue(messages.cursors.length >= 3)
     }))
 })
 
@@ -406,6 +454,27 @@ layer(http(), { excludeTestServices: true })("a shutdown", (it) => {
     }))
 })
 
+layer(http({ settings: { streamsPerUser: 3, streamsPerGrant: 4 } }), { excludeTestServices: true })("streams of many keys", (it) => {
+  it.effect("are counted by user and by grant too: more keys do not give more of them", () =>
+    Effect.gen(function*() {
+      const open = Effect.fnUntraced(function*(about: { readonly grant: string; readonly userId: string }) {
+        const { key } = yield* mintKey(about)
+        const id = yield* create(key)
+        return { status: (yield* openStream(streamOf(id), { key })).status, again: ask(streamOf(id), { key }) }
+      })
+      const [ada, bob, eve] = [yield* joined("ada"), yield* joined("bob"), yield* joined("eve")]
+      for (const grant of ["one", "two", "one"]) assert.strictEqual((yield* open({ grant, userId: ada })).status, 200)
+      const fourth = yield* open({ grant: "three", userId: ada })
+      assert.strictEqual(fourth.status, 429)
+      refused(yield* fourth.again, 429, "rate_limited")
+      assert.strictEqual(json(yield* fourth.again).error.message, "This user has 3 open streams already.")
+      // Two of the grant's four are Ada's.
+      for (const status of [200, 200, 429]) assert.strictEqual((yield* open({ grant: "one", userId: bob })).status, status)
+      assert.strictEqual(json(yield* (yield* open({ grant: "one", userId: eve })).again).error.message, "This grant has 4 open streams already.")
+      assert.strictEqual((yield* open({ grant: "two", userId: eve })).status, 200)
+    }).pipe(Effect.scoped))
+})
+
 layer(http({ settings: { patience: Duration.seconds(1), streamsPerKey: 50 } }), { excludeTestServices: true })("a reader that stops reading", (it) => {
   it.effect("costs little memory, is dropped, holds nobody up, and misses nothing when it comes back", () =>
     Effect.gen(function*() {
@@ -429,8 +498,9 @@ layer(http({ settings: { patience: Duration.seconds(1), streamsPerKey: 50 } }), 
       const grown = process.memoryUsage().rss - before
       assert.ok(grown < 64 * MIB, `grew by ${Math.round(grown / MIB)} MiB`)
 
-      // Their places are free again once they were dropped.
-      yield* Effect.repeat(Effect.scoped(openStream(streamOf(id), { key })), { until: ({ status }) => status === 200 })
+      // Their places are free again once they were dropped, each when it is: all of them, since who is not yet would read on.
+      const places = Effect.forEach(stalled, () => openStream(streamOf(id), { key }), { concurrency: 10 })
+      yield* Effect.repeat(Effect.scoped(places), { until: (streams) => streams.every(({ status }) => status === 200) })
       const read = yield* Effect.forEach(stalled, (reader) => {
         reader.resume()
         return reader.rest

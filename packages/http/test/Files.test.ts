@@ -3,7 +3,7 @@ import { Deferred, Effect, Stream } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { FileProtected } from "@slipway/domain/files/FileRules"
 import type { FileTree } from "@slipway/domain/files/FileTree"
-import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { attachment } from "../src/handlers/ContentDisposition.ts"
 import { ask, create, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
 
@@ -55,7 +55,13 @@ const trees: Partial<WorkingTrees["Service"]> = {
   compare: (_key, path, maximumBytes) =>
     path === "huge"
       ? Effect.fail(new FileTooLarge({ maximumBytes }))
-      : Effect.succeed({ working: { text: "new", size: 3, binary: false }, head: null, base: { text: null, size: 9, binary: true } })
+      : path === "never"
+      ? Effect.succeed({ working: null, head: null, base: null })
+      : Effect.succeed({
+        working: { content: "new", hash: "3e757656cf36eca53338e520d134963a44f793f8", ref: "working", size: 3, binary: false },
+        head: null,
+        base: { content: null, hash: "aa".repeat(20), ref: "bb".repeat(20), size: 9, binary: true }
+      })
 }
 
 layer(http({ trees }), { excludeTestServices: true })("the file tree", (it) => {
@@ -101,6 +107,21 @@ layer(http({ trees: { ...trees, has: () => Effect.succeed(false) } }), { exclude
         const reply = yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key })
         refused(reply, 409, "agent_disconnected")
         assert.strictEqual(reply.headers["retry-after"], "1")
+      }
+    }))
+})
+
+const refusing = () => Effect.fail(new TreesUnavailable({ detail: "The machine's disk is read-only.", retryable: false }))
+
+layer(http({ trees: { has: () => Effect.succeed(true), list: refusing, open: refusing, compare: refusing } }), { excludeTestServices: true })("files on a disk that refuses", (it) => {
+  it.effect("are unavailable, and to be asked for again later", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      for (const path of ["tree", "download?path=x", "content?path=x"]) {
+        const reply = yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key })
+        refused(reply, 503, "unavailable")
+        assert.match(reply.headers["retry-after"] ?? "", /^\d+$/u)
       }
     }))
 })
@@ -197,14 +218,25 @@ layer(http({ trees }), { excludeTestServices: true })("a file's content", (it) =
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const { id } = yield* running(key)
-      assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/files/content?path=./a//b`, { key })), {
-        path: "a/b",
+      const content = (path: string) => Effect.map(ask(`${SANDBOXES}/${id}/files/content?path=${path}`, { key }), json)
+      const { editReason, ...file } = yield* content("./src//main.ts")
+      assert.deepStrictEqual(file, {
+        path: "src/main.ts",
         repo: "acme/shop",
-        working: { text: "new", size: 3, binary: false },
+        status: "modified",
+        binary: false,
+        size: 3,
+        previousPath: null,
+        editable: false,
+        working: {
+          content: "new", text: "new", hash: "3e757656cf36eca53338e520d134963a44f793f8", ref: "working", size: 3, binary: false
+        },
         head: null,
-        base: { text: null, size: 9, binary: true },
+        base: { content: null, text: null, hash: "aa".repeat(20), ref: "bb".repeat(20), size: 9, binary: true },
         reviewHead: null
       })
+      assert.include(editReason, "read-only")
+      assert.deepInclude(yield* content("never"), { status: null, binary: false, size: null, working: null, head: null, base: null })
       refused(yield* ask(`${SANDBOXES}/${id}/files/content?path=huge`, { key }), 413, "file_too_large")
       refused(yield* ask(`${SANDBOXES}/${id}/files/content?path=.env`, { key }), 403, "file_protected")
     }))

@@ -62,7 +62,7 @@ export const layer = (
     WebhookStore.layerMemory,
     WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
     Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
-    Layer.mock(SourceHost, { name: "test", ...host })
+    Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), ...host })
   ).pipe(
     Layer.provideMerge(PartnerStore.layerMemory),
     Layer.provideMerge(
@@ -95,6 +95,7 @@ export interface Reply {
   readonly headers: IncomingHttpHeaders
   readonly rawHeaders: ReadonlyArray<string>
   readonly text: string
+  readonly bytes: Uint8Array
 }
 
 export interface Ask {
@@ -103,6 +104,8 @@ export interface Ask {
   /** An array sends a line for each. */
   readonly headers?: Record<string, string | ReadonlyArray<string>>
   readonly body?: string | Uint8Array
+  /** Of somebody in front of the service. */
+  readonly port?: number
   /** Leaves out Content-Length. */
   readonly chunked?: boolean
 }
@@ -113,8 +116,8 @@ export const address = Effect.map(HttpServer.HttpServer, ({ address }) => {
 })
 
 /** One request on a connection of its own; the path goes out as it is. */
-export const ask = Effect.fnUntraced(function*(path: string, { body, chunked = false, headers = {}, key, method = body === undefined ? "GET" : "POST" }: Ask = {}) {
-  const to = yield* address
+export const ask = Effect.fnUntraced(function*(path: string, { body, chunked = false, headers = {}, key, method = body === undefined ? "GET" : "POST", port }: Ask = {}) {
+  const to = { ...yield* address, ...(port === undefined ? {} : { port }) }
   return yield* Effect.promise(() =>
     new Promise<Reply>((resolve, reject) => {
       const json = body === undefined ? {} : { "content-type": "application/json" }
@@ -134,13 +137,10 @@ export const ask = Effect.fnUntraced(function*(path: string, { body, chunked = f
         const chunks: Array<Buffer> = []
         response.on("data", (chunk: Buffer) => chunks.push(chunk))
         response.on("error", reject)
-        response.on("end", () =>
-          resolve({
-            status: response.statusCode ?? 0,
-            headers: response.headers,
-            rawHeaders: response.rawHeaders,
-            text: Buffer.concat(chunks).toString("utf8")
-          }))
+        response.on("end", () => {
+          const bytes = Buffer.concat(chunks)
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, rawHeaders: response.rawHeaders, text: bytes.toString("utf8"), bytes })
+        })
       })
       request.on("error", reject)
       request.end(body)

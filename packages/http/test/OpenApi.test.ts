@@ -1,10 +1,18 @@
 import { assert, describe, expect, it } from "@effect/vitest"
 import { HttpApi, OpenApi } from "effect/http-api"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
+import { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { Api } from "@slipway/http/api/Api"
+
+interface Schema {
+  readonly description?: string
+  readonly format?: string
+}
 
 interface Document {
   readonly paths: Record<string, Record<string, Operation>>
-  readonly components: { readonly schemas: Record<string, any> }
+  readonly components: { readonly schemas: Record<string, any>; readonly headers: Record<string, { readonly required?: boolean }> }
 }
 
 interface Operation {
@@ -76,7 +84,8 @@ describe("the OpenAPI document", () => {
         assert.deepStrictEqual(content, { "application/json": { schema: { $ref: "#/components/schemas/Error" } } })
         assert.ok(headers !== undefined && "X-Request-Id" in headers)
         assert.strictEqual("Retry-After" in headers, status === "429" || status === "503" || status === "409" && /agent_disconnected/u.test(JSON.stringify(operation.responses[status])))
-        assert.strictEqual("WWW-Authenticate" in headers, status === "401")
+        const scoped = /insufficient_scope/u.test(JSON.stringify(operation.responses[status]))
+        assert.strictEqual("WWW-Authenticate" in headers, status === "401" || scoped)
       }
     }
   })
@@ -85,6 +94,59 @@ describe("the OpenAPI document", () => {
     const text = JSON.stringify(document)
     const used = new Set(text.match(/#\/components\/schemas\/\w+/gu) ?? [])
     assert.sameMembers([...used].map((ref) => ref.split("/").at(-1)), Object.keys(document.components.schemas))
+  })
+
+  it("describes every property, and gives an example of every schema that fits it", () => {
+    const bare: Array<string> = []
+    const look = (value: unknown, path: string): void => {
+      if (typeof value !== "object" || value === null) return
+      for (const [name, member] of Object.entries(value)) {
+        if (name === "examples") continue
+        if (name === "properties") {
+          for (const [property, schema] of Object.entries(member)) if (!(schema as Schema).description) bare.push(`${path}.${property}`)
+        }
+        look(member, `${path}.${name}`)
+      }
+    }
+    look(document.components.schemas, "")
+    assert.deepStrictEqual(bare, [])
+    const ajv = new Ajv2020({ strict: false, validateFormats: false })
+    ajv.addSchema(document, "document")
+    for (const [name, { examples }] of Object.entries(document.components.schemas)) {
+      assert.isNotEmpty(examples ?? [], name)
+      const fits = ajv.compile({ $ref: `document#/components/schemas/${name}` })
+      for (const example of examples) assert.isTrue(fits(example), `${name}: ${ajv.errorsText(fits.errors)}`)
+    }
+  })
+
+  it("has one schema for each type of event, told apart by it", () => {
+    const { schemas } = document.components
+    const types = (union: string) => {
+      const { discriminator, oneOf } = schemas[union]
+      assert.strictEqual(discriminator.propertyName, "type")
+      assert.deepStrictEqual(oneOf.map(({ $ref }: { $ref: string }) => $ref), Object.values(discriminator.mapping))
+      for (const [type, ref] of Object.entries<string>(discriminator.mapping)) {
+        const member = schemas[ref.split("/").at(-1) ?? ""]
+        assert.deepStrictEqual(member.properties.type.enum, [type])
+        assert.includeMembers(member.required, ["type", "data"])
+        assert.isNotEmpty(Object.keys(member.properties.data.properties), type)
+        // Fields are added over time.
+        assert.notInclude(JSON.stringify(member), "additionalProperties")
+      }
+      return Object.keys(discriminator.mapping)
+    }
+    assert.sameMembers(types("SandboxEventEnvelope"), [...SandboxEvent.members.map(({ fields }) => fields.type.literal), "snapshot", "stream.resync"])
+    assert.sameMembers(types("PartnerEvent"), PartnerFact.members.map(({ fields }) => fields.type.literal))
+    const stream = document.paths["/api/public/v1/sandboxes/{sandboxId}/events/stream"]?.["get"]?.responses["200"]?.content
+    assert.deepStrictEqual(stream, { "text/event-stream": { schema: { $ref: "#/components/schemas/SandboxEventEnvelope" } } })
+  })
+
+  it("says which headers are always there, which texts are addresses, and what is taken where something is left out", () => {
+    const { headers, schemas } = document.components
+    for (const [name, header] of Object.entries(headers)) assert.isTrue(header.required, name)
+    for (const link of Object.values<Schema>(schemas["Sandbox"].properties.links.properties)) assert.strictEqual(link.format, "uri")
+    assert.strictEqual(schemas["CreateSandbox"].properties.toolApprovalMode.default, "auto")
+    assert.deepStrictEqual(schemas["CreateSandbox"].properties.metadata.default, {})
   })
 
   it("states limits and patterns", () => {

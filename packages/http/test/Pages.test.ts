@@ -42,12 +42,14 @@ const signedIn = Effect.fnUntraced(function*(userId: string) {
   const { token } = yield* sessions.signIn(userId, null)
   const cookie = `${NAME}=${Redacted.value(token)}`
   const csrf = Redacted.value(sessions.csrfToken(token))
+  /** The grant that the newest page was of, as its forms say. */
+  const placeOf = Effect.map(ask("/keys", { headers: { cookie } }), ({ text }) => /name="place" value="([^"]*)"/u.exec(text)?.[1] ?? "")
   const browser: Browser = {
     userId,
     csrf,
     cookie,
     get: (path, headers = {}) => ask(path, { headers: { cookie, ...headers } }),
-    post: (path, fields, headers = {}) => postForm(path, { csrf, ...fields }, { cookie, ...headers })
+    post: (path, fields, headers = {}) => Effect.flatMap(placeOf, (place) => postForm(path, { csrf, place, ...fields }, { cookie, ...headers }))
   }
   return browser
 })
@@ -106,6 +108,19 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
           sentTo(yield* ask("/keys", { headers: { cookie } }), "/sign-in?next=%2Fkeys")
         }
         page(yield* ask("/sign-in"), 200, "Sign in")
+      }))
+
+    it.effect("finds a page at an address that leads nowhere, where a program finds JSON, and everybody beneath /api/", () =>
+      Effect.gen(function*() {
+        const page = yield* ask("/nowhere", { headers: { accept: "text/html,application/xhtml+xml;q=0.9" } })
+        assert.deepStrictEqual([page.status, page.headers["content-type"]], [404, "text/html; charset=utf-8"])
+        assert.include(page.text, "There is nothing at this address.")
+        assert.match(String(page.headers["content-security-policy"]), /default-src 'none'/u)
+        for (const [path, accept] of [["/nowhere", "application/json"], ["/api/nowhere", "text/html"], ["/api/public/v1/nowhere", "text/html"]] as const) {
+          const told = yield* ask(path, { headers: { accept } })
+          assert.match(String(told.headers["content-type"]), /^application\/json/u, path)
+          assert.isString(JSON.parse(told.text).error.code)
+        }
       }))
 
     it.effect("is led to the pages by a browser only", () =>
@@ -198,8 +213,9 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
     it.effect("is taken from a browser that tells its origin alone", () =>
       Effect.gen(function*() {
         const { cookie, csrf } = yield* asOwner
+        const place = yield* grantIdOf("acme")
         const headers = { cookie, origin: PUBLIC_URL, "content-type": FORM["content-type"] }
-        page(yield* ask("/keys", { method: "POST", body: encoded({ ...mint, csrf }), headers }), 200, "Key minted")
+        page(yield* ask("/keys", { method: "POST", body: encoded({ ...mint, csrf, place }), headers }), 200, "Key minted")
       }))
 
     it.effect("has at most 64 KiB, and is a form", () =>
@@ -338,6 +354,27 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         sentTo(yield* member.get(address), "/keys?done=revoked")
         sentTo(yield* owner.post(address, {}), "/keys?done=revoked")
         for (const done of ["toString", "__proto__", "<script>"]) assert.notInclude((yield* owner.get(`/keys?done=${done}`)).text, "class=\"told\"")
+      }))
+
+    it.effect("are minted in the grant that the form was of, or not at all", () =>
+      Effect.gen(function*() {
+        const owner = yield* asOwner
+        const acme = yield* grantIdOf("acme")
+        const [, offered] = /name="place" value="([^"]*)"/u.exec((yield* owner.get("/keys")).text) ?? []
+        assert.strictEqual(offered, acme)
+        // Chosen in another window, or all that is left of a membership.
+        yield* mintKey({ grant: "elsewhere" })
+        const elsewhere = yield* grantIdOf("elsewhere")
+        sentTo(yield* owner.post("/grant", { grant: elsewhere }), "/keys?done=grant")
+        const before = [yield* keysOf("acme"), yield* keysOf("elsewhere")]
+        for (const place of [acme, "", "x", [elsewhere, elsewhere], []]) {
+          page(yield* owner.post("/keys", { ...mint, place }), 409, "You work in another grant now")
+          page(yield* owner.post(`/keys/${before[1]?.[0]?.id}/revoke`, { place }), 409, "You work in another grant now")
+        }
+        assert.deepStrictEqual([yield* keysOf("acme"), yield* keysOf("elsewhere")], before)
+        // Whoever may work nowhere can still leave.
+        sentTo(yield* owner.post("/grant", { grant: acme, place: "x" }), "/keys?done=grant")
+        page(yield* owner.post("/keys", { ...mint, place: acme }), 200)
       }))
 
     it.effect("are those of the grant that was chosen", () =>
@@ -553,16 +590,30 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
     }))
 })
 
+const BEGUN = "__Host-slipway_oauth"
+
 layer(http({ settings: { refusedKeysPerMinute: 2 } }).pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("codes that somebody made up", (it) => {
   it.effect("are not brought to the identity provider without end", () =>
     Effect.gen(function*() {
-      const invented = ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: "__Host-slipway_oauth=s%20v%20" } })
+      const invented = ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: `${BEGUN}=s%20v%20` } })
       for (const status of [403, 403, 429, 429]) page(yield* invented, status, "You are not signed in")
       const { headers, text } = yield* invented
       assert.match(String(headers["retry-after"]), /^[1-9]\d?$/u)
       assert.include(text, `Try again in ${headers["retry-after"]} s.`)
     }))
 })
+
+layer(http({ settings: { refusedKeysPerMinute: 2, trustedProxies: (address) => address === "127.0.0.1" } }).pipe(Layer.provide(knowsAda)), { excludeTestServices: true })(
+  "made-up sign-ins behind a trusted proxy",
+  (it) => {
+    it.effect("stop only whoever makes them up", () =>
+      Effect.gen(function*() {
+        const from = (address: string) => ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: `${BEGUN}=s%20v%20`, "x-forwarded-for": address } })
+        for (const status of [403, 403, 429, 429]) page(yield* from("198.51.100.1"), status, "You are not signed in")
+        page(yield* from("198.51.100.2"), 403, "You are not signed in")
+      }))
+  }
+)
 
 for (
   const [error, status] of [

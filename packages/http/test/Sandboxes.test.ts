@@ -1,6 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { Ids } from "@slipway/domain/Ids"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Spending } from "@slipway/domain/sandbox/Spending"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { RepoNotAccessible, type SourceHost } from "@slipway/domain/source/SourceHost"
 import {
   ask,
   create,
@@ -17,6 +21,45 @@ import {
   turnOf,
   withoutNames
 } from "./Harness.ts"
+
+const GONE = RepoName.make("acme/gone")
+const accessible = new Set(["acme/shop", "acme/gone"])
+const host: Partial<SourceHost["Service"]> = {
+  refusal: (repos) =>
+    Effect.sync(() => {
+      const repo = repos.find((repo) => !accessible.has(repo))
+      return repo === undefined ? null : new RepoNotAccessible({ repo, advice: "Add it." })
+    })
+}
+
+layer(http({ host }), { excludeTestServices: true })("creating a sandbox of a repository that is known not to be accessible", (it) => {
+  it.effect("is 403 with advice and makes nothing; its key can be used again", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const headers = { "idempotency-key": "k" }
+      const reply = yield* postJson(SANDBOXES, key, { ...creation, repos: [{ fullName: "acme/shop" }, { fullName: "acme/other" }] }, headers)
+      refused(reply, 403, "repo_not_accessible")
+      assert.strictEqual(json(reply).error.message, "repository acme/other is not accessible. Add it.")
+      assert.deepStrictEqual(json(yield* ask(SANDBOXES, { key })).data, [])
+      assert.strictEqual((yield* postJson(SANDBOXES, key, creation, headers)).status, 201)
+    }))
+
+  it.effect("comes after what is wrong with the body, after a budget, and after an equal request that was accepted", () =>
+    Effect.gen(function*() {
+      const { grant, key } = yield* mintKey({ grant: "orderly" })
+      const other = { ...creation, repos: [{ fullName: "acme/other" }] }
+      refused(yield* postJson(SANDBOXES, key, { ...other, model: "no/such" }), 400, "invalid_model")
+      const headers = { "idempotency-key": "k" }
+      const before = yield* postJson(SANDBOXES, key, { ...creation, repos: [{ fullName: GONE }] }, headers)
+      accessible.delete(GONE)
+      const replay = yield* postJson(SANDBOXES, key, { ...creation, repos: [{ fullName: GONE }] }, headers)
+      assert.deepStrictEqual([before.status, replay.status, json(replay).id], [201, 200, json(before).id])
+      const spending = yield* Spending
+      yield* spending.setBudget(grant.id, 1)
+      yield* spending.charge({ id: yield* Ids.use((ids) => ids.uuid7), grantId: grant.id, sandboxId: json(before).id }, 1)
+      refused(yield* postJson(SANDBOXES, key, other), 402, "budget_exceeded")
+    }))
+})
 
 layer(http(), { excludeTestServices: true })("creating a sandbox", (it) => {
   it.effect("answers 201 with all of it and its address", () =>

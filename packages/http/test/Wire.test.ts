@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
-import { ask, joined, json, layer as http, mintKey, raw, refused, SANDBOXES } from "./Harness.ts"
+import { ask, create, creation, joined, json, layer as http, mintKey, raw, refused, SANDBOXES } from "./Harness.ts"
 
 layer(http(), { excludeTestServices: true })("every reply", (it) => {
   it.effect("names itself, is not cached, and says what it is", () =>
@@ -106,6 +106,21 @@ layer(http(), { excludeTestServices: true })("an address", (it) => {
       refused(yield* ask("/%zz"), 400, "invalid_request")
       refused(yield* ask("/%61pi/public/v1/sandboxes"), 401, "unauthorized")
       assert.strictEqual((yield* ask("/%61pi/public/v1/sandboxes", { key })).status, 200)
+    }))
+
+  it.effect("with an empty segment is none: there is nothing, whatever is asked of it", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const id = yield* create(key)
+      for (const path of [`${SANDBOXES}/`, `${SANDBOXES}//`, `${SANDBOXES}/${id}/`, `/api/public/v1//sandboxes`, `${SANDBOXES}/${id}/approvals/`, "/api/public/v1/events/"]) {
+        for (const method of ["GET", "HEAD", "POST", "DELETE", "OPTIONS"]) {
+          const reply = yield* ask(path, { key, method })
+          assert.strictEqual(reply.status, 404, `${method} ${path}`)
+          if (method !== "HEAD") refused(reply, 404, "not_found")
+        }
+        refused(yield* ask(path), 401, "unauthorized")
+      }
+      for (const path of ["/healthz/", "//healthz", "/sandboxes/", "/keys/"]) assert.strictEqual((yield* ask(path)).status, 404, path)
     }))
 
   it.effect("that is no path is 400", () =>
@@ -283,7 +298,18 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
         ["POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "invalid_request"],
         [`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(17 * 1024)}\r\n\r\n`, 431, "headers_too_large"],
         ["GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", 400, "invalid_request"],
-        ["CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 404, "not_found"]
+        ["CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 404, "not_found"],
+        // What the parser lets pass.
+        ...["a\r\nHost: a", "a\r\nHost: b", "a,b", "a b", "a/b", "a@b", "a:b", "a:80:80", "[::1", "::1", "a\"", "\u00e9", ""].map(
+          (host) => [`GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 400, "invalid_request"] as const
+        ),
+        ["GET /healthz HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400, "invalid_request"],
+        ["GET /healthz HTTP/2.0\r\nHost: a\r\n\r\n", 400, "invalid_request"],
+        ["GET /healthz HTTP/2.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n", 400, "invalid_request"],
+        ["GET /healthz HTTP/0.9\r\nHost: a\r\n\r\n", 400, "invalid_request"],
+        ...["gzip, chunked", "gzip,chunked", "x, chunked", "identity, chunked", "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked", "gzip", "identity"].map(
+          (encoding) => [`POST /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ${encoding}\r\n\r\n0\r\n\r\n`, 400, "invalid_request"] as const
+        )
       ]
       for (const [bytes, status, code] of cases) {
         const reply = parse(yield* raw(bytes))
@@ -295,6 +321,28 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
       }
     }))
 
+  it.effect("takes nobody's answer away: what was asked before on the connection is answered first", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const body = JSON.stringify(creation)
+      const good = `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+      const chunked = `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
+      for (const [bad, status] of [
+        ["nonsense\r\n\r\n", 400],
+        [`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(17 * 1024)}\r\n\r\n`, 431],
+        ["CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 404],
+        ["GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400],
+        ["GET / HTTP/2.0\r\nHost: a\r\n\r\n", 400],
+        // Its headers are good: the parser only fails in its body.
+        [`${chunked}nonsense\r\n`, 400]
+      ] as const) {
+        for (const n of [0, 1, 3]) {
+          const answers = (yield* raw(good.repeat(n) + bad)).split("HTTP/1.1 ").slice(1).map((answer) => Number(answer.slice(0, 3)))
+          assert.deepStrictEqual(answers, [...Array.from({ length: n }, () => 201), status], bad.slice(0, 60))
+        }
+      }
+    }))
+
   it.effect("is no more than that: an odd expectation, HTTP/1.0 and an offer to upgrade are fine", () =>
     Effect.gen(function*() {
       for (const [version, header] of [["1.0", "Connection: close"], ["1.1", "Host: a\r\nConnection: close\r\nExpect: the-unexpected"]]) {
@@ -303,6 +351,9 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
       }
       const offered = yield* ask("/healthz", { headers: { connection: "Upgrade, HTTP2-Settings", upgrade: "h2c", "http2-settings": "AAMAAABk" } })
       assert.strictEqual(offered.status, 200)
+      for (const host of ["a", "a.example:4000", "a.example.:", "127.0.0.1:80", "[::1]:4000", "xn--80ak6aa92e.com", "under_score", "A", "%41"]) {
+        assert.match(yield* raw(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`), /^HTTP\/1.1 200 OK\r\n/u, host)
+      }
       // Absolute form: the target's authority counts for nothing here.
       const text = yield* raw("GET http://elsewhere/healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
       assert.match(text, /^HTTP\/1.1 200 OK\r\n/u)
@@ -316,7 +367,7 @@ layer(http(), { excludeTestServices: true })("public documents", (it) => {
       assert.strictEqual((yield* ask("/readyz")).text, `{"status":"ok"}`)
       assert.strictEqual(json(yield* ask("/openapi.json")).openapi, "3.1.0")
       const docs = yield* ask("/docs")
-      assert.deepStrictEqual([docs.status, docs.headers["content-type"]], [200, "text/html"])
+      assert.deepStrictEqual([docs.status, docs.headers["content-type"]], [200, "text/html; charset=utf-8"])
     }))
 
   it.effect("share their origin with people's sessions: the one with scripts reaches no other server and is in no other page", () =>
@@ -324,9 +375,27 @@ layer(http(), { excludeTestServices: true })("public documents", (it) => {
       const { headers, text } = yield* ask("/docs")
       assert.strictEqual(
         headers["content-security-policy"],
-        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
       )
       assert.deepStrictEqual(["x-frame-options", "referrer-policy", "x-content-type-options"].map((name) => headers[name]), ["DENY", "same-origin", "nosniff"])
-      assert.include(text, `"withDefaultFonts":false`)
+      const [, script = ""] = /<script src="(\/docs\/[^"]+)"><\/script>/u.exec(text) ?? []
+      assert.include((yield* ask(script)).text, `"withDefaultFonts":false`)
+      refused(yield* ask("/docs/other.js"), 404, "not_found")
+    }))
+})
+
+layer(http({ settings: { keepAlive: Duration.seconds(2) } }), { excludeTestServices: true })("a connection", (it) => {
+  it.effect("waits for its next request as long as it was told to, and says so", () =>
+    Effect.gen(function*() {
+      const text = yield* raw("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+      assert.match(text, /\r\nKeep-Alive: timeout=2\r\n/u)
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("a connection, when nothing else is said,", (it) => {
+  it.effect("waits longer than load balancers keep theirs", () =>
+    Effect.gen(function*() {
+      const reply = yield* ask("/healthz", { headers: { connection: "keep-alive" } })
+      assert.strictEqual(reply.headers["keep-alive"], "timeout=65")
     }))
 })

@@ -1,5 +1,5 @@
 /** Ours, without a worker: only HTTP and storage are measured. */
-import { DateTime, Effect, ManagedRuntime, Redacted, Result } from "effect"
+import { DateTime, Duration, Effect, ManagedRuntime, Redacted, Result } from "effect"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { reserve } from "../../src/cli/Serve.ts"
@@ -15,10 +15,15 @@ const runtime = ManagedRuntime.make(Service.layer({
   port,
   publicUrl,
   dataDir,
+  dataDirIsSet: true,
   databaseUrl: Redacted.make(databaseUrl),
+  startup: Duration.zero,
+  secretsKeyFile: `${dataDir}/secrets.key`,
   postgresAccount: null,
   role: "http",
   rateLimitPerMinute: requestsPerMinute,
+  keysPerUser: 100,
+  edge: {},
   workerSlots: 1,
   maxActiveSandboxes: null,
   modelsFile: null,
@@ -36,7 +41,8 @@ const runtime = ManagedRuntime.make(Service.layer({
   creditPrice: null,
   approvalMinutes: 30,
   webhookPrivate: false,
-  agentIdleMinutes: 5
+  agentIdleMinutes: 5,
+  toolDetail: "full"
 }, publicUrl))
 
 const commit = Effect.fnUntraced(function*(sandboxId: string) {

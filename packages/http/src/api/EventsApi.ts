@@ -25,9 +25,8 @@ export const EventEnvelope = Schema.Struct({
 export type EventEnvelope = typeof EventEnvelope.Type
 
 export const EventPage = Schema.Struct({
-  data: Schema.Array(EventEnvelope),
-  /** The id of the last event, or `after` when there was none. */
-  nextCursor: Schema.String
+  data: Schema.Array(EventEnvelope).annotateKey({ description: "In the order they happened." }),
+  nextCursor: Schema.String.annotateKey({ description: "The id of the last event, or `after` when there was none." })
 }).annotate({ identifier: "SandboxEventPage" })
 
 export class EventsApi extends HttpApiGroup.make("events", { topLevel: true })

@@ -1,7 +1,7 @@
 /** Read-only working trees (interface 4.10, 4.11; decisions, sections 6 and 8). */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { FileTree } from "@slipway/domain/files/FileTree"
+import { FileStatus, FileTree } from "@slipway/domain/files/FileTree"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { characters, Counter } from "@slipway/domain/Text"
 import {
@@ -20,25 +20,30 @@ import {
 import { Authenticated } from "./Middleware.ts"
 import { inSandbox, repoQuery } from "./Parameters.ts"
 
-const FileVersion = Schema.NullOr(Schema.Struct({
-  /** `null` when the file is binary. */
-  text: Schema.NullOr(Schema.String),
-  /** Bytes. */
-  size: Counter,
-  binary: Schema.Boolean
-}))
+/** One side of a comparison. */
+export const FileVersion = Schema.Struct({
+  content: Schema.NullOr(Schema.String).annotateKey({ description: "The text; `null` when the file is binary." }),
+  text: Schema.NullOr(Schema.String).annotateKey({ description: "The same as `content`." }),
+  hash: Schema.String.annotateKey({ description: "The id git gives a blob of these bytes." }),
+  ref: Schema.String.annotateKey({ description: "`working`, or the commit that holds this version." }),
+  size: Counter.annotateKey({ description: "Bytes." }),
+  binary: Schema.Boolean.annotateKey({ description: "Whether it is no text: it has a NUL in its first 8,000 bytes." })
+}).annotate({ identifier: "FileVersion" })
+const version = (description: string) => Schema.NullOr(FileVersion).annotateKey({ description })
 
 export const FileContent = Schema.Struct({
-  path: Schema.String,
-  repo: RepoName,
-  /** As it is now. */
-  working: FileVersion,
-  /** As published last. */
-  head: FileVersion,
-  /** Where the sandbox started. */
-  base: FileVersion,
-  /** Reserved: always `null`. */
-  reviewHead: FileVersion
+  path: Schema.String.annotateKey({ description: "Relative to the repository, normalised." }),
+  repo: RepoName.annotateKey({ description: "`owner/name`, as the sandbox spells it." }),
+  status: Schema.NullOr(FileStatus).annotateKey({ description: "As the listing of its directory says." }),
+  binary: Schema.Boolean.annotateKey({ description: "Of the newest version there is." }),
+  size: Schema.NullOr(Counter).annotateKey({ description: "Bytes of the file as it is now; `null` when it is not there." }),
+  previousPath: Schema.NullOr(Schema.String).annotateKey({ description: "What a renamed file was called before, else `null`." }),
+  editable: Schema.Literal(false).annotateKey({ description: "Files are read-only." }),
+  editReason: Schema.String.annotateKey({ description: "Why the file cannot be edited, for people." }),
+  working: version("As it is now; `null` when it is not there."),
+  head: version("As published last; before that, as where the sandbox started."),
+  base: version("As the sandbox found it."),
+  reviewHead: version("Reserved: always `null`.")
 }).annotate({ identifier: "FileContent" })
 
 const fileQuery = { path: characters(1, 1000), ...repoQuery }
@@ -84,7 +89,8 @@ export class FilesApi extends HttpApiGroup.make("files", { topLevel: true })
       error: [...refusals, IsDirectory, FileTooLarge]
     }).annotateMerge(OpenApi.annotations({
       summary: "Compare a file",
-      description: "One file as text: as it is now, as published last, and where the sandbox started. At most 1 MiB each."
+      description: "One file as text: as it is now, as published last, and where the sandbox started. At most 1 MiB each. Of a path " +
+        "that was never there every version is `null`."
     }))
   )
   .prefix("/api/public/v1/sandboxes/:sandboxId/files")

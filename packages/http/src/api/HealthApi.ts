@@ -3,7 +3,9 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { MethodNotAllowed, Unavailable } from "./Errors.ts"
 
-export const Health = Schema.Struct({ status: Schema.Literal("ok") }).annotate({ identifier: "Health" })
+export const Health = Schema.Struct({
+  status: Schema.Literal("ok").annotateKey({ description: "Always `ok`; anything else is another status code." })
+}).annotate({ identifier: "Health" })
 
 export class HealthApi extends HttpApiGroup.make("health", { topLevel: true })
   .add(

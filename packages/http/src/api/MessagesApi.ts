@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
-import { Timestamp } from "@slipway/domain/Timestamp"
+import { timestamp } from "@slipway/domain/Timestamp"
 import {
   BudgetExceeded,
   CursorAhead,
@@ -18,12 +18,13 @@ import { Authenticated, JsonBody } from "./Middleware.ts"
 import { Cursor, inSandbox, Limit } from "./Parameters.ts"
 import { idempotencyHeader } from "./SandboxesApi.ts"
 
-export const SendMessage = Schema.Struct({ prompt: Prompt }).annotate({ identifier: "SendMessage" })
+export const SendMessage = Schema.Struct({
+  prompt: Prompt.annotateKey({ description: "What the agent is to do next." })
+}).annotate({ identifier: "SendMessage" })
 
 export const MessageResult = Schema.Struct({
   ...CommandResult.fields,
-  /** The turn the message starts. */
-  turnId: Schema.String.check(Schema.isUUID())
+  turnId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "The turn the message starts." })
 }).annotate({ identifier: "MessageResult" })
 
 /** What a message did. */
@@ -48,17 +49,16 @@ const sentBefore = SentBefore.pipe(HttpApiSchema.encodeToWithHeaders({
 }))
 
 export const MessageResource = Schema.Struct({
-  id: Schema.String,
-  turnId: Schema.String,
-  role: Schema.Literals(["user", "assistant"]),
-  text: Schema.String,
-  createdAt: Timestamp
+  id: Schema.String.annotateKey({ description: "Of a prompt its `prompt_id`, of an answer its `message_id`." }),
+  turnId: Schema.String.annotateKey({ description: "The turn it belongs to." }),
+  role: Schema.Literals(["user", "assistant"]).annotateKey({ description: "Who said it." }),
+  text: Schema.String.annotateKey({ description: "All of it." }),
+  createdAt: timestamp("When it was whole.")
 }).annotate({ identifier: "Message" })
 
 export const MessagePage = Schema.Struct({
-  data: Schema.Array(MessageResource),
-  /** `null` on the last page. */
-  nextCursor: Schema.NullOr(Schema.String)
+  data: Schema.Array(MessageResource).annotateKey({ description: "Oldest first." }),
+  nextCursor: Schema.NullOr(Schema.String).annotateKey({ description: "The `after` of the next page; `null` on the last page." })
 }).annotate({ identifier: "MessagePage" })
 
 export class MessagesApi extends HttpApiGroup.make("messages", { topLevel: true })

@@ -3,6 +3,8 @@
  * every reply has, numbers that travel as digits, descriptions of parameters, and examples.
  */
 import type { OpenApi } from "effect/http-api"
+import { eventSchemas } from "./EventSchemas.ts"
+import { examples } from "./Examples.ts"
 
 type Spec = OpenApi.OpenAPISpec
 type Operation = OpenApi.OpenAPISpecOperation
@@ -32,7 +34,7 @@ const parameters: Record<string, { readonly name?: string; readonly description:
   "repo listSandboxes": { description: "Only sandboxes with this repository, `owner/name`, whatever the case." }
 }
 
-const headers = {
+const described = {
   "X-Request-Id": { description: "Names this reply in the service's logs.", schema: { type: "string", pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$" } },
   RateLimit: { description: "Requests left to the key, and seconds until there are more.", schema: { type: "string" }, example: `"default";r=119;t=60` },
   "RateLimit-Policy": { description: "Requests a key may make, and in how many seconds.", schema: { type: "string" }, example: `"default";q=120;w=60` },
@@ -45,7 +47,10 @@ const headers = {
   "Content-Length": { description: "Bytes of the file.", schema: { type: "integer", minimum: 0 } }
 }
 
-const ofStatus: Record<string, ReadonlyArray<keyof typeof headers>> = {
+/** Where a reply refers to one of them, it is always there. */
+const headers = Object.fromEntries(Object.entries(described).map(([name, header]) => [name, { ...header, required: true }]))
+
+const ofStatus: Record<string, ReadonlyArray<keyof typeof described>> = {
   401: ["WWW-Authenticate"],
   405: ["Allow"],
   429: ["Retry-After"],
@@ -63,53 +68,6 @@ const successes: Record<string, string> = {
   "downloadFile 200": "The file."
 }
 
-const sandbox = {
-  id: "c_k3v9p2m7x4qa",
-  worktreeId: "w_k3v9p2m7x4qa",
-  object: "sandbox",
-  status: "queued",
-  title: "Fix the flaky checkout test",
-  repos: [{ fullName: "acme/shop", ref: "main" }],
-  model: "offline/demo",
-  agentRuntime: "opencode",
-  turn: { active: false },
-  usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
-  metadata: { ticket: "SHOP-42" },
-  error: null,
-  createdAt: "2026-11-21T02:41:00.123Z",
-  startedAt: null,
-  completedAt: null,
-  links: {
-    self: "https://slipway.example/api/public/v1/sandboxes/c_k3v9p2m7x4qa",
-    events: "https://slipway.example/api/public/v1/sandboxes/c_k3v9p2m7x4qa/events",
-    messages: "https://slipway.example/api/public/v1/sandboxes/c_k3v9p2m7x4qa/messages"
-  }
-}
-
-const examples: Record<string, unknown> = {
-  Sandbox: sandbox,
-  CreateSandbox: {
-    repos: [{ fullName: "acme/shop", ref: "main" }],
-    prompt: "Fix the flaky checkout test.",
-    metadata: { ticket: "SHOP-42" }
-  },
-  ApprovalDecision: { decision: "approve" },
-  SendMessage: { prompt: "Now add a test for the empty cart." },
-  PublishPullRequest: { repo: "acme/shop" },
-  CommandResult: { commandId: "4b5a1f0e-6f0b-5a52-9d0c-0a6a3c0f2f11", revision: 4, outcome: "applied" },
-  SandboxEventEnvelope: {
-    object: "sandbox.event",
-    version: "v1",
-    id: "7",
-    ts: "2026-11-21T02:41:03.004Z",
-    sandbox_id: sandbox.id,
-    type: "turn.completed",
-    turn_id: "0f8c9d0e-9d1b-5a3e-8c55-2f3d5b1c7a10",
-    data: { state: "succeeded" }
-  },
-  Error: { error: { code: "invalid_request", message: "repos[0].fullName: owner/name expected" } }
-}
-
 /** Every code a response may carry, in the order of the schemas. */
 const codesIn = (schema: unknown, schemas: Spec["components"]["schemas"]): ReadonlyArray<string> => {
   if (typeof schema !== "object" || schema === null) return []
@@ -120,18 +78,21 @@ const codesIn = (schema: unknown, schemas: Spec["components"]["schemas"]): Reado
 
 const refusalOf = (status: string, response: Response, schemas: Spec["components"]["schemas"]) => {
   const codes = [...new Set(codesIn(response.content?.["application/json"]?.schema, schemas))]
-  const names = codes.includes("agent_disconnected") ? ["Retry-After" as const] : ofStatus[status] ?? []
+  // Where one code of several has a header, it may be missing.
+  const sometimes = codes.includes("agent_disconnected") ? { "Retry-After": described["Retry-After"] }
+    : codes.includes("insufficient_scope") ? { "WWW-Authenticate": described["WWW-Authenticate"] }
+    : {}
   return {
     description: codes.map((code) => `\`${code}\``).join(", "),
-    headers: referTo(["X-Request-Id", ...names]),
+    headers: { ...referTo(["X-Request-Id", ...ofStatus[status] ?? []]), ...sometimes },
     content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } }
   }
 }
 
-const referTo = (names: ReadonlyArray<keyof typeof headers>) =>
+const referTo = (names: ReadonlyArray<keyof typeof described>) =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 
-const canonical = new Map(Object.keys(headers).map((name) => [name.toLowerCase(), name as keyof typeof headers]))
+const canonical = new Map(Object.keys(described).map((name) => [name.toLowerCase(), name as keyof typeof described]))
 
 const tidyOperation = (operation: Operation, schemas: Spec["components"]["schemas"]) => {
   const rates = operation.security.length > 0 ? ["RateLimit", "RateLimit-Policy"] as const : []
@@ -152,7 +113,7 @@ const tidyOperation = (operation: Operation, schemas: Spec["components"]["schema
           content: Object.fromEntries(
             Object.entries(response.content).map(([type, { schema }]) => [
               type,
-              { schema: type === "text/event-stream" ? { type: "string" } : schema }
+              { schema: type === "text/event-stream" ? { $ref: "#/components/schemas/SandboxEventEnvelope" } : schema }
             ])
           )
         })
@@ -167,6 +128,7 @@ const errorSchema = {
   properties: {
     error: {
       type: "object",
+      description: "What is wrong.",
       properties: {
         code: { type: "string", description: "For programs. The codes of a status are listed with it; codes may be added." },
         message: { type: "string", description: "For people." }
@@ -181,6 +143,39 @@ const errorSchema = {
 
 const timestamp = { type: "string", format: "date-time", description: "UTC, with exactly three fraction digits." }
 
+/** `credit_claim.created` → `CreditClaimCreatedEvent`. */
+const nameOf = (type: string) => `${type.split(/[._]/u).map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}Event`
+
+/**
+ * A schema for each type of event, and one that tells them by `type`. Readers must ignore fields and types they do not know,
+ * so nothing is closed.
+ */
+const byType = (name: string, description: string, members: ReadonlyArray<object>): ReadonlyArray<readonly [string, object]> => {
+  const named = members.map((member) => {
+    const type: string = (member as { properties: { type: { enum: [string] } } }).properties.type.enum[0]
+    return [type, nameOf(type), open(member)] as const
+  })
+  const refs = named.map(([type, schema]) => [type, `#/components/schemas/${schema}`] as const)
+  const union = {
+    description,
+    oneOf: refs.map(([, $ref]) => ({ $ref })),
+    discriminator: { propertyName: "type", mapping: Object.fromEntries(refs) }
+  }
+  return [[name, union], ...named.map(([, schema, member]) => [schema, member] as const)]
+}
+
+const open = (schema: object): object =>
+  JSON.parse(JSON.stringify(schema, (key, value) => key === "additionalProperties" && value === false ? undefined : value))
+
+/** What is said of a property stands beside its schema, where every tool looks for it, and not in an `allOf`. */
+const flat = (_key: string, value: unknown): unknown => {
+  if (typeof value !== "object" || value === null || !("allOf" in value) || !Array.isArray(value.allOf)) return value
+  const { allOf, ...rest } = value
+  const parts: ReadonlyArray<object> = [rest, ...allOf]
+  const keys = parts.flatMap((part) => Object.keys(part))
+  return new Set(keys).size === keys.length ? Object.assign({}, ...allOf, rest) : value
+}
+
 export const tidy = (spec: Spec): Spec => {
   const { schemas } = spec.components
   const paths = Object.fromEntries(
@@ -191,12 +186,19 @@ export const tidy = (spec: Spec): Spec => {
       )
     ])
   )
-  const kept = Object.entries({ ...schemas, Error: errorSchema, TimestampEncoded: timestamp }).flatMap(([name, schema]) =>
-    name.endsWith("Encoded") && name !== "TimestampEncoded"
-      ? []
-      : [[name, name in examples ? { ...schema, examples: [examples[name]] } : schema] as const]
-  )
-  const document = { ...spec, paths, components: { ...spec.components, schemas: Object.fromEntries(kept), headers } }
-  const text = JSON.stringify(document).replaceAll("/schemas/TimestampEncoded", "/schemas/Timestamp").replace(`"TimestampEncoded":`, `"Timestamp":`)
+  const kept = Object.entries({ ...schemas, Error: errorSchema, TimestampEncoded: timestamp }).flatMap(([name, schema]): ReadonlyArray<readonly [string, object]> => {
+    if (name.endsWith("Encoded") && name !== "TimestampEncoded") return []
+    if (name === "SandboxEventEnvelope") return byType(name, "An event of a sandbox. Ignore types and fields you do not know.", eventSchemas())
+    if (name === "PartnerEvent" && "anyOf" in schema) {
+      return byType(name, "An event of the feed. Ignore types and fields you do not know.", schema.anyOf as ReadonlyArray<object>)
+    }
+    return [[name, schema]]
+  })
+  const shown = kept.map(([name, schema]) => {
+    const example = examples[name.replace(/Encoded$/u, "")]
+    return [name, example === undefined ? schema : { ...schema, examples: [example] }]
+  })
+  const document = { ...spec, paths, components: { ...spec.components, schemas: Object.fromEntries(shown), headers } }
+  const text = JSON.stringify(document, flat).replaceAll("/schemas/TimestampEncoded", "/schemas/Timestamp").replace(`"TimestampEncoded":`, `"Timestamp":`)
   return JSON.parse(text)
 }

@@ -8,9 +8,8 @@ import { Authenticated } from "./Middleware.ts"
 import { Cursor, Limit } from "./Parameters.ts"
 
 export const PartnerPage = Schema.Struct({
-  data: Schema.Array(PartnerEvent),
-  /** The `sequence` of the last event, or `after` when there was none. */
-  nextCursor: Counter
+  data: Schema.Array(PartnerEvent).annotateKey({ description: "In ascending `sequence`." }),
+  nextCursor: Counter.annotateKey({ description: "The `sequence` of the last event, or `after` when there was none." })
 }).annotate({ identifier: "PartnerEventPage" })
 
 export class PartnerApi extends HttpApiGroup.make("partner", { topLevel: true })

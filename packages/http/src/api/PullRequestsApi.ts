@@ -14,7 +14,9 @@ import {
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { inSandbox, repoQuery } from "./Parameters.ts"
 
-export const Publish = Schema.Struct(repoQuery).annotate({ identifier: "PublishPullRequest" })
+export const Publish = Schema.Struct({
+  repo: repoQuery.repo.annotateKey({ description: "Which of the sandbox's repositories; may be left out when there is one." })
+}).annotate({ identifier: "PublishPullRequest" })
 
 export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLevel: true })
   .add(

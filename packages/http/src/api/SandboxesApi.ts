@@ -27,9 +27,8 @@ import { Authenticated, JsonBody } from "./Middleware.ts"
 import { inSandbox, Limit } from "./Parameters.ts"
 
 export const SandboxPage = Schema.Struct({
-  data: Schema.Array(SandboxResource),
-  /** `null` on the last page. */
-  nextCursor: Schema.NullOr(Schema.String)
+  data: Schema.Array(SandboxResource).annotateKey({ description: "Newest first." }),
+  nextCursor: Schema.NullOr(Schema.String).annotateKey({ description: "The `after` of the next page; `null` on the last page." })
 }).annotate({ identifier: "SandboxPage" })
 
 /** The sandbox a creation made. */
@@ -56,7 +55,9 @@ const replayed = Replayed.pipe(HttpApiSchema.encodeToWithHeaders({
 /** Chosen by the caller; makes a retry safe. */
 export const idempotencyHeader = { "idempotency-key": Schema.optionalKey(IdempotencyKey) }
 
-export const ApprovalDecision = Schema.Struct({ decision: Decision }).annotate({ identifier: "ApprovalDecision" })
+export const ApprovalDecision = Schema.Struct({
+  decision: Decision.annotateKey({ description: "Whether the agent may do it." })
+}).annotate({ identifier: "ApprovalDecision" })
 
 export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: true })
   .add(

@@ -2,6 +2,7 @@
 import { Effect, type Layer } from "effect"
 import { Flag } from "effect/cli"
 import { Acting } from "@slipway/domain/access/AuditLog"
+import * as Services from "./Services.ts"
 import * as Settings from "./Settings.ts"
 import * as Storage from "./Storage.ts"
 
@@ -12,6 +13,6 @@ export const json = Flag.Boolean("json").pipe(
 
 /** Runs `use` against the stores of the service that the settings name. */
 export const administration = <A, E, R>(use: Effect.Effect<A, E, R | Layer.Success<ReturnType<typeof Storage.layer>>>) =>
-  Effect.flatMap(Settings.load, (settings) => Effect.provide(use, Storage.layer(settings, false))).pipe(
+  Effect.flatMap(Effect.flatMap(Settings.load, Services.find), (settings) => Effect.provide(use, Storage.layer(settings, false))).pipe(
     Effect.provideService(Acting, { _tag: "Operator" })
   )

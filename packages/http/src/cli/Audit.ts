@@ -1,5 +1,5 @@
 /** `slipway audit`: what happened to keys, grants, people and sessions. */
-import { Console, DateTime, Duration, Effect, Option, Schedule, Schema, SchemaTransformation } from "effect"
+import { DateTime, Duration, Effect, Option, Schedule, Schema, SchemaTransformation } from "effect"
 import { Command, Flag } from "effect/cli"
 import { Action, type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/AuditLog"
 import { administration, json } from "./Administration.ts"
@@ -37,7 +37,7 @@ const followed = (matches: (entry: AuditEntry) => boolean, json: boolean) =>
   Effect.gen(function*() {
     const log = yield* AuditLog
     const news = yield* log.follow
-    const show = (entry: AuditEntry) => Console.log(json ? JSON.stringify(shown(entry)) : rowOf(entry).join("  "))
+    const show = (entry: AuditEntry) => print(json, shown(entry), () => rowOf(entry).join("  "))
     return yield* news.pipe(
       Effect.retry(Schedule.upTo(Schedule.spaced(LOOK), { duration: AWAY })),
       Effect.flatMap((entries) => Effect.forEach(entries.filter(matches), show, { discard: true })),

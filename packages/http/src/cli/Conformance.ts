@@ -59,7 +59,7 @@ const reach = ({ setup }: Session, url: string) =>
       catch: (error) => new CannotCheck({ reason: `nothing answers at ${url}: ${errorOf(error)}.` })
     })
     if (reply.status === 401) {
-      return yield* new CannotCheck({ reason: "the server does not accept the key (SLIPWAY_KEY)." })
+      return yield* new CannotCheck({ reason: "the server does not accept the key (SLIPWAY_API_KEY)." })
     }
   })
 
@@ -82,15 +82,15 @@ export const conformance = Command.make("conformance", {
     Argument.withDescription("Address of the server, as http://127.0.0.1:4000"),
     Argument.withSchema(Address)
   ),
-  key: key("key", "SLIPWAY_KEY", "API key to check with"),
+  key: key("key", "SLIPWAY_API_KEY", "API key to check with"),
   otherKey: key(
     "other-key",
-    "SLIPWAY_OTHER_KEY",
+    "SLIPWAY_OTHER_API_KEY",
     "API key of another grant: without it, what concerns two grants is skipped"
   ),
   noScopeKey: key(
     "no-scope-key",
-    "SLIPWAY_NO_SCOPE_KEY",
+    "SLIPWAY_NO_SCOPE_API_KEY",
     "API key without the scope sandboxes: without it, what concerns scopes is skipped"
   ),
   repos: Flag.String("repo").pipe(
@@ -112,7 +112,7 @@ export const conformance = Command.make("conformance", {
 }, ({ json, key, noScopeKey, only, otherKey, repos, slow, url: given }) =>
   Effect.gen(function*() {
     const url = given.replace(/\/+$/u, "")
-    if (Option.isNone(key)) return yield* new CannotCheck({ reason: "an API key is needed: set SLIPWAY_KEY." })
+    if (Option.isNone(key)) return yield* new CannotCheck({ reason: "an API key is needed: set SLIPWAY_API_KEY." })
     const started = yield* Clock.currentTimeMillis
     const session = new Session({
       url,
@@ -149,7 +149,7 @@ export const conformance = Command.make("conformance", {
     ),
     Command.withShortDescription("Check the rules of the interface on a server"),
     Command.withExamples([{
-      command: "SLIPWAY_KEY=… SLIPWAY_OTHER_KEY=… slipway conformance http://127.0.0.1:4000 --repo acme/shop",
+      command: "SLIPWAY_API_KEY=… SLIPWAY_OTHER_API_KEY=… slipway conformance http://127.0.0.1:4000 --repo acme/shop",
       description: "Most of it; without the other key and the repository less"
     }])
   )

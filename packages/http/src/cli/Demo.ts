@@ -1,6 +1,4 @@
 /** `slipway demo`: the main job from one end to the other, on the real service, over HTTP alone. */
-import { mkdtemp, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
 import path from "node:path"
 import { Clock, Effect, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
@@ -8,10 +6,12 @@ import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositor
 import { Access } from "@slipway/domain/access/Access"
 import { type Event, SlipwayClient } from "../client/SlipwayClient.ts"
 import * as DemoRepository from "./DemoRepository.ts"
+import * as GitProgram from "./GitProgram.ts"
 import { heading, note, step } from "./Progress.ts"
 import { addressOf, reserve } from "./Serve.ts"
 import * as Service from "./Service.ts"
 import * as Settings from "./Settings.ts"
+import * as TemporaryFolder from "./TemporaryFolder.ts"
 
 /** Something came out differently from what Slipway promises. */
 export class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", { detail: Schema.String }) {
@@ -36,17 +36,12 @@ const PROMPT = [
   "[[say The page is written.]]"
 ].join("\n")
 
-/** A folder that is gone afterwards, whatever happens. */
-const temporaryFolder = Effect.acquireRelease(
-  Effect.promise(() => mkdtemp(path.join(tmpdir(), "slipway-demo-"))),
-  (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
-)
-
 const run = Effect.gen(function*() {
   const started = yield* Clock.currentTimeMillis
   yield* heading("Slipway demo: an agent, a repository, a draft pull request. Nothing here is simulated but the model.")
   const given = yield* Settings.load
-  const folder = yield* temporaryFolder
+  yield* GitProgram.version
+  const folder = yield* TemporaryFolder.make("demo")
 
   const { access, repositories, server } = yield* step(
     "Postgres and the server are up",

@@ -1,4 +1,4 @@
-/** The repository of the demo: a small one with some history, made by git as anybody would. */
+/** The repository of the demo, and the sample to try things with: a small one with some history, made by git as anybody would. */
 import { execFile } from "node:child_process"
 import { mkdir, writeFile } from "node:fs/promises"
 import path from "node:path"

@@ -1,8 +1,6 @@
 /** `slipway doctor`: what agents need of this machine and of the source host, looked at without starting the service. */
-import { execFile } from "node:child_process"
 import { statfs } from "node:fs/promises"
 import path from "node:path"
-import { promisify } from "node:util"
 import { Effect, Layer, Schema } from "effect"
 import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"
@@ -11,8 +9,10 @@ import * as Installed from "@slipway/adapters/agents/Installed"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
 import { json } from "./Administration.ts"
+import * as GitProgram from "./GitProgram.ts"
 import * as Isolation from "./Isolation.ts"
 import { columns, print } from "./Output.ts"
+import * as Services from "./Services.ts"
 import * as Settings from "./Settings.ts"
 import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
@@ -34,17 +34,13 @@ export interface Finding {
 /** Less and a checkout or a build soon fails. */
 const SPARE_DISK_BYTES = 5 * 2 ** 30
 
-/** Object ids, alternates and index options that we use. */
-const OLDEST_GIT = [2, 38] as const
+const git = Effect.match(GitProgram.version, {
+  onFailure: ({ detail }): Finding => ({ what: "git", state: "missing", detail }),
+  onSuccess: (detail): Finding => ({ what: "git", state: "ok", detail })
+})
 
-const git = Effect.promise(() => promisify(execFile)("git", ["--version"]).then(({ stdout }) => stdout, () => "")).pipe(Effect.map((text): Finding => {
-  const [, major = 0, minor = 0] = /(\d+)\.(\d+)/u.exec(text)?.map(Number) ?? []
-  const isOld = major < OLDEST_GIT[0] || (major === OLDEST_GIT[0] && minor < OLDEST_GIT[1])
-  const detail = text.trim() || "It is not installed. Install it: apt-get install git"
-  return { what: "git", state: isOld ? "missing" : "ok", detail: isOld && text !== "" ? `${detail}, but ${OLDEST_GIT.join(".")} is needed` : detail }
-}))
-
-const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings) => {
+/** `shown`: the data folder as it is told. */
+const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, shown: string) => {
   const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
   const database = databaseUrl === null
     ? Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection))).pipe(
@@ -59,7 +55,7 @@ const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings) 
   return version.pipe(
     Effect.provide(database),
     Effect.map((version): Finding => ({
-      what: "Postgres", state: "ok", detail: `${version}, ${databaseUrl === null ? `embedded, in ${dataDir}` : "DATABASE_URL"}`
+      what: "Postgres", state: "ok", detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : "DATABASE_URL"}`
     })),
     Effect.catch((error) => Effect.succeed<Finding>({ what: "Postgres", state: "missing", detail: error instanceof Error ? error.message : String(error) }))
   )
@@ -122,12 +118,19 @@ const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Ef
       : { what, state: problem.retryable ? "note" : "missing", detail: problem.detail })
 }
 
-/** Everything that was looked at, in the order it is shown. */
-export const examine = Effect.fn("Doctor.examine")(function*(settings: Settings.Settings) {
+/**
+ * Everything that was looked at, in the order it is shown. Where no service was started yet, Postgres and a box are tried
+ * in a folder that is gone afterwards: looking makes no data.
+ */
+export const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) {
+  const { settings, tried } = yield* Services.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
-  const found = yield* Effect.all([source(settings), signIn(settings), git, postgres(settings), disk(settings), isolation(settings), agents(settings)], { concurrency: "unbounded" })
+  const found = yield* Effect.all(
+    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), isolation(tried), agents(settings)],
+    { concurrency: "unbounded" }
+  )
   return [node, ...found.flat()]
-})
+}, Effect.scoped)
 
 const marks: Readonly<Record<Finding["state"], string>> = { ok: "✓", note: "!", missing: "✗" }
 

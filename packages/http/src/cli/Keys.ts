@@ -59,8 +59,12 @@ const create = Command.make("create", {
     Flag.withSchema(Days),
     Flag.optional
   ),
+  keyOnly: Flag.Boolean("key-only").pipe(
+    Flag.withDescription("Print the key and nothing else: export SLIPWAY_API_KEY=$(slipway keys create --key-only)"),
+    Flag.withDefault(false)
+  ),
   json
-}, ({ expires, grant, json, label, scopes, test, user }) =>
+}, ({ expires, grant, json, keyOnly, label, scopes, test, user }) =>
   administration(Effect.gen(function*() {
     const access = yield* Access
     const members = yield* Members
@@ -75,7 +79,7 @@ const create = Command.make("create", {
     const key = Redacted.value(minted.key)
     const { expiresAt, id, userId } = shown(minted.record)
     yield* print(json, { id, key, grantId: minted.grant.id, grant: minted.grant.name, userId, label, scopes, expiresAt }, () =>
-      `${key}\n\nKey ${id} of grant ${minted.grant.name}${expiresAt === null ? "" : `, good until ${expiresAt}`}. It is shown only now: keep it safe.`)
+      keyOnly ? key : `${key}\n\nKey ${id} of grant ${minted.grant.name}${expiresAt === null ? "" : `, good until ${expiresAt}`}. It is shown only now: keep it safe.`)
   }))).pipe(
     Command.withDescription("Mint an API key. It is shown once: only its digest is kept."),
     Command.withExamples([

@@ -7,6 +7,7 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { administration, json } from "./Administration.ts"
 import { print } from "./Output.ts"
 import { addressOf, linkOf } from "./Serve.ts"
+import * as Services from "./Services.ts"
 import * as Settings from "./Settings.ts"
 
 export const login = Command.make("login", {
@@ -16,12 +17,13 @@ export const login = Command.make("login", {
   ),
   json
 }, ({ json, user }) =>
-  Effect.flatMap(Settings.load, ({ host, port, publicUrl }) =>
+  Effect.flatMap(Settings.load, (settings) =>
     administration(Effect.gen(function*() {
+      const { host, port, publicUrl } = settings
       const userId = Option.isNone(user) ? (yield* (yield* MemberStore).owner).userId : (yield* (yield* Members).user(user.value)).id
       const code = yield* (yield* Sessions).makeLink(userId)
-      // Only the running service knows which port it took.
-      const at = publicUrl ?? (port === 0 ? null : addressOf(host, port))
+      // The service that runs knows its address best, and alone which port it took.
+      const at = publicUrl ?? (yield* Services.addressOf(settings)) ?? (port === 0 ? null : addressOf(host, port))
       const link = at === null ? null : linkOf(at, code)
       yield* print(json, { userId, link, path: "/sign-in", code: Redacted.value(code) }, () =>
         `${link ?? `${Redacted.value(code)}  (at /sign-in of the service)`}\n\nIt signs ${userId} in once, within 10 minutes.`)

@@ -2,6 +2,7 @@
 import { inspect } from "node:util"
 import { Cause, DateTime, Effect, Layer, Logger, type LogLevel, Redacted, References } from "effect"
 import { Redaction, type Redactor, SHOWN } from "@slipway/adapters/redaction/Redaction"
+import { visible } from "@slipway/domain/Visible"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import * as Settings from "./Settings.ts"
 
@@ -86,14 +87,12 @@ export const jsonOf = ({ at, error, fields, level, message, span }: Entry): stri
   return JSON.stringify({ ...own, message: cut(message, 400), ...span })
 }
 
-/** What moves the cursor or colours a terminal is nobody's to log. */
-const printable = (text: string) => text.replaceAll(/[^\P{Cc}\n\t]/gu, "?")
-
 /** For people: a line, and what went wrong below it. */
 export const prettyOf = ({ at, error, fields, level, message, span }: Entry): string => {
   const told = Object.entries({ ...fields, ...span }).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
   const time = at.toISOString().slice(11, 23)
-  return printable([[time, level.toUpperCase(), message, ...told].join(" "), ...(error === undefined ? [] : [error.stack])].join("\n"))
+  // What moves the cursor or colours a terminal is nobody's to log.
+  return visible([[time, level.toUpperCase(), message, ...told].join(" "), ...(error === undefined ? [] : [error.stack])].join("\n"))
 }
 
 /** The logger: nobody who logs fails of it. */

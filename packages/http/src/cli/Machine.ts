@@ -1,6 +1,6 @@
 /** The machine whose disk holds the working trees, and the one worker that may use it. */
 import { randomUUID } from "node:crypto"
-import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { mkdir, open, readFile, rename, stat } from "node:fs/promises"
 import { createServer } from "node:net"
 import path from "node:path"
 import { Effect, Schema } from "effect"
@@ -12,31 +12,67 @@ export class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("Data
   }
 }
 
-/** Drawn once per data folder; a worker that comes back finds its sandboxes by it. */
-const idOf = (dataDir: string) =>
-  Effect.promise(async () => {
-    const file = path.join(dataDir, "machine")
-    await mkdir(dataDir, { recursive: true })
-    await writeFile(file, randomUUID(), { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "EEXIST") throw error
-    })
-    return (await readFile(file, "utf8")).trim()
+const isMachineId = Schema.is(Schema.String.check(Schema.isUUID()))
+
+/** `null`: there is none, or what there is was broken off by a power loss. */
+const read = (file: string): Promise<string | null> =>
+  readFile(file, "utf8").then((text) => isMachineId(text.trim()) ? text.trim() : null, (error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw error
+    return null
   })
 
-/**
- * The machine's id, for this process alone until the scope closes. `alone` is `false` where that cannot be made sure:
- * the lock is an abstract socket, which the kernel frees however its owner ends, and only Linux has those.
- */
-export const acquire = Effect.fnUntraced(function*(dataDir: string) {
-  const machine = yield* idOf(dataDir)
-  if (process.platform !== "linux") return { machine, alone: false }
-  yield* Effect.acquireRelease(
+const synced = async (at: string, flags: string, content?: string): Promise<void> => {
+  const file = await open(at, flags)
+  try {
+    if (content !== undefined) await file.writeFile(content)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** A power loss leaves the file as it was or with all of the id. */
+const write = async (file: string, id: string): Promise<void> => {
+  const temporary = `${file}-${randomUUID()}`
+  await synced(temporary, "wx", id)
+  await rename(temporary, file)
+  await synced(path.dirname(file), "r")
+}
+
+/** Held until the scope closes. The kernel frees it however its owner ends. */
+const lock = (name: string, dataDir: string) =>
+  Effect.acquireRelease(
     Effect.callback<() => void, DataFolderInUse>((resume) => {
       const server = createServer((socket) => socket.destroy())
       server.once("error", () => resume(Effect.fail(new DataFolderInUse({ dataDir }))))
-      server.listen(`\0slipway-worker-${machine}`, () => resume(Effect.succeed(() => server.close())))
+      server.listen(`\0slipway-${name}`, () => resume(Effect.succeed(() => server.close())))
     }),
     (close) => Effect.sync(close)
   )
-  return { machine, alone: true }
+
+/**
+ * The machine's id, for this process alone until the scope closes. A worker that comes back finds its sandboxes by it, so one
+ * that is lost or broken is found again: `recover` says which machine holds the trees that lie in the folder, `null` if
+ * nobody knows. `alone` is `false` where it cannot be made sure: the lock is an abstract socket, and only Linux has those.
+ */
+export const acquire = Effect.fnUntraced(function*<E, R>(dataDir: string, recover: Effect.Effect<string | null, E, R>) {
+  const file = path.join(dataDir, "machine")
+  const alone = process.platform === "linux"
+  const folder = yield* Effect.promise(async () => {
+    await mkdir(dataDir, { recursive: true })
+    return stat(dataDir)
+  })
+  // While the id is chosen nobody else chooses one, and nobody takes a folder whose id is chosen under it.
+  if (alone) yield* lock(`data-${folder.dev}-${folder.ino}`, dataDir)
+  let machine = yield* Effect.promise(() => read(file))
+  if (machine === null) {
+    const known = yield* recover
+    machine = known !== null && isMachineId(known) ? known : randomUUID()
+    if (known === machine) yield* Effect.logWarning(`the id of this machine was lost or broken; the sandboxes in ${dataDir} tell that it is ${machine}`)
+    const id = machine
+    yield* Effect.promise(() => write(file, id))
+  }
+  // Of a folder and its copy on this machine only one may be used.
+  if (alone) yield* lock(`worker-${machine}`, dataDir)
+  return { machine, alone }
 })

@@ -18,6 +18,7 @@ import {
 import { json } from "./Administration.ts"
 import * as Isolation from "./Isolation.ts"
 import { columns, print } from "./Output.ts"
+import * as Services from "./Services.ts"
 import * as Settings from "./Settings.ts"
 
 /** The catalogue's file cannot be used. The message is the one line an operator needs. */
@@ -133,8 +134,8 @@ export const hideKeys = ({ keys }: Models) =>
 
 /** As the service would find them here. */
 const loadHere = Effect.gen(function*() {
-  const settings = yield* Settings.load
-  const { problem } = yield* Isolation.choose(settings)
+  const { settings, tried } = yield* Services.findToTry(yield* Settings.load)
+  const { problem } = yield* Isolation.choose(tried)
   return yield* load(settings, problem)
 }).pipe(Effect.scoped)
 

@@ -9,8 +9,11 @@ import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
 import { CommitAuthor, Publishing } from "@slipway/domain/source/Publishing"
 import { sandboxOf } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { visible } from "@slipway/domain/Visible"
 import { json } from "./Administration.ts"
+import * as GitProgram from "./GitProgram.ts"
 import { columns, print } from "./Output.ts"
+import * as Services from "./Services.ts"
 import * as Settings from "./Settings.ts"
 import * as Source from "./Source.ts"
 import * as Storage from "./Storage.ts"
@@ -25,8 +28,9 @@ export class OnGitHub extends Schema.TaggedError<OnGitHub>()("OnGitHub", { addre
 /** Runs `use` against the pull requests of the service that the settings name. `page`: where GitHub shows the same. */
 const onThisMachine = <A, E, R>(page: string, use: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
-    const settings = yield* Settings.load
+    const settings = yield* Services.find(yield* Settings.load)
     if (settings.github !== null) return yield* new OnGitHub({ address: `${webUrlOf(settings.github.apiUrl)}/${page}` })
+    yield* GitProgram.version
     // Their address is not shown: who listens, and where, is known to the service alone.
     const host = Source.host(settings, settings.publicUrl ?? "")
     return yield* Effect.provide(
@@ -76,18 +80,7 @@ const shown = ({ pullRequest, repository }: LocalPullRequest) => {
   }
 }
 
-// Besides C0 (but tab and line feed), DEL and C1: what turns the direction of a text, so that it reads as something else.
-// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/gu
-
-/** Text that does nothing to a terminal: `^[` for an escape, as `cat -v` has it, `<U+202E>` for what has no such name. */
-export const visible = (text: string): string =>
-  text.replaceAll(CONTROL, (character) => {
-    const code = character.charCodeAt(0)
-    return code < 128 ? `^${String.fromCharCode(code ^ 64)}` : `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`
-  })
-
-const oneLine = (text: string): string => visible(text.replaceAll(/\s+/gu, " "))
+const oneLine = (text: string): string => text.replaceAll(/\s+/gu, " ")
 
 type Paint = (style: "bold" | "cyan" | "green" | "red", text: string) => string
 
@@ -256,12 +249,12 @@ const merge = Command.make("merge", { repo, number, deleteBranch, json }, ({ del
     const name = `${done.repository.fullName} #${number}`
     yield* report(json, done, () =>
       !done.changed ? `${name} was merged already.`
-        : merged ? `${name} is merged into ${baseRef}. ${ofBranch(done)}`
+        : merged ? `${name} is merged into ${baseRef}${done.checkout === undefined ? "" : `, with the files in ${done.checkout}`}. ${ofBranch(done)}`
         : `${name} is merged into ${baseRef} as it was, but ${headRef} was pushed to meanwhile: it stays open.`)
   }))).pipe(
     Command.withDescription(
       "Merge a pull request into its base branch, with a merge commit by SLIPWAY_COMMIT_AUTHOR. Drafts too: all that Slipway opens are.\n\n" +
-        "Touches no checkout: a base branch that is checked out somewhere is to be merged there, with plain git. So is what conflicts."
+        "A checkout of the base branch follows, if nothing in it waits to be committed; else the command to merge it there with plain git is shown. So it is for what conflicts."
     ),
     Command.withShortDescription("Merge a pull request into its base branch"),
     Command.withExamples([{ command: "slipway pulls merge acme/shop 1", description: "Keeps its branch" }])

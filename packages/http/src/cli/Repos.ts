@@ -1,28 +1,65 @@
 /** `slipway repos`: repositories of this machine that sandboxes may use. */
-import { Effect } from "effect"
-import { Argument, Command } from "effect/cli"
+import { existsSync } from "node:fs"
+import path from "node:path"
+import { Effect, Option, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { administration, json } from "./Administration.ts"
+import * as DemoRepository from "./DemoRepository.ts"
+import * as GitProgram from "./GitProgram.ts"
 import { columns, print } from "./Output.ts"
+import * as Services from "./Services.ts"
+import * as Settings from "./Settings.ts"
 
 const name = Argument.String("owner/name").pipe(
   Argument.withDescription("Name that sandboxes use for it"),
   Argument.withSchema(RepoName)
 )
 
+/** What was said does not go together. */
+export class WrongArguments extends Schema.TaggedError<WrongArguments>()("WrongArguments", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+
+const SAMPLE = RepoName.make("sample/shop")
+
+/** Makes the sample once: whatever became of it since stays. */
+const sample = Effect.gen(function*() {
+  const { dataDir } = yield* Services.findFolder(yield* Settings.load)
+  const folder = path.join(dataDir, SAMPLE)
+  if (!existsSync(folder)) yield* DemoRepository.make(folder)
+  return folder
+})
+
 const add = Command.make("add", {
-  name,
-  path: Argument.String("path").pipe(Argument.withDescription("Folder of the repository: a checkout or a bare one")),
+  name: Argument.optional(name),
+  folder: Argument.String("path").pipe(Argument.withDescription("Folder of the repository: a checkout or a bare one"), Argument.optional),
+  sample: Flag.Boolean("sample").pipe(
+    Flag.withDescription(`Make a small repository in the data folder and add that, as ${SAMPLE}`),
+    Flag.withDefault(false)
+  ),
   json
-}, ({ json, name, path }) =>
-  administration(Effect.gen(function*() {
-    const repositories = yield* LocalRepositories
-    const repository = yield* repositories.register(name, path)
-    yield* print(json, repository, () => `${repository.fullName} is ${repository.path}. Sandboxes push branches there that start with slipway/.`)
-  }))).pipe(
+}, ({ folder, json, name, sample: isSample }) =>
+  Effect.gen(function*() {
+    if (isSample ? Option.isSome(name) : Option.isNone(folder)) {
+      return yield* new WrongArguments({ detail: "a name and a path are needed, or --sample alone: slipway repos add <owner/name> <path>" })
+    }
+    yield* GitProgram.version
+    yield* administration(Effect.gen(function*() {
+      const repositories = yield* LocalRepositories
+      const at = isSample ? yield* sample : Option.getOrElse(folder, () => "")
+      const repository = yield* repositories.register(Option.getOrElse(name, () => SAMPLE), at)
+      yield* print(json, repository, () => `${repository.fullName} is ${repository.path}. Sandboxes push branches there that start with slipway/.`)
+    }))
+  })).pipe(
     Command.withDescription("Let sandboxes use a git repository of this machine"),
-    Command.withExamples([{ command: "slipway repos add acme/shop ~/src/shop", description: "A checkout" }])
+    Command.withExamples([
+      { command: "slipway repos add acme/shop ~/src/shop", description: "A checkout" },
+      { command: "slipway repos add --sample", description: `A small one to try things with, ${SAMPLE}` }
+    ])
   )
 
 const list = Command.make("list", { json }, ({ json }) =>
@@ -30,7 +67,7 @@ const list = Command.make("list", { json }, ({ json }) =>
     const repositories = yield* LocalRepositories
     const all = yield* repositories.list
     yield* print(json, all, () =>
-      all.length === 0 ? "No repositories. Add one with: slipway repos add <owner/name> <path>" : columns([
+      all.length === 0 ? "No repositories. Add one with: slipway repos add <owner/name> <path>, or slipway repos add --sample" : columns([
         ["NAME", "PATH"],
         ...all.map(({ fullName, path }) => [fullName, path])
       ]))

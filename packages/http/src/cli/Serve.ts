@@ -1,6 +1,6 @@
 /** `slipway serve`: the service, until it is told to stop. */
 import { createServer } from "node:net"
-import { Console, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Console, Deferred, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
@@ -8,10 +8,13 @@ import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { keepsSessions } from "../pages/SignInPages.ts"
+import * as DataFolder from "./DataFolder.ts"
+import * as GitProgram from "./GitProgram.ts"
 import * as Isolation from "./Isolation.ts"
 import * as Logs from "./Logs.ts"
 import { columns } from "./Output.ts"
 import * as Service from "./Service.ts"
+import * as Services from "./Services.ts"
 import * as Settings from "./Settings.ts"
 
 /** The service cannot listen where it was told to. */
@@ -84,11 +87,19 @@ const announce = (settings: Settings.Settings, publicUrl: string) =>
 
 const serveUntilStopped = Effect.gen(function*() {
   const settings = yield* Settings.load
+  // A process that answers for GitHub alone never runs it.
+  if (settings.role !== "http" || settings.github === null) yield* GitProgram.version
   const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
   const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
+  for (const line of Settings.unknown(process.env)) yield* Effect.logWarning(line)
+  yield* Services.announce(settings, publicUrl)
   const started = Layer.effectDiscard(announce(settings, publicUrl))
-  return yield* Layer.launch(started.pipe(Layer.provideMerge(Service.layer({ ...settings, port }, publicUrl))))
-}).pipe(Logs.atLeast("Info"))
+  const up = yield* Deferred.make<void>()
+  const service = Layer.launch(
+    Layer.effectDiscard(Deferred.succeed(up, undefined)).pipe(Layer.provideMerge(started), Layer.provideMerge(Service.layer({ ...settings, port }, publicUrl)))
+  )
+  return yield* Effect.raceFirst(service, Effect.andThen(Deferred.await(up), DataFolder.untilGone(settings.dataDir)))
+}).pipe(Effect.scoped, Logs.atLeast("Info"))
 
 export const serve = Command.make("serve", {}, () => serveUntilStopped).pipe(
   Command.withDescription(

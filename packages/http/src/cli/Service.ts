@@ -13,6 +13,7 @@ import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
 import { Files, ReachableTrees } from "@slipway/domain/files/Files"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Partners } from "@slipway/domain/partner/Partners"
 import { ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
 import { Policy } from "@slipway/domain/sandbox/Policy"
@@ -20,9 +21,11 @@ import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Publishing } from "@slipway/domain/source/Publishing"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
 import * as CountedStore from "@slipway/worker/CountedStore"
 import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
+import { ShowToolDetail } from "@slipway/worker/RunTurn"
 import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import * as HttpSettings from "../middleware/Settings.ts"
@@ -38,13 +41,14 @@ import * as Storage from "./Storage.ts"
 
 const worker = (
   worker: string,
-  { agentIdleMinutes, dataDir, databaseUrl, workerAddress, workerSlots, ...settings }: Settings,
+  { agentIdleMinutes, dataDir, databaseUrl, toolDetail, workerAddress, workerSlots, ...settings }: Settings,
   models: Models.Models,
   isolation: Isolation.Isolation
 ) =>
   Layer.unwrap(Effect.gen(function*() {
-    const { alone, machine } = yield* Machine.acquire(dataDir)
     const store = yield* SandboxStore
+    const trees = yield* WorkingTrees
+    const { alone, machine } = yield* Machine.acquire(dataDir, Effect.flatMap(trees.sandboxes, store.machineOf))
     if (alone) yield* store.endLeases(machine)
     return Layer.mergeAll(
       WorkerNode.layer({ worker, machine, slots: workerSlots }),
@@ -59,20 +63,23 @@ const worker = (
       isolation.host,
       isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys })),
       Layer.succeed(ModelCatalogue, models.catalogue),
+      Layer.succeed(ShowToolDetail, toolDetail === "full"),
       Layer.succeed(AllowNoIsolation, settings.isolation === "none"),
       Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle: Duration.minutes(agentIdleMinutes) })))
     ])
   )
 
-const http = ({ host, port, rateLimitPerMinute, ...settings }: Settings, publicUrl: string) =>
+const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings, publicUrl: string) =>
   Server.layer({ host, port }).pipe(
+    // The first creation must not be the first to ask which repositories there are.
+    Layer.tap(() => SourceHost.use((source) => source.refusal([]))),
     Layer.provide(Source.news(settings)),
     Layer.provideMerge(SignIn.provider(settings)),
     Layer.provide(Layer.unwrap(Effect.map(SharedSecret.load("list_cursors"), (cursorKey) =>
-      HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute }))))
+      HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute, ...edge }))))
   )
 
-const trees = ({ clone, dataDir }: Settings) =>
+const trees = ({ clone, dataDir }: Settings, isolation: Isolation.Isolation) =>
   WorkingTreesGit.layer({
     directory: path.join(dataDir, "trees"),
     depth: clone.depth,
@@ -81,7 +88,7 @@ const trees = ({ clone, dataDir }: Settings) =>
     maximumCheckoutBytes: clone.checkoutBytes,
     maximumCheckoutFiles: clone.checkoutFiles,
     keepUnused: clone.unusedDays === null ? null : Duration.days(clone.unusedDays)
-  })
+  }).pipe(Layer.provide(isolation.host))
 
 /** What was asked for by name and cannot be had is worth a line; of the built-in list `slipway models` tells. */
 const reportModels = ({ modelsFile }: Settings, { checked }: Models.Models) =>
@@ -129,7 +136,7 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
     Layer.provide(reachable),
     Layer.provideMerge(Layer.mergeAll(
-      role === "http" ? NoTrees.layer : trees(settings),
+      role === "http" ? NoTrees.layer : trees(settings, isolation),
       Source.host(settings, publicUrl)
     )),
     Layer.provide(Source.commits(settings)),

@@ -1,12 +1,15 @@
 /** Every setting of the service: its name, what it accepts, its default. Read from the environment, shown by `--help`. */
-import { Config, Effect, Option, Redacted, Result, Schema, SchemaTransformation } from "effect"
+import { Config, Duration, Effect, Option, Redacted, Result, Schema, SchemaTransformation } from "effect"
 import path from "node:path"
 import * as AllowList from "@slipway/adapters/egress/AllowList"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
 import type { Limits } from "@slipway/adapters/hosts/box/Limits"
 import { Usd } from "@slipway/domain/sandbox/Budget"
+import { nearest } from "./Suggest.ts"
 import type { Author } from "@slipway/domain/source/Publishing"
+import * as ClientAddress from "../middleware/ClientAddress.ts"
+import type { Adjusted } from "../middleware/Settings.ts"
 
 /** A setting cannot be used. The message is the one line an operator needs; a secret's value is never in it. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
@@ -49,6 +52,10 @@ const webAddress = Schema.String.check(Schema.makeFilter((value: string) => {
   return /^https?:$/u.test(protocol) && hash === "" && search === "" && username === ""
 }))
 
+/** A path is where a proxy has the service: segments of plain characters, which cookies and pages can have as they are. */
+const publicAddress = webAddress.check(Schema.makeFilter((value: string) =>
+  !URL.canParse(value) || /^(?:\/[\w.~-]+)*\/*$/u.test(new URL(value).pathname)))
+
 const databaseAddress = Schema.String.check(Schema.makeFilter((value: string) =>
   URL.canParse(value) && /^postgres(?:ql)?:$/u.test(new URL(value).protocol)))
 
@@ -77,9 +84,9 @@ export const settings = {
   publicUrl: setting({
     name: "SLIPWAY_PUBLIC_URL",
     default: null,
-    about: "Address that clients use: it starts every link. Without it, http:// and the address listened on.",
+    about: "Address that clients use: it starts every link, and may have a path. Without it, http:// and the address listened on; a process with SLIPWAY_ROLE=worker needs it.",
     expected: "an http or https address without query or user",
-    schema: webAddress
+    schema: publicAddress
   }),
   dataDir: setting({
     name: "SLIPWAY_DATA_DIR",
@@ -95,6 +102,21 @@ export const settings = {
     expected: "a postgres:// address",
     secret: true,
     schema: databaseAddress
+  }),
+  startup: setting({
+    name: "SLIPWAY_STARTUP_SECONDS",
+    default: "60",
+    about: "How long a process that starts waits for the Postgres at DATABASE_URL to answer, in seconds.",
+    expected: "a number of seconds from 0 to 86400",
+    schema: integer(0, 86_400)
+  }),
+  secretsKeyFile: setting({
+    name: "SLIPWAY_SECRETS_KEY_FILE",
+    default: null,
+    about: "File with the key that stored secrets, such as webhooks', are encrypted with: 32 bytes in base64. The same for every process on " +
+      "one database. Without it, secrets.key in the data folder, made with the first secret.",
+    expected: "a file",
+    schema: Schema.NonEmptyString
   }),
   postgresAccount: setting({
     name: "SLIPWAY_PG_USER",
@@ -138,6 +160,63 @@ export const settings = {
     about: "Requests of one API key in any 60 seconds, over all processes.",
     expected: "a number from 1 to 100000",
     schema: integer(1, 100_000)
+  }),
+  keysPerUser: setting({
+    name: "SLIPWAY_KEYS_PER_USER",
+    default: "100",
+    about: "Good API keys one user may have, in all grants together.",
+    expected: "a number from 1 to 100000",
+    schema: integer(1, 100_000)
+  }),
+  streamsPerUser: setting({
+    name: "SLIPWAY_STREAMS_PER_USER",
+    default: "200",
+    about: "Event streams one user may have open in this process, with all keys and sessions; one key may have 100. Never more than half of all that it holds.",
+    expected: "a number from 1 to 100000",
+    schema: integer(1, 100_000)
+  }),
+  streamsPerGrant: setting({
+    name: "SLIPWAY_STREAMS_PER_GRANT",
+    default: "500",
+    about: "Event streams of one grant that may be open in this process; never more than half of all that it holds.",
+    expected: "a number from 1 to 100000",
+    schema: integer(1, 100_000)
+  }),
+  downloadsPerUser: setting({
+    name: "SLIPWAY_DOWNLOADS_PER_USER",
+    default: "16",
+    about: "Downloads one user may run at once in this process; one key may run 8.",
+    expected: "a number from 1 to 100000",
+    schema: integer(1, 100_000)
+  }),
+  downloadsPerGrant: setting({
+    name: "SLIPWAY_DOWNLOADS_PER_GRANT",
+    default: "32",
+    about: "Downloads of one grant that may run at once in this process.",
+    expected: "a number from 1 to 100000",
+    schema: integer(1, 100_000)
+  }),
+  connectionsPerAddress: setting({
+    name: "SLIPWAY_CONNECTIONS_PER_ADDRESS",
+    default: "512",
+    about: "Connections one address may have, and requests from it that may be under way; never more than half of all that this process can hold.",
+    expected: "a number from 1 to 100000",
+    schema: integer(1, 100_000)
+  }),
+  keepAliveSeconds: setting({
+    name: "SLIPWAY_KEEP_ALIVE_SECONDS",
+    default: "65",
+    about: "How long a connection may wait for its next request; longer than a proxy in front of the service keeps its own.",
+    expected: "a number from 1 to 3600",
+    schema: integer(1, 3600)
+  }),
+  trustedProxies: setting({
+    name: "SLIPWAY_TRUSTED_PROXIES",
+    default: null,
+    about: "Proxies in front of the service, as addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8. Requests through them count " +
+      "for the address in X-Forwarded-For. Without it, for the one they come from.",
+    expected: "addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8",
+    schema: Schema.String.check(Schema.makeFilter((value: string) => ClientAddress.parse(value) !== null))
   }),
   workerSlots: setting({
     name: "SLIPWAY_WORKER_SLOTS",
@@ -365,6 +444,13 @@ export const settings = {
     about: "How long an agent may be without a turn before it is stopped; the next message resumes it.",
     expected: "a number from 1 to 1440",
     schema: integer(1, 1440)
+  }),
+  toolDetail: setting({
+    name: "SLIPWAY_TOOL_DETAIL",
+    default: "full",
+    about: "What events tell of tool calls beside their title: `full`, the command, the change and the end of the output; or `none`, and who approves sees the title alone.",
+    expected: "`full` or `none`",
+    schema: Schema.Literals(["full", "none"])
   })
 } as const
 
@@ -375,12 +461,20 @@ export interface Settings {
   readonly publicUrl: string | null
   /** Absolute. */
   readonly dataDir: string
+  /** Whether somebody chose it; else it is the default, beneath the folder that the process was started in. */
+  readonly dataDirIsSet: boolean
   readonly databaseUrl: Redacted.Redacted | null
+  readonly startup: Duration.Duration
+  /** Absolute. */
+  readonly secretsKeyFile: string
   readonly postgresAccount: string | null
   readonly role: Role
   /** Absent: a free port of loopback. */
   readonly workerAddress?: PrivateAddress.Endpoint
   readonly rateLimitPerMinute: number
+  readonly keysPerUser: number
+  /** Of the HTTP side. */
+  readonly edge: Adjusted
   readonly workerSlots: number
   /** `null`: any number. */
   readonly maxActiveSandboxes: number | null
@@ -432,6 +526,7 @@ export interface Settings {
   readonly webhookPrivate: boolean
   readonly approvalMinutes: number
   readonly agentIdleMinutes: number
+  readonly toolDetail: "full" | "none"
 }
 
 /** The setting's value; an empty one counts as not set. `null`: not set and without a default. */
@@ -443,6 +538,10 @@ const read = Effect.fnUntraced(function*<A>({ default: fallback, expected, name,
   return yield* Effect.mapError(Schema.decodeEffect(schema)(value), () =>
     new InvalidSetting({ setting: name, expected, ...(secret === true ? {} : { found: value }) }))
 }, Effect.catchTag("ConfigError", Effect.die))
+
+/** Whether the environment says it. */
+const isSet = ({ name }: Pick<Setting<unknown>, "name">) =>
+  Effect.map(Config.option(Config.String(name)), (given) => Option.getOrElse(given, () => "") !== "").pipe(Effect.catchTag("ConfigError", Effect.die))
 
 /** For a setting that has a default. */
 const required = <A>(definition: Setting<A>) => Effect.map(read(definition), (value) => Option.getOrThrow(Option.fromNullOr(value)))
@@ -485,6 +584,7 @@ export const logs = Effect.gen(function*() {
 /** The settings of this process. Fails with the first one that cannot be used. */
 export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function*() {
   const publicUrl = yield* read(settings.publicUrl)
+  const dataDir = path.resolve(yield* required(settings.dataDir))
   const databaseUrl = yield* read(settings.databaseUrl)
   const modelsFile = yield* read(settings.modelsFile)
   const workerAddress = PrivateAddress.parse((yield* read(settings.workerAddress)) ?? "")
@@ -492,12 +592,25 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     host: yield* required(settings.host),
     port: yield* required(settings.port),
     publicUrl: publicUrl === null ? null : publicUrl.replace(/\/+$/u, ""),
-    dataDir: path.resolve(yield* required(settings.dataDir)),
+    dataDir,
+    dataDirIsSet: yield* isSet(settings.dataDir),
     databaseUrl: databaseUrl === null ? null : Redacted.make(databaseUrl),
+    secretsKeyFile: path.resolve(dataDir, (yield* read(settings.secretsKeyFile)) ?? "secrets.key"),
+    startup: Duration.seconds(yield* required(settings.startup)),
     postgresAccount: yield* read(settings.postgresAccount),
     role: yield* required(settings.role),
     ...(workerAddress === null ? {} : { workerAddress }),
     rateLimitPerMinute: yield* required(settings.rateLimitPerMinute),
+    keysPerUser: yield* required(settings.keysPerUser),
+    edge: {
+      streamsPerUser: yield* required(settings.streamsPerUser),
+      streamsPerGrant: yield* required(settings.streamsPerGrant),
+      downloadsPerUser: yield* required(settings.downloadsPerUser),
+      downloadsPerGrant: yield* required(settings.downloadsPerGrant),
+      connectionsPerAddress: yield* required(settings.connectionsPerAddress),
+      keepAlive: Duration.seconds(yield* required(settings.keepAliveSeconds)),
+      trustedProxies: ClientAddress.parse((yield* read(settings.trustedProxies)) ?? "") ?? ClientAddress.nobody
+    },
     workerSlots: yield* required(settings.workerSlots),
     maxActiveSandboxes: yield* read(settings.maxActiveSandboxes),
     modelsFile: modelsFile === null ? null : path.resolve(modelsFile),
@@ -527,7 +640,8 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     creditPrice: (yield* required(settings.credits)) === "enforced" ? yield* required(settings.creditPrice) : null,
     webhookPrivate: yield* required(settings.webhookPrivate),
     approvalMinutes: yield* required(settings.approvalMinutes),
-    agentIdleMinutes: yield* required(settings.agentIdleMinutes)
+    agentIdleMinutes: yield* required(settings.agentIdleMinutes),
+    toolDetail: yield* required(settings.toolDetail)
   }
   if (loaded.role !== "all" && databaseUrl === null) {
     return yield* new InvalidSetting({
@@ -535,8 +649,30 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
       expected: `set when ${settings.role.name} is ${loaded.role}: processes share one database`
     })
   }
+  if (loaded.role === "worker" && publicUrl === null) {
+    return yield* new InvalidSetting({
+      setting: settings.publicUrl.name,
+      expected: `set when ${settings.role.name} is worker: it listens nowhere itself, and its pull requests and events link to that address`
+    })
+  }
   return loaded
 })
+
+/** What programs that use the API take from the environment. */
+const OF_PROGRAMS = ["SLIPWAY_URL", "SLIPWAY_API_KEY", "SLIPWAY_OTHER_API_KEY", "SLIPWAY_NO_SCOPE_API_KEY"]
+
+/**
+ * A line for each variable that looks like a setting and is none. Told, not refused: processes of two versions run side by side
+ * with one environment while they are replaced.
+ */
+export const unknown = (environment: Readonly<Record<string, string | undefined>>): ReadonlyArray<string> => {
+  const names = Object.values(settings).map(({ name }) => name)
+  const known = new Set<string>([...names, ...OF_PROGRAMS])
+  return Object.keys(environment).filter((name) => name.startsWith("SLIPWAY_") && !known.has(name)).map((name) => {
+    const meant = nearest(name, names)
+    return `${name} is set, but there is no such setting: it does nothing. ${meant === null ? "Those there are: slipway serve --help" : `Did you mean ${meant}?`}`
+  })
+}
 
 /** The settings as a table for help texts: name, default, meaning. */
 export const table: ReadonlyArray<readonly [name: string, defaultValue: string, about: string]> = Object.values(settings).map(

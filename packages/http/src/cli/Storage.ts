@@ -1,5 +1,5 @@
 /** The database a command or the service works on, and what is kept in it. */
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
@@ -13,30 +13,55 @@ import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePo
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
+import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
+import { KeysPerUser } from "@slipway/domain/access/Minting"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { Budgets } from "@slipway/domain/sandbox/Budget"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import * as StoreClock from "@slipway/domain/StoreClock"
 import type { Settings } from "./Settings.ts"
 
-const embedded = Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection)).pipe(Layer.unwrap)
+/** Connections to a database that is brought up to date first. */
+const migrated = (location: Database.DatabaseLocation) =>
+  Database.layer(location).pipe(Layer.provideMerge(Migrations.layer.pipe(Layer.provide(Database.layerMigrating(location)))))
 
 /** `owner`: the service, which runs the embedded server; a command joins the one that runs, or runs one while it works. */
-const database = ({ dataDir, databaseUrl, postgresAccount }: Settings, owner: boolean) => {
+const database = ({ dataDir, databaseUrl, postgresAccount, startup }: Settings, owner: boolean) => {
   const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
-  return databaseUrl !== null
-    ? Database.layer({ url: databaseUrl })
-    : embedded.pipe(
-      Layer.provide(owner ? EmbeddedPostgres.layer(options) : EmbeddedPostgres.layerConnectOrStart(options))
-    )
+  const embedded = Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => migrated(connection))).pipe(
+    Layer.provide(owner ? EmbeddedPostgres.layer(options) : EmbeddedPostgres.layerConnectOrStart(options))
+  )
+  return Layer.unwrap(Effect.gen(function*() {
+    if (databaseUrl === null) return embedded
+    // Whoever runs a command can run it again.
+    const { superuser } = yield* Database.reach(databaseUrl, owner ? startup : Duration.zero)
+    if (owner && superuser) {
+      yield* Effect.logWarning("DATABASE_URL logs in as a superuser: give Slipway a role that owns its own database and nothing else (docs/operating.md)")
+    }
+    return migrated({ url: databaseUrl })
+  }))
 }
+
+/** The service does not start where it could not read the secrets that are stored. */
+const secrets = Layer.effectDiscard(Effect.gen(function*() {
+  yield* (yield* SecretsKey).check
+  yield* WebhookStorePostgres.sealEarlier()
+}))
 
 /** A migrated database and every store on it. */
 export const layer = (settings: Settings, owner: boolean) =>
-  Layer.mergeAll(Access.layer, Members.layer, Sessions.layer, Webhooks.layer).pipe(
+  Layer.mergeAll(
+    owner ? secrets : Layer.empty,
+    Access.layer.pipe(Layer.provide(Layer.succeed(KeysPerUser, settings.keysPerUser))),
+    Members.layer,
+    Sessions.layer,
+    Webhooks.layer
+  ).pipe(
+    Layer.provideMerge(StoreClock.layer),
     Layer.provideMerge(Layer.mergeAll(
       SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
       AccessStorePostgres.layer,
@@ -50,7 +75,6 @@ export const layer = (settings: Settings, owner: boolean) =>
       ),
       LocalRepositories.layer
     )),
-    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
-    Layer.provideMerge(Migrations.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer, SecretsKey.layer({ file: settings.secretsKeyFile }))),
     Layer.provideMerge(database(settings, owner))
   )

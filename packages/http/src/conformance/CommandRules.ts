@@ -92,11 +92,7 @@ export const rules = [
     same(new Set(found.map(({ revision }) => revision)).size, 1, "number of revisions told")
   }),
   rule("terminate-failed", "A failed sandbox can be terminated.", async (world) => {
-    const box = await world.session.fixture("to terminate", async () => {
-      const box = await world.session.box(world.creation({ repos: [{ fullName: "conformance/no-such-repository" }] }))
-      await box.status("failed")
-      return box
-    })
+    const box = await world.failed("to terminate")
     const { outcome: first } = result(await world.post(box, "/terminate"), "terminate")
     holds(first === "applied" || first === "duplicate", "applied", first)
     await box.status("terminated")

@@ -19,7 +19,7 @@ import {
   listOf
 } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
-import { MODEL, SANDBOXES, unique, type World } from "./World.ts"
+import { Box, MODEL, NO_REPO, SANDBOXES, unique, type World } from "./World.ts"
 
 const rule = rulesOf("creation", "interface 4.2")
 
@@ -123,6 +123,23 @@ const creation = [
     await world.refuses({ repos: undefined }, "no repos")
     await world.refuses({ prompt: undefined }, "no prompt")
   }),
+  rule(
+    "unknown-repo",
+    "A repository that is known not to be accessible is 403 repo_not_accessible and binds no key; where it is not known, the sandbox fails.",
+    async (world) => {
+      const headers = { "idempotency-key": `conformance unknown-repo ${unique()}` }
+      const reply = await world.create({ repos: [{ fullName: NO_REPO }] }, headers)
+      if (reply.status === 201) {
+        await new Box(world.http, world.options.key, reply.json.at("id").string).status("failed")
+        return
+      }
+      refused(reply, 403, "repo_not_accessible", "an unknown repository")
+      const message = reply.json.at("error").at("message").string
+      holds(message.includes(NO_REPO), "a message that names the repository", message)
+      answered(await world.create({}, headers), 201, "another creation under the same key")
+    },
+    { source: "decisions 1", needs: ["repo"] }
+  ),
   rule("unknown-model", "A model that nobody knows is 400 invalid_model.", async (world) => {
     await world.refuses({ model: "conformance/no-such-model" }, "an unknown model", "invalid_model")
   }, { source: "decisions 2.3" }),

@@ -21,7 +21,7 @@ import {
 } from "./Expect.ts"
 import { turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
-import { type Box, CANARY, type Event, UNKNOWN, type World } from "./World.ts"
+import { ASKED, type Box, CANARY, type Event, HIDDEN, UNKNOWN, WORKED, type World } from "./World.ts"
 
 const rule = rulesOf("events", "decisions 5")
 const running = { needs: ["repo"] } as const
@@ -30,7 +30,11 @@ const member = { open: true }
 const turnStates = ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"]
 
 export const approvalRequest = object({ approval_id: filled, tool: text, expires_at: timestamp }, {
-  optional: { kind: is("edit", "command", "network", "other"), paths: listOf(text) },
+  optional: {
+    kind: is("edit", "command", "network", "other"),
+    paths: listOf(text),
+    preview: object({}, { optional: { command: text, diff: text, url: text }, open: true })
+  },
   open: true
 })
 
@@ -69,7 +73,13 @@ const catalogue: Readonly<Record<string, Shape>> = {
     call_id: filled,
     tool: text,
     status: is("pending", "running", "completed", "error")
-  }, { optional: { error: text }, open: true }),
+  }, {
+    optional: {
+      error: text,
+      detail: object({}, { optional: { command: text, paths: listOf(text), output: text }, open: true })
+    },
+    open: true
+  }),
   "approval.requested": approvalRequest,
   "approval.resolved": object({
     approval_id: filled,
@@ -170,35 +180,48 @@ export const rules = [
   }, running),
   rule(
     "message-order",
-    "A message is updated, with its final text, before it is completed; it is completed once.",
+    "Only the last message of a turn is completed, once, when all else of the turn was told: clients stop there.",
     async (world) => {
       const log = await world.log()
+      const work = log.filter(({ type }) => type === "message.updated" || type === "tool.updated")
+      const last = parts(log, "message.updated").at(-1)
       const completed = parts(log, "message.completed")
       same(
-        new Set(completed.map(({ data }) => data.at("message_id").string)).size,
-        completed.length,
-        "number of completed messages"
-      )
-      for (const { data, id } of completed) {
-        const updates = parts(log, "message.updated").filter((event) =>
-          event.data.at("message_id").value === data.at("message_id").value
-        )
-        holds(updates.length > 0, "message.updated before message.completed", data.value)
-        holds(
-          updates.every((event) => event.id < id),
-          "no message.updated after message.completed",
-          updates.map((event) => event.id)
-        )
-      }
-      const said = new Set(parts(log, "message.updated").map(({ data }) => data.at("message_id").string))
-      same(
-        [...said].sort(),
-        completed.map(({ data }) => data.at("message_id").string).sort(),
+        completed.map(({ data }) => data.at("message_id").value),
+        [last?.data.at("message_id").value],
         "messages that were completed"
+      )
+      holds(
+        work.every(({ id }) => id < (completed[0]?.id ?? 0)),
+        "texts and tool calls before message.completed only",
+        completed[0]?.id
       )
     },
     running
   ),
+  rule("part-order", "The final text of a part comes before anything of the next part.", async (world) => {
+    const over = new Set<string>()
+    let current = ""
+    for (const { data, type } of await world.log()) {
+      if (type !== "message.updated" && type !== "tool.updated") continue
+      const part = data.at("part_id").string
+      // A call may go on beside a text.
+      if (type === "tool.updated" && data.at("status").value !== "pending") continue
+      holds(!over.has(part), `no more of ${part} once the next part began`, data.value)
+      if (current !== "" && current !== part) over.add(current)
+      current = part
+    }
+  }, running),
+  rule("answer", "Thought and text of one answer share a message_id; the next answer has another.", async (world) => {
+    const ids = new Map(
+      parts(await world.log(), "message.updated").map((
+        { data }
+      ) => [data.at("text").string.trim(), data.at("message_id").string])
+    )
+    const answer = ids.get("I will change some files.")
+    same(ids.get("Looking around."), answer, "message_id of the thought before an answer")
+    holds(ids.get("Done.") !== answer, "another message_id after a tool call", answer)
+  }, running),
   rule("whole-text", "message.updated has the whole text so far.", async (world) => {
     const texts = new Map<string, string>()
     for (const { data } of parts(await world.log(), "message.updated")) {
@@ -280,11 +303,38 @@ export const rules = [
       asked?.data.at("expires_at").value
     )
   }, running),
-  rule("no-arguments", "Arguments of tools never leave.", async (world) => {
+  rule(
+    "approval-whole",
+    "An approval shows the whole command with its line feeds, and what is hidden in it by name.",
+    async (world) => {
+      const [asked] = parts(await world.endedLog(), "approval.requested")
+      const shown = asked?.data.at("preview").at("command").string ?? ""
+      const [before = "", after = ""] = ASKED.split(HIDDEN)
+      holds(shown.startsWith(before) && shown.endsWith(after), "the command from beginning to end", shown)
+      holds(/^\S[^]*\S$/u.test(shown.slice(before.length, -after.length)), "a name for U+202E", shown)
+      holds(!JSON.stringify(asked?.json.value).includes(HIDDEN), "no U+202E in approval.requested", asked?.json.value)
+    },
+    running
+  ),
+  rule("tool-detail", "A tool call tells its whole command, and at its end the end of what it wrote.", async (world) => {
+    const log = parts(await world.log(), "tool.updated")
+    const ended = log.filter(({ data }) => ["completed", "error"].includes(data.at("status").string))
+    const shell = ended.find(({ data }) => data.at("detail").value !== undefined && data.at("detail").at("command").value !== undefined)
+    const detail = shell?.data.at("detail")
+    holds(
+      detail?.at("command").string.startsWith("mkdir -p conformance/dir") === true &&
+        detail.at("command").string.endsWith(WORKED),
+      "the command from beginning to end",
+      shell?.data.value
+    )
+    same(detail?.at("output").string.trim(), "worked", "output")
+  }, running),
+  rule("no-arguments", "Arguments of tools leave as preview and detail only.", async (world) => {
     for (const log of [await world.log(), await world.endedLog()]) {
-      for (const { json, type } of log) {
+      for (const { data, type } of log) {
         if (/^(?:tool|approval)\./u.test(type)) {
-          holds(!JSON.stringify(json.value).includes(CANARY), `no content of a written file in ${type}`, json.value)
+          const { detail: _detail, preview: _preview, ...rest } = data.value as Record<string, unknown>
+          holds(!JSON.stringify(rest).includes(CANARY), `no content of a written file in ${type}`, rest)
         }
       }
     }

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto"
 import { answered, refused } from "./Client.ts"
 import {
-  anything,
   count,
   filled,
   finite,
@@ -55,6 +54,10 @@ const entries = async (world: World, directory?: string) => {
   const { json } = answered(await tree(world, directory), 200, `a tree of ${directory ?? "the root"}`)
   return new Map(json.at("entries").items.map((item): readonly [string, Json] => [item.at("name").string, item]))
 }
+
+/** As git names a file with these bytes. */
+const blobId = (bytes: string, hash: "sha1" | "sha256") =>
+  createHash(hash).update(`blob ${Buffer.byteLength(bytes)}\0${bytes}`).digest("hex")
 
 const everywhere = async (world: World, path: string, status: number, code: string) => {
   refused(await tree(world, path), status, code, `a tree of ${JSON.stringify(path)}`)
@@ -179,7 +182,9 @@ export const rules = [
     refused(await tree(world, "conformance/new.txt"), 400, "not_a_directory", "a tree of a file")
   }, running),
   rule("missing", "What is not there is 404 file_not_found.", async (world) => {
-    await everywhere(world, "conformance/missing/file", 404, "file_not_found")
+    const path = "conformance/missing/file"
+    refused(await tree(world, path), 404, "file_not_found", "a tree of nothing")
+    refused(await download(world, path), 404, "file_not_found", "a download of nothing")
   }, running),
   rule("traversal", "A path that leaves the repository is 400 invalid_path.", async (world) => {
     for (const path of ["..", "../x", "/etc/passwd", "conformance/../../x", "a/../../etc/passwd", "/"]) {
@@ -335,23 +340,42 @@ export const rules = [
   }, { needs: ["repo", "second-repo"] }),
   rule(
     "content",
-    "Content is {path, repo, working, head, base, reviewHead}, each version null or {text, size, binary}.",
+    "Content is {path, repo, status, binary, size, previousPath, editable, editReason, working, head, base, reviewHead}, each version null or {content, text, hash, ref, size, binary}.",
     async (world) => {
-      const version = nullOr(object({ text: nullOr(text), size: count, binary: flag }))
+      const version = nullOr(object({
+        content: nullOr(text),
+        text: nullOr(text),
+        hash: filled,
+        ref: filled,
+        size: count,
+        binary: flag
+      }))
       const { json } = answered(await content(world, "conformance/./new.txt"), 200, "content")
       fits(
         json.value,
         object({
           path: is("conformance/new.txt"),
           repo: is(world.repo),
+          status: is("untracked", "added"),
+          binary: is(false),
+          size: is(CANARY.length + 1),
+          previousPath: is(null),
+          editable: is(false),
+          editReason: filled,
           working: version,
-          head: anything,
+          head: version,
           base: version,
           reviewHead: version
         }),
         ""
       )
-      same(json.at("working").value, { text: `${CANARY}\n`, size: CANARY.length + 1, binary: false }, "working")
+      const working = json.at("working")
+      same([working.at("content").value, working.at("text").value], [`${CANARY}\n`, `${CANARY}\n`], "content and text")
+      same(
+        [working.at("size").value, working.at("binary").value, working.at("ref").value],
+        [CANARY.length + 1, false, "working"],
+        "size, binary and ref"
+      )
       same(json.at("base").value, null, "base of a new file")
     },
     { ...running, source: "decisions 8" }
@@ -359,11 +383,39 @@ export const rules = [
   rule("content-base", "base is the file as the sandbox found it.", async (world) => {
     const file = [...(await entries(world)).values()].find((item) => item.at("status").value === "modified")
     const { json } = answered(await content(world, file?.at("path").string ?? ""), 200, "content of a changed file")
-    same(json.at("working").at("text").value, `${json.at("base").at("text").string}changed\n`, "working")
+    same(json.at("status").value, "modified", "status")
+    same(json.at("working").at("content").value, `${json.at("base").at("content").string}changed\n`, "working")
   }, { ...running, source: "decisions 8" }),
-  rule("content-binary", "A binary file has no text.", async (world) => {
+  rule(
+    "content-hash",
+    "hash is the id git gives a blob of the bytes, ref is working or the commit.",
+    async (world) => {
+      const file = [...(await entries(world)).values()].find((item) => item.at("status").value === "modified")
+      const { json } = answered(await content(world, file?.at("path").string ?? ""), 200, "content of a changed file")
+      const commit = json.at("base").at("ref").string
+      holds(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/u.test(commit), "a commit id as the ref of base", commit)
+      same(json.at("working").at("ref").value, "working", "ref of working")
+      for (const name of ["working", "base"]) {
+        const version = json.at(name)
+        const hash = commit.length === 40 ? "sha1" : "sha256"
+        same(version.at("hash").value, blobId(version.at("content").string, hash), `hash of ${name}`)
+      }
+    },
+    { ...running, source: "decisions 8" }
+  ),
+  rule("content-missing", "Of a path that was never there every version is null.", async (world) => {
+    const { json } = answered(await content(world, "conformance/missing/file"), 200, "content of nothing")
+    for (const name of ["working", "head", "base", "status", "size"]) same(json.at(name).value, null, name)
+  }, { ...running, source: "decisions 8" }),
+  rule("content-binary", "A binary file has no content.", async (world) => {
     const { json } = answered(await content(world, "conformance/binary.bin"), 200, "content of a binary file")
-    same(json.at("working").value, { text: null, size: 3, binary: true }, "working")
+    const working = json.at("working")
+    same(
+      ["content", "text", "size", "binary"].map((name) => working.at(name).value),
+      [null, null, 3, true],
+      "content, text, size and binary"
+    )
+    same(json.at("binary").value, true, "binary")
   }, { ...running, source: "decisions 8" }),
   rule("content-too-large", "Content above 1 MiB is 413 file_too_large.", async (world) => {
     refused(await content(world, "conformance/big/text"), 413, "file_too_large", "1 MiB and a byte")

@@ -68,7 +68,7 @@ export const rules = [
     let page = await list(world)
     for (let i = 0; page.at("nextCursor").value !== null; i++) {
       if (i === 20) throw new Skip("the grant has more than 2000 sandboxes")
-      same(page.at("data").items.length, 100, "length of a page that has a next one")
+      holds(page.at("data").items.length > 0, "something on a page that has a next one", page.at("data").value)
       page = await list(world, `?after=${encodeURIComponent(page.at("nextCursor").string)}`)
     }
     holds(ids(page).length > 0, "a last page with something on it", page.at("data").value)

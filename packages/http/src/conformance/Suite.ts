@@ -45,8 +45,8 @@ export const select = (only: string | null): ReadonlyArray<Rule> => {
 }
 
 const reasons: Readonly<Record<Need, string>> = {
-  "other-key": "needs a key of another grant (SLIPWAY_OTHER_KEY)",
-  "no-scope-key": "needs a key without the scope sandboxes (SLIPWAY_NO_SCOPE_KEY)",
+  "other-key": "needs a key of another grant (SLIPWAY_OTHER_API_KEY)",
+  "no-scope-key": "needs a key without the scope sandboxes (SLIPWAY_NO_SCOPE_API_KEY)",
   repo: "needs a repository to work in (--repo owner/name)",
   "second-repo": "needs a second repository (--repo twice)",
   slow: "takes long (--slow)"

@@ -30,14 +30,21 @@ export const SANDBOXES = `${API}/sandboxes`
 /** Nobody has it: ids are random. */
 export const UNKNOWN = `${SANDBOXES}/c_zzzzzzzzzzzz`
 export const MODEL = "offline/demo"
-/** Nobody has it. Its sandboxes fail to boot. */
+/** Nobody has it. */
 export const NO_REPO = "conformance/no-such-repository"
+const NO_BRANCH = "conformance/no-such-branch"
 
 /** How long the offline agent and the service may take for anything. */
 const PATIENCE = 30_000
 
 /** Written into files by the agent: must not show where arguments of tools do not belong. */
 export const CANARY = "canary-5d41402a"
+/** RIGHT-TO-LEFT OVERRIDE: what follows it would be shown backwards. */
+export const HIDDEN = "\u202e"
+/** A command that shows less of itself where it is shown as one line, cut, or as it is. */
+export const ASKED = `npm test # ${"and more ".repeat(40)}\nprintf '${HIDDEN}${CANARY}' > conformance-asked.txt`
+/** The end of the command that `worked` runs. */
+export const WORKED = "echo worked"
 
 export const unique = (): string => randomBytes(9).toString("base64url")
 
@@ -198,6 +205,7 @@ export class Session {
         this.#creations.add(creation)
         try {
           const reply = await creation
+          if (this.options.repos.length === 0 && reply.status === 403) throw new Skip("the server wants a repository that it knows")
           this.#note(reply, key)
           return reply
         } finally {
@@ -393,7 +401,8 @@ export class World {
         "ln -s B.txt link && printf 'h\\n' > hard-1 && ln hard-1 hard-2 && mkfifo fifo",
         "printf '*\\n' > big/.gitignore && truncate -s 104857600 big/most && truncate -s 104857601 big/over",
         "truncate -s 1048577 big/text",
-        "cd .. && for f in *; do if test -f \"$f\"; then echo changed >> \"$f\"; break; fi; done"
+        "cd .. && for f in *; do if test -f \"$f\"; then echo changed >> \"$f\"; break; fi; done",
+        WORKED
       ].join(" && ")
       const box = await this.session.box(this.creation({
         prompt: [
@@ -476,7 +485,7 @@ export class World {
   > {
     return this.session.fixture("ended", async () => {
       const box = await this.session.box(
-        this.creation({ toolApprovalMode: "prompt", prompt: "Conformance: end." + writes(1) })
+        this.creation({ toolApprovalMode: "prompt", prompt: `Conformance: end. [[shell ${ASKED}]]` })
       )
       const asked = await box.until(({ type }) => type === "approval.requested", 0, "a request for approval")
       const { json } = await box.ask("/terminate", { method: "POST" })
@@ -490,10 +499,10 @@ export class World {
     })
   }
 
-  /** Never ran, because its repository does not exist. */
-  failed(): Promise<Box> {
-    return this.session.fixture("failed", async () => {
-      const box = await this.session.box(this.creation({ repos: [{ fullName: NO_REPO }] }))
+  /** Never ran, because its branch does not exist. */
+  failed(name = "failed"): Promise<Box> {
+    return this.session.fixture(name, async () => {
+      const box = await this.session.box(this.creation({ repos: [{ fullName: this.repo, ref: NO_BRANCH }] }))
       await box.status("failed")
       return box
     })

@@ -4,11 +4,17 @@ import { Effect } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Files } from "@slipway/domain/files/Files"
+import type { FileVersion } from "@slipway/domain/files/WorkingTrees"
 import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { LiveResponses } from "../middleware/LiveResponses.ts"
 import { respond } from "../middleware/Respond.ts"
 import { attachment } from "./ContentDisposition.ts"
+
+/** Clients show it where others would let people edit. */
+const EDIT_REASON = "The files of a sandbox are read-only here. Send its agent a message to have them changed."
+
+const shown = (version: FileVersion) => version === null ? null : { ...version, text: version.content }
 
 /** A worker that cannot be reached now may be back in a second. */
 const retrySoon = () =>
@@ -40,7 +46,18 @@ export const layer = HttpApiBuilder.group(
         Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
       ),
       getFileContent: Effect.fnUntraced(function*({ params: { sandboxId }, query: { path, repo } }) {
-        return { ...yield* files.compare(yield* CurrentPrincipal, sandboxId, { path, repo }), reviewHead: null }
+        const { base, head, working, ...file } = yield* files.compare(yield* CurrentPrincipal, sandboxId, { path, repo })
+        return {
+          ...file,
+          binary: (working ?? head ?? base)?.binary ?? false,
+          size: working?.size ?? null,
+          editable: false as const,
+          editReason: EDIT_REASON,
+          working: shown(working),
+          head: shown(head),
+          base: shown(base),
+          reviewHead: null
+        }
       }, Effect.tapErrorTag("AgentDisconnected", retrySoon))
     })
   })

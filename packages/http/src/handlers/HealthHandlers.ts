@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { ClockSkew, skewProblem } from "@slipway/domain/StoreClock"
 import { Api } from "../api/Api.ts"
 import { Unavailable } from "../api/Errors.ts"
 import { LiveResponses } from "../middleware/LiveResponses.ts"
@@ -13,6 +14,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fn(function*(handlers) {
     const live = yield* LiveResponses
     const access = yield* AccessStore
+    const skew = yield* ClockSkew
     const notReady = (reason: string) => respond(Unavailable.make(reason, { "retry-after": "1" }))
 
     return handlers.handleAll({
@@ -21,9 +23,13 @@ export const layer = HttpApiBuilder.group(
         live.isShuttingDown()
           ? Effect.succeed(notReady("The service is shutting down."))
           // A question about nothing: any answer will do, if it comes soon.
-          : Effect.match(Effect.timeout(access.stillGood([]), "2 seconds"), {
-            onSuccess: () => ({ status: "ok" as const }),
-            onFailure: () => notReady("The store is not available.")
+          : Effect.matchEffect(Effect.timeout(access.stillGood([]), "2 seconds"), {
+            onSuccess: () =>
+              Effect.map(skew, (millis) => {
+                const problem = skewProblem(millis)
+                return problem === null ? { status: "ok" as const } : notReady(problem)
+              }),
+            onFailure: () => Effect.succeed(notReady("The store is not available."))
           })
     })
   })

@@ -1,7 +1,9 @@
 /** Translates requests about a sandbox's conversation into domain calls. */
 import { Effect, Option } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
+import { nextPage } from "@slipway/domain/Page"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
 import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { Sent, SentBefore } from "../api/MessagesApi.ts"
@@ -20,14 +22,10 @@ export const layer = HttpApiBuilder.group(
         return result.outcome === "duplicate" ? new SentBefore({ result }) : new Sent({ result })
       }),
       listMessages: Effect.fnUntraced(function*({ params: { sandboxId }, query: { after = 0, limit = MAX_LIMIT } }) {
-        // One more than asked for tells whether there is a next page.
-        const found = yield* sandboxes.messages(yield* CurrentPrincipal, sandboxId, { after, limit: limit + 1 })
-        const page = found.slice(0, limit)
-        const last = page.at(-1)
-        return {
-          data: page,
-          nextCursor: found.length > limit && last !== undefined ? String(last.seq) : null
-        }
+        const by = yield* CurrentPrincipal
+        const { more, page } = yield* nextPage(limit, bytesOf.message, (last, limit) =>
+          sandboxes.messages(by, sandboxId, { after: last?.seq ?? after, limit }))
+        return { data: page, nextCursor: more === null ? null : String(more.seq) }
       })
     })
   })

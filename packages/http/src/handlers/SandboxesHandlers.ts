@@ -1,8 +1,10 @@
 /** Translates requests about sandboxes into domain calls. No rule about sandboxes is decided here. */
 import { Effect, Option } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
+import { nextPage } from "@slipway/domain/Page"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { type SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
+import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
 import { Api } from "../api/Api.ts"
 import { InvalidCursor } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
@@ -40,13 +42,11 @@ export const layer = HttpApiBuilder.group(
         const by = yield* CurrentPrincipal
         const position = after === undefined ? Option.none() : ListCursor.decode(cursorKey, by.grantId, after)
         if (after !== undefined && Option.isNone(position)) return yield* InvalidCursor.make("after: not a cursor of this list")
-        // One more than asked for tells whether there is a next page.
-        const found = yield* sandboxes.list(by, { after: Option.getOrNull(position), limit: limit + 1, repo, status })
-        const page = found.slice(0, limit)
-        const last = page.at(-1)
+        const { more, page } = yield* nextPage(limit, bytesOf.sandbox, (last, limit) =>
+          sandboxes.list(by, { after: last ?? Option.getOrNull(position), limit, repo, status }))
         return answer({
           data: page.map((sandbox) => toResource(sandbox, publicUrl)),
-          nextCursor: found.length > limit && last !== undefined ? ListCursor.encode(cursorKey, by.grantId, last) : null
+          nextCursor: more === null ? null : ListCursor.encode(cursorKey, by.grantId, more)
         } satisfies typeof SandboxPage.Type)
       }),
       getSandbox: Effect.fnUntraced(function*({ params: { sandboxId } }) {

@@ -11,8 +11,9 @@ import { admitted, principalOf, type Visit } from "@slipway/domain/access/Sessio
 import { Sessions } from "@slipway/domain/access/Sessions"
 import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { Forbidden, InsufficientScope, RateLimited, type Refusal, Unauthorized } from "../api/Errors.ts"
+import { limitKey } from "./ClientAddress.ts"
 import * as SessionCookie from "./SessionCookie.ts"
-import { Settings } from "./Settings.ts"
+import { basePathOf, Settings } from "./Settings.ts"
 
 /** Outside of `/api/`, and guarded all the same. */
 export const METRICS = "/metrics"
@@ -52,7 +53,8 @@ interface Ring {
 export const failures = (limit: number) => {
   const byAddress = new Map<string, Ring>()
   /** Seconds until one more failure is answered as one; 0: at once. */
-  return (address: string, now: number): number => {
+  return (from: string, now: number): number => {
+    const address = limitKey(from)
     const ring = byAddress.get(address) ?? { at: new Float64Array(limit).fill(-Infinity), next: 0 }
     const oldest = ring.at[ring.next] ?? -Infinity
     if (oldest > now - WINDOW_MILLIS) return Math.max(1, Math.ceil((oldest + WINDOW_MILLIS - now) / 1000))
@@ -102,7 +104,8 @@ export const make = Effect.gen(function*() {
   const access = yield* Access
   const sessions = yield* Sessions
   const audit = yield* AuditLog
-  const { refusedKeysPerMinute, requestsPerMinute } = yield* Settings
+  const { publicUrl, refusedKeysPerMinute, requestsPerMinute } = yield* Settings
+  const base = basePathOf(publicUrl)
   const fail = failures(refusedKeysPerMinute)
 
   const refuse = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, refusal: Refusal) {
@@ -139,7 +142,7 @@ export const make = Effect.gen(function*() {
   const callerOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Caller, Refusal | StoreUnavailable> => {
     const lines = headerLines(request, "authorization")
     const credential = fromHeader(lines[0])
-    const token = lines.length === 0 ? SessionCookie.tokenOf(request) : null
+    const token = lines.length === 0 ? SessionCookie.tokenOf(request, base) : null
     if (token !== null) return bySession(request, token)
     if (credential._tag === "None" && lines.length < 2) return Effect.fail(missing)
     return credential._tag !== "Key" || lines.length > 1 ? refuse(request, invalid) : byKey(request, credential.key)

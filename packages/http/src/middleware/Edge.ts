@@ -5,7 +5,7 @@
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
-import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpBody, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
 import type { RateSlot } from "@slipway/domain/access/AccessStore"
 import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
@@ -18,18 +18,21 @@ import {
   MethodNotAllowed,
   NotFound,
   PayloadTooLarge,
+  RateLimited,
   Refusal,
   Unavailable
 } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
+import * as Page from "../pages/Page.ts"
 import * as Authenticate from "./Authenticate.ts"
+import { Connections } from "./Connections.ts"
 import { refusalOf } from "./DecodeFailure.ts"
 import { LiveResponses } from "./LiveResponses.ts"
 import * as RequestMetrics from "./RequestMetrics.ts"
 import * as RequestSpan from "./RequestSpan.ts"
 import { respond } from "./Respond.ts"
 import { methodsAt } from "./Routes.ts"
-import { Settings } from "./Settings.ts"
+import { basePathOf, Settings } from "./Settings.ts"
 
 /** Seconds after which a store that was lost is worth another try. */
 const STORE_RETRY_SECONDS = "1"
@@ -50,16 +53,40 @@ const pathOf = (target: string): string | null => {
   }
 }
 
-/** RFC 9112, section 3.2: such a request must be refused. Node would, with an empty body. */
-const isWithoutHost = (request: HttpServerRequest.HttpServerRequest): boolean =>
-  request.headers["host"] === undefined && NodeHttpServerRequest.toIncomingMessage(request).httpVersion === "1.1"
+/** RFC 3986, section 3.2.2, with a port: an address in brackets, or a name. None has the delimiters that a name might have by the letter. */
+const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~-]|%[\da-f]{2})+)(?::\d{0,5})?$/iu
 
-const noHost = Effect.succeed(respond(InvalidRequest.make("The Host header is missing.")))
+/**
+ * What is wrong with a request before its target counts. Node's parser lets it pass, and who reads such a request otherwise
+ * than the proxy in front of us can be made to answer somebody else's (RFC 9112, sections 3.2, 6.1 and 11.2).
+ */
+const malformed = (request: HttpServerRequest.HttpServerRequest): Refusal | null => {
+  const { httpVersion } = NodeHttpServerRequest.toIncomingMessage(request)
+  if (httpVersion !== "1.1" && httpVersion !== "1.0") return InvalidRequest.make("The HTTP version must be 1.1 or 1.0.")
+  const hosts = Authenticate.headerLines(request, "host")
+  const [host] = hosts
+  if (host === undefined && httpVersion === "1.1") return InvalidRequest.make("The Host header is missing.")
+  if (hosts.length > 1) return InvalidRequest.make("Send one Host header.")
+  if (host !== undefined && !HOST.test(host)) return InvalidRequest.make("The Host header is no host.")
+  const encoding = request.headers["transfer-encoding"]
+  if (encoding !== undefined && encoding.toLowerCase() !== "chunked") return InvalidRequest.make("The only transfer encoding is chunked.")
+  return null
+}
 
-const unrouted = (method: string, path: string | null) => {
+/** Nothing of ours has an empty segment, which the router would take for a parameter. */
+const hasEmptySegment = (path: string): boolean => path !== "/" && (path.endsWith("/") || path.includes("//"))
+
+const tooManyUnderWay = RateLimited.make("Too many requests from this address are under way.", { "retry-after": "1" })
+
+/** Whether a person looks for a page: programs are told in JSON, and beneath `/api/` everybody is. */
+const isForPeople = ({ headers, method }: HttpServerRequest.HttpServerRequest, path: string) =>
+  (method === "GET" || method === "HEAD") && !path.startsWith("/api/") && headers["accept"]?.includes("text/html") === true
+
+const unrouted = (request: HttpServerRequest.HttpServerRequest, path: string | null) => {
+  const { method } = request
   if (path === null) return respond(InvalidRequest.make("The address is no path, or its percent-encoding is broken."))
   const methods = methodsAt(path)
-  if (methods === null) return respond(NotFound.make("There is nothing at this address."))
+  if (methods === null) return isForPeople(request, path) ? Page.notFound : respond(NotFound.make("There is nothing at this address."))
   const allow = methods.join(", ")
   return method === "OPTIONS"
     ? HttpServerResponse.empty({ status: 204, headers: { allow } })
@@ -67,7 +94,7 @@ const unrouted = (method: string, path: string | null) => {
 }
 
 /** Everything that is not an answer, as one. Whatever nobody foresaw is logged and tells nothing. */
-const answer = (cause: Cause.Cause<unknown>, method: string, path: string | null) => {
+const answer = (cause: Cause.Cause<unknown>, request: HttpServerRequest.HttpServerRequest, path: string | null) => {
   // The client left: there is nobody to answer.
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<Types.unhandled>)
   const error = Cause.squash(cause)
@@ -78,7 +105,7 @@ const answer = (cause: Cause.Cause<unknown>, method: string, path: string | null
   }
   if (HttpServerError.isHttpServerError(error)) {
     const { reason } = error
-    if (reason._tag === "RouteNotFound") return Effect.succeed(unrouted(method, path))
+    if (reason._tag === "RouteNotFound") return Effect.succeed(unrouted(request, path))
     if (reason._tag === "RequestParseError") {
       return Effect.succeed(respond(
         reason.reason === "BodyTooLarge"
@@ -96,11 +123,23 @@ const answer = (cause: Cause.Cause<unknown>, method: string, path: string | null
   return Effect.as(Effect.logError("a request failed", cause), respond(InternalError.make("Something went wrong on our side.")))
 }
 
+/** What leads from a page to others of ours. Text within a page has its quotes escaped: it cannot look like one. */
+const OWN_ADDRESS = / (href|src|action|formaction|data-then)="\/(?!\/)/gu
+
+/** A page as it is at an address with a path: what it names from the root of the service lies beneath that. */
+const beneath = (base: string, response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse => {
+  const { body } = response
+  if (base === "" || body._tag !== "Uint8Array" || body.text === undefined || !body.contentType.startsWith("text/html")) return response
+  const page = body.text.replace("<html ", () => `<html data-base="${base}" `).replaceAll(OWN_ADDRESS, (_, name: string) => ` ${name}="${base}/`)
+  return HttpServerResponse.setBody(response, HttpBody.text(page, body.contentType))
+}
+
 const finish = (response: HttpServerResponse.HttpServerResponse, about: {
   readonly requestId: string
   readonly rate: RateSlot | null
   readonly requestsPerMinute: number
   readonly closing: boolean
+  readonly base: string
 }) => {
   const headers: Record<string, string> = {
     "cache-control": response.headers["cache-control"] ?? "no-store",
@@ -109,20 +148,32 @@ const finish = (response: HttpServerResponse.HttpServerResponse, about: {
   }
   if (response.headers["content-type"] === "application/json") headers["content-type"] = "application/json; charset=utf-8"
   if (response.status === 503 && response.headers["retry-after"] === undefined) headers["retry-after"] = STORE_RETRY_SECONDS
+  // Our own pages name each other from the root of the service.
+  const location = response.headers["location"]
+  if (about.base !== "" && location?.startsWith("/") === true) headers["location"] = about.base + location
   // Otherwise a busy connection would outlive the server's patience and be cut between two requests.
   if (about.closing) headers["connection"] = "close"
   if (about.rate !== null) {
     headers["ratelimit-policy"] = `"default";q=${about.requestsPerMinute};w=60`
     headers["ratelimit"] = `"default";r=${about.rate.remaining};t=${about.rate.resetSeconds}`
   }
-  return HttpServerResponse.setHeaders(response, headers)
+  return HttpServerResponse.setHeaders(beneath(about.base, response), headers)
+}
+
+/** `target` within the service: without its base path, which a proxy in front of it leaves there. */
+const withinBase = (target: string, base: string): string => {
+  if (base === "" || !target.startsWith(base)) return target
+  const rest = target.slice(base.length)
+  return rest.startsWith("/") ? rest : rest === "" || rest.startsWith("?") ? `/${rest}` : target
 }
 
 export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
   Effect.gen(function*() {
     const ids = yield* Ids
     const live = yield* LiveResponses
-    const { requestsPerMinute } = yield* Settings
+    const connections = yield* Connections
+    const { publicUrl, requestsPerMinute } = yield* Settings
+    const base = basePathOf(publicUrl)
     const authenticate = yield* Authenticate.make
     const count = yield* RequestMetrics.make
     const clock = yield* Clock.Clock
@@ -130,10 +181,14 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     return (route) =>
       Effect.gen(function*() {
         const begunAt = clock.currentTimeNanosUnsafe()
-        const request = yield* HttpServerRequest.HttpServerRequest
+        const received = yield* HttpServerRequest.HttpServerRequest
+        const address = connections.clientOf(NodeHttpServerRequest.toIncomingMessage(received))
+        const request = received.modify({ url: withinBase(received.url, base), remoteAddress: Option.some(address) })
         const requestId = `req_${yield* ids.ulid}`
         const path = pathOf(request.url)
         let rate: RateSlot | null = null
+
+        const routed = path === null || hasEmptySegment(path) ? Effect.sync(() => unrouted(request, path)) : route
 
         const authenticated = Effect.gen(function*() {
           const caller = yield* authenticate(request, path ?? request.url)
@@ -141,21 +196,30 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           const principal = yield* Effect.fromResult(caller.principal)
           const methods = request.method === "HEAD" && path !== null ? methodsAt(path) : null
           // The router would take a HEAD for a GET.
-          if (path !== null && methods?.includes("HEAD") === false) return unrouted("HEAD", path)
-          return yield* Effect.provideContext(route, Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal))))
+          if (path !== null && methods?.includes("HEAD") === false) return unrouted(request, path)
+          return yield* Effect.provideContext(routed, Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal))))
         })
 
-        // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
-        const guarded = path === Authenticate.METRICS || (path ?? request.url).startsWith("/api/")
-        const open = path === null ? Effect.succeed(unrouted(request.method, null)) : route as typeof authenticated
-        const response = yield* (isWithoutHost(request) ? noHost : guarded ? authenticated : open).pipe(
-          Effect.catchCause((cause) => answer(cause, request.method, path)),
-          Effect.annotateLogs({ requestId }),
-          Effect.provideService(ActingFrom, { requestId, address: Option.getOrElse(request.remoteAddress, () => "") }),
+        const answered = Effect.suspend((): typeof authenticated => {
+          const refusal = malformed(request)
+          const node = NodeHttpServerRequest.toServerResponse(request)
+          // Where such a request ends is anybody's guess.
+          if (refusal !== null && "shouldKeepAlive" in node) node.shouldKeepAlive = false
+          if (refusal !== null) return Effect.succeed(respond(refusal))
+          if (!connections.enter(address, node)) return Effect.succeed(respond(tooManyUnderWay))
+          // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
+          const guarded = path === Authenticate.METRICS || (path ?? request.url).startsWith("/api/")
+          return guarded ? authenticated : routed as typeof authenticated
+        })
+        const response = yield* answered.pipe(
+          Effect.provideService(HttpServerRequest.HttpServerRequest, request),
+          Effect.catchCause((cause) => answer(cause, request, path)),
+          Effect.annotateLogs({ requestId, address }),
+          Effect.provideService(ActingFrom, { requestId, address }),
           RequestSpan.within(request)
         )
         count({ method: request.method, path, status: response.status, seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9 })
-        return finish(response, { requestId, rate, requestsPerMinute, closing: live.isShuttingDown() })
+        return finish(response, { requestId, rate, requestsPerMinute, closing: live.isShuttingDown(), base })
       })
   }),
   { global: true }

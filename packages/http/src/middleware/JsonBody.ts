@@ -12,23 +12,32 @@ const MAX_BODY_BYTES = ByteSize.toNumberUnsafe(MAX_BODY)
 
 const MAX_NESTING = 32
 
+/**
+ * Values in a body, counted by what comes between and before them: ten times what the largest one needs. To parse, decode
+ * and describe tens of thousands of them holds the event loop for seconds (measured 2026-11-22: 38,000 repositories, 1.9 s).
+ */
+const MAX_VALUES = 1000
+
 const JSON_TYPE = /^application\/json *(?:; *charset *= *"?utf-8"? *)?;? *$/iu
 
-/** How deep objects and arrays lie in each other, in text that need not be JSON. */
-const nestingOf = (text: string): number => {
+/** What is too much about the text, which need not be JSON. `null`: nothing. */
+const excessOf = (bytes: Uint8Array): string | null => {
   let depth = 0
-  let deepest = 0
+  let values = 1
   let inString = false
-  for (let i = 0; i < text.length; i++) {
-    const char = text.charCodeAt(i)
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i]
     if (inString) {
-      if (char === 0x5c /* \ */) i++
-      else if (char === 0x22 /* " */) inString = false
-    } else if (char === 0x22) inString = true
-    else if (char === 0x5b /* [ */ || char === 0x7b /* { */) deepest = Math.max(deepest, ++depth)
-    else if (char === 0x5d /* ] */ || char === 0x7d /* } */) depth--
+      if (byte === 0x5c /* \ */) i++
+      else if (byte === 0x22 /* " */) inString = false
+    } else if (byte === 0x22) inString = true
+    else if (byte === 0x5d /* ] */ || byte === 0x7d /* } */) depth--
+    else if (byte === 0x5b /* [ */ || byte === 0x7b /* { */ || byte === 0x2c /* , */) {
+      if (byte !== 0x2c && ++depth > MAX_NESTING) return `at most ${MAX_NESTING} levels of nesting`
+      if (++values > MAX_VALUES) return `at most ${MAX_VALUES} values`
+    }
   }
-  return deepest
+  return null
 }
 
 const EMPTY_OBJECT = /^[\t\n\r ]*\{[\t\n\r ]*\}[\t\n\r ]*$/u
@@ -50,9 +59,10 @@ const check = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerR
     return yield* UnsupportedMediaType.make("The body must not be encoded.")
   }
   if (!isUtf8(bytes)) return yield* InvalidRequest.make("body: UTF-8 expected")
+  const excess = excessOf(bytes)
+  if (excess !== null) return yield* InvalidRequest.make(`body: ${excess} expected`)
   const text = Buffer.from(bytes.buffer).toString("utf8")
   if (text.startsWith("\ufeff")) return yield* InvalidRequest.make("body: must not start with a byte order mark")
-  if (nestingOf(text) > MAX_NESTING) return yield* InvalidRequest.make(`body: at most ${MAX_NESTING} levels of nesting expected`)
   if (!takesBody && !EMPTY_OBJECT.test(text)) return yield* InvalidRequest.make("body: nothing or {} expected")
   return text
 })

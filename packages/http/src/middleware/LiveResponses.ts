@@ -1,6 +1,6 @@
 /**
- * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, cuts
- * readers that leave what they were sent unread, and wakes streams that were silent too long.
+ * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, and
+ * wakes streams that were silent too long. Readers that take nothing are cut like everybody's: see `Connections`.
  */
 import { Clock, Context, Duration, Effect, Latch, Layer, type Scope } from "effect"
 import type { Writable } from "node:stream"
@@ -13,11 +13,14 @@ import { RateLimited, type Refusal, Unavailable } from "../api/Errors.ts"
 import { descriptorLimit } from "./DescriptorLimit.ts"
 import { Settings } from "./Settings.ts"
 
-/** How often the loop looks at sockets and silences. */
+/** How often the loop looks for silences. */
 const TICK = Duration.millis(500)
 
 /** Of the descriptors this process may open, those that streams may take: other requests must still be answered. */
 const STREAMS_SHARE = 0.7
+
+/** Whose streams and downloads are counted: keys are easily made, users and grants are not. */
+const HOLDERS = ["key", "user", "grant"] as const
 
 export interface LiveResponse {
   /** Why it must end now; `null`: it need not. */
@@ -32,8 +35,6 @@ const rightOf = ({ credential, grantId }: Principal) => credential._tag === "Key
 
 class Open implements LiveResponse {
   ending: LiveResponse["ending"] = null
-  /** Since when the reader leaves unread what it was sent. */
-  stalledAt: number | null = null
   wroteAt: number
   #wake: () => void = () => {}
   readonly kind: "stream" | "download"
@@ -50,9 +51,6 @@ class Open implements LiveResponse {
     this.#response = response
     this.#now = now
     this.wroteAt = now()
-    response.on("drain", () => {
-      this.stalledAt = null
-    })
   }
 
   wrote() {
@@ -105,7 +103,12 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       const some = Latch.makeUnsafe(false)
       const now = () => clock.currentTimeMillisUnsafe()
       const streams = Math.min(settings.streams, Math.floor(descriptorLimit() * STREAMS_SHARE))
-      const caps = { stream: settings.streamsPerKey, download: settings.downloadsPerKey }
+      // Whatever the settings say: some streams are left for the next grant.
+      const half = Math.ceil(streams / 2)
+      const caps = {
+        stream: { key: settings.streamsPerKey, user: Math.min(settings.streamsPerUser, half), grant: Math.min(settings.streamsPerGrant, half) },
+        download: { key: settings.downloadsPerKey, user: settings.downloadsPerUser, grant: settings.downloadsPerGrant }
+      }
       const revocations = yield* hints.watch(REVOCATIONS)
       let shuttingDown = false
 
@@ -138,10 +141,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
         yield* Effect.sleep(TICK)
         const at = now()
         for (const response of open) {
-          if (response.stalled) {
-            response.stalledAt ??= at
-            if (at - response.stalledAt >= Duration.toMillis(settings.patience)) response.cut()
-          } else if (at - response.wroteAt >= Duration.toMillis(settings.heartbeat)) response.nudge()
+          if (!response.stalled && at - response.wroteAt >= Duration.toMillis(settings.heartbeat)) response.nudge()
         }
       }).pipe(Effect.forever, Effect.forkScoped)
 
@@ -153,18 +153,21 @@ export class LiveResponses extends Context.Service<LiveResponses, {
                 return Effect.fail(Unavailable.make("The service is shutting down.", { "retry-after": "1" }))
               }
               const right = rightOf(by)
-              let ofKey = 0
+              const of = { key: 0, user: 0, grant: 0 }
               let ofKind = 0
               for (const other of open) {
                 if (other.kind !== kind) continue
                 ofKind++
-                if (other.right === right) ofKey++
-              }
-              if (ofKey >= caps[kind]) {
-                return Effect.fail(RateLimited.make(`This key has ${caps[kind]} open ${kind}s already.`, { "retry-after": "1" }))
+                if (other.right === right) of.key++
+                if (other.by.userId === by.userId) of.user++
+                if (other.by.grantId === by.grantId) of.grant++
               }
               if (kind === "stream" && ofKind >= streams) {
                 return Effect.fail(Unavailable.make("Too many streams are open.", { "retry-after": "5" }))
+              }
+              const full = HOLDERS.find((holder) => of[holder] >= caps[kind][holder])
+              if (full !== undefined) {
+                return Effect.fail(RateLimited.make(`This ${full} has ${caps[kind][full]} open ${kind}s already.`, { "retry-after": "1" }))
               }
               const response = new Open(kind, by, node, now)
               open.add(response)

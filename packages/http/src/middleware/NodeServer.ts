@@ -1,10 +1,11 @@
 /** The `node:http` server: its limits, and the error body for what Node would answer by itself (reliability, clientError). */
-import { createServer, type Server, STATUS_CODES } from "node:http"
+import { Duration } from "effect"
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
-import { descriptorLimit } from "./DescriptorLimit.ts"
 import { HeadersTooLarge, InvalidRequest, NotFound, type Refusal, RequestTimeout } from "../api/Errors.ts"
 
 const limits = {
+  /** From a request's first byte, or from the connection's beginning; the wait between requests is `keepAlive`. */
   headersTimeout: 10_000,
   /** The whole request, not its answer. */
   requestTimeout: 30_000,
@@ -24,7 +25,7 @@ const refusalOf = (code: string | undefined): Refusal =>
     : InvalidRequest.make("The request is not valid HTTP.")
 
 /** Writes the refusal past a response object, because there is none, and closes. */
-const refuse = (socket: Socket, { code, message, status }: Refusal, requestId: string) => {
+const write = (socket: Socket, { code, message, status }: Refusal, requestId: string) => {
   const body = JSON.stringify({ error: { code, message } })
   socket.end([
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
@@ -41,26 +42,66 @@ const refuse = (socket: Socket, { code, message, status }: Refusal, requestId: s
   socket.once("finish", () => socket.destroySoon())
 }
 
-/** The response Node has under way on a connection, if any. Not in its types; its own `clientError` default looks there too. */
-interface Answering {
-  readonly _httpMessage?: { readonly headersSent: boolean } | null
+interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
 }
 
-/** Of the descriptors this process may open, those that connections may take. */
-const CONNECTIONS_SHARE = 0.9
+/** What was asked on each connection and is not answered yet, in the order of the requests. */
+const exchanges = (server: Server) => {
+  const open = new WeakMap<Socket, Set<Exchange>>()
+  server.on("request", (request, response) => {
+    const { socket } = request
+    const here = open.get(socket) ?? new Set()
+    const exchange = { request, response }
+    open.set(socket, here.add(exchange))
+    response.once("close", () => {
+      here.delete(exchange)
+      // Node closes the idle ones once, when the server is closed; this one was busy then.
+      if (!server.listening) setImmediate(() => server.closeIdleConnections())
+    })
+  })
+  return (socket: Socket): ReadonlyArray<Exchange> => [...open.get(socket) ?? []]
+}
 
-/** `newRequestId` names a request that no handler ever saw. */
-export const make = (newRequestId: () => string) => (): Server => {
-  const server = createServer(limits)
-  // Beyond this, connections are dropped: files, the store and open streams need descriptors too.
-  const descriptors = descriptorLimit()
-  if (Number.isFinite(descriptors)) server.maxConnections = Math.floor(descriptors * CONNECTIONS_SHARE)
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket & Answering) => {
-    if (error.code === "ECONNRESET" || !socket.writable || socket._httpMessage?.headersSent === true) return socket.destroy()
-    return refuse(socket, refusalOf(error.code), newRequestId())
+/** Runs the action when all of them are answered, or broken off: at once where there are none. */
+const after = (exchanges: ReadonlyArray<Exchange>, action: () => void) => {
+  let left = exchanges.length
+  if (left === 0) return action()
+  for (const { response } of exchanges) {
+    response.once("close", () => {
+      if (--left === 0) action()
+    })
+  }
+}
+
+/** `newRequestId` names a request that no handler ever saw. `keepAlive`: how long a connection may wait for its next request. */
+export const make = ({ keepAlive, newRequestId }: { readonly newRequestId: () => string; readonly keepAlive: Duration.Duration }): Server => {
+  const server = createServer({ ...limits, keepAliveTimeout: Duration.toMillis(keepAlive) })
+  const underWay = exchanges(server)
+  const refused = new WeakSet<Socket>()
+
+  /** Nothing after this is a request: what was asked before on the connection is answered, then comes the refusal. */
+  const refuse = (socket: Socket, refusal: Refusal) => {
+    if (refused.has(socket)) return
+    refused.add(socket)
+    const asked = underWay(socket)
+    // It is the body of the last one that cannot be read: the refusal is its answer, if it has none yet.
+    const last = asked.at(-1)
+    const broken = last !== undefined && !last.request.complete ? last : null
+    after(broken === null ? asked : asked.slice(0, -1), () => {
+      if (!socket.writable) return socket.destroy()
+      if (broken === null || !broken.response.headersSent) return write(socket, refusal, newRequestId())
+      return after([broken], () => socket.destroy())
+    })
+  }
+
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (error.code === "ECONNRESET" || !socket.writable) return socket.destroy()
+    return refuse(socket, refusalOf(error.code))
   })
   // Node would answer 417 to any expectation but 100-continue; they may be ignored (RFC 9110, section 10.1.1).
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
-  server.on("connect", (_request, socket: Socket) => refuse(socket, NotFound.make("There is nothing at this address."), newRequestId()))
+  server.on("connect", (_request, socket: Socket) => refuse(socket, NotFound.make("There is nothing at this address.")))
   return server
 }

@@ -29,6 +29,7 @@ HttpApi.reflect(Api, declaring)
 HttpApi.reflect(InternalApi, declaring)
 declare("/openapi.json", "GET")
 declare("/docs", "GET")
+declare("/docs/:file", "GET")
 
 /** A route outside of the API that is there until the scope closes. */
 export const declared = (path: string, method: string): Effect.Effect<void, never, Scope.Scope> =>

@@ -2,15 +2,25 @@
 import { Redacted } from "effect"
 import type { HttpServerRequest } from "effect/http"
 
-/** Browsers accept a cookie of this prefix only over TLS (or from the machine itself), for this host alone, from its root. */
-export const NAME = "__Host-slipway_session"
+/**
+ * Browsers accept a cookie of the first prefix only over TLS (or from the machine itself), for this host alone, from its root.
+ * Where others have the rest of the host, cookies are for our path: the second prefix is what allows that.
+ */
+export const named = (name: string, base: string): string => `${base === "" ? "__Host-" : "__Secure-"}slipway_${name}`
+
+/** Where the service has the host for itself. */
+export const NAME = named("session", "")
+
+/** What every cookie of ours has. */
+export const attributes = (base: string) => ({ path: base === "" ? "/" : base, secure: true, httpOnly: true, sameSite: "lax" }) as const
 
 const TOKEN = /^[0-9A-Za-z]{43}$/u
 
 /** `null`: there is none, or what is there cannot be one. */
-export const tokenOf = (request: HttpServerRequest.HttpServerRequest): Redacted.Redacted | null => {
+export const tokenOf = (request: HttpServerRequest.HttpServerRequest, base: string): Redacted.Redacted | null => {
+  const name = named("session", base)
   const header = request.headers["cookie"]
-  if (header === undefined || !header.includes(NAME)) return null
-  const token = request.cookies[NAME]
+  if (header === undefined || !header.includes(name)) return null
+  const token = request.cookies[name]
   return token !== undefined && TOKEN.test(token) ? Redacted.make(token) : null
 }

@@ -1,45 +1,69 @@
 /** What the HTTP side may be told by whoever composes it. Nothing here reads the environment. */
 import { Context, Duration, Layer, type Redacted } from "effect"
+import { nobody, type Trust } from "./ClientAddress.ts"
 
 interface Given {
-  /** Absolute base of every link that is handed out, without a slash at its end. Never taken from a request. */
+  /** Absolute base of every link that is handed out, without a slash at its end; it may have a path. Never taken from a request. */
   readonly publicUrl: string
   /** Signs list cursors. Processes that share a database must share it; a new one only ends the lists under way. */
   readonly cursorKey: Redacted.Redacted
 }
 
 interface Adjustable {
+  /** Proxies of which `X-Forwarded-For` is believed. */
+  readonly trustedProxies: Trust
   /** Requests a key may make in any 60 s. */
   readonly requestsPerMinute: number
   /** Refused keys one address may present in any 60 s. */
   readonly refusedKeysPerMinute: number
-  /** Event streams one key may hold open in this process. */
+  /** Event streams that one key, one user and one grant may hold open in this process; never more than half of all. */
   readonly streamsPerKey: number
-  /** Downloads one key may run at once in this process. */
+  readonly streamsPerUser: number
+  readonly streamsPerGrant: number
+  /** Downloads that one key, one user and one grant may run at once in this process. */
   readonly downloadsPerKey: number
+  readonly downloadsPerUser: number
+  readonly downloadsPerGrant: number
   /** Event streams this process holds open at most, for all keys together. */
   readonly streams: number
+  /** Connections one address may have, and requests of one address that may be under way; never more than half of all. */
+  readonly connectionsPerAddress: number
+  /** How long a connection may wait for its next request. */
+  readonly keepAlive: Duration.Duration
   /** Silence after which a stream sends a comment. */
   readonly heartbeat: Duration.Duration
-  /** How long a reader may leave what it was sent unread. */
+  /** How long a reader may take nothing of what it was sent. */
   readonly patience: Duration.Duration
   /** How often open streams and downloads are checked for revocation. */
   readonly watch: Duration.Duration
 }
 
 const defaults: Adjustable = {
+  trustedProxies: nobody,
   requestsPerMinute: 120,
   refusedKeysPerMinute: 60,
   streamsPerKey: 100,
+  streamsPerUser: 200,
+  streamsPerGrant: 500,
   downloadsPerKey: 8,
+  downloadsPerUser: 16,
+  downloadsPerGrant: 32,
   streams: 10_000,
+  connectionsPerAddress: 512,
+  // Above what load balancers keep connections for (60 s at most of them): whoever closes first must not be us.
+  keepAlive: Duration.seconds(65),
   heartbeat: Duration.seconds(15),
   patience: Duration.seconds(30),
   // Half of the second within which a revocation must show (decisions, section 5).
   watch: Duration.millis(500)
 }
 
+export type Adjusted = Partial<Adjustable>
+
 export class Settings extends Context.Service<Settings, Given & Adjustable>()("@slipway/http/Settings") {
   /** The defaults are those of decisions, sections 5 and 10. */
-  static readonly layer = (given: Given & Partial<Adjustable>) => Layer.succeed(Settings, { ...defaults, ...given })
+  static readonly layer = (given: Given & Adjusted) => Layer.succeed(Settings, { ...defaults, ...given })
 }
+
+/** The path of the service at its host, without a slash at its end; empty, where it has the host for itself. */
+export const basePathOf = (publicUrl: string): string => new URL(publicUrl).pathname.replace(/\/+$/u, "")

@@ -1,10 +1,10 @@
 /** Styles and scripts of the pages: files of `assets`, at addresses that name their content. */
 import { Effect } from "effect"
-import { HttpRouter, HttpServerResponse } from "effect/http"
-import { createHash } from "node:crypto"
+import { HttpRouter, type HttpServerRequest } from "effect/http"
 import { readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
+import * as SharedReply from "../middleware/SharedReply.ts"
 
 const FOLDER = fileURLToPath(new URL("../../assets", import.meta.url))
 
@@ -26,8 +26,7 @@ const assets = (): ReadonlyMap<string, Asset> =>
     const type = TYPES[ext]
     if (type === undefined) return []
     const body = readFileSync(path.join(FOLDER, file))
-    const hash = createHash("sha256").update(body).digest("hex").slice(0, 16)
-    return [[file, { address: `/assets/${name}-${hash}${ext}`, type, body }]]
+    return [[file, { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type, body }]]
   }))
 
 /** Where the file is served. */
@@ -39,9 +38,7 @@ export const addressOf = (file: string): string => {
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   for (const { address, body, type } of assets().values()) {
-    yield* router.add("GET", address, HttpServerResponse.uint8Array(body, {
-      contentType: type,
-      headers: { "cache-control": "public, max-age=31536000, immutable" }
-    }))
+    const answer = yield* SharedReply.make(body, { contentType: type, cacheControl: SharedReply.IMMUTABLE })
+    yield* router.add("GET", address, (request: HttpServerRequest.HttpServerRequest) => Effect.succeed(answer(request)))
   }
 }))

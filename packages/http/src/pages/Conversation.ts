@@ -1,6 +1,7 @@
 /** What was said and done in a sandbox, as its page shows it: one item for each part, in the order in which they began. */
 import { DateTime } from "effect"
 import type { RecordedEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import { html, type Html } from "./Html.ts"
 import { words } from "./SandboxWords.ts"
 
@@ -21,9 +22,18 @@ interface ToolCall {
   readonly state: string
   readonly decision: string
   readonly error: string
+  /** What it does in full, where that is not its name. */
+  readonly command: string
+  readonly output: string
 }
 
-const unknown: ToolCall = { tool: "A tool call", state: "", decision: "", error: "" }
+const unknown: ToolCall = { tool: "A tool call", state: "", decision: "", error: "", command: "", output: "" }
+
+/** How a turn ended, and why. */
+const because = (state: TurnOutcome, reason: string | undefined): string => {
+  const said = reason === undefined ? "" : words.turnReason[reason] ?? reason
+  return said === "" || state === "succeeded" ? words.turn[state] : `${words.turn[state]}: ${said}`
+}
 
 /** `null`: nothing to show. `calls`: by their id. `live.js` has the same for events that come later. */
 const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>): Item | null => {
@@ -33,7 +43,9 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
     calls.set(id, known)
     // An agent that says no more than that it was denied says nothing new.
     const error = known.error.toLowerCase() === known.decision.toLowerCase() ? "" : known.error
-    return item(`tool:${id}`, "tool", [known.tool, known.decision, error].filter((line) => line !== "").join("\n"), known.state)
+    const command = known.command === known.tool ? "" : known.command
+    const lines = [known.tool, command, known.decision, error, known.output.replace(/\n+$/u, "")]
+    return item(`tool:${id}`, "tool", lines.filter((line) => line !== "").join("\n"), known.state)
   }
   const { data, type } = event
   switch (type) {
@@ -53,18 +65,24 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
         ? item(`interrupt:${event.turn_id}`, "note", "An interrupt was asked for")
         : null
     case "turn.completed":
-      return item(`turn:${event.turn_id}`, data.state === "failed" ? "problem" : "note", words.turn[data.state])
+      return item(`turn:${event.turn_id}`, data.state === "failed" ? "problem" : "note", because(data.state, data.reason))
     case "message.updated":
       return item(data.part_id, data.kind, data.text)
     case "message.completed":
       return data.finish === "end_turn" ? null : item(`finish:${data.message_id}`, "note", words.finish[data.finish])
     case "tool.updated":
-      return call(data.call_id, { tool: data.tool, state: words.tool[data.status], error: data.error ?? "" })
+      return call(data.call_id, {
+        tool: data.tool,
+        state: words.tool[data.status],
+        error: data.error ?? "",
+        ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
+        ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
+      })
     case "approval.requested":
-      return call(data.approval_id, { tool: data.tool })
+      return call(data.approval_id, { tool: data.tool, ...(data.preview?.command === undefined ? {} : { command: data.preview.command }) })
     case "approval.resolved": {
-      const because = words.approvalBy[data.by]
-      return call(data.approval_id, { decision: because === "" ? words.approval[data.outcome] : `${words.approval[data.outcome]}: ${because}` })
+      const by = words.approvalBy[data.by]
+      return call(data.approval_id, { decision: by === "" ? words.approval[data.outcome] : `${words.approval[data.outcome]}: ${by}` })
     }
     case "pull_request.updated":
       return item(`event:${seq}`, data.error === undefined ? "note" : "problem", [

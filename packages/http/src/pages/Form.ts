@@ -5,6 +5,9 @@ import { Refused } from "./Refused.ts"
 
 const MAX_BODY = ByteSize.kibibytes(64)
 
+/** Several times what the largest form has. */
+const MAX_FIELDS = 200
+
 const TYPE = /^application\/x-www-form-urlencoded *(?:; *charset *= *"?utf-8"? *)?;? *$/iu
 
 /** Browsers percent-encode everything else. */
@@ -51,7 +54,10 @@ export const empty = new Form([])
 
 const parse = (text: string): Form | null => {
   const fields: Array<readonly [string, string]> = []
-  for (const pair of text === "" ? [] : text.split("&")) {
+  // One more than there may be tells that there are too many.
+  const pairs = text === "" ? [] : text.split("&", MAX_FIELDS + 1)
+  if (pairs.length > MAX_FIELDS) return null
+  for (const pair of pairs) {
     const [, name, value] = /^([^=]*)=?(.*)$/su.exec(pair) ?? []
     const field = [decoded(name ?? ""), decoded(value ?? "")] as const
     // No text that a person types has a NUL, and the database takes none.

@@ -1,4 +1,9 @@
-/** HTML as a value that text cannot be taken for: whatever a template interpolates is escaped, unless it is HTML already. */
+/**
+ * HTML as a value that text cannot be taken for: whatever a template interpolates is escaped, unless it is HTML already.
+ * What is hidden in the text of an element is shown by its name; attributes keep it, since what they hold comes back.
+ */
+import { visible } from "@slipway/domain/Visible"
+
 
 /** Markup that only `html` makes. */
 class Markup {
@@ -26,18 +31,36 @@ const ESCAPED: Record<string, string> = {
   "\0": "\ufffd"
 }
 
-const rendered = (part: Part): string =>
-  part instanceof Markup
-    ? part.toString()
-    : Array.isArray(part)
-    ? part.map(rendered).join("")
-    : part === null || part === false
-    ? ""
-    // eslint-disable-next-line no-control-regex
-    : String(part).toWellFormed().replaceAll(/[&<>"'\r\0]/gu, (char) => ESCAPED[char] ?? char)
+// eslint-disable-next-line no-control-regex
+const escaped = (text: string) => text.replaceAll(/[&<>"'\r\0]/gu, (char) => ESCAPED[char] ?? char)
+
+const rendered = (part: Part, isAttribute: boolean): string => {
+  if (part instanceof Markup) return part.toString()
+  if (Array.isArray(part)) return part.map((one: Part) => rendered(one, isAttribute)).join("")
+  if (part === null || part === false) return ""
+  const text = String(part).toWellFormed()
+  return escaped(isAttribute ? text : visible(text))
+}
+
+/** By template: which of its parts are within a tag. */
+const places = new WeakMap<TemplateStringsArray, ReadonlyArray<boolean>>()
+
+const placesOf = (strings: TemplateStringsArray): ReadonlyArray<boolean> => {
+  const known = places.get(strings)
+  if (known !== undefined) return known
+  let isTag = false
+  const found = strings.map((string) => {
+    const [open, close] = [string.lastIndexOf("<"), string.lastIndexOf(">")]
+    return isTag = open === close ? isTag : open > close
+  })
+  places.set(strings, found)
+  return found
+}
 
 /** Safe for element content and for quoted attribute values; nowhere else may anything be interpolated. */
-export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html =>
-  new Markup(strings.reduce((text, string, i) => text + rendered(parts[i - 1] ?? null) + string))
+export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html => {
+  const areTags = placesOf(strings)
+  return new Markup(strings.reduce((text, string, i) => text + rendered(parts[i - 1] ?? null, areTags[i - 1] ?? false) + string))
+}
 
 export const nothing: Html = html``

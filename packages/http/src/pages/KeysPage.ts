@@ -96,7 +96,7 @@ ${shownOnce({
   secret: key,
   then: "/keys",
   more: html`<p>It ${record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
-<pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_KEY"</code></pre>`
+<pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_API_KEY"</code></pre>`
 })}`
 
 const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html => html`<h1>Revoke the key ${shownName(key)}?</h1>
@@ -182,8 +182,8 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId)}
       if (scopes.length !== asked.length) return yield* Refused.bad("These scopes are not yours to give, or are named twice.")
       const life = LIVES.get(yield* form.one("expires"))
       if (life === undefined) return yield* Refused.bad("A key stops working at one of the times in the list.")
-      const key = yield* Effect.catchTag(access.mintOwn(member.visit, { label, scopes, life }), "MintRefused", ({ message }) =>
-        Effect.fail(new Refused({ status: 403, title: "The key is not minted", text: message })))
+      const key = yield* Effect.catchTag(access.mintOwn(member.visit, { label, scopes, life }), "MintRefused", ({ because, message }) =>
+        Effect.fail(new Refused({ status: because === "too_many_keys" ? 409 : 403, title: "The key is not minted", text: message })))
       return Page.show({ title: "Key minted", place: "keys", body: minted(key, publicUrl) }, member)
     })
   })

@@ -25,7 +25,7 @@ export interface Document {
   readonly scripts?: ReadonlyArray<string>
 }
 
-/** Whose page it is. `csrf` is the hidden field of forms. */
+/** Whose page it is. `csrf` are the hidden fields of forms: whose they are, and of which grant. */
 export interface Reader {
   readonly user: User
   readonly visit: Visit

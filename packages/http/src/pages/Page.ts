@@ -1,6 +1,6 @@
 /**
- * How pages are answered: who asks is known before anything is done, a form comes from a page of the same session, and
- * whatever goes wrong is a page too. Everything works without scripts.
+ * How pages are answered: who asks is known before anything is done, a form comes from a page of the same session and, where
+ * it changes something of a grant, of the same grant; whatever goes wrong is a page too. Everything works without scripts.
  */
 import { Cause, Data, Effect, Redacted, Result, type Types } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -9,7 +9,7 @@ import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import * as SessionCookie from "../middleware/SessionCookie.ts"
-import { Settings } from "../middleware/Settings.ts"
+import { basePathOf, Settings } from "../middleware/Settings.ts"
 import * as Form from "./Form.ts"
 import { html, type Html } from "./Html.ts"
 import * as Layout from "./Layout.ts"
@@ -72,6 +72,14 @@ export const show = (
 ): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(Layout.render(document, reader), { status, headers, contentType: "text/html; charset=utf-8" })
 
+/** For people who follow a link that leads nowhere. */
+export const notFound: HttpServerResponse.HttpServerResponse = show(
+  { title: "Not found", body: html`<h1>Not found</h1>
+<p>There is nothing at this address. <a href="${HOME}">Sandboxes</a></p>` },
+  null,
+  { status: 404, headers: HEADERS }
+)
+
 /** `path`: of this server. The browser asks for it by GET. */
 export const redirect = (path: string): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.empty({ status: 303, headers: { location: path } })
@@ -123,6 +131,12 @@ const outOfDate = new Refused({
   text: "Nothing was done. You may have signed in again since the page was loaded: go back, load it again, and try once more."
 })
 
+const elsewhere = new Refused({
+  status: 409,
+  title: "You work in another grant now",
+  text: "Nothing was done. Since the page was loaded you chose another grant, or your membership ended. Load the page again to see where you are."
+})
+
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
 
 /** Adds pages to the router. */
@@ -130,9 +144,10 @@ export const make = Effect.gen(function*() {
   const router = yield* HttpRouter.HttpRouter
   const sessions = yield* Sessions
   const { publicUrl, requestsPerMinute } = yield* Settings
+  const base = basePathOf(publicUrl)
 
   const personOf = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest): Effect.fn.Return<Person | null, Refused | StoreUnavailable> {
-    const token = SessionCookie.tokenOf(request)
+    const token = SessionCookie.tokenOf(request, base)
     const found = token === null ? null : yield* sessions.admit(token, requestsPerMinute)
     if (token === null || found === null) return null
     if (!found.rate.accepted) {
@@ -143,7 +158,9 @@ export const make = Effect.gen(function*() {
         headers: { "retry-after": String(found.rate.resetSeconds) }
       })
     }
-    const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">`
+    const { place } = found.visit
+    const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">${
+      place !== null && html`<input type="hidden" name="place" value="${place.grantId}">`}`
     return { visit: found.visit, user: found.visit.user, token, csrf }
   })
 
@@ -172,7 +189,7 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
   /** Adds the page of a path, for those whom `admit` lets in. */
   const add = <Who extends Person | null>(
     admit: (person: Person | null, next: string | null) => Effect.Effect<Who, Refused | SignInFirst>,
-    { checksForm }: { readonly checksForm: boolean }
+    { checksForm, checksPlace = false }: { readonly checksForm: boolean; readonly checksPlace?: boolean }
   ) =>
     Effect.fnUntraced(function*(path: `/${string}`, methods: Methods<Who>) {
       const handle = (method: "GET" | "POST", handler: Handler<Who>) =>
@@ -194,6 +211,10 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
               if (csrf.length !== 1 || !sessions.isCsrfToken(person.token, csrf[0] ?? "")) return yield* outOfDate
             }
             const who = yield* admit(person, back)
+            if (checksPlace && method === "POST") {
+              const places = form.all("place")
+              if (places.length !== 1 || places[0] !== who?.visit.place?.grantId) return yield* elsewhere
+            }
             const asked = handler(who, { url, params, form })
             return yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
           })
@@ -220,14 +241,14 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
   return {
     /** A form here is proven by its site alone: there need be no session yet. */
     anybody: add(Effect.succeed, { checksForm: false }),
-    /** Whether or not they may work here. */
+    /** Whether or not they may work here. Their forms count in whatever grant. */
     people: add(signedIn, { checksForm: true }),
     members: add((person, next) =>
       Effect.flatMap(signedIn(person, next), (person) =>
         Result.match(admitted(person.visit), {
           onFailure: (refused) => Effect.fail(notAdmitted(person, refused)),
           onSuccess: (visit): Effect.Effect<Member> => Effect.succeed({ ...person, visit })
-        })), { checksForm: true })
+        })), { checksForm: true, checksPlace: true })
   }
 })
 

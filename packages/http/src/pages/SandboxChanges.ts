@@ -70,8 +70,9 @@ ${hidden > 0 && html`<p class="warning">${hidden} more lines are not shown.</p>`
 }
 
 const versions = (base: FileVersion, working: FileVersion, path: string): Html => {
+  if (base === null && working === null) return html`<p>There is no such file.</p>`
   if (base?.binary === true || working?.binary === true) return html`<p>A binary file: ${base === null ? "new" : `${base.size} bytes before`}, ${working === null ? "deleted" : `${working.size} bytes now`}.</p>`
-  const diff = Diff.compare(base?.text ?? "", working?.text ?? "")
+  const diff = Diff.compare(base?.content ?? "", working?.content ?? "")
   return diff.hunks.length === 0 ? html`<p>Its text is the same as where the sandbox started.</p>` : diffTable(path, diff)
 }
 

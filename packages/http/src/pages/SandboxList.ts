@@ -1,9 +1,14 @@
 /** `/sandboxes`: the sandboxes of the reader's grant, newest first, by status and repository. */
 import { Effect, Option, Schema } from "effect"
+import type { Grant } from "@slipway/domain/access/AccessStore"
+import type { Principal } from "@slipway/domain/access/Principal"
 import { principalOf } from "@slipway/domain/access/Session"
+import { Sessions } from "@slipway/domain/access/Sessions"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
+import { nextPage } from "@slipway/domain/Page"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as ListCursor from "../handlers/ListCursor.ts"
 import { Settings } from "../middleware/Settings.ts"
@@ -14,6 +19,8 @@ import { words } from "./SandboxWords.ts"
 import { Refused } from "./Refused.ts"
 
 const PAGE = 50
+/** Other grants that are looked into. */
+const MAX_OTHERS = 10
 
 const asStatus = Schema.decodeUnknownOption(SandboxStatus)
 const asRepo = Schema.decodeUnknownOption(RepoName)
@@ -45,8 +52,15 @@ ${SandboxStatus.literals.map((value) => html`<option value="${value}"${value ===
 <button>Show</button>
 </form>`
 
+const counted = (count: number): string => `${count > PAGE ? `more than ${PAGE}` : count} ${count === 1 ? "sandbox" : "sandboxes"}`
+
+/** Which grant this is, and where else the reader's sandboxes are: what a key of another grant made is not in this list. */
+const where = (own: string, elsewhere: ReadonlyArray<{ readonly name: string; readonly count: number }>): Html => html`
+<p>In grant <strong>${own}</strong>${elsewhere.map(({ count, name }) => html`; ${counted(count)} in grant <strong>${name}</strong>`)}.${
+  elsewhere.length > 0 && html` <a href="/grant">Change grant</a>`}</p>`
+
 const howToCreate = (publicUrl: string): Html => html`
-<p>There is no sandbox yet. Create one with a key, which you can make at <a href="/keys">Keys</a>:</p>
+<p>There is no sandbox here yet. Create one with a key, which you can make at <a href="/keys">Keys</a>:</p>
 <pre tabindex="0"><code>curl -X POST ${publicUrl}/api/public/v1/sandboxes \\
   -H "Authorization: Bearer $SLIPWAY_API_KEY" \\
   -H "Content-Type: application/json" \\
@@ -55,7 +69,18 @@ const howToCreate = (publicUrl: string): Html => html`
 
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
+  const sessions = yield* Sessions
   const { cursorKey, publicUrl } = yield* Settings
+
+  /** Of the reader's other grants, those with sandboxes; as many grants as one looks through. */
+  const elsewhere = Effect.fnUntraced(function*(by: Principal, others: ReadonlyArray<Grant>) {
+    const counts = yield* Effect.forEach(others.slice(0, MAX_OTHERS), ({ id, name }) =>
+      Effect.map(
+        sandboxes.list({ ...by, grantId: id }, { after: null, limit: PAGE + 1, repo: null, status: null }),
+        (found) => ({ name, count: found.length })
+      ), { concurrency: 4 })
+    return counts.filter(({ count }) => count > 0)
+  })
 
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
     const by = principalOf(member.visit)
@@ -67,18 +92,18 @@ export const make = Effect.gen(function*() {
     const after = ListCursor.decode(cursorKey, by.grantId, given("after"))
     if (given("after") !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
 
-    // One more than is shown tells whether there is a next page.
-    const found = wrongRepo ? [] : yield* sandboxes.list(by, {
-      after: Option.getOrNull(after), limit: PAGE + 1, repo: Option.getOrNull(repo), status: Option.getOrNull(status)
-    })
-    const page = found.slice(0, PAGE)
-    const last = page.at(-1)
+    const { more, page } = wrongRepo ? { more: null, page: [] } : yield* nextPage(PAGE, bytesOf.sandbox, (last, limit) =>
+      sandboxes.list(by, { after: last ?? Option.getOrNull(after), limit, repo: Option.getOrNull(repo), status: Option.getOrNull(status) }))
     const chosen = new URLSearchParams([...url.searchParams].filter(([name, value]) => ["status", "repo"].includes(name) && value !== ""))
     const next = new URLSearchParams(chosen)
-    if (found.length > PAGE && last !== undefined) next.set("after", ListCursor.encode(cursorKey, by.grantId, last))
+    if (more !== null) next.set("after", ListCursor.encode(cursorKey, by.grantId, more))
     const first = chosen.size === 0 ? "/sandboxes" : `/sandboxes?${chosen}`
 
+    const grants = yield* sessions.grantsOf(by.userId)
+    const others = first === "/sandboxes" && Option.isNone(after) ? yield* elsewhere(by, grants.filter(({ id }) => id !== by.grantId)) : []
+
     const body = html`<h1>Sandboxes</h1>
+${where(grants.find(({ id }) => id === by.grantId)?.name ?? by.grantId, others)}
 ${filters(Option.getOrNull(status), given("repo"))}
 ${wrongRepo
   ? html`<p class="problem" role="alert">A repository is named owner/name.</p>`

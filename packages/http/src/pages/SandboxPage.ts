@@ -7,6 +7,7 @@ import { type ApprovalRequest, fromWire } from "@slipway/domain/sandbox/SandboxE
 import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import * as Conversation from "./Conversation.ts"
 import { html, type Html } from "./Html.ts"
@@ -17,8 +18,10 @@ import { dollars, statusBadge } from "./SandboxList.ts"
 import * as SandboxPulls from "./SandboxPulls.ts"
 import { words } from "./SandboxWords.ts"
 
-/** Events of the log that one page shows. */
+/** Events of the log that one page shows, unless they have more than {@link WINDOW_BYTES}: then the newest of them. */
 const WINDOW = 500
+/** Bytes of the log that one page shows, and of what is read in vain to find out. */
+const WINDOW_BYTES = 1024 * 1024
 
 const decodeId = Schema.decodeUnknownOption(SandboxId)
 
@@ -44,11 +47,14 @@ export const MESSAGES = {
 
 /** Filled in by `live.js` for an approval that comes later. */
 const approvalCard = (sandbox: SandboxId, approval: ApprovalRequest | null, csrf: Html): Html => {
-  const { approval_id = "", expires_at = null, kind = "", paths = [], tool = "" } = approval ?? {}
+  const { approval_id = "", expires_at = null, kind = "", paths = [], preview = {}, tool = "" } = approval ?? {}
   return html`<li class="approval" data-approval="${approval_id}">
 <form method="post" action="/sandboxes/${sandbox}/approvals/${encodeURIComponent(approval_id)}">${csrf}
 <p><span class="state wait" data-field="kind"${kind === "" && html` hidden`}>${kind}</span> <code data-field="tool">${tool}</code></p>
 <p class="fine" data-field="paths">${paths.join(", ")}</p>
+<pre data-field="command">${preview.command ?? ""}</pre>
+<pre data-field="url">${preview.url ?? ""}</pre>
+<pre data-field="diff">${preview.diff ?? ""}</pre>
 <p class="fine" data-field="expires">${expires_at !== null && html`Counts as denied from ${DateTime.formatIso(expires_at).slice(11, 16)} UTC`}</p>
 <div class="actions"><button name="decision" value="approve">Approve<span class="unseen" data-field="about"> ${tool}</span></button>
 <button name="decision" value="deny" class="danger">Deny<span class="unseen" data-field="about"> ${tool}</span></button></div>
@@ -91,20 +97,30 @@ export const make = Effect.gen(function*() {
   const events = yield* SandboxEvents
   const pullsOf = yield* SandboxPulls.make
 
-  /** Up to a window of events before the event `end`, and whether there are older ones. */
-  const windowOf = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, end: number) {
+  /** Up to `size` events before the event `end`, and whether there are older ones. `null`: they are too large for one page. */
+  const read = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, end: number, size: number) {
     const conversation = new Conversation.Conversation()
-    let after = Math.max(0, end - WINDOW)
+    let after = Math.max(0, end - size)
     const hasOlder = after > 0
-    for (;;) {
+    for (let bytes = 0;;) {
       const page = yield* events.list(by, sandbox.id, { after, limit: PAGE }).pipe(
         // What is no longer kept is not shown.
         Effect.catchTag("CursorExpired", () => events.list(by, sandbox.id, { after: 0, limit: PAGE }))
       )
       for (const { seq, wire } of page) if (seq <= end) conversation.add(fromWire(wire))
+      for (const entry of page) bytes += bytesOf.entry(entry)
       const last = page.at(-1)?.seq ?? end
-      if (last >= end) return { conversation, hasOlder, first: end - WINDOW }
+      if (last >= end) return { conversation, hasOlder, first: end - size }
+      if (bytes >= WINDOW_BYTES) return null
       after = last
+    }
+  })
+
+  /** The log is read forwards only, so a window that turns out too large is tried again with half as many events. */
+  const windowOf = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, end: number) {
+    for (let size = WINDOW;; size = Math.max(1, Math.floor(size / 2))) {
+      const window = yield* read(by, sandbox, end, size)
+      if (window !== null) return window
     }
   })
 

@@ -3,6 +3,7 @@ import type { ApprovalOutcome, ApprovalResolver, SandboxEventOf, SandboxStatus, 
 import type { Rejection } from "@slipway/domain/sandbox/Command"
 import type { TurnState } from "@slipway/domain/sandbox/Turn"
 import type { ActionState } from "@slipway/domain/source/PullRequest"
+import { HIDDEN, NAMES } from "@slipway/domain/Visible"
 
 const status: Record<SandboxStatus, string> = {
   queued: "Queued",
@@ -51,6 +52,19 @@ const turn: Record<TurnState, string> = {
   cancelled: "The turn was cancelled"
 }
 
+/** Why a turn ended, where that is no sentence already. */
+const turnReason: Readonly<Record<string, string>> = {
+  ...reason,
+  interrupt: "Somebody interrupted it.",
+  worker_shutdown: "The service was stopped. Send the message again.",
+  agent_lost: "The agent was lost. Send the message again.",
+  turn_timeout: "It took too long.",
+  output_limit: "The agent wrote more than a turn may.",
+  machine_lost: "The machine was lost, and with it what the turn had changed.",
+  budget_exceeded: "What models may cost is used up. An operator can raise the budget.",
+  no_credits: "The credits are used up."
+}
+
 const tool: Record<SandboxEventOf<"tool.updated">["data"]["status"], string> = {
   pending: "pending",
   running: "running",
@@ -87,4 +101,10 @@ const rejection: Record<Rejection, string> = {
 
 const who = { prompt: "Prompt", text: "Agent", reasoning: "Agent, thinking", tool: "Tool", note: "Slipway", problem: "Slipway" }
 
-export const words = { status, tone, reason, turn, tool, finish, approval, approvalBy, action, rejection, who }
+/** What is shown by name, for a script: a regular expression with the flag `u`, and names by the number of the character. */
+const hidden = {
+  pattern: HIDDEN,
+  ...Object.fromEntries(Object.entries(NAMES).map(([char, name]) => [char.codePointAt(0), name]))
+}
+
+export const words = { status, tone, reason, turn, turnReason, tool, finish, approval, approvalBy, action, rejection, who, hidden }

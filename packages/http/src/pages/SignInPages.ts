@@ -7,7 +7,7 @@ import { SessionLifetimes } from "@slipway/domain/access/Session"
 import { Sessions, type SignedIn } from "@slipway/domain/access/Sessions"
 import { failures } from "../middleware/Authenticate.ts"
 import * as SessionCookie from "../middleware/SessionCookie.ts"
-import { Settings } from "../middleware/Settings.ts"
+import { basePathOf, Settings } from "../middleware/Settings.ts"
 import { html } from "./Html.ts"
 import * as Page from "./Page.ts"
 import { Refused } from "./Refused.ts"
@@ -15,16 +15,12 @@ import { Refused } from "./Refused.ts"
 /** Where the browser comes back from the identity provider. */
 export const CALLBACK = "/sign-in/github/callback"
 
-/** What a sign-in at the identity provider must find again: its state, its verifier, and where to go then. */
-const BEGUN = "__Host-slipway_oauth"
 const BEGUN_LIFE = Duration.minutes(10)
 /** Characters of its value as it travels. Browsers drop a cookie of more than 4096 bytes (RFC 6265bis, section 5.6). */
 const MAX_BEGUN = 3800
 
 /** The form of a code. Anything else needs no query. */
 const CODE = /^[0-9A-Za-z]{43}$/u
-
-const COOKIE = { path: "/", secure: true, httpOnly: true, sameSite: "lax" } as const
 
 /** Whether browsers keep our cookies, which are for TLS only, at this address. They trust their own machine without it. */
 export const keepsSessions = (publicUrl: string): boolean => {
@@ -37,19 +33,22 @@ const isSame = (one: string, other: string): boolean => {
   return timingSafeEqual(digest(one), digest(other))
 }
 
-const forgotten = `${BEGUN}=; Max-Age=0; Path=/; HttpOnly; Secure; SameSite=Lax`
-
 const notSignedIn = (status: 400 | 403 | 429 | 502, text: string, headers: Readonly<Record<string, string>>) =>
   new Refused({ status, headers, title: "You are not signed in", text, more: html`<p><a class="button" href="/sign-in">Begin again</a></p>` })
-
-/** The sign-in that began in this browser is over, and was none. */
-const over = (status: 403 | 502, text: string) => notSignedIn(status, text, { "set-cookie": forgotten })
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const sessions = yield* Sessions
   const { absolute } = yield* SessionLifetimes
   const { publicUrl, refusedKeysPerMinute } = yield* Settings
+  const base = basePathOf(publicUrl)
+  const session = SessionCookie.named("session", base)
+  /** What a sign-in at the identity provider must find again: its state, its verifier, and where to go then. */
+  const begunName = SessionCookie.named("oauth", base)
+  const attributes = SessionCookie.attributes(base)
+  const forgotten = `${begunName}=; Max-Age=0; Path=${attributes.path}; HttpOnly; Secure; SameSite=Lax`
+  /** The sign-in that began in this browser is over, and was none. */
+  const over = (status: 403 | 502, text: string) => notSignedIn(status, text, { "set-cookie": forgotten })
   const provider = Option.getOrNull(yield* Effect.serviceOption(IdentityProvider))
 
   const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
@@ -84,9 +83,9 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
 
   /** The browser is somebody from now on. */
   const enter = ({ token }: SignedIn, next: string | null) =>
-    HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), SessionCookie.NAME, Redacted.value(token), { ...COOKIE, maxAge: absolute })
+    HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), session, Redacted.value(token), { ...attributes, maxAge: absolute })
 
-  const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), SessionCookie.NAME, COOKIE)
+  const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), session, attributes)
 
   yield* pages.anybody("/sign-in", {
     GET: (person, { url }) => Effect.succeed(page(person, nextOf(url.searchParams.get("next")), null)),
@@ -118,13 +117,13 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
       const proof = `${Redacted.value(state)} ${Redacted.value(verifier)} `
       const whole = proof + (nextOf(url.searchParams.get("next")) ?? "")
       const begun = encodeURIComponent(whole).length > MAX_BEGUN ? proof : whole
-      return HttpServerResponse.setCookieUnsafe(Page.redirect(away), BEGUN, begun, { ...COOKIE, maxAge: BEGUN_LIFE })
+      return HttpServerResponse.setCookieUnsafe(Page.redirect(away), begunName, begun, { ...attributes, maxAge: BEGUN_LIFE })
     })
   })
   yield* pages.anybody(CALLBACK, {
     GET: Effect.fnUntraced(function*(person, { url }) {
       const request = yield* HttpServerRequest.HttpServerRequest
-      const [state = "", verifier = "", next = ""] = (request.cookies[BEGUN] ?? "").split(" ")
+      const [state = "", verifier = "", next = ""] = (request.cookies[begunName] ?? "").split(" ")
       const [answered, code] = [url.searchParams.get("state"), url.searchParams.get("code")]
       if (state === "" || answered === null || !isSame(state, answered)) {
         // What this browser began may be under way in another tab.
@@ -147,7 +146,7 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
         IdentityProviderError: ({ retryable }) => over(502, retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : refusesUs)
       })
       const signedIn = yield* sessions.signInByIdentity(identity, person?.token ?? null)
-      return HttpServerResponse.expireCookieUnsafe(enter(signedIn, nextOf(next)), BEGUN, COOKIE)
+      return HttpServerResponse.expireCookieUnsafe(enter(signedIn, nextOf(next)), begunName, attributes)
     })
   })
 }))

@@ -9,7 +9,7 @@ import { Ids } from "@slipway/domain/Ids"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Spending } from "@slipway/domain/sandbox/Spending"
-import { folder, run, serve } from "./SlipwayProcess.ts"
+import { folder, repository, run, serve } from "./SlipwayProcess.ts"
 
 describe("SLIPWAY_CREDITS=enforced", () => {
   it.live("lets in who has credits, and shows which sandbox took them", () =>
@@ -23,6 +23,7 @@ describe("SLIPWAY_CREDITS=enforced", () => {
         assert.deepStrictEqual([ended.code, ended.stderr], [0, ""], ended.stdout)
         return ended.stdout
       })
+      yield* slipway("repos", "add", "acme/shop", repository(data))
       const { grantId, key } = JSON.parse(yield* slipway("keys", "create", "--grant", "acme", "--json"))
       const { organizationId } = JSON.parse(yield* slipway("grants", "create", "acme", "--json"))
       const asked = Effect.promise(() =>

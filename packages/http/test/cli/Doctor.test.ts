@@ -29,7 +29,7 @@ describe("slipway doctor", () => {
       }
       assert.include(found.get("box: way out")?.detail, "pypi.org:443")
       assert.deepInclude(found.get("agent codex"), { state: "note", detail: "codex is not installed. Run: slipway agents install codex" })
-      assert.deepStrictEqual(readdirSync(path.join(data, "boxes")), ["filter.bpf"])
+      assert.deepStrictEqual(readdirSync(data), [])
       assert.deepStrictEqual(yield* processesOf(data), [])
     }).pipe(Effect.scoped), LONG)
 

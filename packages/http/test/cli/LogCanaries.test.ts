@@ -131,14 +131,20 @@ const wayTo = (databaseUrl: string) =>
     return { host: `127.0.0.1:${bound.port}`, cut }
   })
 
-/** An account that may do on the database what its owner may. */
+/** An account that may do with the tables what their owner may. */
 const account = (databaseUrl: string, password: string) =>
   Effect.gen(function*() {
     const name = `canary_${randomBytes(6).toString("hex")}`
     const onDatabase = <A, E>(use: (sql: SqlClient.SqlClient) => Effect.Effect<A, E>) =>
       Effect.flatMap(SqlClient.SqlClient, use).pipe(Effect.provide(Database.layer({ url: Redacted.make(databaseUrl) })), Effect.orDie)
     yield* Effect.acquireRelease(
-      onDatabase((sql) => Effect.andThen(sql`CREATE ROLE ${sql(name)} LOGIN PASSWORD ${sql.literal(`'${password}'`)}`, sql`DO ${sql.literal(`$$ BEGIN EXECUTE format('GRANT %I TO ${name}', current_user); END $$`)}`)),
+      onDatabase((sql) =>
+        Effect.forEach([
+          `CREATE ROLE ${name} LOGIN PASSWORD '${password}'`,
+          // To remove it again.
+          `GRANT ${name} TO CURRENT_USER`,
+          ...["SCHEMA public", ...["TABLES", "SEQUENCES", "ROUTINES"].map((kind) => `ALL ${kind} IN SCHEMA public`)].map((what) => `GRANT ALL ON ${what} TO ${name}`)
+        ], (statement) => sql`${sql.literal(statement)}`)),
       () => onDatabase((sql) => Effect.andThen(sql`DROP OWNED BY ${sql(name)}`, sql`DROP ROLE ${sql(name)}`))
     )
     return name

@@ -37,13 +37,13 @@ describe("slipway login", () => {
       assert.match(local.stdout, new RegExp(`^${server.url}/sign-in#\\w{43}\\n\\nIt signs user_\\w{26} in once, within 10 minutes\\.\\n$`, "u"))
       const named = yield* login({ SLIPWAY_PUBLIC_URL: "https://slipway.test/" })
       assert.match(named.stdout, /^https:\/\/slipway\.test\/sign-in#\w{43}\n/u)
-      // The port is the running service's secret.
-      const unknown = yield* login({ SLIPWAY_PORT: "0" })
-      assert.match(unknown.stdout, /^\w{43} {2}\(at \/sign-in of the service\)\n/u)
+      // Where the running service is, it has said itself.
+      const elsewhere = yield* login({ SLIPWAY_PORT: "0" })
+      assert.match(elsewhere.stdout, new RegExp(`^${server.url}/sign-in#\\w{43}\\n`, "u"))
 
       const { user } = JSON.parse((yield* run(data, ["members", "add", "ada-l", "--json"])).stdout)
       const { code, link, path, userId } = JSON.parse((yield* login({ SLIPWAY_PORT: "0" }, "--user", "Ada-L", "--json")).stdout)
-      assert.deepStrictEqual([link, path, userId], [null, "/sign-in", user.id])
+      assert.deepStrictEqual([link, path, userId], [`${server.url}/sign-in#${code}`, "/sign-in", user.id])
       const [, refused, told] = yield* signIn(server.url, code)
       assert.strictEqual(refused, 403)
       assert.include(told, "slipway users approve ada-l")

@@ -124,7 +124,7 @@ it.effect("people get a line with the same, the stack below it, and nothing that
       ),
       { SLIPWAY_LOG_FORMAT: "pretty" }
     )
-    assert.strictEqual(lines[0], "00:00:00.000 INFO said ?[2Jand gone sandboxId=sbx count=3 where={\"a\":1}")
+    assert.strictEqual(lines[0], "00:00:00.000 INFO said ⟨ESC⟩[2Jand gone sandboxId=sbx count=3 where={\"a\":1}")
     assert.match(lines[1] ?? "", /^00:00:00\.000 ERROR failed\nError: why\n {4}at /u)
   }))
 

@@ -148,6 +148,7 @@ describe("slipway models", () => {
     Effect.gen(function*() {
       const data = yield* folder
       const url = yield* TestPostgres.database(Migrations.layer)
+      yield* run(data, ["repos", "add", "acme/shop", repository(data)], { DATABASE_URL: url })
       const server = yield* serve(data, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
       const create = ask(server.url, server.key ?? "", { model: "openai/gpt-6.1-sol" })
       // No worker is there yet: the sandbox waits for the first one.

@@ -15,7 +15,7 @@ const worker = (dataDir: string, databaseUrl: string) =>
     Effect.callback<{ readonly kill: Effect.Effect<void> }>((resume) => {
       const child = spawn(process.execPath, [command, "serve"], {
         cwd: dataDir,
-        env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], SLIPWAY_DATA_DIR: dataDir, DATABASE_URL: databaseUrl, SLIPWAY_ROLE: "worker" }
+        env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], SLIPWAY_DATA_DIR: dataDir, DATABASE_URL: databaseUrl, SLIPWAY_ROLE: "worker", SLIPWAY_PUBLIC_URL: "https://slipway.example.com" }
       })
       let output = ""
       const exited = new Promise<void>((end) => child.once("exit", () => end()))
@@ -114,7 +114,7 @@ it.live("a worker that was told to serve files on a public address does not star
   Effect.gen(function*() {
     const data = yield* folder
     const url = yield* TestPostgres.database(Migrations.layer)
-    const ended = yield* run(data, ["serve"], { DATABASE_URL: url, SLIPWAY_ROLE: "worker", SLIPWAY_WORKER_ADDRESS: "8.8.8.8:4001" })
+    const ended = yield* run(data, ["serve"], { DATABASE_URL: url, SLIPWAY_ROLE: "worker", SLIPWAY_WORKER_ADDRESS: "8.8.8.8:4001", SLIPWAY_PUBLIC_URL: "https://slipway.test" })
     assert.strictEqual(ended.code, 1)
     assert.match(ended.stderr, /^slipway: A worker cannot serve working trees at 8\.8\.8\.8:4001: it is neither [^\n]*SLIPWAY_WORKER_ADDRESS\.$/mu)
   }).pipe(Effect.scoped), LONG)

@@ -56,6 +56,14 @@ describe("slipway", () => {
         }), { concurrency: 2 })
     }), LONG)
 
+  it.live("a worker without the address of the service is one line and exit 1: its pull requests would link to itself", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const ended = yield* run(data, ["serve"], { DATABASE_URL: "postgres://nobody@127.0.0.1:1/none", SLIPWAY_ROLE: "worker", SLIPWAY_STARTUP_SECONDS: "1" })
+      assert.deepStrictEqual([ended.code, ended.stdout], [1, ""])
+      assert.match(ended.stderr, /^slipway: SLIPWAY_PUBLIC_URL must be set when SLIPWAY_ROLE is worker: [^\n]*\n$/u)
+    }), LONG)
+
   it.live("a Node that is too old is one line and exit 1", () =>
     Effect.gen(function*() {
       const data = yield* folder
@@ -80,10 +88,10 @@ describe("slipway", () => {
       }
     }).pipe(Effect.scoped), LONG)
 
-  it("the README's table of settings is the one of --help", () => {
-    const readme = readFileSync(path.resolve(import.meta.dirname, "../../../../README.md"), "utf8")
+  it("the page of settings has the table of --help", () => {
+    const page = readFileSync(path.resolve(import.meta.dirname, "../../../../docs/settings.md"), "utf8")
     for (const [name, fallback, about] of table) {
-      assert.include(readme, `| \`${name}\` | ${fallback === "" ? "" : `\`${fallback}\``} | ${about} |`)
+      assert.include(page, `| \`${name}\` | ${fallback === "" ? "" : `\`${fallback}\``} | ${about} |`)
     }
   })
 

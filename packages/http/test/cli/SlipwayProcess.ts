@@ -1,10 +1,11 @@
 /** The `slipway` command as a person runs it: a process of its own. */
 import { execFile, execFileSync, spawn } from "node:child_process"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 
 export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
 
@@ -28,9 +29,11 @@ export const repository = (inside: string, name = "shop") => {
 }
 
 /** The settings of one test; nothing of the developer's own environment but the PATH. */
-const environment = (dataDir: string, settings: Readonly<Record<string, string>>) => ({
+export const environment = (dataDir: string, settings: Readonly<Record<string, string>>) => ({
   PATH: process.env["PATH"],
   TMPDIR: tmpdir(),
+  // Where services of this user say that they run.
+  XDG_STATE_HOME: path.join(dataDir, "state"),
   SLIPWAY_DATA_DIR: dataDir,
   SLIPWAY_PORT: "0",
   SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000",
@@ -43,12 +46,33 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** Runs a command to its end. */
-export const run = (dataDir: string, args: ReadonlyArray<string>, settings: Readonly<Record<string, string>> = {}, nodeArgs: ReadonlyArray<string> = []) =>
+/** Runs a command to its end, as it comes: in `at`, or else in the data folder. */
+export const runIn = (
+  dataDir: string,
+  args: ReadonlyArray<string>,
+  settings: Readonly<Record<string, string | undefined>> = {},
+  { at = dataDir, nodeArgs = [] }: { readonly at?: string; readonly nodeArgs?: ReadonlyArray<string> } = {}
+) =>
   Effect.callback<Ended>((resume) => {
-    execFile(process.execPath, [...nodeArgs, command, ...args], { env: environment(dataDir, settings), cwd: dataDir }, (error, stdout, stderr) =>
+    const env = { ...environment(dataDir, {}), ...settings }
+    execFile(process.execPath, [...nodeArgs, command, ...args], { env, cwd: at }, (error, stdout, stderr) =>
       resume(Effect.succeed({ code: error === null ? 0 : typeof error.code === "number" ? error.code : null, stdout, stderr })))
   })
+
+const ADMINISTRATION = new Set(["audit", "grants", "keys", "login", "members", "orgs", "partners", "pulls", "repos", "users", "webhooks"])
+
+/** What the first start of a service makes: commands that administer one do not. */
+const database = (dataDir: string) =>
+  existsSync(path.join(dataDir, "postgres/cluster"))
+    ? Effect.void
+    : Effect.scoped(Effect.orDie(Layer.build(EmbeddedPostgres.layer({ dataDir }))))
+
+/** Runs a command to its end, on a data folder that a service had before. */
+export const run = (dataDir: string, args: ReadonlyArray<string>, settings: Readonly<Record<string, string>> = {}, nodeArgs: ReadonlyArray<string> = []) =>
+  Effect.andThen(
+    ADMINISTRATION.has(args[0] ?? "") && settings["DATABASE_URL"] === undefined ? database(settings["SLIPWAY_DATA_DIR"] ?? dataDir) : Effect.void,
+    runIn(dataDir, args, settings, { nodeArgs })
+  )
 
 export interface Server {
   readonly pid: number
@@ -58,6 +82,8 @@ export interface Server {
   readonly output: () => string
   /** What of it came on standard error. */
   readonly logs: () => string
+  /** Completes when it has ended, by whatever cause. */
+  readonly ended: Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
   /** Sends the signal and waits for its end. */
   readonly stop: (signal: NodeJS.Signals) => Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
 }
@@ -84,6 +110,7 @@ export const serve = (dataDir: string, settings: Readonly<Record<string, string>
           key: /sbx_live_\w+/u.exec(output)?.[0],
           output: () => output,
           logs: () => logs,
+          ended: Effect.promise(() => exited),
           stop: (signal) =>
             Effect.promise(() => {
               child.kill(signal)

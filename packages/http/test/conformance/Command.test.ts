@@ -49,7 +49,7 @@ describe("slipway conformance", () => {
     Effect.gen(function*() {
       const { url } = yield* listening(says({ status: "ok" }))
       const at = yield* folder
-      const card = yield* run(at, ["conformance", url, "--only", "documents,wire.head"], { SLIPWAY_KEY: KEY })
+      const card = yield* run(at, ["conformance", url, "--only", "documents,wire.head"], { SLIPWAY_API_KEY: KEY })
       assert.strictEqual(card.code, 1)
       assert.match(card.stdout, / {2}ok {6}health /u)
       assert.match(card.stdout, / {2}MISSED {2}openapi .*\n +expected openapi 3\.1, got nothing\n/u)
@@ -57,7 +57,7 @@ describe("slipway conformance", () => {
       assert.strictEqual(card.stderr, "slipway: the server misses 3 rules.\n")
 
       const json = yield* run(at, ["conformance", url, "--only", "documents.health,ownership.sandbox", "--json"], {
-        SLIPWAY_KEY: KEY
+        SLIPWAY_API_KEY: KEY
       })
       assert.deepStrictEqual([json.code, json.stderr], [0, ""])
       const { ok, rules, skipped } = JSON.parse(json.stdout)
@@ -72,11 +72,11 @@ describe("slipway conformance", () => {
         response.writeHead(401).end()
       })
       const cases: ReadonlyArray<readonly [args: ReadonlyArray<string>, env: Record<string, string>, said: RegExp]> = [
-        [[url], {}, /^slipway: an API key is needed: set SLIPWAY_KEY\.\n$/u],
-        [[url], { SLIPWAY_KEY: KEY }, /^slipway: the server does not accept the key \(SLIPWAY_KEY\)\.\n$/u],
+        [[url], {}, /^slipway: an API key is needed: set SLIPWAY_API_KEY\.\n$/u],
+        [[url], { SLIPWAY_API_KEY: KEY }, /^slipway: the server does not accept the key \(SLIPWAY_API_KEY\)\.\n$/u],
         [
           ["http://127.0.0.1:1"],
-          { SLIPWAY_KEY: KEY },
+          { SLIPWAY_API_KEY: KEY },
           /^slipway: nothing answers at http:\/\/127\.0\.0\.1:1: [^\n]*\n$/u
         ]
       ]
@@ -103,7 +103,7 @@ describe("slipway conformance, interrupted", () => {
       })
       const ended = yield* Effect.callback<Omit<Ended, "stdout">>((resume) => {
         const child = spawn(process.execPath, [command, "conformance", url, "--only", "wire.timestamps"], {
-          env: { PATH: process.env["PATH"], SLIPWAY_KEY: KEY }
+          env: { PATH: process.env["PATH"], SLIPWAY_API_KEY: KEY }
         })
         let stderr = ""
         child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()))

@@ -154,6 +154,13 @@ const last = (events: ReadonlyArray<LogEvent>, type: string, change: (event: Log
   return events.flatMap((event, j) => i === j ? change(event) : event)
 }
 
+/** Changes the command that approvals show. */
+const previews = (change: (command: string) => string) =>
+  each("approval.requested", (event) => {
+    const preview = event.data["preview"] as { readonly command?: string } | undefined
+    return { ...event, data: { ...event.data, preview: { ...preview, command: change(preview?.command ?? "") } } }
+  })
+
 const feed = (page: unknown) => page as { readonly data: ReadonlyArray<object> }
 /** Changes the data of the feed's events of a type. */
 const told = (type: string, change: (data: object) => object) =>
@@ -384,6 +391,12 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "creation.title-cut": { "UTF-16": edit("title", (old) => text(old).slice(0, 120), CREATE) },
   "creation.title-untitled": { "empty": set("title", "", CREATE) },
   "creation.required": { "takes less": lenient },
+  "creation.unknown-repo": {
+    "is accepted": reply(both(CREATE, (_asked, { status }) => status === 403), (answer) => ({ ...bodyOf(answer, {}), status: 201 })),
+    "another code": code("forbidden", CREATE),
+    "does not say which": set("error.message", "Not accessible.", failed),
+    "binds the key": instead(201, 409, "idempotency_conflict", CREATE)
+  },
   "creation.unknown-model": { "another code": code("invalid_request"), "takes it": lenient },
   "creation.efforts": { "lacks one": instead(409, 400, "invalid_request", asks("xhigh")), "takes any": lenient },
   "creation.approval-mode": {
@@ -664,13 +677,42 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "goes on": log((events) => last(events, "turn.completed", (event) => [event, { ...event, type: "tool.updated" }]))
   },
   "events.message-order": {
-    "never updated": each(
-      "message.updated",
-      ({ data, ...event }) => String(data["text"]).includes("Done") ? null : { ...event, data }
-    ),
+    "another message": dataOf("message.completed", "message_id", "m"),
     "never completed": log((events) => last(events, "message.completed", () => [])),
-    "completed twice": log((events) => last(events, "message.completed", (event) => [event, event])),
-    "completed too early": each("message.completed", (event) => ({ ...event, id: "1" }))
+    "each message": log((events) =>
+      first(events, "message.updated", (event) => [
+        event,
+        { ...event, type: "message.completed", data: { message_id: event.data["message_id"], finish: "end_turn" } }
+      ])
+    ),
+    "in the middle of the turn": each("message.completed", (event) => ({ ...event, id: "1" }))
+  },
+  "events.part-order": {
+    "its final text comes late": log((events) => {
+      const text = events.find(({ type }) => type === "message.updated")
+      return last(events, "message.completed", (event) => [...(text === undefined ? [] : [text]), event])
+    })
+  },
+  "events.answer": {
+    "a message for each": each("message.updated", (event) => ({
+      ...event,
+      data: { ...event.data, message_id: `${String(event.data["message_id"])}-${String(event.data["kind"])}` }
+    })),
+    "one message for all": dataOf("message.updated", "message_id", "m")
+  },
+  "events.approval-whole": {
+    "in one line": previews((command) => command.replaceAll("\n", " ")),
+    "cut": previews((command) => command.slice(0, 200)),
+    "turned round": previews((command) => command.replace(/\u27e8[^\u27e9]*\u27e9/u, "\u202e")),
+    "left out": previews((command) => command.replace(/\u27e8[^\u27e9]*\u27e9/u, "")),
+    "the title only": each("approval.requested", ({ data: { preview: _preview, ...data }, ...event }) => ({ ...event, data }))
+  },
+  "events.tool-detail": {
+    "none": each("tool.updated", ({ data: { detail: _detail, ...data }, ...event }) => ({ ...event, data })),
+    "no output": each("tool.updated", (event) => ({
+      ...event,
+      data: { ...event.data, detail: { ...event.data["detail"] as object, output: undefined } }
+    }))
   },
   "events.whole-text": {
     "the last word only": each(
@@ -896,10 +938,21 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "files.content": {
     "one less": set("reviewHead", undefined, CONTENT),
-    "base is the new one": edit("base", () => ({ text: "", size: 0, binary: false }), CONTENT)
+    "base is the new one": edit(
+      "base",
+      () => ({ content: "", text: "", hash: "0", ref: "0", size: 0, binary: false }),
+      CONTENT
+    ),
+    "text alone": edit("working", (old) => ({ ...(old as object), content: undefined }), CONTENT),
+    "no status": set("status", undefined, CONTENT)
   },
-  "files.content-base": { "the new one": set("base.text", "", CONTENT) },
-  "files.content-binary": { "as text": set("working.text", "", CONTENT) },
+  "files.content-base": { "the new one": set("base.content", "", CONTENT) },
+  "files.content-hash": {
+    "of the bytes alone": set("working.hash", "0".repeat(40), CONTENT),
+    "a branch": set("base.ref", "main", CONTENT)
+  },
+  "files.content-missing": { "not found": instead(200, 404, "file_not_found", asks("missing")) },
+  "files.content-binary": { "as text": set("working.content", "", CONTENT) },
   "files.content-too-large": { "given": succeeds(413, {}) },
   "files.large-bytes": {
     "cut": reply(DOWNLOAD, (answer) => ({ ...answer, body: answer.body.subarray(0, 2 ** 20) })),

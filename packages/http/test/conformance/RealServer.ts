@@ -18,6 +18,7 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
@@ -61,7 +62,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     AccessStorePostgres.layer,
     SessionStorePostgres.layer,
     PartnerStorePostgres.layer,
-    WebhookStorePostgres.layer,
+    WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral)),
     WebhookSenderHttp.layer({ allowPrivate: false }),
     LocalRepositories.layer
   ).pipe(
@@ -69,8 +70,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
   const machine = Layer.mergeAll(
-    WorkingTreesGit.layer({ directory: join(path, "trees") }),
-    SandboxHostNone.layer({ directory: join(path, "boxes") }),
+    WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))),
     AgentRuntimeProfiles.layer(),
     SourceHostLocal.layer({ publicUrl: PUBLIC_URL })
   )

@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Redacted } from "effect"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import type { ChangedFile } from "@slipway/domain/files/FileTree"
-import type { FileVersion, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { FileNotFound, type FileVersion, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
@@ -26,7 +26,7 @@ const visitor = Effect.fnUntraced(function*(grant: string) {
     get: (path: string) => ask(path, { headers: { cookie } }),
     post: (path: string, fields: Record<string, string> = {}, proof = csrf) =>
       ask(path, {
-        body: new URLSearchParams({ csrf: proof, ...fields }).toString(),
+        body: new URLSearchParams({ csrf: proof, place: key.grant.id, ...fields }).toString(),
         headers: { cookie, "content-type": "application/x-www-form-urlencoded" }
       })
   }
@@ -57,6 +57,24 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       isPage(page)
       assert.include(page.text, `curl -X POST ${PUBLIC_URL}/api/public/v1/sandboxes`)
       redirected(yield* ask("/sandboxes?status=running"), `/sign-in?next=${encodeURIComponent("/sandboxes?status=running")}`)
+    }))
+
+  it.effect("names its grant, and where else the reader has sandboxes, and no grant of others", () =>
+    Effect.gen(function*() {
+      const here = yield* visitor("here")
+      const there = yield* mintKey({ grant: "there" })
+      const empty = yield* mintKey({ grant: "empty" })
+      assert.include(textOf(yield* here.get("/sandboxes")), "In grant here . ")
+      yield* create(there.key, { title: "one" })
+      yield* create(there.key, { title: "two" })
+      yield* create(here.key, { title: "mine" })
+      const page = yield* here.get("/sandboxes")
+      isPage(page)
+      assert.include(textOf(page), "In grant here ; 2 sandboxes in grant there . Change grant")
+      assert.notInclude(textOf(page), empty.grant.name)
+      assert.notInclude(textOf(yield* here.get("/sandboxes?status=queued")), "in grant there")
+      const stranger = yield* visitor("elsewhere")
+      yield* create(stranger.key, { title: "theirs" })
     }))
 
   it.effect("shows those of the reader's grant, newest first, by status and repository", () =>
@@ -268,13 +286,13 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
     }))
 })
 
-const text = (content: string): FileVersion => ({ text: content, size: content.length, binary: false })
+const text = (content: string): FileVersion => ({ content, hash: "0".repeat(40), ref: "working", size: content.length, binary: false })
 const file = (path: string, more: Partial<ChangedFile> = {}): ChangedFile => ({ path, status: "modified", additions: 1, deletions: 1, previousPath: null, ...more })
 
 const CONTENTS: Record<string, { readonly working: FileVersion; readonly base: FileVersion }> = {
   "src/a.ts": { base: text("one\ntwo\n"), working: text(`one\n${HOSTILE}\r\n`) },
   [HOSTILE]: { base: null, working: text("new") },
-  "image": { base: null, working: { text: null, size: 7, binary: true } },
+  "image": { base: null, working: { content: null, hash: "0".repeat(40), ref: "working", size: 7, binary: true } },
   "was": { base: text("moved\n"), working: null },
   "is": { base: null, working: text("moved\nmore\n") },
   "long": { base: null, working: text(`${"x".repeat(1_000)}\n${"y\n".repeat(3_000)}`) },
@@ -289,6 +307,7 @@ const trees: Partial<WorkingTrees["Service"]> = {
     ],
     partialWarnings: ["entries_truncated"]
   }),
+  list: () => Effect.fail(new FileNotFound()),
   compare: (_, path) => {
     const { base = null, working = null } = CONTENTS[path] ?? {}
     return Effect.succeed({ base, working, head: base })

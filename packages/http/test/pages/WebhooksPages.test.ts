@@ -32,7 +32,7 @@ const visitor = Effect.fnUntraced(function*(userId: string) {
     get: (path: string) => ask(path, { headers: { cookie } }),
     post: (path: string, fields: Fields = {}, headers: Record<string, string> = {}) =>
       ask(path, {
-        body: encoded({ csrf, ...fields }),
+        body: encoded({ csrf, place: grant.id, ...fields }),
         headers: { cookie, "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin", ...headers }
       })
   }
@@ -171,6 +171,18 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       assert.include(textOf(reply), "A grant may have 20 endpoints. Remove one first.")
       assert.include(reply.text, `value="${URL}"`)
       assert.lengthOf(yield* endpointsOf(mine), 20)
+    }))
+
+  it.effect("do nothing for a form of another grant", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      const { id } = yield* register(mine)
+      const event = yield* tell(mine)
+      const before = yield* endpointsOf(mine)
+      for (const path of ["", `/${id}/rotate-secret`, `/${id}/remove`, `/${id}/enable`, `/${id}/deliveries/${event}/redeliver`]) {
+        isPage(yield* mine.post(`/webhooks${path}`, { url: URL, type: EVENT_TYPES, place: "other" }), 409, "You work in another grant now")
+      }
+      assert.deepStrictEqual(yield* endpointsOf(mine), before)
     }))
 
   it.effect("do nothing for a form of another session or site", () =>

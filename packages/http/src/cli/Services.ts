@@ -1,0 +1,144 @@
+/**
+ * Which service a command means. `serve` and `demo` alone make data; every other command works on what one of them made:
+ * what the settings name, else the `.slipway` of this folder or of one above it, else the one service that runs.
+ *
+ * A service that runs says so in a file of its user's state folder, so that commands find it from anywhere.
+ */
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { homedir } from "node:os"
+import path from "node:path"
+import { Effect, Option, Schema } from "effect"
+import { type Settings, settings as known } from "./Settings.ts"
+import * as TemporaryFolder from "./TemporaryFolder.ts"
+
+/** Nothing says which service is meant, or there is none. Nothing was made. */
+export class NoService extends Schema.TaggedError<NoService>()("NoService", { detail: Schema.String }) {
+  readonly exitCode = 2
+  override get message() {
+    return this.detail
+  }
+}
+
+const Running = Schema.Struct({
+  pid: Schema.Int,
+  /** When the process began, in the kernel's own count; `null` where that is not known. Tells it from a later one of the same id. */
+  began: Schema.NullOr(Schema.String),
+  dataDir: Schema.String,
+  /** `null`: it answers no requests. */
+  publicUrl: Schema.NullOr(Schema.String),
+  /** Whether its database is the one in its data folder. */
+  embedded: Schema.Boolean
+})
+export type Running = typeof Running.Type
+
+const folder = (): string => path.join(process.env["XDG_STATE_HOME"] || path.join(homedir(), ".local/state"), "slipway/services")
+
+/** Field 22 of the process's `stat`, behind its name in parentheses: see proc(5). `undefined`: there is no such process. */
+const beginningOf = async (pid: number): Promise<string | null | undefined> => {
+  if (process.platform === "linux") {
+    const text = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined)
+    return text?.slice(text.lastIndexOf(")") + 2).split(" ")[19]
+  }
+  try {
+    process.kill(pid, 0)
+    return null
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM" ? null : undefined
+  }
+}
+
+const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Running))
+
+/** The services that this user runs now. Files of processes that are gone are removed. */
+export const running: Effect.Effect<ReadonlyArray<Running>> = Effect.promise(async () => {
+  const at = folder()
+  const found = await Promise.all((await readdir(at).catch(() => [])).map(async (name) => {
+    const file = path.join(at, name)
+    const text = await readFile(file, "utf8").catch(() => "")
+    const one = decode(text)
+    if (one._tag === "Some" && await beginningOf(one.value.pid) === one.value.began) return one.value
+    await rm(file, { force: true }).catch(() => {})
+    return null
+  }))
+  return found.filter((one) => one !== null)
+})
+
+/** Lets commands find this process until the scope closes. A home that cannot be written to costs just that. */
+export const announce = ({ dataDir, databaseUrl, role }: Pick<Settings, "dataDir" | "databaseUrl" | "role">, publicUrl: string) =>
+  Effect.acquireRelease(
+    Effect.gen(function*() {
+      yield* running
+      const file = path.join(folder(), `${process.pid}.json`)
+      yield* Effect.tryPromise(async () => {
+        const began = await beginningOf(process.pid) ?? null
+        const own: Running = { pid: process.pid, began, dataDir, publicUrl: role === "worker" ? null : publicUrl, embedded: databaseUrl === null }
+        await mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
+        await writeFile(file, JSON.stringify(own), { mode: 0o600 })
+      }).pipe(Effect.catch((error) => Effect.logDebug("commands will not find this service by themselves", { error })))
+      return file
+    }),
+    (file) => Effect.promise(() => rm(file, { force: true }).catch(() => {}))
+  )
+
+const exists = (at: string) => Effect.promise(() => stat(at).then(() => true, (error: NodeJS.ErrnoException) => error.code === "EACCES"))
+
+/** A server was there, whether or not it runs. */
+const hasDatabase = (dataDir: string) => exists(path.join(dataDir, "postgres/cluster"))
+
+const { dataDir: dataDirSetting, databaseUrl: databaseUrlSetting } = known
+
+/** `.slipway` of this folder or the nearest one above it. */
+const nearest = Effect.fnUntraced(function*(dataDir: string) {
+  const name = path.basename(dataDir)
+  for (let at = path.dirname(dataDir);; at = path.dirname(at)) {
+    if (yield* hasDatabase(path.join(at, name))) return path.join(at, name)
+    if (at === path.dirname(at)) return null
+  }
+})
+
+const named = ({ dataDir, embedded, pid, publicUrl }: Running): string =>
+  `process ${pid}${publicUrl === null ? "" : ` at ${publicUrl}`} with ${embedded ? `${dataDirSetting.name}=${dataDir}` : databaseUrlSetting.name}`
+
+/** The settings with the data folder of the service that a command means. */
+export const find = Effect.fn("Services.find")(function*(settings: Settings) {
+  if (settings.databaseUrl !== null) return settings
+  const others = yield* running
+  const { dataDir, dataDirIsSet } = settings
+  if (others.some((one) => one.embedded && one.dataDir === dataDir)) return settings
+  const own = dataDirIsSet ? (yield* hasDatabase(dataDir)) ? dataDir : null : yield* nearest(dataDir)
+  if (own !== null) return { ...settings, dataDir: own }
+  const [first, ...more] = dataDirIsSet ? [] : others
+  if (first !== undefined && more.length === 0 && first.embedded) return { ...settings, dataDir: first.dataDir }
+  const lacking = dataDirIsSet
+    ? `there is no Slipway in ${dataDir} (${dataDirSetting.name}), and this command makes none.`
+    : `there is no Slipway in ${path.dirname(dataDir)} or above it, and this command makes none.`
+  const shared = others.filter(({ embedded }) => !embedded)
+  return yield* new NoService({
+    detail: others.length === 0
+      ? `${lacking} Start one with "slipway serve" (npm start), or set ${dataDirSetting.name} to the data folder of the one that is meant, or ${databaseUrlSetting.name} to its database.`
+      : others.length === 1 && shared.length === 1
+      ? `${lacking} One runs as ${others.map(named).join()}: set ${databaseUrlSetting.name} to what it has.`
+      : `${lacking} Set ${others.every(({ embedded }) => embedded) ? dataDirSetting.name : `${dataDirSetting.name} or ${databaseUrlSetting.name}`} to one of those that run: ${others.map(named).join("; ")}.`
+  })
+})
+
+/** Where the service of this user answers that a command means; `null`: that is not known here. */
+export const addressOf = Effect.fnUntraced(function*(settings: Settings) {
+  const { dataDir, databaseUrl } = yield* find(settings)
+  if (databaseUrl !== null) return null
+  return (yield* running).find((one) => one.embedded && one.dataDir === dataDir)?.publicUrl ?? null
+})
+
+/** For commands that need no database: where the service that is meant keeps its other files, else where one would. */
+export const findFolder = (settings: Settings): Effect.Effect<Settings> =>
+  Effect.catchTag(find(settings), "NoService", () => Effect.succeed(settings))
+
+/**
+ * For commands that try what a service does. `tried` is where they may do so: in the service's data folder, or where there
+ * is no service in one that is gone when the scope closes. `settings` is what to look at.
+ */
+export const findToTry = Effect.fnUntraced(function*(given: Settings) {
+  const service = yield* Effect.option(find(given))
+  if (Option.isSome(service)) return { settings: service.value, tried: service.value }
+  return { settings: given, tried: { ...given, dataDir: yield* TemporaryFolder.make("try") } }
+})
