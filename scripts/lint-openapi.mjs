@@ -1,6 +1,9 @@
-/** Redocly's and Spectral's rules over the committed OpenAPI document: `npm run lint:openapi`. They are fetched when asked for. */
+/**
+ * Rules over the committed OpenAPI document: `npm run lint:openapi`. Redocly's and Spectral's, which are fetched when asked for,
+ * and one of ours: each property says what it means.
+ */
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 
@@ -8,6 +11,20 @@ const document = path.join(import.meta.dirname, "../packages/http/openapi.json")
 const folder = mkdtempSync(path.join(tmpdir(), "slipway-lint-openapi-"))
 const ruleset = path.join(folder, "spectral.json")
 writeFileSync(ruleset, JSON.stringify({ extends: "spectral:oas" }))
+
+/** Where a property below the value has no description. */
+const undescribed = (value, at = "") =>
+  typeof value !== "object" || value === null
+    ? []
+    : Object.entries(value).flatMap(([key, member]) => [
+      ...(key === "properties" ? Object.keys(member).filter((name) => !member[name].description).map((name) => `${at}/${key}/${name}`) : []),
+      ...(key === "examples" ? [] : undescribed(member, `${at}/${key}`))
+    ])
+
+for (const property of undescribed(JSON.parse(readFileSync(document, "utf8")))) {
+  process.stderr.write(`#${property} has no description\n`)
+  process.exitCode = 1
+}
 
 try {
   for (const [name, ...args] of [

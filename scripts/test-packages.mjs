@@ -19,19 +19,19 @@ const install = (folder, tarballs) => run("npm", ["install", "--no-audit", "--no
 
 const place = await mkdtemp(path.join(tmpdir(), "slipway-packages-"))
 try {
-  const packed = path.join(place, "packed")
+  // As in the repository: examples name the tarballs by where `npm run pack` puts them.
+  const packed = path.join(place, "dist/packages")
   await run(process.execPath, [path.join(import.meta.dirname, "pack.mjs"), packed], root)
   const tarballs = (await readdir(packed)).map((file) => path.join(packed, file))
-  const domain = tarballs.filter((file) => path.basename(file).startsWith("slipway-domain-"))
 
   for (const example of await readdir(path.join(root, "examples"))) {
-    const folder = path.join(place, example)
+    const folder = path.join(place, "examples", example)
     process.stdout.write(`\n# examples/${example}\n`)
     await cp(path.join(root, "examples", example), folder, {
       recursive: true,
       filter: (source) => path.basename(source) !== "node_modules"
     })
-    await install(folder, domain)
+    await install(folder, [])
     await run("npm", ["run", "check"], folder)
     await run("npm", ["test"], folder)
   }

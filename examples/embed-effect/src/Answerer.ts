@@ -81,8 +81,8 @@ const start = Effect.gen(function*() {
     Effect.forkScoped
   )
   // Time limits are rules too: idle sandboxes succeed, old ones end.
-  yield* Effect.flatMap(DateTime.now, (now) => store.due(now, 100)).pipe(
-    Effect.flatMap(Effect.forEach((id) => Effect.ignore(record({ id }, "policy", { _tag: "Expire" })))),
+  yield* store.due(100).pipe(
+    Effect.flatMap(({ ids }) => Effect.forEach(ids, (id) => Effect.ignore(record({ id }, "policy", { _tag: "Expire" })))),
     Effect.repeat(Schedule.spaced("10 seconds")),
     Effect.forkScoped
   )

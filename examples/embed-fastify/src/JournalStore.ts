@@ -3,20 +3,25 @@
  * read back at the start. For one process. Leases end with the process, and keys are kept for their time from its start on.
  */
 import { DateTime, Effect, Layer, Result, Schema, Semaphore } from "effect"
-import { appendFileSync, existsSync, readFileSync } from "node:fs"
+import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs"
+import type { Pull } from "@slipway/domain/partner/Attribution"
 import { Rejection, type Verdict } from "@slipway/domain/sandbox/Command"
 import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
 import { Creation } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { RepoName } from "@slipway/domain/source/RepoRef"
 
 const Keyed = Schema.NullOr(Schema.Struct({ key: IdempotencyKey, fingerprint: Schema.String }))
 
+/** Which pull request a change says is there: partners are told of it. */
+const Opened = Schema.Struct({ host: Schema.String, repo: RepoName, number: Schema.Int }) satisfies Schema.Codec<Pull, unknown>
+
 /** One line of the file. */
 const Entry = Schema.fromJsonString(Schema.TaggedUnion({
-  Created: { creation: Creation, keyed: Keyed },
-  Changed: { id: SandboxId, at: Schema.DateTimeUtcFromString, events: Schema.Array(SandboxEvent) },
+  Created: { creation: Creation, keyed: Keyed, organizationId: Schema.optionalKey(Schema.String) },
+  Changed: { id: SandboxId, at: Schema.DateTimeUtcFromString, events: Schema.Array(SandboxEvent), opened: Schema.optionalKey(Opened) },
   Commanded: {
     id: SandboxId,
     grantId: Schema.String,
@@ -28,11 +33,31 @@ const Entry = Schema.fromJsonString(Schema.TaggedUnion({
   }
 }))
 const encode = Schema.encodeSync(Entry)
-const decode = Schema.decodeSync(Entry)
+const decode = Schema.decodeResult(Entry)
 
 /** A decision as it was made: nothing is decided again when the file is read. */
 const verdictOf = (events: ReadonlyArray<SandboxEvent> | null, rejection: Rejection | null): Verdict =>
   events !== null ? { outcome: "applied", events } : rejection !== null ? { outcome: "rejected", rejection } : { outcome: "duplicate" }
+
+/** The journal cannot be used. Whoever runs the service has to look at it. */
+export class JournalUnreadable extends Error {}
+
+/**
+ * The entries, and the bytes that hold them. A process that died while it wrote left a part of a line at the end, which was
+ * never acknowledged: it is cut off. Anything else that cannot be read is no accident of ours, and nothing is skipped.
+ */
+const read = (file: string) => {
+  if (!existsSync(file)) return { entries: [], length: 0 }
+  const bytes = readFileSync(file)
+  const length = bytes.lastIndexOf("\n") + 1
+  if (length < bytes.length) truncateSync(file, length)
+  const entries = bytes.subarray(0, length).toString().split("\n").slice(0, -1).map((line, i) => {
+    const entry = decode(line)
+    if (Result.isFailure(entry)) throw new JournalUnreadable(`Line ${i + 1} of ${file} cannot be read: ${entry.failure.message}`)
+    return entry.success
+  })
+  return { entries, length }
+}
 
 const journaled = (file: string) =>
   Effect.gen(function*() {
@@ -40,16 +65,27 @@ const journaled = (file: string) =>
     const one = yield* Semaphore.make(1)
     /** One write at a time, whole: the lines are in the order of what they record. */
     const writing = <A, E, R>(write: Effect.Effect<A, E, R>) => one.withPermit(Effect.uninterruptible(write))
-    const append = (entry: Parameters<typeof encode>[0]) => appendFileSync(file, `${encode(entry)}\n`, { flush: true })
+    const { entries, length } = read(file)
+    let size = length
+    /** A line is there whole or not at all: after what was written of one that failed, the next one could not be read. */
+    const append = (entry: Parameters<typeof encode>[0]) => {
+      const line = Buffer.from(`${encode(entry)}\n`)
+      try {
+        appendFileSync(file, line, { flush: true })
+      } catch (error) {
+        if (existsSync(file)) truncateSync(file, size)
+        throw error
+      }
+      size += line.length
+    }
 
-    for (const line of existsSync(file) ? readFileSync(file, "utf8").split("\n").filter((line) => line !== "") : []) {
-      const entry = decode(line)
+    for (const entry of entries) {
       switch (entry._tag) {
         case "Created":
-          yield* memory.create(entry.creation, entry.keyed)
+          yield* memory.create(entry.creation, entry.keyed, null, entry.organizationId)
           break
         case "Changed":
-          yield* memory.change(entry.id, "policy", () => Result.succeed(entry.events), entry.at)
+          yield* memory.change(entry.id, "policy", () => Result.succeed(entry.events), entry.at, entry.opened)
           break
         case "Commanded":
           yield* memory.command(
@@ -67,16 +103,16 @@ const journaled = (file: string) =>
 
     return SandboxStore.of({
       ...memory,
-      create: (creation, keyed, refused) =>
-        writing(Effect.tap(memory.create(creation, keyed, refused), ({ replayed }) =>
+      create: (creation, keyed, refused, organizationId) =>
+        writing(Effect.tap(memory.create(creation, keyed, refused, organizationId), ({ replayed }) =>
           // Acknowledged only once it is in the file; a process that dies before forgets it.
-          Effect.sync(() => !replayed && append({ _tag: "Created", creation, keyed })))),
-      change: (id, by, decide, at) =>
+          Effect.sync(() => !replayed && append({ _tag: "Created", creation, keyed, ...(organizationId === undefined ? {} : { organizationId }) })))),
+      change: (id, by, decide, at, opened) =>
         writing(memory.change(id, by, (sandbox) =>
           Result.map(decide(sandbox), (events) => {
-            if (events.length > 0) append({ _tag: "Changed", id, at, events })
+            if (events.length > 0) append({ _tag: "Changed", id, at, events, ...(opened === undefined ? {} : { opened }) })
             return events
-          }), at)),
+          }), at, opened)),
       command: (key, command, at, keyed) =>
         writing(memory.command(key, {
           ...command,

@@ -36,6 +36,8 @@ export const makeApp = (journal: string) => {
     )
   )
   const app = Fastify()
+  // A journal that cannot be used stops the start, not the first request.
+  app.addHook("onReady", async () => void await runtime.context())
   app.addHook("onClose", () => runtime.dispose())
 
   app.setErrorHandler<Error & { readonly _tag?: string }>((error, _request, reply) => {

@@ -1,4 +1,4 @@
-import { mkdtempSync } from "node:fs"
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { expect, test } from "vitest"
@@ -18,9 +18,9 @@ test("a restart forgets neither a sandbox, nor its log, nor a command, nor a key
   const ended = await before.inject({ method: "DELETE", url: `/sandboxes/${id}` })
   expect(ended.json()).toMatchObject({ outcome: "applied" })
   const sandbox = (await before.inject(`/sandboxes/${id}`)).json<{ status: string }>()
-  expect(sandbox.status).toBe("terminating")
+  expect(sandbox.status).toBe("terminated")
   const events = (await before.inject(`/sandboxes/${id}/events`)).json<Array<unknown>>()
-  expect(events).toHaveLength(2)
+  expect(events).toHaveLength(3)
   await before.close()
 
   const after = makeApp(journal)
@@ -30,6 +30,31 @@ test("a restart forgets neither a sandbox, nor its log, nor a command, nor a key
   const replayed = await create(after, request, { "idempotency-key": "first" })
   expect([replayed.statusCode, replayed.json<{ id: string }>().id]).toEqual([200, id])
   await after.close()
+})
+
+test("a line that was torn when the process died is cut off, everything before it is kept, and what comes after is kept too", async () => {
+  const journal = newJournal()
+  const before = makeApp(journal)
+  const { id } = (await create(before, request)).json<{ id: string }>()
+  await before.close()
+  const whole = readFileSync(journal)
+  for (const torn of ['{"_tag":"Created","crea', "\0\0\0\0", whole.subarray(0, whole.length - 1)]) {
+    writeFileSync(journal, Buffer.concat([whole, Buffer.from(torn)]))
+    const after = makeApp(journal)
+    expect((await after.inject(`/sandboxes/${id}`)).statusCode).toBe(200)
+    const next = await create(after, request)
+    expect(next.statusCode).toBe(201)
+    await after.close()
+    const again = makeApp(journal)
+    expect((await again.inject(`/sandboxes/${next.json<{ id: string }>().id}`)).statusCode).toBe(200)
+    await again.close()
+  }
+})
+
+test("a journal that somebody damaged stops the start and names the line", async () => {
+  const journal = newJournal()
+  writeFileSync(journal, "nonsense\n")
+  await expect(makeApp(journal).ready()).rejects.toThrow(/Line 1 of .* cannot be read/)
 })
 
 test("what the domain refuses is a 4xx", async () => {
