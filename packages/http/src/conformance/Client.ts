@@ -232,8 +232,36 @@ export class Client {
     }
   }
 
+  /** Writes bytes to a connection of its own; the first answer. A server that answers nothing gives status 0. */
+  async raw(bytes: string | Uint8Array): Promise<Reply> {
+    return parseRaw(await this.#exchange(bytes))[0]
+  }
+
+  /**
+   * Writes requests to a connection of its own, all at once; all answers in the order they came. Repeats it when the server
+   * says that there were too many.
+   */
+  async pipelined(bytes: string): Promise<ReadonlyArray<Reply>> {
+    for (let waited = 0;;) {
+      const replies: Array<Reply> = []
+      for (let rest = await this.#exchange(bytes); rest.length > 0;) {
+        const [reply, after] = parseRaw(rest)
+        replies.push(reply)
+        rest = after
+      }
+      const refusal = replies.find(({ status }) => status === 429)
+      if (refusal === undefined) return replies
+      this.options.onRefusal?.(refusal)
+      const seconds = delayOf(refusal.header("retry-after"))
+      waited += seconds
+      if (waited > MAX_WAIT_SECONDS) return replies
+      this.options.onWait(seconds)
+      await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+    }
+  }
+
   /** Writes bytes to a connection of its own and reads what comes until it is closed. */
-  raw(bytes: string | Uint8Array): Promise<Reply> {
+  #exchange(bytes: string | Uint8Array): Promise<Buffer> {
     const { hostname, port, protocol } = new URL(this.options.url)
     const secure = protocol === "https:"
     const host = hostname.replace(/^\[|\]$/gu, "")
@@ -245,7 +273,7 @@ export class Client {
       socket.once(secure ? "secureConnect" : "connect", () => socket.write(bytes))
       socket.on("data", (chunk: Buffer) => chunks.push(chunk))
       socket.on("error", (error) => chunks.length > 0 ? socket.destroy() : reject(error))
-      socket.on("close", () => resolve(parseRaw(Buffer.concat(chunks))))
+      socket.on("close", () => resolve(Buffer.concat(chunks)))
     })
   }
 
@@ -318,14 +346,33 @@ export class Client {
   }
 }
 
-const parseRaw = (bytes: Buffer): Reply => {
+/** The first answer of these bytes, and the bytes after it. */
+const parseRaw = (bytes: Buffer): readonly [reply: Reply, rest: Buffer] => {
   const end = bytes.indexOf("\r\n\r\n")
   const [line = "", ...rest] = bytes.subarray(0, end < 0 ? bytes.length : end).toString("latin1").split("\r\n")
   const headers = Object.fromEntries(rest.map((header) => {
     const colon = header.indexOf(":")
     return [header.slice(0, colon).toLowerCase(), header.slice(colon + 1).trim()]
   }))
-  return new Reply(Number(line.split(" ")[1] ?? 0), headers, end < 0 ? Buffer.alloc(0) : bytes.subarray(end + 4))
+  const after = end < 0 ? Buffer.alloc(0) : bytes.subarray(end + 4)
+  const [body, others] = headers["transfer-encoding"] === undefined
+    ? split(after, Number(headers["content-length"] ?? after.length))
+    : dechunked(after)
+  return [new Reply(Number(line.split(" ")[1] ?? 0), headers, body), others]
+}
+
+const split = (bytes: Buffer, at: number) => [bytes.subarray(0, at), bytes.subarray(at)] as const
+
+/** What chunks hold, and the bytes after the last one. */
+const dechunked = (bytes: Buffer): readonly [body: Buffer, rest: Buffer] => {
+  const found: Array<Buffer> = []
+  for (let rest = bytes;;) {
+    const line = rest.indexOf("\r\n")
+    const size = Number.parseInt(rest.subarray(0, Math.max(line, 0)).toString("latin1"), 16)
+    if (!(size > 0)) return [Buffer.concat(found), rest.subarray(line < 0 ? rest.length : line + 4)]
+    found.push(rest.subarray(line + 2, line + 2 + size))
+    rest = rest.subarray(line + 2 + size + 2)
+  }
 }
 
 /** The body of every error, and nothing else. */

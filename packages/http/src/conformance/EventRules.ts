@@ -21,10 +21,13 @@ import {
 } from "./Expect.ts"
 import { turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
-import { ASKED, type Box, CANARY, type Event, HIDDEN, UNKNOWN, WORKED, type World } from "./World.ts"
+import { ASKED, type Box, CANARY, type Event, eventOf, HIDDEN, RECALLS, UNKNOWN, WORKED, type World } from "./World.ts"
 
 const rule = rulesOf("events", "decisions 5")
 const running = { needs: ["repo"] } as const
+
+/** More than a page of ours has: how a server bounds its pages is its own choice, but not whether. */
+const PAGE_BYTES = 2 * 2 ** 20
 
 const member = { open: true }
 const turnStates = ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"]
@@ -353,6 +356,29 @@ export const rules = [
       same(second.events.map(({ value }) => value), log.slice(3, 6), "the second page")
     },
     running
+  ),
+  rule(
+    "page-bytes",
+    "A page has 2 MiB at most, whatever its limit; nextCursor goes on right after it, until a page is empty.",
+    async (world) => {
+      const box = await world.large()
+      const sizes: Array<number> = []
+      const texts: Array<number> = []
+      for (let after = "0";;) {
+        const reply = answered(await world.get(box, `/events?limit=100&after=${after}`), 200, "a list of events")
+        holds(reply.bytes.length <= PAGE_BYTES, `a page of at most ${PAGE_BYTES} bytes`, reply.bytes.length)
+        const events = reply.json.at("data").items.map(eventOf)
+        const cursor = reply.json.at("nextCursor").string
+        same(cursor, events.at(-1)?.json.at("id").string ?? after, "nextCursor")
+        if (events.length === 0) break
+        sizes.push(reply.bytes.length)
+        texts.push(...events.flatMap(({ data, type }) => type === "message.updated" ? Buffer.byteLength(data.at("text").string) : []))
+        after = cursor
+      }
+      holds(texts.filter((bytes) => bytes >= 200_000).length >= RECALLS, `${RECALLS} texts of 200,000 bytes on all pages`, texts)
+      holds(sizes.length > 1, "several pages", sizes)
+    },
+    { ...running, source: "SECURITY.md" }
   ),
   rule("after-0", "after=0 is the beginning, and what is meant without after.", async (world) => {
     const box = await world.worked()

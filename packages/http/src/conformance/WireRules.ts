@@ -40,8 +40,23 @@ const everySample =
 const bodyless = (world: World, body: unknown, more: Ask = {}) =>
   world.http.ask(`${UNKNOWN}/interrupt`, { method: "POST", ...(body === undefined ? {} : { body }), ...more })
 
-const raw = (world: World, head: string) =>
-  world.http.raw(head.replace("<host>", new URL(world.http.options.url).host).replaceAll("\n", "\r\n"))
+/** Text as bytes of HTTP: line ends, and where the server is. */
+const bytes = (world: World, text: string) => {
+  const { host, pathname } = new URL(world.http.options.url)
+  return text.replaceAll("<host>", host).replaceAll("<base>", pathname.replace(/\/$/u, "")).replaceAll("\n", "\r\n")
+}
+
+const raw = (world: World, head: string) => world.http.raw(bytes(world, head))
+
+const HEALTH = "GET <base>/healthz HTTP/1.1\nConnection: close\n"
+
+/** What is no HTTP of ours is refused before it is routed; the connection ends. */
+const refusesRaw = async (world: World, heads: ReadonlyArray<string>) => {
+  for (const head of heads) {
+    const what = JSON.stringify(head)
+    errorBody(refused(await raw(world, head), 400, "invalid_request", what), what)
+  }
+}
 
 export const rules = [
   rule("timestamps", "Timestamps are UTC with exactly three fraction digits.", async (world) => {
@@ -351,5 +366,51 @@ export const rules = [
   rule("headers-too-large", "Headers above 16 KiB are 431 headers_too_large.", async (world) => {
     const reply = await raw(world, `GET /healthz HTTP/1.1\nHost: <host>\nX-Long: ${"x".repeat(17 * 1024)}\n\n`)
     errorBody(refused(reply, 431, "headers_too_large", "17 KiB of headers"), "17 KiB of headers")
+  }),
+  rule("host", "A request has one Host line, and it is a host: else 400.", (world) =>
+    refusesRaw(
+      world,
+      [
+        "",
+        "Host: <host>\nHost: <host>\n",
+        "Host: <host>\nHost: elsewhere.invalid\n",
+        ...["a,b", "a b", "a/b", "a@b", "a:b", "[::1", ""].map((host) => `Host: ${host}\n`)
+      ].map((lines) => `${HEALTH}${lines}\n`)
+    )),
+  rule("transfer-encoding", "A Transfer-Encoding other than chunked is 400: nobody can tell where the body ends.", (world) =>
+    refusesRaw(
+      world,
+      ["gzip, chunked", "identity, chunked", "chunked, chunked"].map((encoding) =>
+        `POST <base>/healthz HTTP/1.1\nHost: <host>\nConnection: close\nTransfer-Encoding: ${encoding}\n\n0\n\n`
+      )
+    )),
+  rule("http-version", "A request line that names another version than HTTP/1 is 400.", (world) =>
+    refusesRaw(
+      world,
+      ["HTTP/2.0", "HTTP/0.9"].map((version) => `${HEALTH.replace("HTTP/1.1", version)}Host: <host>\n\n`)
+    )),
+  rule(
+    "in-order",
+    "Requests on one connection are answered in their order, and a bad one takes no answer away from those before it.",
+    async (world) => {
+      const asked = (path: string) =>
+        `GET <base>${path} HTTP/1.1\nHost: <host>\nAuthorization: Bearer ${world.options.key}\n\n`
+      const good = asked(UNKNOWN) + asked(`${SANDBOXES}?limit=1`) + asked("/healthz")
+      const chunked = asked(SANDBOXES).replace("GET", "POST").replace(
+        "\n\n",
+        "\nContent-Type: application/json\nTransfer-Encoding: chunked\n\n"
+      )
+      for (const bad of ["nonsense\n\n", `${chunked}nonsense\n`]) {
+        const replies = await world.http.pipelined(bytes(world, good + bad))
+        const what = "an unknown sandbox, a list, /healthz and what is no HTTP on one connection"
+        same(replies.map(({ status }) => status), [404, 200, 200, 400], `the answers to ${what}`)
+      }
+    }
+  ),
+  rule("trailing-slash", "A slash at the end makes another path, where nothing is: 404 for every method.", async (world) => {
+    for (const path of [`${SANDBOXES}/`, `${UNKNOWN}/`]) {
+      refused(await world.http.ask(path), 404, "not_found", `GET ${path}`)
+      refused(await world.http.ask(path, { body: {} }), 404, "not_found", `POST ${path}`)
+    }
   })
 ]

@@ -43,6 +43,8 @@ export const CANARY = "canary-5d41402a"
 export const HIDDEN = "\u202e"
 /** A command that shows less of itself where it is shown as one line, cut, or as it is. */
 export const ASKED = `npm test # ${"and more ".repeat(40)}\nprintf '${HIDDEN}${CANARY}' > conformance-asked.txt`
+/** How often `large` says a text of 200,000 bytes. */
+export const RECALLS = 12
 /** The end of the command that `worked` runs. */
 export const WORKED = "echo worked"
 
@@ -456,6 +458,19 @@ export class World {
     return { box, turn, approval: asked.data.at("approval_id").string }
   }
 
+  /** Its log has more bytes than a page may have, in fewer events than one may have: the agent repeats a long prompt. */
+  large(): Promise<Box> {
+    return this.session.fixture("large", async () => {
+      const box = await this.session.box(
+        this.creation({ prompt: `Conformance: remember this. [[say Ready.]] ${"\u{1f600}".repeat(50_000)}` })
+      )
+      await box.turnEnd(turnId(box.id, 1))
+      // A tool call between them: each is a text of its own.
+      await box.turnEnd(await box.say(`Conformance: ${"[[recall]] [[shell true]] ".repeat(RECALLS)}`))
+      return box
+    })
+  }
+
   /** Takes prompts and changes nothing. */
   busy(): Promise<Box> {
     return this.session.fixture("busy", async () => {
@@ -559,7 +574,6 @@ export class World {
       if (events.length === 0) break
       found.push(...events)
       after = reply.json.at("nextCursor").string
-      if (events.length < 100) break
     }
     return found
   }

@@ -12,7 +12,7 @@ import { RealServer } from "./RealServer.ts"
 /** Rules that cannot be told on our server with the offline agent, or without provoking it. */
 const SKIPPED = ["commands.approval-expired", "events.data-usage.updated", "rates.retry-after"]
 /** The proxy is no better than Node at what is no HTTP. */
-const RAW = ["wire.parser", "wire.headers-too-large"]
+const RAW = ["parser", "headers-too-large", "transfer-encoding", "http-version", "in-order"].map((name) => `wire.${name}`)
 
 const run = (rules: ReadonlyArray<Rule>, world: World) =>
   Effect.promise(async () => {

@@ -316,6 +316,18 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "wire.parser": { "what Node says by itself": {} },
   "wire.headers-too-large": { "what Node says by itself": {} },
+  "wire.host": {
+    "takes the first": setHeader("host", (lines) => lineOf(lines, "host") ?? "a"),
+    "does not look at it": headers((lines) => lines.map(([name, value]) => [name, name.toLowerCase() === "host" && value !== "" ? "a" : value]))
+  },
+  "wire.transfer-encoding": { "what Node says by itself": {} },
+  "wire.http-version": { "what Node says by itself": {} },
+  "wire.in-order": { "what Node says by itself": {} },
+  "wire.trailing-slash": {
+    "drops it": ask((asked) => ({ ...asked, path: asked.path.replace(/\/$/u, "") })),
+    "drops it for POST": ask((asked) => asked.method === "POST" ? { ...asked, path: asked.path.replace(/\/$/u, "") } : asked),
+    "takes it for a malformed id": instead(404, 400, "invalid_request")
+  },
 
   "authentication.missing": {
     "no challenge": header("www-authenticate", null),
@@ -752,6 +764,14 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "one too many": query((given) => given.replace("limit=3", "limit=4")),
     "another cursor": edit("nextCursor", (old) => String(Number(old) - 1), EVENTS),
     "inclusive": query((given) => given.replace(/after=([1-9]\d*)/u, (_, after) => `after=${Number(after) - 1}`))
+  },
+  "events.page-bytes": {
+    "by count only": each("message.updated", (event) => ({ ...event, data: { ...event.data, text: text(event.data["text"]).repeat(4) } })),
+    "leaves out what a page had no room for": edit("nextCursor", (old) => String(Number(old) + 1), EVENTS),
+    "never ends": edit("nextCursor", (_old, page) => {
+      const { data } = page as { readonly data: ReadonlyArray<LogEvent> }
+      return data.at(-2)?.id ?? "0"
+    }, EVENTS)
   },
   "events.after-0": { "leaves one out": query((given) => given.replace("after=0", "after=1")) },
   "events.empty-page": {
