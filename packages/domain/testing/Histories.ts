@@ -379,6 +379,7 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
             system(publication),
             system({ _tag: "EndTurn", turnId: turn, state: sandbox.turn.interruptRequested ? "interrupted" : "succeeded" }),
             system({ _tag: "EndTurn", turnId: turn, state: "failed", reason: "The model refused." }),
+            system({ _tag: "RefuseMessage", turnId: turn }),
             person({ _tag: "Interrupt" })
           ]
         case "awaiting_approval": {

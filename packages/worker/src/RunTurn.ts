@@ -49,9 +49,9 @@ type Answer = Result.Result<TurnEnd, AgentError> | "killed"
 const endOf = (answer: Answer, wish: Wish | null): Parameters<TurnJournal["end"]>[0] => {
   if (wish?.state !== undefined) return { ...wish, state: wish.state }
   if (answer === "killed" || Result.isFailure(answer)) {
-    return wish === null
-      ? { state: "failed", reason: "agent_lost", initiator: "provider" }
-      : { state: "interrupted", ...wish }
+    if (wish !== null) return { state: "interrupted", ...wish }
+    const tooLarge = answer !== "killed" && answer.failure.tooLarge === true
+    return { state: "failed", ...(tooLarge ? { tooLarge } : { reason: "agent_lost", initiator: "provider" }) }
   }
   const { state } = answer.success
   if (state === "interrupted" && wish !== null) return { ...wish, state }

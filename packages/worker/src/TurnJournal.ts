@@ -134,14 +134,21 @@ export class TurnJournal {
     this.#report(usage)
   }
 
-  /** Closes what the agent left open, completes the turn's last message and ends the turn. Everything is due at once. */
-  end({ finish, ...end }: Pick<TurnEnd, "finish" | "reason"> & { readonly state: TurnOutcome; readonly initiator?: Initiator }): void {
+  /**
+   * Closes what the agent left open, completes the turn's last message and ends the turn. Everything is due at once.
+   * `tooLarge`: by a message of the agent's that is not read; the reason is then told by the rule that ends it.
+   */
+  end({ finish, tooLarge = false, ...end }: Pick<TurnEnd, "finish" | "reason"> & {
+    readonly state: TurnOutcome
+    readonly initiator?: Initiator
+    readonly tooLarge?: boolean
+  }): void {
     for (const [callId, tool] of this.#tools) this.#tool(callId, { ...tool, status: "error", error: "the turn ended first" })
     for (const entry of this.#entries) entry.due = 0
     if (this.#message !== null) {
       this.#push(this.#record({ type: "message.completed", data: { message_id: this.#message, finish: finish ?? finishes[end.state] } }))
     }
-    this.#push({ _tag: "EndTurn", turnId: this.#turnId, ...end })
+    this.#push(tooLarge ? { _tag: "RefuseMessage", turnId: this.#turnId } : { _tag: "EndTurn", turnId: this.#turnId, ...end })
     this.#ended = true
   }
 

@@ -68,13 +68,15 @@ export class FakeAgent {
     return this.current === undefined ? Effect.void : Deferred.succeed(this.current.end, end)
   }
 
+  /** The turn has no end of its own. */
+  fail(error: AgentError) {
+    return this.current === undefined ? Effect.void : Deferred.fail(this.current.end, error)
+  }
+
   /** The process ends by itself, in a turn or between two. */
   crash() {
     const gone = new AgentError({ runtime: "fake", operation: "prompt", detail: "it crashed", retryable: true })
-    return Effect.andThen(
-      this.current === undefined ? Effect.void : Deferred.fail(this.current.end, gone),
-      Deferred.succeed(this.exit, "it crashed")
-    )
+    return Effect.andThen(this.fail(gone), Deferred.succeed(this.exit, "it crashed"))
   }
 }
 

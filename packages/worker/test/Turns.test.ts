@@ -414,6 +414,22 @@ scenario("an agent that writes without end is held to 1,000 events a second", (w
     assert.strictEqual(written.at(-1), 2500)
   }))
 
+scenario("a turn whose agent sends a message larger than any is read fails, and the next one has another agent", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(tool("t1", "running"))
+    yield* agent.fail(new AgentError({ runtime: "fake", operation: "prompt", detail: "too large", retryable: false, tooLarge: true }))
+    const { error, status } = yield* ended(id)
+    assert.deepStrictEqual([status, error], ["running", "The agent sent a message that is larger than any may be, so the turn was ended."])
+    assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "output_limit", initiator: "policy" })
+    assert.deepInclude((yield* eventsOf(id, "tool.updated")).at(-1)?.data, { status: "error", error: "the turn ended first" })
+    const second = yield* world.nextAgent
+    assert.isTrue(agent.closed)
+    yield* message(id, "Go on")
+    assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
+  }))
+
 scenario("a turn that goes beyond a limit fails, its agent is stopped, and what it still says is dropped", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)

@@ -111,7 +111,10 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
 
   const gone = (operation: AgentError["operation"]) =>
     Effect.fnUntraced(function*({ reason }: OutputEnded) {
-      if (reason === "line too long") return yield* fail(operation, "the agent sent a message that is larger than any may be", false)
+      if (reason === "line too long") {
+        const detail = "the agent sent a message that is larger than any may be"
+        return yield* new AgentError({ runtime: options.profile, operation, detail, retryable: false, tooLarge: true })
+      }
       // The output usually ends just before the process does.
       const exit = yield* Effect.timeoutOption(process.exited, EXIT_WITHIN)
       yield* Effect.logWarning("agent ended", {

@@ -326,6 +326,13 @@ describe("AcpSession", () => {
     })
   )
 
+  it.live("says of a message that is larger than any may be that it was too large", () =>
+    Effect.gen(function*() {
+      const { outcome } = yield* converse((frame) => frame.method === "session/prompt" ? [chunk("x".repeat(8 * 1024 * 1024)), done(frame)] : [])
+      assert.deepInclude(Result.isFailure(outcome) ? outcome.failure : outcome, { retryable: false, tooLarge: true })
+    })
+  )
+
   it.live("fails for good when the agent's answer is not ACP, retryably when its output ends", () =>
     Effect.gen(function*() {
       const nonsense = yield* converse((frame) =>

@@ -82,7 +82,9 @@ export class AgentError extends Schema.TaggedError<AgentError>()("AgentError", {
   operation: Schema.Literals(["open", "prompt"]),
   /** A sentence for people: what happened and what to do. Free of secrets. */
   detail: Schema.String,
-  retryable: Schema.Boolean
+  retryable: Schema.Boolean,
+  /** It sent a message that is larger than any is read. */
+  tooLarge: Schema.optionalKey(Schema.Boolean)
 }) {
   override get message() {
     return `${this.runtime}: ${this.detail}`

@@ -8,6 +8,7 @@ import type { Sandbox } from "./Sandbox.ts"
 import { type ApprovalRequest, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
 import { type Detail, OUTPUT_BYTES, PREVIEW_BYTES } from "./ToolCall.ts"
 import { endTurn } from "./Transition.ts"
+import { isActive } from "./Turn.ts"
 
 const MIB = 1024 * 1024
 
@@ -106,7 +107,8 @@ export const boundApproval = <A extends Omit<ApprovalRequest, "expires_at">>(app
 const sentences = {
   turn: `The agent wrote more than ${TURN_EVENTS} events or ${TURN_BYTES / MIB} MiB in one turn, so the turn was ended.`,
   sandbox: `This sandbox has recorded ${SANDBOX_EVENTS} events or ${SANDBOX_BYTES / MIB} MiB, as many as one may. Create another one to go on.`,
-  approvals: "The agent asked for too much at once, so the turn was ended."
+  approvals: "The agent asked for too much at once, so the turn was ended.",
+  message: "The agent sent a message that is larger than any may be, so the turn was ended."
 }
 
 /** The end of the turn, and why. */
@@ -159,6 +161,9 @@ export const admitApproval = (
   const limit = isTooMuch ? "approvals" : room(sandbox, events).limit
   return limit === null ? events : ended(sandbox, limit)
 }
+
+/** The end of the active turn after a message of the agent's that its driver does not read; nothing when none is active. */
+export const endForMessage = (sandbox: Sandbox): ReadonlyArray<SandboxEvent> => isActive(sandbox.turn) ? ended(sandbox, "message") : []
 
 /** The end of a turn that begins in a sandbox that may record nothing more; nothing otherwise. */
 export const endIfFull = (sandbox: Sandbox): ReadonlyArray<SandboxEvent> =>

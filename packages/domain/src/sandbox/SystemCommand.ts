@@ -1,7 +1,7 @@
 /** What the service itself does to a sandbox: booting, recording what the agent does, ending. People's commands are in `Command.ts`. */
 import { type DateTime, Result } from "effect"
 import type { Limits } from "./Policy.ts"
-import { admit, admitApproval, boundApproval, boundWork, endIfFull } from "./OutputLimit.ts"
+import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
 import type { ApprovalRequest, Initiator, SandboxEvent, SandboxEventOf } from "./SandboxEvent.ts"
 import { after, expire } from "./TimeLimit.ts"
@@ -41,6 +41,8 @@ export type SystemCommand =
     readonly reason?: string
     readonly initiator?: Initiator
   }
+  /** The agent sent a message larger than its driver reads, which ends the turn. */
+  | { readonly _tag: "RefuseMessage"; readonly turnId: string }
   | { readonly _tag: "ReportUsage"; readonly usage: Usage }
   /** Applies every limit whose time has come. */
   | { readonly _tag: "Expire" }
@@ -133,6 +135,8 @@ export const decide = (
         ...(initiator === undefined ? {} : { initiator })
       }))
     }
+    case "RefuseMessage":
+      return Result.succeed(sandbox.turn?.id === command.turnId ? endForMessage(sandbox) : [])
     case "ReportUsage":
       return Result.succeed([{ type: "usage.updated", data: { usage: command.usage } }])
     case "Expire":

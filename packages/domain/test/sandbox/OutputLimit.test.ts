@@ -111,6 +111,15 @@ describe("a turn", () => {
     assert.deepStrictEqual(waiting.approvals, [])
   })
 
+  it("ends with a message that is not read, once, and says why", () => {
+    const refused = { _tag: "RefuseMessage", turnId: turn } as const
+    const events = decided(working, refused)
+    assert.deepStrictEqual(events.map(({ type }) => type), ["sandbox.error", "turn.completed"])
+    assert.deepStrictEqual([toldOf(events), endOf(events)], [[[OUTPUT_LIMIT, true]], [end]])
+    assert.deepStrictEqual(decided(evolveAll(working, events, createdAt), refused), [])
+    assert.deepStrictEqual(decided(working, { ...refused, turnId: "another" }), [])
+  })
+
   it("that was asked for before turns were counted is bounded by its sandbox alone", () => {
     const { began: _, ...old } = working.turn ?? assert.fail("no turn")
     const sandbox = { ...having(TURN_EVENTS, TURN_BYTES), turn: old }

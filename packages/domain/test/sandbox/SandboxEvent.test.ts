@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Arbitrary, DateTime, Schema } from "effect"
+import { OUTPUT_LIMIT } from "@slipway/domain/sandbox/OutputLimit"
 import { changesRevision, fromWire, Initiator, partOf, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt, creation, hostile, play, thorough } from "@slipway/domain/testing/Histories"
 
@@ -123,7 +124,7 @@ describe("events", () => {
 
   it.prop("inside a turn carry its id, and no others do", [hostile], ([plan]) => {
     for (const { event } of play(plan).log) {
-      const inside = /^(?:turn|message|tool|approval)\./u.test(event.type)
+      const inside = /^(?:turn|message|tool|approval)\./u.test(event.type) || event.type === "sandbox.error" && event.data.code === OUTPUT_LIMIT
       assert.strictEqual(event.turn_id !== undefined, inside)
     }
   }, thorough)
