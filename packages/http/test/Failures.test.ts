@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Ref } from "effect"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
-import { ask, create, layer as http, mintKey, raw, refused, running, SANDBOXES } from "./Harness.ts"
+import { ask, create, json, layer as http, mintKey, raw, refused, running, SANDBOXES } from "./Harness.ts"
 
 const down = Ref.makeUnsafe(false)
 const lost = new StoreUnavailable({ cause: new Error("secret connection string") })
@@ -30,6 +30,24 @@ layer(
       // What needs no store is refused without it.
       refused(yield* ask(SANDBOXES), 401, "unauthorized")
       refused(yield* ask(SANDBOXES, { key: "junk" }), 401, "unauthorized")
+    }))
+})
+
+const full = Ref.makeUnsafe<string | null>(null)
+
+layer(http({ trouble: Ref.get(full) }), { excludeTestServices: true })("a store that takes no writes", (it) => {
+  it.effect("makes the service not ready, with the reason; it lives, and answers what needs no writing", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      assert.strictEqual((yield* ask("/readyz")).status, 200)
+      yield* Ref.set(full, "The disk of the database is full.")
+      const reply = yield* ask("/readyz")
+      refused(reply, 503, "unavailable")
+      assert.strictEqual(json(reply).error.message, "The disk of the database is full.")
+      assert.strictEqual((yield* ask("/healthz")).status, 200)
+      assert.strictEqual((yield* ask(SANDBOXES, { key })).status, 200)
+      yield* Ref.set(full, null)
+      assert.strictEqual((yield* ask("/readyz")).status, 200)
     }))
 })
 

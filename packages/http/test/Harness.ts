@@ -34,6 +34,7 @@ import { Spending } from "@slipway/domain/sandbox/Spending"
 import type { HostNews } from "@slipway/domain/source/HostNews"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { StoreTrouble } from "@slipway/domain/StoreTrouble"
 import { Settings } from "@slipway/http/middleware/Settings"
 import * as Server from "@slipway/http/Server"
 
@@ -49,12 +50,14 @@ export interface Options {
   readonly catalogue?: Catalogue
   /** Changes what the store of access says, for what it cannot be told. */
   readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
+  /** What keeps the store from taking writes. */
+  readonly trouble?: Effect.Effect<string | null>
 }
 
 const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
 
 export const layer = (
-  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, news, settings = {}, trees = {} }: Options = {}
+  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, news, settings = {}, trees = {}, trouble }: Options = {}
 ) => {
   const stores = Layer.mergeAll(
     SandboxStore.layerMemory.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
@@ -83,6 +86,7 @@ export const layer = (
       ...settings
     })),
     Layer.provide(news ?? Layer.empty),
+    Layer.provide(trouble === undefined ? Layer.empty : Layer.succeed(StoreTrouble, trouble)),
     Layer.provideMerge(domain)
   )
 }

@@ -11,6 +11,7 @@ import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePo
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
+import * as StoreTroublePostgres from "@slipway/adapters/postgres/StoreTroublePostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
@@ -73,7 +74,8 @@ export const layer = (settings: Settings, owner: boolean) =>
         Layer.provide(Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget })),
         Layer.provide(Layer.succeed(CreditPrice, settings.creditPrice))
       ),
-      LocalRepositories.layer
+      LocalRepositories.layer,
+      StoreTroublePostgres.layer
     )),
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer, SecretsKey.layer({ file: settings.secretsKeyFile }))),
     Layer.provideMerge(database(settings, owner))

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { ClockSkew, skewProblem } from "@slipway/domain/StoreClock"
+import { StoreTrouble } from "@slipway/domain/StoreTrouble"
 import { Api } from "../api/Api.ts"
 import { Unavailable } from "../api/Errors.ts"
 import { LiveResponses } from "../middleware/LiveResponses.ts"
@@ -15,6 +16,7 @@ export const layer = HttpApiBuilder.group(
     const live = yield* LiveResponses
     const access = yield* AccessStore
     const skew = yield* ClockSkew
+    const trouble = yield* StoreTrouble
     const notReady = (reason: string) => respond(Unavailable.make(reason, { "retry-after": "1" }))
 
     return handlers.handleAll({
@@ -25,8 +27,8 @@ export const layer = HttpApiBuilder.group(
           // A question about nothing: any answer will do, if it comes soon.
           : Effect.matchEffect(Effect.timeout(access.stillGood([]), "2 seconds"), {
             onSuccess: () =>
-              Effect.map(skew, (millis) => {
-                const problem = skewProblem(millis)
+              Effect.map(Effect.zip(skew, trouble), ([millis, trouble]) => {
+                const problem = skewProblem(millis) ?? trouble
                 return problem === null ? { status: "ok" as const } : notReady(problem)
               }),
             onFailure: () => Effect.succeed(notReady("The store is not available."))
