@@ -1,6 +1,53 @@
-/** The data folder of a service that runs: nothing works any more when it is gone. */
-import { stat } from "node:fs/promises"
+/** The data folder of a service: it must be writable, and nothing works any more when it is gone. */
+import { randomUUID } from "node:crypto"
+import { access, constants, mkdir, open, rm, stat } from "node:fs/promises"
+import path from "node:path"
 import { Effect, Schedule, Schema } from "effect"
+
+const reasons: Readonly<Record<string, string>> = {
+  EROFS: "its disk is read-only",
+  EACCES: "the user of this process may not",
+  EPERM: "the user of this process may not",
+  ENOTDIR: "there is a file of that name",
+  EEXIST: "there is a file of that name"
+}
+
+/** Nothing can be kept there. */
+export class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWritable>()("DataFolderNotWritable", {
+  dataDir: Schema.String,
+  /** Of the system. */
+  code: Schema.String
+}) {
+  override get message() {
+    return `The data folder ${this.dataDir} cannot be written to: ${reasons[this.code] ?? this.code}. Mend that, or choose another with SLIPWAY_DATA_DIR.`
+  }
+}
+
+const codeOf = (error: unknown): string => error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
+
+/** What keeps us from the folder that would hold it: Node says ENOENT of every folder that it cannot make. */
+const obstacle = async (folder: string): Promise<string> => {
+  const code = await access(folder, constants.W_OK).then(() => "ENOENT", codeOf)
+  return code === "ENOENT" && path.dirname(folder) !== folder ? obstacle(path.dirname(folder)) : code
+}
+
+/**
+ * Makes the folder if it is missing, and a file in it for a moment. A full disk passes: a worker makes room on it, by removing what is
+ * finished.
+ */
+export const writable = (dataDir: string) =>
+  Effect.tryPromise({
+    try: async () => {
+      await mkdir(dataDir, { recursive: true })
+      const file = path.join(dataDir, `.writable-${randomUUID()}`)
+      await (await open(file, "wx")).close()
+      await rm(file)
+    },
+    catch: codeOf
+  }).pipe(
+    Effect.catchIf((code) => code === "ENOENT", () => Effect.flatMap(Effect.promise(() => obstacle(dataDir)), Effect.fail)),
+    Effect.catch((code) => code === "ENOSPC" ? Effect.void : new DataFolderNotWritable({ dataDir, code }))
+  )
 
 /** Somebody removed or replaced it under the running service. */
 export class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFolderGone", { dataDir: Schema.String }) {

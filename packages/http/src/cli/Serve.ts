@@ -89,6 +89,8 @@ const serveUntilStopped = Effect.gen(function*() {
   const settings = yield* Settings.load
   // A process that answers for GitHub alone never runs it.
   if (settings.role !== "http" || settings.github === null) yield* GitProgram.version
+  // A process that only answers keeps nothing there, unless its database is there.
+  if (settings.role !== "http" || settings.databaseUrl === null) yield* DataFolder.writable(settings.dataDir)
   const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
   const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
   for (const line of Settings.unknown(process.env)) yield* Effect.logWarning(line)
