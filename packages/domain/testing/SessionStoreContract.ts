@@ -3,7 +3,7 @@
  * here is not part of the port. Fresh users make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer } from "effect"
+import { DateTime, Duration, Effect, type Layer } from "effect"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
@@ -14,6 +14,7 @@ import { appended } from "./AuditLogContract.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
+const MINUTE = Duration.minutes(1)
 
 const newUser = Effect.gen(function*() {
   const id = `user_${yield* (yield* Ids).ulid}`
@@ -201,25 +202,25 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
         const store = yield* SessionStore
         const userId = yield* newUser
         const digest = yield* newDigest
-        yield* store.makeLink({ userId, at, expiresAt: later }, digest)
+        yield* store.makeLink({ userId, at, life: MINUTE }, digest)
         assert.isNull(yield* store.useLink(yield* newDigest, at))
         const used = yield* Effect.forEach(Array.from({ length: 8 }), () => store.useLink(digest, at), { concurrency: "unbounded" })
         assert.deepStrictEqual(used.filter((user) => user !== null), [userId])
         assert.isNull(yield* store.useLink(digest, at))
       }))
 
-    it.effect("a link can be used until the instant it expires, also after others were made", () =>
+    it.effect("a link lives by the store's time: a caller's clock that is behind revives none, one that is ahead ends none", () =>
       Effect.gen(function*() {
         const store = yield* SessionStore
         const userId = yield* newUser
-        const [early, late, next] = [yield* newDigest, yield* newDigest, yield* newDigest]
-        yield* store.makeLink({ userId, at, expiresAt: later }, early)
-        yield* store.makeLink({ userId, at, expiresAt: later }, late)
-        const before = DateTime.subtract(later, { milliseconds: 1 })
-        yield* store.makeLink({ userId, at: before, expiresAt: DateTime.add(later, { minutes: 1 }) }, next)
-        assert.strictEqual(yield* store.useLink(early, before), userId)
-        assert.isNull(yield* store.useLink(late, later))
-        assert.strictEqual(yield* store.useLink(next, later), userId)
+        const [over, good, next] = [yield* newDigest, yield* newDigest, yield* newDigest]
+        const [behind, ahead] = [DateTime.subtract(at, { days: 10_000 }), DateTime.add(at, { days: 10_000 })]
+        yield* store.makeLink({ userId, at, life: Duration.zero }, over)
+        assert.isNull(yield* store.useLink(over, behind))
+        yield* store.makeLink({ userId, at: behind, life: MINUTE }, good)
+        yield* store.makeLink({ userId, at: ahead, life: MINUTE }, next)
+        assert.strictEqual(yield* store.useLink(good, ahead), userId)
+        assert.strictEqual(yield* store.useLink(next, behind), userId)
       }))
 
     it.effect("tells the audit log what started and ended, and what became of links, once each", () =>
@@ -238,7 +239,7 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
           yield* store.end(second.digest, later)
           yield* store.endAll(userId, later)
           yield* store.endAll(userId, later)
-          yield* store.makeLink({ userId, at, expiresAt: later }, link)
+          yield* store.makeLink({ userId, at, life: MINUTE }, link)
           yield* store.useLink(link, at)
           yield* store.useLink(link, at)
         }))

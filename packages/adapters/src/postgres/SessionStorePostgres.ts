@@ -1,5 +1,5 @@
 /** `SessionStore` on Postgres. */
-import { DateTime, Effect, Layer, Option, Schema } from "effect"
+import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import type { Visit } from "@slipway/domain/access/Session"
@@ -130,17 +130,18 @@ export const layer = Layer.effect(
         return ended.length
       }, sql.withTransaction, guard),
 
-      makeLink: Effect.fn("SessionStore.makeLink")(function*({ at, expiresAt, userId }, digest) {
+      makeLink: Effect.fn("SessionStore.makeLink")(function*({ at, life, userId }, digest) {
         yield* sql`
-          WITH expired AS (DELETE FROM sign_in_links WHERE expires_at < ${DateTime.formatIso(at)})
-          INSERT INTO sign_in_links (digest, user_id, expires_at) VALUES (${digest}, ${userId}, ${DateTime.formatIso(expiresAt)})`
+          WITH expired AS (DELETE FROM sign_in_links WHERE expires_at <= now())
+          INSERT INTO sign_in_links (digest, user_id, expires_at)
+          VALUES (${digest}, ${userId}, now() + make_interval(secs => ${Duration.toSeconds(life)}::float8))`
         yield* audit.append([{ action: "sign_in_link.made", at, subjects: { userId } }])
       }, sql.withTransaction, guard),
 
       // Whoever comes second waits for the first one's commit and then finds no row.
       useLink: Effect.fn("SessionStore.useLink")(function*(digest, at) {
         const [link] = yield* sql<{ readonly userId: string }>`
-          DELETE FROM sign_in_links WHERE digest = ${digest} AND expires_at > ${DateTime.formatIso(at)} RETURNING user_id AS "userId"`
+          DELETE FROM sign_in_links WHERE digest = ${digest} AND expires_at > now() RETURNING user_id AS "userId"`
         if (link === undefined) return null
         yield* audit.append([{ action: "sign_in_link.used", at, subjects: link }])
         return link.userId

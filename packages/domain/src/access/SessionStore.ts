@@ -1,5 +1,5 @@
 /** Port: sessions and one-time sign-in links. Checked by `testing/SessionStoreContract`. */
-import { Context, DateTime, Effect, Layer, Result } from "effect"
+import { Context, DateTime, type Duration, Effect, Layer, Result } from "effect"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { AuditLog, type SecurityEvent } from "./AuditLog.ts"
 import { AccessStore, type RateSlot, takeSlot } from "./AccessStore.ts"
@@ -42,8 +42,11 @@ export class SessionStore extends Context.Service<SessionStore, {
   end(digest: string, at: DateTime.Utc): Effect.Effect<Session | null, StoreUnavailable>
   /** Ends every session of the user; how many there were. */
   endAll(userId: string, at: DateTime.Utc): Effect.Effect<number, StoreUnavailable>
-  /** Remembers a link until it is used or `expiresAt`, and forgets those that expired before `at`. */
-  makeLink(link: { readonly userId: string; readonly at: DateTime.Utc; readonly expiresAt: DateTime.Utc }, digest: string): Effect.Effect<
+  /**
+   * Remembers a link until it is used or its life is over, and forgets those whose life is. Lives count on the store's own
+   * time: `at`, here and in `useLink`, is what the audit log tells, and decides nothing.
+   */
+  makeLink(link: { readonly userId: string; readonly at: DateTime.Utc; readonly life: Duration.Duration }, digest: string): Effect.Effect<
     void,
     StoreUnavailable
   >
@@ -121,14 +124,15 @@ export class SessionStore extends Context.Service<SessionStore, {
           }),
         end: (digest, at) => Effect.map(endWhere((_, theirs) => theirs === digest, at), ([session]) => session ?? null),
         endAll: (userId, at) => Effect.map(endWhere((session) => session.userId === userId, at), ({ length }) => length),
-        makeLink: Effect.fnUntraced(function*({ at, expiresAt, userId }, digest) {
-          for (const [other, link] of links) if (DateTime.isLessThan(link.expiresAt, at)) links.delete(other)
-          links.set(digest, { userId, expiresAt })
+        makeLink: Effect.fnUntraced(function*({ at, life, userId }, digest) {
+          const now = yield* DateTime.now
+          for (const [other, link] of links) if (DateTime.isLessThanOrEqualTo(link.expiresAt, now)) links.delete(other)
+          links.set(digest, { userId, expiresAt: DateTime.addDuration(now, life) })
           yield* audit.append([{ action: "sign_in_link.made", at, subjects: { userId } }])
         }),
         useLink: Effect.fnUntraced(function*(digest, at) {
           const link = links.get(digest)
-          if (link === undefined || DateTime.isLessThanOrEqualTo(link.expiresAt, at)) return null
+          if (link === undefined || DateTime.isLessThanOrEqualTo(link.expiresAt, yield* DateTime.now)) return null
           links.delete(digest)
           yield* audit.append([{ action: "sign_in_link.used", at, subjects: { userId: link.userId } }])
           return link.userId

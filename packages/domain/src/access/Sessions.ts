@@ -112,9 +112,8 @@ export class Sessions extends Context.Service<Sessions, {
           return yield* store.endAll(userId, yield* DateTime.now)
         }),
         makeLink: Effect.fn("Sessions.makeLink")(function*(userId) {
-          const at = yield* DateTime.now
           const link = Redacted.make(yield* draw(ids))
-          yield* store.makeLink({ userId, at, expiresAt: DateTime.addDuration(at, LINK_LIFE) }, digest(link))
+          yield* store.makeLink({ userId, at: yield* DateTime.now, life: LINK_LIFE }, digest(link))
           return link
         }),
         signInByLink: Effect.fn("Sessions.signInByLink")(function*(link, previous) {
