@@ -1,47 +1,9 @@
-/** The composition root: runs the `slipway` command. */
+/** The composition root: this process is the `slipway` command. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Cause, Console, Effect, Exit, Layer, Option } from "effect"
-import { CliError, CliOutput, Command } from "effect/cli"
-import { Redaction } from "@slipway/adapters/redaction/Redaction"
-import * as Logs from "./cli/Logs.ts"
-import { slipway } from "./cli/Slipway.ts"
-import manifest from "../package.json" with { type: "json" }
+import { exitCodeOf, run } from "./cli/Run.ts"
 
-/** An expected failure is one line that says what to do; a defect is logged whole. */
-const report = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {
-  const error = Cause.findErrorOption(cause)
-  if (error._tag === "None") return Cause.hasInterruptsOnly(cause) ? undefined : yield* Effect.logFatal("slipway broke", cause)
-  // The command line's own errors were shown: see `present`.
-  if (CliError.isCliError(error.value)) return
-  const redactor = yield* Redaction
-  yield* Console.error(redactor.redact(`slipway: ${error.value instanceof Error ? error.value.message : String(error.value)}`))
+NodeRuntime.runMain(run(process.argv.slice(2)), {
+  disableErrorReporting: true,
+  // A command that was told to stop before it was through has set its own.
+  teardown: (exit, done) => done(exitCodeOf(exit) || Number(process.exitCode ?? 0))
 })
-
-/** 1, but for an error that says otherwise: 2 where a command was not said, or not clearly, what to work on. */
-const exitCodeOf = (cause: Cause.Cause<unknown>): number => {
-  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
-  return typeof error === "object" && error !== null && "exitCode" in error ? Number(error.exitCode) : 1
-}
-
-/** A mistyped command is told in one line; the help, which is long, only when it is asked for or nothing else was said. */
-const present: CliOutput.Presenter["present"] = (event) => {
-  const [error] = event._tag === "InvalidInvocation" ? event.errors : []
-  if (event._tag !== "InvalidInvocation" || error === undefined) return CliOutput.defaultPresenter.present(event)
-  const [problem = ""] = error.message.split("\n")
-  const meant = "suggestions" in error ? error.suggestions.join(" or ") : ""
-  return Console.error(`slipway: ${problem}.${meant === "" ? "" : ` Did you mean ${meant}?`} See: ${event.commandPath.join(" ")} --help`)
-}
-
-slipway.pipe(
-  Command.run({ version: manifest.version }),
-  Effect.tapCause(report),
-  Logs.atLeast("Warn"),
-  Effect.provide(Layer.mergeAll(NodeServices.layer, CliOutput.layerPresenter({ present }), Logs.layer.pipe(Layer.tapCause(report)))),
-  NodeRuntime.runMain({
-    disableErrorReporting: true,
-    // Being told to stop is what a service is for: it ended well. A command that was not through has set its exit code.
-    teardown: (exit, done) =>
-      done(Exit.isSuccess(exit) ? 0 : Cause.hasInterruptsOnly(exit.cause) ? Number(process.exitCode ?? 0) : exitCodeOf(exit.cause))
-  })
-)

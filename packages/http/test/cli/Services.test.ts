@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { existsSync, mkdirSync, readdirSync } from "node:fs"
 import path from "node:path"
 import { Effect } from "effect"
-import { folder, processesOf, runIn, serve } from "./SlipwayProcess.ts"
+import { folder, processesOf, runHere, runIn, serve } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
 
@@ -23,11 +23,12 @@ describe("which service a command means", () => {
       yield* Effect.forEach(commands, (args) =>
         Effect.gen(function*() {
           for (const settings of [unset, { SLIPWAY_DATA_DIR: path.join(elsewhere, "typo") }]) {
-            const ended = yield* runIn(empty, args, settings, { at: elsewhere })
+            const ended = yield* runHere(empty, args, settings, { at: elsewhere })
             assert.deepStrictEqual([ended.code, ended.stdout], [2, ""], args.join(" ") + ended.stderr)
             assert.match(ended.stderr, /^slipway: there is no Slipway in [^\n]*slipway serve[^\n]*SLIPWAY_DATA_DIR[^\n]*DATABASE_URL[^\n]*\n$/u)
           }
-        }), { concurrency: 2 })
+        }))
+      assert.strictEqual((yield* runIn(empty, ["keys", "list"], unset, { at: elsewhere })).code, 2)
       for (const args of [["models"], ["agents"], ["doctor"]]) yield* runIn(empty, args, unset, { at: elsewhere })
       assert.deepStrictEqual([readdirSync(empty), readdirSync(elsewhere)], [["elsewhere"], []])
     }).pipe(Effect.scoped), 2 * LONG)

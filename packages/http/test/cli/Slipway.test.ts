@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { table } from "../../src/cli/Settings.ts"
-import { folder, processesOf, repository, run, serve, type Server, until } from "./SlipwayProcess.ts"
+import { folder, processesOf, repository, run, runHere, serve, type Server, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
 
@@ -49,11 +49,13 @@ describe("slipway", () => {
         ["SLIPWAY_APPROVAL_MINUTES", "0"], ["SLIPWAY_AGENT_IDLE_MINUTES", "1.5"]
       ]
       yield* Effect.forEach(wrong, ([name, value]) =>
-        Effect.map(run(data, ["serve"], { [name]: value }), (ended) => {
+        Effect.map(runHere(data, ["serve"], { [name]: value }), (ended) => {
           assert.deepStrictEqual([ended.code, ended.stdout], [1, ""], `${name}=${value}`)
           assert.match(ended.stderr, /^slipway: (?:SLIPWAY_|DATABASE_)\w+ must be [^\n]*\n$/u)
           assert.notInclude(ended.stderr, "secret")
-        }), { concurrency: 2 })
+        }))
+      // As a process that ends with it, too.
+      assert.strictEqual((yield* run(data, ["serve"], { SLIPWAY_PORT: "http" })).code, 1)
     }), LONG)
 
   it.live("a worker without the address of the service is one line and exit 1: its pull requests would link to itself", () =>

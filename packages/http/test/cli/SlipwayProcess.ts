@@ -4,8 +4,10 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { Effect, Layer } from "effect"
+import { format } from "node:util"
+import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import { exitCodeOf, run as slipway } from "../../src/cli/Run.ts"
 
 export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
 
@@ -67,11 +69,46 @@ const database = (dataDir: string) =>
     ? Effect.void
     : Effect.scoped(Effect.orDie(Layer.build(EmbeddedPostgres.layer({ dataDir }))))
 
+const one = Semaphore.makeUnsafe(1)
+
+/**
+ * Runs a command to its end in this process, as if it were its own, one at a time: to load a process of its own takes longer
+ * than most commands. Only for what it says by the console.
+ */
+export const runHere = (
+  dataDir: string,
+  args: ReadonlyArray<string>,
+  settings: Readonly<Record<string, string | undefined>> = {},
+  { at = dataDir }: { readonly at?: string } = {}
+) =>
+  one.withPermit(Effect.promise(async (): Promise<Ended> => {
+    const [stdout, stderr]: [Array<string>, Array<string>] = [[], []]
+    const to = (lines: Array<string>) => (...values: ReadonlyArray<unknown>) => void lines.push(`${format(...values)}\n`)
+    const env: Record<string, string> = {}
+    for (const [name, value] of Object.entries({ ...environment(dataDir, {}), ...settings })) if (value !== undefined) env[name] = value
+    const outer = { env: process.env, folder: process.cwd() }
+    process.env = env
+    process.chdir(at)
+    try {
+      const exit = await Effect.runPromiseExit(slipway(args).pipe(
+        Effect.provideService(Console.Console, { ...console, log: to(stdout), error: to(stderr) }),
+        Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
+      ))
+      return { code: exitCodeOf(exit), stdout: stdout.join(""), stderr: stderr.join("") }
+    } finally {
+      process.env = outer.env
+      process.chdir(outer.folder)
+    }
+  }))
+
+/** What has nothing to say but by the console. */
+const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "users", "webhooks"])
+
 /** Runs a command to its end, on a data folder that a service had before. */
 export const run = (dataDir: string, args: ReadonlyArray<string>, settings: Readonly<Record<string, string>> = {}, nodeArgs: ReadonlyArray<string> = []) =>
   Effect.andThen(
     ADMINISTRATION.has(args[0] ?? "") && settings["DATABASE_URL"] === undefined ? database(settings["SLIPWAY_DATA_DIR"] ?? dataDir) : Effect.void,
-    runIn(dataDir, args, settings, { nodeArgs })
+    QUIET.has(args[0] ?? "") && nodeArgs.length === 0 ? runHere(dataDir, args, settings) : runIn(dataDir, args, settings, { nodeArgs })
   )
 
 export interface Server {
