@@ -4,5 +4,12 @@ import { defineConfig } from "vitest/config"
 const PATIENCE_MILLIS = 120_000
 
 export default defineConfig({
-  test: { include: ["test/**/*.test.ts"], reporters: ["default"], testTimeout: PATIENCE_MILLIS, hookTimeout: PATIENCE_MILLIS }
+  test: {
+    include: ["test/**/*.test.ts"],
+    reporters: ["default"],
+    testTimeout: PATIENCE_MILLIS,
+    hookTimeout: PATIENCE_MILLIS,
+    // One process for all files of a package, which load its modules once: test files keep nothing in them.
+    isolate: false
+  }
 })
