@@ -4,7 +4,7 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Duration, Effect, type Layer, Result } from "effect"
-import { AccessStore, type KeyRecord } from "../src/access/AccessStore.ts"
+import { AccessStore, type KeyRecord, type RateLimits } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { Scope } from "../src/access/Principal.ts"
@@ -22,7 +22,7 @@ export class AccessFixture extends Context.Service<AccessFixture, {
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
 /** Large enough never to matter. */
-const PLENTY = 1000
+const PLENTY = 1_000_000
 
 const newGrant = Effect.fnUntraced(function*(name?: string, createdAt = at) {
   const store = yield* AccessStore
@@ -57,11 +57,17 @@ const freshKey = Effect.fnUntraced(function*(more: Partial<KeyRecord> = {}) {
   return { grant, ...(yield* newKey(grant.id, more)) }
 })
 
-const admit = (digest: string, limit = PLENTY) => Effect.flatMap(AccessStore, (store) => store.admit(digest, limit))
-const rate = Effect.fnUntraced(function*(digest: string, limit: number) {
-  const admission = yield* admit(digest, limit)
+const admit = (digest: string, limits: Partial<RateLimits> = {}) =>
+  Effect.flatMap(AccessStore, (store) => store.admit(digest, { credential: PLENTY, user: PLENTY, grant: PLENTY, ...limits }))
+const rateWithin = Effect.fnUntraced(function*(digest: string, limits: Partial<RateLimits>) {
+  const admission = yield* admit(digest, limits)
   assert.isNotNull(admission)
   return admission.rate
+})
+const rate = (digest: string, credential: number) => rateWithin(digest, { credential })
+const newUser = Effect.gen(function*() {
+  const id = `user_${yield* (yield* Ids).ulid}`
+  return (yield* (yield* MemberStore).addUser({ id, name: "Grace", email: null, githubLogin: null, createdAt: at })).id
 })
 const elapse = (seconds: number) => Effect.flatMap(AccessFixture, (fixture) => fixture.elapse(Duration.seconds(seconds)))
 
@@ -349,6 +355,70 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         assert.isTrue((yield* rate(digest, 1)).accepted)
         assert.isFalse((yield* rate(digest, 1)).accepted)
         assert.isTrue((yield* rate(other.digest, 1)).accepted)
+      }))
+
+    it.effect("all keys of a user have one limit together, in all grants; at once exactly so many are accepted", () =>
+      Effect.gen(function*() {
+        const userId = yield* newUser
+        const keys = [yield* freshKey({ userId }), yield* freshKey({ userId }), yield* freshKey({ userId })]
+        const asked = Array.from({ length: 30 }, (_, i) => keys[i % 3]!.digest)
+        const slots = yield* Effect.forEach(asked, (digest) => rateWithin(digest, { credential: 12, user: 20 }), { concurrency: "unbounded" })
+        assert.strictEqual(slots.filter(({ accepted }) => accepted).length, 20)
+        for (const { limit } of slots.filter(({ accepted }) => !accepted)) assert.strictEqual(limit, "user")
+        assert.isTrue((yield* rateWithin((yield* freshKey({ userId: yield* newUser })).digest, { user: 20 })).accepted)
+        yield* elapse(61)
+        assert.isTrue((yield* rateWithin(keys[0]!.digest, { user: 20 })).accepted)
+      }))
+
+    it.effect("all keys of a grant have one limit together, whoever's they are; other grants have their own", () =>
+      Effect.gen(function*() {
+        const [ada, grace] = [yield* newUser, yield* newUser]
+        const { digest, grant } = yield* freshKey({ userId: ada })
+        const other = yield* newKey(grant.id, { userId: grace })
+        const elsewhere = yield* freshKey({ userId: grace })
+        const slots = yield* Effect.forEach(
+          Array.from({ length: 20 }, (_, i) => [digest, other.digest][i % 2]!),
+          (key) => rateWithin(key, { grant: 7 }),
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual(slots.filter(({ accepted }) => accepted).length, 7)
+        for (const { limit, remaining, resetSeconds } of slots.filter(({ accepted }) => !accepted)) {
+          assert.deepStrictEqual([limit, remaining], ["grant", 0])
+          assert.isTrue(Number.isInteger(resetSeconds) && resetSeconds >= 1 && resetSeconds <= 61)
+        }
+        assert.isTrue((yield* rateWithin(elsewhere.digest, { grant: 7 })).accepted)
+        yield* elapse(61)
+        assert.isTrue((yield* rateWithin(other.digest, { grant: 7 })).accepted)
+      }))
+
+    it.effect("what one limit refuses costs nothing of the others", () =>
+      Effect.gen(function*() {
+        const userId = yield* newUser
+        const { digest, grant } = yield* freshKey({ userId })
+        const other = yield* newKey(grant.id, { userId })
+        const limits = { credential: 5, user: 9, grant: 3 }
+        const left = Effect.fnUntraced(function*(limit: keyof RateLimits) {
+          // Of one limit alone, and it takes a slot itself.
+          return (yield* rateWithin(digest, { [limit]: limits[limit] })).remaining
+        })
+        for (let i = 0; i < 3; i++) assert.isTrue((yield* rateWithin(digest, limits)).accepted)
+        for (const key of [digest, digest, other.digest]) assert.isFalse((yield* rateWithin(key, limits)).accepted)
+        assert.strictEqual(yield* left("credential"), 1)
+        assert.strictEqual(yield* left("user"), 4)
+        assert.strictEqual((yield* rateWithin(other.digest, { credential: 5 })).remaining, 4)
+      }))
+
+    it.effect("tells of the limit that has the fewest left", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey({ userId: yield* newUser })
+        const told = Effect.fnUntraced(function*(limits: RateLimits) {
+          const { accepted, limit, remaining } = yield* rateWithin(digest, limits)
+          return [accepted, limit, remaining]
+        })
+        assert.deepStrictEqual(yield* told({ credential: 10, user: 20, grant: 30 }), [true, "credential", 9])
+        assert.deepStrictEqual(yield* told({ credential: 10, user: 6, grant: 30 }), [true, "user", 4])
+        assert.deepStrictEqual(yield* told({ credential: 10, user: 20, grant: 4 }), [true, "grant", 1])
+        assert.deepStrictEqual(yield* told({ credential: 10, user: 3, grant: 30 }), [false, "user", 0])
       }))
 
     it.effect("knows an expired key no more than one that never was, from the instant it expires", () =>

@@ -8,7 +8,7 @@ import { AccessStore } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { Session } from "../src/access/Session.ts"
-import { SessionStore } from "../src/access/SessionStore.ts"
+import { type SessionRateLimits, SessionStore } from "../src/access/SessionStore.ts"
 import { Ids } from "../src/Ids.ts"
 import { appended } from "./AuditLogContract.ts"
 
@@ -43,8 +43,9 @@ const start = Effect.fnUntraced(function*(userId: string, more: { readonly repla
   return { digest, session }
 })
 
-const PLENTY = 1000
-const admit = (digest: string, limit = PLENTY) => Effect.flatMap(SessionStore, (store) => store.admit(digest, limit))
+const PLENTY = 1_000_000
+const admit = (digest: string, limits: Partial<SessionRateLimits> = {}) =>
+  Effect.flatMap(SessionStore, (store) => store.admit(digest, { credential: PLENTY, user: PLENTY, ...limits }))
 const find = (digest: string) => Effect.map(admit(digest), (found) => found?.visit.session ?? null)
 
 export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStore | MemberStore | AuditLog | Ids, unknown>) =>
@@ -161,10 +162,29 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
       Effect.gen(function*() {
         const userId = yield* newUser
         const [mine, other] = [yield* start(userId), yield* start(userId)]
-        const accepted = yield* Effect.forEach([1, 2, 3], () => admit(mine.digest, 2))
+        const accepted = yield* Effect.forEach([1, 2, 3], () => admit(mine.digest, { credential: 2 }))
         assert.deepStrictEqual(accepted.map((found) => found?.rate.accepted), [true, true, false])
-        assert.isTrue((yield* admit(other.digest, 2))?.rate.accepted)
+        assert.isTrue((yield* admit(other.digest, { credential: 2 }))?.rate.accepted)
         assert.isNull(yield* admit(yield* newDigest))
+      }))
+
+    it.effect("all sessions of a user have one limit together, and the user's keys another one", () =>
+      Effect.gen(function*() {
+        const userId = yield* newUser
+        const access = yield* AccessStore
+        const grant = yield* newGrant()
+        const digest = yield* newDigest
+        const id = yield* (yield* Ids).uuid7
+        const key = { id, grantId: grant.id, userId, label: "", prefix: "sbx_live_", last4: "aB3d", scopes: [], createdAt: at, expiresAt: null }
+        yield* access.createKey(key, digest, 1)
+        const byKey = Effect.map(access.admit(digest, { credential: PLENTY, user: 3, grant: PLENTY }), (found) => found?.rate.accepted)
+        assert.deepStrictEqual(yield* Effect.replicateEffect(byKey, 4), [true, true, true, false])
+        const sessions = [yield* start(userId), yield* start(userId)]
+        const asked = Array.from({ length: 10 }, (_, i) => sessions[i % 2]!.digest)
+        const slots = yield* Effect.forEach(asked, (digest) => Effect.map(admit(digest, { user: 3 }), (found) => found?.rate), { concurrency: "unbounded" })
+        assert.strictEqual(slots.filter((rate) => rate?.accepted).length, 3)
+        for (const rate of slots.filter((rate) => rate?.accepted === false)) assert.strictEqual(rate?.limit, "user")
+        assert.isTrue((yield* admit((yield* start(yield* newUser)).digest, { user: 3 }))?.rate.accepted)
       }))
 
     it.effect("of open visits, those stay whose user is approved and still has the grant", () =>

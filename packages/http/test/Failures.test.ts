@@ -10,7 +10,7 @@ layer(
   http({
     access: (store) => ({
       ...store,
-      admit: (digest, limit) => Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : store.admit(digest, limit)),
+      admit: (digest, limits) => Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : store.admit(digest, limits)),
       stillGood: (keyIds) => Effect.flatMap(Ref.get(down), (down) => down ? Effect.fail(lost) : store.stillGood(keyIds))
     })
   }),

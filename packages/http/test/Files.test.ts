@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Stream } from "effect"
+import { Deferred, Effect, Exit, Scope, Stream } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { FileProtected } from "@slipway/domain/files/FileRules"
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { attachment } from "../src/handlers/ContentDisposition.ts"
-import { ask, create, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
+import { ask, create, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
 
 const tree: FileTree = {
   directory: "src",
@@ -187,6 +187,32 @@ layer(http({ trees, settings: { downloadsPerKey: 1 } }), { excludeTestServices: 
       yield* Effect.timeout(reader.rest, "1 second")
       assert.ok(reader.broken())
     }))
+})
+
+layer(http({ trees, settings: { downloadsPerUser: 3, downloadsPerGrant: 4 } }), { excludeTestServices: true })("downloads of many keys", (it) => {
+  it.effect("are counted by user and by grant too: more keys do not give more of them; one that ends makes room", () =>
+    Effect.gen(function*() {
+      const begin = Effect.fnUntraced(function*(about: { readonly grant: string; readonly userId: string }) {
+        const { key } = yield* mintKey(about)
+        const { id } = yield* running(key)
+        const path = `${SANDBOXES}/${id}/files/download?path=`
+        const reader = yield* openStream(`${path}endless`, { key })
+        return { reader, again: Effect.map(ask(`${path}empty`, { key }), (reply) => reply.status === 200 ? "200" : `${reply.status} ${json(reply).error.message}`) }
+      })
+      const [ada, bob, eve] = [yield* joined("ada"), yield* joined("bob"), yield* joined("eve")]
+      for (const grant of ["one", "two", "one"]) assert.strictEqual((yield* begin({ grant, userId: ada })).reader.status, 200)
+      const fourth = yield* begin({ grant: "three", userId: ada })
+      assert.deepStrictEqual([fourth.reader.status, yield* fourth.again], [429, "429 This user has 3 open downloads already."])
+      // Two of the grant's four are Ada's.
+      const scope = yield* Scope.make()
+      assert.strictEqual((yield* Effect.provideService(begin({ grant: "one", userId: bob }), Scope.Scope, scope)).reader.status, 200)
+      assert.strictEqual((yield* begin({ grant: "one", userId: bob })).reader.status, 200)
+      const full = yield* begin({ grant: "one", userId: eve })
+      assert.deepStrictEqual([full.reader.status, yield* full.again], [429, "429 This grant has 4 open downloads already."])
+      assert.strictEqual((yield* begin({ grant: "two", userId: eve })).reader.status, 200)
+      yield* Scope.close(scope, Exit.void)
+      yield* full.again.pipe(Effect.repeat({ until: (said) => said === "200" }), Effect.timeout("5 seconds"))
+    }).pipe(Effect.scoped))
 })
 
 const released = Deferred.makeUnsafe<void>()

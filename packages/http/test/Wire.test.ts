@@ -1,8 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Redacted } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
-import { ask, create, creation, joined, json, layer as http, mintKey, raw, refused, SANDBOXES } from "./Harness.ts"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
+import { ask, create, creation, joined, json, layer as http, mintKey, raw, refused, type Reply, SANDBOXES } from "./Harness.ts"
 
 layer(http(), { excludeTestServices: true })("every reply", (it) => {
   it.effect("names itself, is not cached, and says what it is", () =>
@@ -274,6 +276,46 @@ layer(http({ settings: { requestsPerMinute: 3, refusedKeysPerMinute: 2 } }), { e
       assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
       refused(yield* ask(SANDBOXES), 401, "unauthorized")
       assert.strictEqual((yield* ask(SANDBOXES, { key })).status, 200)
+    }))
+})
+
+layer(http({ settings: { requestsPerMinute: 3, requestsPerUser: 5, requestsPerGrant: 4 } }), { excludeTestServices: true })("rates of many keys", (it) => {
+  const left = ({ headers, status }: Reply) => [status, String(headers["ratelimit"]).replace(/t=\d+/u, "t=")]
+  const isRefused = (reply: Reply, message: string) => {
+    refused(reply, 429, "rate_limited")
+    assert.strictEqual(json(reply).error.message, message)
+    assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
+    assert.strictEqual(reply.headers["ratelimit"], `"default";r=0;t=${reply.headers["retry-after"]}`)
+    assert.strictEqual(reply.headers["ratelimit-policy"], `"default";q=3;w=60`)
+  }
+
+  it.effect("count by grant too: more keys do not give more requests, and the headers tell what is left", () =>
+    Effect.gen(function*() {
+      const [ada, bob] = [yield* joined("ada"), yield* joined("bob")]
+      const [first, second] = [yield* mintKey({ grant: "one", userId: ada }), yield* mintKey({ grant: "one", userId: bob })]
+      for (const r of [2, 1]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: first.key })), [200, `"default";r=${r};t=`])
+      for (const r of [1, 0]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: second.key })), [200, `"default";r=${r};t=`])
+      for (const { key } of [first, second]) isRefused(yield* ask(SANDBOXES, { key }), "Too many requests of this grant.")
+      // Neither key nor user paid for that.
+      const elsewhere = yield* mintKey({ grant: "two", userId: bob })
+      for (const r of [2, 1, 0]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: elsewhere.key })), [200, `"default";r=${r};t=`])
+    }))
+
+  it.effect("count by user too, in all grants; other users and the user's own sessions are heard", () =>
+    Effect.gen(function*() {
+      const eve = yield* joined("eve")
+      const keys = yield* Effect.forEach(["three", "four"], (grant) => mintKey({ grant, userId: eve }))
+      const replies = yield* Effect.forEach([0, 0, 0, 1, 1], (i) => ask(SANDBOXES, { key: keys[i]!.key }))
+      assert.deepStrictEqual(replies.map(({ status }) => status), [200, 200, 200, 200, 200])
+      isRefused(yield* ask(SANDBOXES, { key: keys[1]!.key }), "Too many requests of this user.")
+      assert.strictEqual((yield* ask(SANDBOXES, { key: (yield* mintKey({ grant: "four" })).key })).status, 200)
+      const sessions = yield* Sessions
+      const bySession = Effect.fnUntraced(function*(token: Redacted.Redacted) {
+        return yield* ask(SANDBOXES, { headers: { cookie: `${SessionCookie.NAME}=${Redacted.value(token)}` } })
+      })
+      const [laptop, phone] = [yield* sessions.signIn(eve, null), yield* sessions.signIn(eve, null)]
+      for (const { token } of [laptop, phone, laptop, phone, laptop]) assert.strictEqual((yield* bySession(token)).status, 200)
+      isRefused(yield* bySession(phone.token), "Too many requests of this user.")
     }))
 })
 

@@ -15,6 +15,7 @@ import credits from "./migrations/0011_credits.ts"
 import githubIdentity from "./migrations/0012_github_identity.ts"
 import logBytes from "./migrations/0013_log_bytes.ts"
 import messagesById from "./migrations/0018_messages_by_id.ts"
+import rateSlots from "./migrations/0019_rate_slots.ts"
 
 const run = Migrator.make({})
 
@@ -35,7 +36,8 @@ export const layer = Layer.effectDiscard(
       "0011_credits": credits,
       "0012_github_identity": githubIdentity,
       "0013_log_bytes": logBytes,
-      "0018_messages_by_id": messagesById
+      "0018_messages_by_id": messagesById,
+      "0019_rate_slots": rateSlots
     })
   }).pipe(
     Effect.tap((applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))

@@ -1,12 +1,15 @@
-/** What the function `take_rate_slot` of the database says. */
+/** What the function `take_rate_slots` of the database says, asked for the windows of credential, user and grant in this order. */
 import { Schema } from "effect"
-import type { RateSlot } from "@slipway/domain/access/AccessStore"
+import type { RateLimits, RateSlot } from "@slipway/domain/access/AccessStore"
 import { Int8 } from "./Int8.ts"
 
-export const RateSlotRow = Schema.Struct({ taken: Schema.Boolean, remaining: Schema.Int, resetMillis: Int8 })
+export const RateSlotRow = Schema.Struct({ taken: Schema.Boolean, remaining: Schema.Int, resetMillis: Int8, tightest: Schema.Int })
 
-export const slotOf = ({ remaining, resetMillis, taken }: typeof RateSlotRow.Type): RateSlot => ({
+const LIMITS: ReadonlyArray<keyof RateLimits> = ["credential", "user", "grant"]
+
+export const slotOf = ({ remaining, resetMillis, taken, tightest }: typeof RateSlotRow.Type): RateSlot => ({
   accepted: taken,
   remaining,
-  resetSeconds: Math.max(1, Math.ceil(resetMillis / 1000))
+  resetSeconds: Math.max(1, Math.ceil(resetMillis / 1000)),
+  limit: LIMITS[tightest - 1] ?? "credential"
 })

@@ -40,9 +40,9 @@ export const layer = Layer.effect(
     const columns = sql.literal(`id, user_id AS "userId", created_at AS "createdAt", last_seen_at AS "lastSeenAt"`)
 
     const visits = SqlSchema.findOneOption({
-      Request: Schema.Struct({ digest: Schema.String, limit: Schema.Int }),
+      Request: Schema.Struct({ digest: Schema.String, credential: Schema.Int, user: Schema.Int }),
       Result: VisitRow,
-      execute: ({ digest, limit }) => reads`
+      execute: ({ credential, digest, user }) => reads`
         WITH found AS MATERIALIZED (
           SELECT s.id, s.user_id, s.created_at, s.last_seen_at, u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at,
             p.place
@@ -61,8 +61,9 @@ export const layer = Layer.effect(
         )
         SELECT f.id, f.user_id AS "userId", f.created_at AS "createdAt", f.last_seen_at AS "lastSeenAt", f.name, f.email,
           f.github_login AS "githubLogin", f.added_at AS "addedAt", f.approved_at AS "approvedAt", f.place,
-          r.taken, r.remaining, r.reset_ms AS "resetMillis"
-        FROM found f CROSS JOIN LATERAL take_rate_slot(f.id, ${limit}::integer) r`
+          r.taken, r.remaining, r.reset_ms AS "resetMillis", r.tightest
+        FROM found f CROSS JOIN LATERAL take_rate_slots(
+          ARRAY[f.id, md5('sessions of ' || f.user_id)::uuid], ARRAY[${credential}::integer, ${user}::integer]) r`
     })
     const open = SqlSchema.findAll({
       Request: Schema.String,
@@ -97,8 +98,8 @@ export const layer = Layer.effect(
         yield* audit.append([...ended.map((other) => told("session.ended", other, createdAt)), told("session.started", session, createdAt)])
       }, sql.withTransaction, guard),
 
-      admit: Effect.fnUntraced(function*(digest, limit) {
-        const found = Option.getOrNull(yield* visits({ digest, limit }))
+      admit: Effect.fnUntraced(function*(digest, limits) {
+        const found = Option.getOrNull(yield* visits({ digest, ...limits }))
         if (found === null) return null
         const { addedAt, approvedAt, createdAt, email, githubLogin, id, lastSeenAt, name, place, userId } = found
         const visit: Visit = {

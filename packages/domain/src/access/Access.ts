@@ -3,7 +3,7 @@ import { Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { Hints } from "../Hints.ts"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
-import { type Admission, AccessStore, type Grant, type GrantNotFound, KeyNotFound, type KeyRecord } from "./AccessStore.ts"
+import { type Admission, AccessStore, type Grant, type GrantNotFound, KeyNotFound, type KeyRecord, type RateLimits } from "./AccessStore.ts"
 import { hint, mint } from "./ApiKey.ts"
 import { MemberStore } from "./MemberStore.ts"
 import { decide, KeysPerUser, type Life, mayRevoke, type MintRefused } from "./Minting.ts"
@@ -33,8 +33,8 @@ export interface MintedKey {
  * process.
  */
 export class Access extends Context.Service<Access, {
-  /** Authenticates a well-formed key and takes one of `limit` slots a minute. `null`: 401. */
-  admit(key: Redacted.Redacted, limit: number): Effect.Effect<Admission | null, StoreUnavailable>
+  /** Authenticates a well-formed key and takes a slot of each of the limits. `null`: 401. */
+  admit(key: Redacted.Redacted, limits: RateLimits): Effect.Effect<Admission | null, StoreUnavailable>
   /** Makes the grant, or returns the one of that name that is not revoked. Without `organizationId` it is the owner's. */
   createGrant(name: string, organizationId?: string): Effect.Effect<{ readonly grant: Grant; readonly made: boolean }, GrantNameTaken | StoreUnavailable>
   /** A grant named for the first time is made. Without `userId` the key is the owner's, without `life` it never expires. */
@@ -90,7 +90,7 @@ export class Access extends Context.Service<Access, {
       })
 
       return Access.of({
-        admit: (key, limit) => store.admit(ids.digest(Redacted.value(key)), limit),
+        admit: (key, limits) => store.admit(ids.digest(Redacted.value(key)), limits),
         createGrant,
         createKey: Effect.fn("Access.createKey")(function*({ grant: name, kind, label, life = null, scopes, userId: given }) {
           const owner = yield* members.owner

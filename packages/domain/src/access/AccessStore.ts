@@ -6,13 +6,27 @@ import { MemberStore } from "./MemberStore.ts"
 import { MintRefused } from "./Minting.ts"
 import type { Principal, Scope } from "./Principal.ts"
 
-/** The rate slot a request took or was refused (decisions, section 10). */
+/**
+ * How many requests may be accepted in any 60 s: of one key, of its user with all keys, of its grant with all keys. Of sessions:
+ * of one, and of its user with all of them. Keys and sessions do not count together, so that a program which asks too much
+ * does not keep its user from the page where the key is revoked.
+ */
+export interface RateLimits {
+  /** Of a key or a session. */
+  readonly credential: number
+  readonly user: number
+  readonly grant: number
+}
+
+/** The rate slot a request took or was refused (decisions, section 10): it takes one of each limit, or none. */
 export interface RateSlot {
   readonly accepted: boolean
-  /** Requests left in the window after this one. */
+  /** Requests left in the window after this one: of the limit that has the fewest. */
   readonly remaining: number
   /** Whole seconds, rounded up, until `remaining` grows. At least 1 when refused. */
   readonly resetSeconds: number
+  /** The limit that `remaining` and `resetSeconds` are of. */
+  readonly limit: keyof RateLimits
 }
 
 /** What one statement says of a key that is known and neither revoked nor expired, nor its grant revoked. */
@@ -74,10 +88,11 @@ export const minted = ({ createdAt, grantId, id, userId }: Pick<KeyRecord, "id" 
 /** Checked by `testing/AccessStoreContract`. Every read is of the present: nothing is cached. Minting, a key's first use and revoking are in the audit log. */
 export class AccessStore extends Context.Service<AccessStore, {
   /**
-   * Authenticates and takes a rate slot, in one statement: at most `limit` requests of a key in any 60 s, by the
-   * store's own time, across all processes. `null`: unknown, expired or revoked key, revoked grant. A refused request costs no slot.
+   * Authenticates and takes a rate slot, in one statement: at most so many requests in any 60 s, by the store's own time,
+   * across all processes. `null`: unknown, expired or revoked key, revoked grant. A refused request costs no slot, whichever
+   * limit refuses it. Room for a user or a grant may come up to a second late.
    */
-  admit(digest: string, limit: number): Effect.Effect<Admission | null, StoreUnavailable>
+  admit(digest: string, limits: RateLimits): Effect.Effect<Admission | null, StoreUnavailable>
   /** Which of these keys are heard: as `admit` judges, without taking a slot. For streams that stay open. */
   stillGood(keyIds: ReadonlyArray<string>): Effect.Effect<ReadonlySet<string>, StoreUnavailable>
   /** Makes the grant, or returns the one of that name that is not revoked. */
@@ -111,6 +126,8 @@ export class AccessStore extends Context.Service<AccessStore, {
       const audit = yield* AuditLog
       const grants = new Map<string, Grant>()
       const keys = new Map<string, StoredKey>()
+      const ofUsers = new Map<string, Array<number>>()
+      const ofGrants = new Map<string, Array<number>>()
 
       /** `null`: as unknown as a key that never was. */
       const standing = Effect.fnUntraced(function*(key: StoredKey | undefined, now: DateTime.Utc) {
@@ -130,7 +147,7 @@ export class AccessStore extends Context.Service<AccessStore, {
         Array.from(items).sort((a, b) => b.createdAt.epochMilliseconds - a.createdAt.epochMilliseconds || (a.id < b.id ? 1 : -1))
 
       return AccessStore.of({
-        admit: Effect.fnUntraced(function*(digest, limit) {
+        admit: Effect.fnUntraced(function*(digest, limits) {
           const now = yield* DateTime.now
           const found = yield* standing(Array.from(keys.values()).find((key) => key.digest === digest), now)
           if (found === null) return null
@@ -153,7 +170,11 @@ export class AccessStore extends Context.Service<AccessStore, {
             },
             memberActive,
             organizationSuspended,
-            rate: takeSlot(key.acceptedAt, limit, now.epochMilliseconds)
+            rate: takeSlot({
+              credential: { acceptedAt: key.acceptedAt, most: limits.credential },
+              user: { acceptedAt: windowOf(ofUsers, userId), most: limits.user },
+              grant: { acceptedAt: windowOf(ofGrants, grantId), most: limits.grant }
+            }, now.epochMilliseconds)
           }
         }),
         stillGood: Effect.fnUntraced(function*(keyIds) {
@@ -217,16 +238,38 @@ interface StoredKey {
 /** The window of the rate limit (decisions, section 10). */
 const WINDOW_MILLIS = 60_000
 
-/** Accepts when fewer than `limit` of the last acceptances lie within the window, and remembers this one. For stores in memory. */
-export const takeSlot = (acceptedAt: Array<number>, limit: number, now: number): RateSlot => {
-  while (acceptedAt.length > 0 && acceptedAt[0]! <= now - WINDOW_MILLIS) acceptedAt.shift()
-  const accepted = acceptedAt.length < limit
-  if (accepted) acceptedAt.push(now)
-  // With a lower limit than before, there is room only when enough of the old ones have run out.
-  const first = acceptedAt[Math.max(0, acceptedAt.length - limit)] ?? now
-  return {
-    accepted,
-    remaining: Math.max(0, limit - acceptedAt.length),
-    resetSeconds: Math.max(1, Math.ceil((first + WINDOW_MILLIS - now) / 1000))
-  }
+/** When the last requests were accepted, in milliseconds, oldest first; and how many of a window's length there may be. */
+interface RateWindow {
+  readonly acceptedAt: Array<number>
+  readonly most: number
+}
+
+/** The acceptances that are remembered under a name. */
+export const windowOf = (windows: Map<string, Array<number>>, name: string): Array<number> => {
+  const acceptedAt = windows.get(name) ?? []
+  windows.set(name, acceptedAt)
+  return acceptedAt
+}
+
+/** Accepts when each limit has room, and remembers this acceptance with all of them. For stores in memory. */
+export const takeSlot = (windows: { readonly [L in keyof RateLimits]?: RateWindow }, now: number): RateSlot => {
+  const limits = (["credential", "user", "grant"] as const).flatMap((limit) => {
+    const window = windows[limit]
+    return window === undefined ? [] : [{ limit, ...window }]
+  })
+  for (const { acceptedAt } of limits) while (acceptedAt.length > 0 && acceptedAt[0]! <= now - WINDOW_MILLIS) acceptedAt.shift()
+  const accepted = limits.every(({ acceptedAt, most }) => acceptedAt.length < most)
+  const slots = limits.map(({ acceptedAt, limit, most }) => {
+    if (accepted) acceptedAt.push(now)
+    // With a lower limit than before, there is room only when enough of the old ones have run out.
+    const first = acceptedAt[Math.max(0, acceptedAt.length - most)] ?? now
+    return {
+      accepted,
+      remaining: Math.max(0, most - acceptedAt.length),
+      resetSeconds: Math.max(1, Math.ceil((first + WINDOW_MILLIS - now) / 1000)),
+      limit
+    }
+  })
+  return slots.reduce((tightest, slot) =>
+    slot.remaining < tightest.remaining || slot.remaining === tightest.remaining && slot.resetSeconds > tightest.resetSeconds ? slot : tightest)
 }

@@ -2,7 +2,7 @@
 import { Context, DateTime, type Duration, Effect, Layer, Result } from "effect"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { AuditLog, type SecurityEvent } from "./AuditLog.ts"
-import { AccessStore, type RateSlot, takeSlot } from "./AccessStore.ts"
+import { AccessStore, type RateLimits, type RateSlot, takeSlot, windowOf } from "./AccessStore.ts"
 import { MemberStore } from "./MemberStore.ts"
 import { admitted, type Place, type Session, type Visit } from "./Session.ts"
 
@@ -12,6 +12,9 @@ export const told = (action: "session.started" | "session.ended", { id, userId }
   at,
   subjects: { sessionId: id, userId }
 })
+
+/** Sessions do not count for the grant they work in: programs there must not keep people out. */
+export type SessionRateLimits = Pick<RateLimits, "credential" | "user">
 
 /** Digests are SHA-256 of a token, hex. How long anything lasts is decided outside, by `Session.ts`. What starts or ends is in the audit log. */
 export class SessionStore extends Context.Service<SessionStore, {
@@ -24,11 +27,11 @@ export class SessionStore extends Context.Service<SessionStore, {
     StoreUnavailable
   >
   /**
-   * The session with its user and the grant it works in, and one of `limit` rate slots a minute (as `AccessStore.admit`),
-   * in one statement. The grant is the chosen one as long as the user has it, else the oldest the user has. `null`: never
+   * The session with its user and the grant it works in, and a rate slot of the session and of its user (as
+   * `AccessStore.admit`), in one statement. The grant is the chosen one as long as the user has it, else the oldest the user has. `null`: never
    * was, or ended.
    */
-  admit(digest: string, limit: number): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
+  admit(digest: string, limits: SessionRateLimits): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
   /** Of these visits, the sessions whose user is approved and still has that grant. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
     ReadonlyArray<{ readonly session: Session; readonly grantId: string }>,
@@ -62,7 +65,8 @@ export class SessionStore extends Context.Service<SessionStore, {
       const members = yield* MemberStore
       const sessions = new Map<string, Session>()
       const chosen = new Map<string, string>()
-      const acceptedAt = new Map<string, Array<number>>()
+      const ofSessions = new Map<string, Array<number>>()
+      const ofUsers = new Map<string, Array<number>>()
       const links = new Map<string, { readonly userId: string; readonly expiresAt: DateTime.Utc }>()
       const endWhere = Effect.fnUntraced(function*(ends: (session: Session, digest: string) => boolean, at: DateTime.Utc) {
         const ended = Array.from(sessions).filter(([digest, session]) => ends(session, digest))
@@ -95,14 +99,15 @@ export class SessionStore extends Context.Service<SessionStore, {
           sessions.set(digest, session)
           yield* audit.append([told("session.started", session, session.createdAt)])
         }),
-        admit: Effect.fnUntraced(function*(digest, limit) {
+        admit: Effect.fnUntraced(function*(digest, limits) {
           const session = sessions.get(digest)
           if (session === undefined) return null
-          const accepted = acceptedAt.get(session.id) ?? []
-          acceptedAt.set(session.id, accepted)
           return {
             visit: yield* visitOf(session, chosen.get(session.id)),
-            rate: takeSlot(accepted, limit, (yield* DateTime.now).epochMilliseconds)
+            rate: takeSlot({
+              credential: { acceptedAt: windowOf(ofSessions, session.id), most: limits.credential },
+              user: { acceptedAt: windowOf(ofUsers, session.userId), most: limits.user }
+            }, (yield* DateTime.now).epochMilliseconds)
           }
         }),
         stillThere: Effect.fnUntraced(function*(visits) {

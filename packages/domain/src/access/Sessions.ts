@@ -8,7 +8,7 @@ import type { Identity } from "./Identity.ts"
 import { MemberStore } from "./MemberStore.ts"
 import { draw } from "./Secret.ts"
 import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes, type Visit } from "./Session.ts"
-import { SessionStore } from "./SessionStore.ts"
+import { type SessionRateLimits, SessionStore } from "./SessionStore.ts"
 
 /** A session that began, with the one chance to read its token. */
 export interface SignedIn {
@@ -24,8 +24,8 @@ export interface SignedIn {
 export class Sessions extends Context.Service<Sessions, {
   /** Always under a new token; `previous`, the token the browser had until then, works no more. */
   signIn(userId: string, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, StoreUnavailable>
-  /** What a request with the token comes to, that it was seen now, and one of `limit` slots a minute. `null`: no session, or it expired. */
-  admit(token: Redacted.Redacted, limit: number): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
+  /** What a request with the token comes to, that it was seen now, and a slot of each of the limits. `null`: no session, or it expired. */
+  admit(token: Redacted.Redacted, limits: SessionRateLimits): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
   /** Of these, the session ids and grants that `admit` would still give. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
     ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>,
@@ -81,9 +81,9 @@ export class Sessions extends Context.Service<Sessions, {
 
       return Sessions.of({
         signIn,
-        admit: Effect.fn("Sessions.admit")(function*(token, limit) {
+        admit: Effect.fn("Sessions.admit")(function*(token, limits) {
           const now = yield* DateTime.now
-          const found = yield* store.admit(digest(token), limit)
+          const found = yield* store.admit(digest(token), limits)
           if (found === null || !isAlive(found.visit.session, lifetimes, now)) return null
           const { visit: { session, ...visit }, rate } = found
           if (!needsTouch(session, now)) return found

@@ -23,7 +23,8 @@ const freshKey = Effect.gen(function*() {
     id: yield* ids.uuid7, grantId: grant.id, userId, label: "L", prefix: "sbx_live_", last4: "aaaa", scopes: ["sandboxes"], createdAt,
     expiresAt: null
   }, digest, 1_000_000)
-  return (limit: number) => Effect.map(store.admit(digest, limit), (admission) => admission?.rate)
+  return (credential: number) =>
+    Effect.map(store.admit(digest, { credential, user: 1_000_000, grant: 1_000_000 }), (admission) => admission?.rate)
 })
 
 const Pause = Schema.Literals([0, 1, 999, 1000, 10_000, 20_000, 29_999, 30_000, 59_999, 60_000])
@@ -33,15 +34,15 @@ describe("the rate limit, to the millisecond", () => {
   it.effect("opens again exactly 60 s after the oldest acceptance", () =>
     Effect.gen(function*() {
       const admit = yield* freshKey
-      assert.deepStrictEqual(yield* admit(1), { accepted: true, remaining: 0, resetSeconds: 60 })
+      assert.deepStrictEqual(yield* admit(1), { accepted: true, remaining: 0, resetSeconds: 60, limit: "credential" })
       yield* TestClock.adjust("15 seconds")
-      assert.deepStrictEqual(yield* admit(1), { accepted: false, remaining: 0, resetSeconds: 45 })
+      assert.deepStrictEqual(yield* admit(1), { accepted: false, remaining: 0, resetSeconds: 45, limit: "credential" })
       yield* TestClock.adjust("44001 millis")
-      assert.deepStrictEqual(yield* admit(1), { accepted: false, remaining: 0, resetSeconds: 1 })
+      assert.deepStrictEqual(yield* admit(1), { accepted: false, remaining: 0, resetSeconds: 1, limit: "credential" })
       yield* TestClock.adjust("998 millis")
-      assert.deepStrictEqual(yield* admit(1), { accepted: false, remaining: 0, resetSeconds: 1 })
+      assert.deepStrictEqual(yield* admit(1), { accepted: false, remaining: 0, resetSeconds: 1, limit: "credential" })
       yield* TestClock.adjust("1 millis")
-      assert.deepStrictEqual(yield* admit(1), { accepted: true, remaining: 0, resetSeconds: 60 })
+      assert.deepStrictEqual(yield* admit(1), { accepted: true, remaining: 0, resetSeconds: 60, limit: "credential" })
     }).pipe(Effect.provide(layer)))
 
   it.effect.prop(

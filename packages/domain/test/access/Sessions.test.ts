@@ -9,6 +9,8 @@ import { Ids } from "@slipway/domain/Ids"
 
 const layer = Sessions.layer.pipe(Layer.provideMerge(SessionStore.layerMemory), Layer.provideMerge(MemberStore.layerMemory), Layer.provideMerge(Ids.layerMemory))
 
+const LIMITS = { credential: 1000, user: 1000 }
+
 const owner = Effect.flatMap(MemberStore, ({ owner }) => owner)
 const somebodyElse = Effect.gen(function*() {
   const id = `user_${yield* (yield* Ids).ulid}`
@@ -17,7 +19,7 @@ const somebodyElse = Effect.gen(function*() {
 
 /** The session of a token now. */
 const current = Effect.fnUntraced(function*(token: Redacted.Redacted) {
-  return (yield* (yield* Sessions).admit(token, 1000))?.visit.session ?? null
+  return (yield* (yield* Sessions).admit(token, LIMITS))?.visit.session ?? null
 })
 
 /** Which of the tokens are those of a session now. */
@@ -66,7 +68,7 @@ it.effect("requests of the same minute write nothing", () =>
     const store = yield* SessionStore
     const ids = yield* Ids
     const { session, token } = yield* sessions.signIn(userId, null)
-    const stored = Effect.map(store.admit(ids.digest(Redacted.value(token)), 1000), (found) => found?.visit.session)
+    const stored = Effect.map(store.admit(ids.digest(Redacted.value(token)), LIMITS), (found) => found?.visit.session)
     yield* TestClock.adjust("59 seconds")
     assert.deepStrictEqual(yield* current(token), session)
     assert.deepStrictEqual(yield* stored, session)

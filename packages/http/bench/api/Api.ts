@@ -1,10 +1,12 @@
 /** Our server and one written by hand, side by side: medians over rounds in which they take turns. */
+import { execFileSync } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import { Console, Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
@@ -13,6 +15,7 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { mint } from "@slipway/domain/access/ApiKey"
+import { Members } from "@slipway/domain/access/Members"
 import { Ids } from "@slipway/domain/Ids"
 import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
@@ -25,7 +28,10 @@ const CLIENTS = 16
 /** Requests are spread over this many keys, so that each has as many acceptances to remember as a busy key of the default limit. */
 const KEYS = 1000
 const REQUESTS_PER_MINUTE = 1000
-const SANDBOXES = 200
+/** Tenants have a grant and a user each: what many clients ask at once is of many tenants. Each has as many keys, enough for a list. */
+const TENANTS = 25
+const REQUESTS_PER_TENANT = 100_000
+const SANDBOXES = 110
 const LIMITED = "limited"
 const LIMITED_KEYS = 50
 
@@ -48,20 +54,22 @@ const seed = Effect.gen(function*() {
   const access = yield* Access
   const ids = yield* Ids
   const store = yield* SandboxStore
-  const limited = yield* Effect.forEach(
-    Array.from({ length: LIMITED_KEYS }),
-    () => access.createKey({ grant: "bench", label: LIMITED, scopes: ["sandboxes"], kind: "live" }),
-    { concurrency: 10 }
-  )
+  const members = yield* Members
+  const users = yield* Effect.forEach(Array.from({ length: TENANTS }), Effect.fnUntraced(function*(_, i) {
+    yield* members.add(null, `bench-${i}`, "member")
+    return (yield* members.approve(`bench-${i}`)).id
+  }))
+  const keys = (label: string, count: number) =>
+    Effect.forEach(
+      Array.from({ length: count }, (_, i) => i % TENANTS),
+      (tenant) => access.createKey({ grant: `bench-${tenant}`, userId: users[tenant], label, scopes: ["sandboxes"], kind: "live" }),
+      { concurrency: 10 }
+    )
+  const limited = yield* keys(LIMITED, LIMITED_KEYS)
   const mintAll = (count: number) => Effect.forEach(Array.from({ length: count }), () => Effect.map(mint(ids, "live"), Redacted.value))
-  const minted = yield* Effect.forEach(
-    Array.from({ length: KEYS }),
-    () => access.createKey({ grant: "bench", label: "bench", scopes: ["sandboxes"], kind: "live" }),
-    { concurrency: 10 }
-  )
-  const [first] = minted
-  if (first === undefined) return yield* Effect.die("no keys")
-  const sandboxes = yield* Effect.forEach(Array.from({ length: SANDBOXES }), Effect.fnUntraced(function*(_, i) {
+  const minted = yield* keys("bench", KEYS)
+  const sandboxes = yield* Effect.forEach(Array.from({ length: TENANTS * SANDBOXES }), Effect.fnUntraced(function*(_, i) {
+    const { grant, record } = minted[i % TENANTS]!
     const request = yield* Schema.decodeEffect(CreateSandbox)({
       repos: [{ fullName: "acme/shop", ref: "main" }, { fullName: "acme/infra" }],
       prompt: `${i} ${"Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)}`,
@@ -69,17 +77,29 @@ const seed = Effect.gen(function*() {
     })
     const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
     yield* store.create(toCreation(request, {
-      id, grantId: first.grant.id, createdBy: first.record.userId, model: offlineDemo, at: yield* DateTime.now
+      id, grantId: grant.id, createdBy: record.userId, model: offlineDemo, at: yield* DateTime.now
     }), null)
     return id
   }), { concurrency: 10 })
   return {
     keys: minted.map(({ key }) => Redacted.value(key)),
+    // Both go round the tenants.
+    reads: minted.map(({ key }, i) => [sandboxes[i % sandboxes.length]!, Redacted.value(key)] as const),
+    followed: { sandboxId: sandboxes[0]!, keys: minted.filter((_, i) => i % TENANTS === 0).map(({ key }) => Redacted.value(key)) },
     unknownKeys: yield* mintAll(200),
     limitedKeys: limited.map(({ key }) => Redacted.value(key)),
     sandboxIds: sandboxes
   } satisfies Protocol.Material
 })
+
+/** The repository that creations name. */
+const addRepository = (dataDir: string) =>
+  Effect.flatMap(LocalRepositories, (local) => {
+    const folder = path.join(dataDir, "shop")
+    execFileSync("git", ["init", "--quiet", "--initial-branch=main", folder])
+    execFileSync("git", ["-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "--allow-empty", "--message", "First"], { cwd: folder })
+    return local.register("acme/shop", folder)
+  })
 
 /** Uses up the rate of the limited keys: as many acceptances as there may be, a millisecond apart, good for almost a minute. */
 const useUp = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`
@@ -92,8 +112,8 @@ const useUp = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`
   WHERE k.label = ${LIMITED}
   ON CONFLICT (key_id) DO UPDATE SET times = excluded.times, counts = excluded.counts, forgotten = 0`)
 
-const stores = Access.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer)),
+const stores = Layer.merge(Access.layer, Members.layer).pipe(
+  Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer, LocalRepositories.layer)),
   Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
   Layer.provideMerge(Migrations.layer)
 )
@@ -199,7 +219,7 @@ const compare = async (databaseUrl: string, dataDir: string, material: Protocol.
   const rounds = quick ? 3 : 5
   const millis = quick ? 500 : 1500
   const serverOptions: Protocol.ServerOptions = {
-    databaseUrl, dataDir, publicUrl: "http://localhost:4000", requestsPerMinute: REQUESTS_PER_MINUTE
+    databaseUrl, dataDir, publicUrl: "http://localhost:4000", requestsPerMinute: REQUESTS_PER_MINUTE, requestsPerTenant: REQUESTS_PER_TENANT
   }
   const begin = async (name: string, module: string, options: unknown, execArgv: ReadonlyArray<string> = []): Promise<Server> => {
     const { child, first } = await Protocol.start(path.join(import.meta.dirname, module), options, execArgv)
@@ -220,7 +240,7 @@ const compare = async (databaseUrl: string, dataDir: string, material: Protocol.
   }
   for (const stream of streams.filter(({ readers }) => wanted("streams") && (!quick || readers < 1000))) {
     // Both append to the log of the one sandbox.
-    const [sandboxId = ""] = material.sandboxIds
+    const { sandboxId } = material.followed
     for (const server of [ours, theirs]) await follow(server, load, sandboxId, stream)
     const { ours: a, theirs: b } = await interleaved(rounds, ours, theirs, (server) => follow(server, load, sandboxId, stream))
     results.push({ name: `commit → frame, ${stream.readers} reader${stream.readers === 1 ? "" : "s"}`, ours: a, theirs: b, ratio: b.p50 / a.p50, reach: undefined })
@@ -239,7 +259,7 @@ export const run = (options: Options): Promise<void> =>
     const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir })), EmbeddedPostgres)
     const url = `postgres:///${connection.database}?${new URLSearchParams({ host: path.dirname(connection.path), user: connection.username })}`
     const database = Database.layer(connection)
-    const material = yield* Effect.provide(seed, stores.pipe(Layer.provide(database)))
+    const material = yield* Effect.provide(Effect.andThen(addRepository(dataDir), seed), stores.pipe(Layer.provide(database)))
     const results = yield* Effect.promise(() =>
       compare(url, dataDir, material, () => Effect.runPromise(Effect.provide(useUp, database)), options))
     const verdicts = results.flatMap(({ name, ratio, reach }) =>

@@ -10,7 +10,7 @@ import fastify, { type FastifyReply, type FastifyRequest } from "fastify"
 import { Pool, type PoolClient } from "pg"
 import * as Protocol from "./Protocol.ts"
 
-const { databaseUrl, publicUrl, requestsPerMinute } = Protocol.options<Protocol.ServerOptions>()
+const { databaseUrl, publicUrl, requestsPerMinute, requestsPerTenant } = Protocol.options<Protocol.ServerOptions>()
 
 const pool = new Pool({
   connectionString: databaseUrl,
@@ -69,7 +69,8 @@ const ADMIT = {
     SELECT f.id AS "keyId", f.grant_id AS "grantId", f.organization_id AS "organizationId", f.user_id AS "userId",
       f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive", f.suspended AS "organizationSuspended",
       s.taken, s.remaining, s.reset_ms AS "resetMillis"
-    FROM found f CROSS JOIN LATERAL take_rate_slot(f.id, $2::integer) s`
+    FROM found f CROSS JOIN LATERAL take_rate_slots(
+      ARRAY[f.id, md5(f.user_id)::uuid, f.grant_id], ARRAY[$2::integer, $3::integer, $3::integer]) s`
 }
 
 const COLUMNS = `
@@ -264,7 +265,7 @@ app.addHook("onRequest", async (request, reply) => {
     return refuse(reply, 401, "unauthorized", "Send an API key: Authorization: Bearer <key>.")
   }
   const key = authorization.slice("bearer ".length)
-  const admission = isWellFormed(key) ? (await pool.query<Admission>({ ...ADMIT, values: [sha256(key), requestsPerMinute] })).rows[0] : undefined
+  const admission = isWellFormed(key) ? (await pool.query<Admission>({ ...ADMIT, values: [sha256(key), requestsPerMinute, requestsPerTenant] })).rows[0] : undefined
   if (admission === undefined) {
     reply.header("www-authenticate", INVALID)
     return refuse(reply, 401, "unauthorized", "The API key is not valid.")

@@ -8,7 +8,7 @@ import * as Protocol from "./Protocol.ts"
 const SANDBOXES = "/api/public/v1/sandboxes"
 const PROMPT = "Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)
 
-let material: Protocol.Material = { keys: [], unknownKeys: [], limitedKeys: [], sandboxIds: [] }
+let material: Protocol.Material = { keys: [], unknownKeys: [], limitedKeys: [], sandboxIds: [], reads: [], followed: { sandboxId: "", keys: [] } }
 let turn = 0
 const next = <A>(items: ReadonlyArray<A>): A => {
   const item = items[turn++ % items.length]
@@ -25,7 +25,13 @@ const post = (path: string, key: string, headers: string, body: string) =>
 
 /** One request of each kind, and the status it must get. */
 const targets: Record<Protocol.Target, { readonly status: number; request(): string }> = {
-  get: { status: 200, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, next(material.keys)) },
+  get: {
+    status: 200,
+    request: () => {
+      const [sandboxId, key] = next(material.reads)
+      return get(`${SANDBOXES}/${sandboxId}`, key)
+    }
+  },
   malformed: { status: 401, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, `${next(material.keys).slice(0, -1)}_`) },
   unknown: { status: 401, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, next(material.unknownKeys)) },
   limited: { status: 429, request: () => get(`${SANDBOXES}/${next(material.sandboxIds)}`, next(material.limitedKeys)) },
@@ -186,7 +192,7 @@ const open = async (port: number, sandboxId: string, count: number) => {
   // A storm of connections is not what is measured.
   for (let i = 0; i < count; i += 50) {
     const some = Array.from({ length: Math.min(50, count - i) }, () =>
-      new Reader(port, `${SANDBOXES}/${sandboxId}/events/stream`, next(material.keys)))
+      new Reader(port, `${SANDBOXES}/${sandboxId}/events/stream`, next(material.followed.keys)))
     await Promise.all(some.map((reader) => reader.caughtUp))
     opened.push(...some)
   }

@@ -9,6 +9,8 @@ export interface ServerOptions {
   readonly dataDir: string
   readonly publicUrl: string
   readonly requestsPerMinute: number
+  /** Of one user, and of one grant. */
+  readonly requestsPerTenant: number
 }
 
 export type Target = "get" | "malformed" | "unknown" | "limited" | "list" | "create"
@@ -31,6 +33,10 @@ export interface Material {
   /** Keys that have used their rate up. */
   readonly limitedKeys: ReadonlyArray<string>
   readonly sandboxIds: ReadonlyArray<string>
+  /** Sandboxes, each with a key that may read it. */
+  readonly reads: ReadonlyArray<readonly [sandboxId: string, key: string]>
+  /** One sandbox, and keys that may read it. */
+  readonly followed: { readonly sandboxId: string; readonly keys: ReadonlyArray<string> }
 }
 
 export interface Loaded {

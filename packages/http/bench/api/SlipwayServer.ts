@@ -6,7 +6,7 @@ import { reserve } from "../../src/cli/Serve.ts"
 import * as Service from "../../src/cli/Service.ts"
 import * as Protocol from "./Protocol.ts"
 
-const { databaseUrl, dataDir, publicUrl, requestsPerMinute } = Protocol.options<Protocol.ServerOptions>()
+const { databaseUrl, dataDir, publicUrl, requestsPerMinute, requestsPerTenant } = Protocol.options<Protocol.ServerOptions>()
 
 const host = "127.0.0.1"
 const port = await Effect.runPromise(reserve({ host, port: 0 }))
@@ -23,7 +23,8 @@ const runtime = ManagedRuntime.make(Service.layer({
   role: "http",
   rateLimitPerMinute: requestsPerMinute,
   keysPerUser: 100,
-  edge: {},
+  // The streams are all of one user.
+  edge: { requestsPerUser: requestsPerTenant, requestsPerGrant: requestsPerTenant, streamsPerUser: 10_000, streamsPerGrant: 10_000 },
   workerSlots: 1,
   maxActiveSandboxes: null,
   modelsFile: null,

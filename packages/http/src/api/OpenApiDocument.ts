@@ -36,7 +36,7 @@ const parameters: Record<string, { readonly name?: string; readonly description:
 
 const described = {
   "X-Request-Id": { description: "Names this reply in the service's logs.", schema: { type: "string", pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$" } },
-  RateLimit: { description: "Requests left to the key, and seconds until there are more.", schema: { type: "string" }, example: `"default";r=119;t=60` },
+  RateLimit: { description: "Requests left, and seconds until there are more: to the key, to its user with all keys, or to its grant, whichever has the fewest.", schema: { type: "string" }, example: `"default";r=119;t=60` },
   "RateLimit-Policy": { description: "Requests a key may make, and in how many seconds.", schema: { type: "string" }, example: `"default";q=120;w=60` },
   "Retry-After": { description: "Seconds after which a retry may succeed.", schema: { type: "integer", minimum: 1 } },
   "WWW-Authenticate": { description: "A Bearer challenge.", schema: { type: "string" } },

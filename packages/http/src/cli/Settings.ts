@@ -161,6 +161,21 @@ export const settings = {
     expected: "a number from 1 to 100000",
     schema: integer(1, 100_000)
   }),
+  rateLimitPerUser: setting({
+    name: "SLIPWAY_RATE_LIMIT_PER_USER",
+    default: null,
+    about: "Requests of one user in any 60 seconds with all API keys, over all processes; as many more with all sessions. " +
+      "Without it, four times SLIPWAY_RATE_LIMIT_PER_MINUTE.",
+    expected: "a number from 1 to 1000000",
+    schema: integer(1, 1_000_000)
+  }),
+  rateLimitPerGrant: setting({
+    name: "SLIPWAY_RATE_LIMIT_PER_GRANT",
+    default: null,
+    about: "Requests of one grant in any 60 seconds with all API keys, over all processes. Without it, eight times SLIPWAY_RATE_LIMIT_PER_MINUTE.",
+    expected: "a number from 1 to 1000000",
+    schema: integer(1, 1_000_000)
+  }),
   keysPerUser: setting({
     name: "SLIPWAY_KEYS_PER_USER",
     default: "100",
@@ -603,6 +618,8 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     rateLimitPerMinute: yield* required(settings.rateLimitPerMinute),
     keysPerUser: yield* required(settings.keysPerUser),
     edge: {
+      requestsPerUser: yield* read(settings.rateLimitPerUser),
+      requestsPerGrant: yield* read(settings.rateLimitPerGrant),
       streamsPerUser: yield* required(settings.streamsPerUser),
       streamsPerGrant: yield* required(settings.streamsPerGrant),
       downloadsPerUser: yield* required(settings.downloadsPerUser),

@@ -13,7 +13,7 @@ import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { Forbidden, InsufficientScope, RateLimited, type Refusal, Unauthorized } from "../api/Errors.ts"
 import { limitKey } from "./ClientAddress.ts"
 import * as SessionCookie from "./SessionCookie.ts"
-import { basePathOf, Settings } from "./Settings.ts"
+import { basePathOf, rateLimitsOf, Settings } from "./Settings.ts"
 
 /** Outside of `/api/`, and guarded all the same. */
 export const METRICS = "/metrics"
@@ -79,8 +79,11 @@ export interface Caller {
 export const scopeOf = (path: string): Scope =>
   path === METRICS ? "metrics:read" : !path.startsWith("/api/internal/") ? "sandboxes" : /^\/api\/internal\/v1\/webhook-endpoints(?:\/|$)/u.test(path) ? "webhooks" : "partner:ingest"
 
-const tooMany = ({ resetSeconds }: RateSlot, what: string) =>
-  RateLimited.make(`Too many requests with this ${what}.`, { "retry-after": String(resetSeconds) })
+/** `credential`: what the request came with. */
+const tooMany = ({ limit, resetSeconds }: RateSlot, credential: "key" | "session") =>
+  RateLimited.make(`Too many requests ${limit === "credential" ? `with this ${credential}` : `of this ${limit}`}.`, {
+    "retry-after": String(resetSeconds)
+  })
 
 const ofKey = ({ memberActive, organizationSuspended, principal, rate }: Admission): Result.Result<Principal, Refusal> =>
   !rate.accepted
@@ -104,9 +107,10 @@ export const make = Effect.gen(function*() {
   const access = yield* Access
   const sessions = yield* Sessions
   const audit = yield* AuditLog
-  const { publicUrl, refusedKeysPerMinute, requestsPerMinute } = yield* Settings
-  const base = basePathOf(publicUrl)
-  const fail = failures(refusedKeysPerMinute)
+  const settings = yield* Settings
+  const limits = rateLimitsOf(settings)
+  const base = basePathOf(settings.publicUrl)
+  const fail = failures(settings.refusedKeysPerMinute)
 
   const refuse = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, refusal: Refusal) {
     const wait = fail(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
@@ -116,14 +120,14 @@ export const make = Effect.gen(function*() {
   })
 
   const bySession = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, token: Redacted.Redacted) {
-    const { rate, visit } = (yield* sessions.admit(token, requestsPerMinute)) ?? (yield* refuse(request, ended))
+    const { rate, visit } = (yield* sessions.admit(token, limits)) ?? (yield* refuse(request, ended))
     const fromPage = ["GET", "HEAD", "OPTIONS"].includes(request.method) ||
       sessions.isCsrfToken(token, request.headers["x-csrf-token"] ?? "")
     return { principal: ofVisit(visit, rate, fromPage), rate }
   })
 
   const byKey = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, key: Redacted.Redacted) {
-    const admission = (yield* access.admit(key, requestsPerMinute)) ?? (yield* refuse(request, invalid))
+    const admission = (yield* access.admit(key, limits)) ?? (yield* refuse(request, invalid))
     return { principal: ofKey(admission), rate: admission.rate }
   })
 

@@ -1,5 +1,6 @@
 /** What the HTTP side may be told by whoever composes it. Nothing here reads the environment. */
 import { Context, Duration, Layer, type Redacted } from "effect"
+import type { RateLimits } from "@slipway/domain/access/AccessStore"
 import { nobody, type Trust } from "./ClientAddress.ts"
 
 interface Given {
@@ -12,8 +13,12 @@ interface Given {
 interface Adjustable {
   /** Proxies of which `X-Forwarded-For` is believed. */
   readonly trustedProxies: Trust
-  /** Requests a key may make in any 60 s. */
+  /** Requests a key or a session may make in any 60 s. */
   readonly requestsPerMinute: number
+  /** Those of one user with all keys, and with all sessions; `null`: four times those of a key. */
+  readonly requestsPerUser: number | null
+  /** Those of one grant with all keys; `null`: eight times those of a key. */
+  readonly requestsPerGrant: number | null
   /** Refused keys one address may present in any 60 s. */
   readonly refusedKeysPerMinute: number
   /** Event streams that one key, one user and one grant may hold open in this process; never more than half of all. */
@@ -41,6 +46,8 @@ interface Adjustable {
 const defaults: Adjustable = {
   trustedProxies: nobody,
   requestsPerMinute: 120,
+  requestsPerUser: null,
+  requestsPerGrant: null,
   refusedKeysPerMinute: 60,
   streamsPerKey: 100,
   streamsPerUser: 200,
@@ -64,6 +71,15 @@ export class Settings extends Context.Service<Settings, Given & Adjustable>()("@
   /** The defaults are those of decisions, sections 5 and 10. */
   static readonly layer = (given: Given & Adjusted) => Layer.succeed(Settings, { ...defaults, ...given })
 }
+
+/** How many requests may be accepted in any 60 s. */
+export const rateLimitsOf = (
+  { requestsPerGrant, requestsPerMinute, requestsPerUser }: Pick<Adjustable, "requestsPerMinute" | "requestsPerUser" | "requestsPerGrant">
+): RateLimits => ({
+  credential: requestsPerMinute,
+  user: requestsPerUser ?? 4 * requestsPerMinute,
+  grant: requestsPerGrant ?? 8 * requestsPerMinute
+})
 
 /** The path of the service at its host, without a slash at its end; empty, where it has the host for itself. */
 export const basePathOf = (publicUrl: string): string => new URL(publicUrl).pathname.replace(/\/+$/u, "")

@@ -9,7 +9,7 @@ import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import * as SessionCookie from "../middleware/SessionCookie.ts"
-import { basePathOf, Settings } from "../middleware/Settings.ts"
+import { basePathOf, rateLimitsOf, Settings } from "../middleware/Settings.ts"
 import * as Form from "./Form.ts"
 import { html, type Html } from "./Html.ts"
 import * as Layout from "./Layout.ts"
@@ -143,12 +143,14 @@ const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
 export const make = Effect.gen(function*() {
   const router = yield* HttpRouter.HttpRouter
   const sessions = yield* Sessions
-  const { publicUrl, requestsPerMinute } = yield* Settings
+  const settings = yield* Settings
+  const { publicUrl } = settings
+  const limits = rateLimitsOf(settings)
   const base = basePathOf(publicUrl)
 
   const personOf = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest): Effect.fn.Return<Person | null, Refused | StoreUnavailable> {
     const token = SessionCookie.tokenOf(request, base)
-    const found = token === null ? null : yield* sessions.admit(token, requestsPerMinute)
+    const found = token === null ? null : yield* sessions.admit(token, limits)
     if (token === null || found === null) return null
     if (!found.rate.accepted) {
       return yield* new Refused({
