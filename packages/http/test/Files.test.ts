@@ -3,7 +3,7 @@ import { Deferred, Effect, Exit, Scope, Stream } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { FileProtected } from "@slipway/domain/files/FileRules"
 import type { FileTree } from "@slipway/domain/files/FileTree"
-import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, OnBehalfOf, TreesUnavailable, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { attachment } from "../src/handlers/ContentDisposition.ts"
 import { ask, create, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
 
@@ -95,6 +95,20 @@ layer(http({ trees }), { excludeTestServices: true })("the file tree", (it) => {
       for (const path of ["tree", "download?path=x", "content?path=x"]) {
         refused(yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key }), 409, "sandbox_not_running")
       }
+    }))
+})
+
+const asked: Array<string> = []
+const listing: WorkingTrees["Service"]["list"] = () => Effect.map(OnBehalfOf, (grant) => (asked.push(grant), tree))
+
+layer(http({ trees: { ...trees, list: listing } }), { excludeTestServices: true })("a tree's host", (it) => {
+  it.effect("is told for which grant it lists, whatever that is for, so that it can be fair", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      for (const path of ["tree", "content?path=src/main.ts"]) yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key })
+      assert.match(asked[0] ?? "", /^[0-9a-f-]{36}$/u)
+      assert.deepStrictEqual(asked, [asked[0], asked[0]])
     }))
 })
 

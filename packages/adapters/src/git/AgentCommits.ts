@@ -6,8 +6,9 @@ import { Effect, Stream } from "effect"
 import { isEnvironmentFile } from "@slipway/domain/files/FileRules"
 import type { BoxGit } from "./BoxGit.ts"
 import { asEmpty } from "./Changes.ts"
-import { fields, line } from "./Git.ts"
+import { eachField, line } from "./Git.ts"
 import type { HostRepository } from "./HostRepository.ts"
+import { inPieces } from "./InPieces.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
 import { unsound } from "./ReceivedPack.ts"
 
@@ -29,15 +30,18 @@ const check = Effect.fnUntraced(function*(repository: HostRepository, box: BoxGi
   yield* ask(repository, ["rev-list", "--objects", "--quiet", ...range])
 
   // :<old mode> <new mode> <old id> <new id> <status>, then the name; each commit against each of its parents
-  const raw = fields(yield* ask(repository, ["log", "--raw", "-m", "-z", "--format=", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", ...range]))
+  const parts = eachField(yield* ask(repository, ["log", "--raw", "-m", "-z", "--format=", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", ...range]))
   const added: Array<Buffer> = []
-  for (let i = 0; i + 1 < raw.length; i += 2) {
-    const [oldMode = "", newMode = ""] = (raw[i]?.toString("latin1") ?? "").replace(/^\n*:/u, "").split(" ")
-    const path = raw[i + 1] ?? Buffer.alloc(0)
-    if (newMode === REPOSITORY && oldMode !== REPOSITORY) return yield* unsound("One of them adds another repository.")
-    if (oldMode === ABSENT) added.push(path)
-  }
-  if (added.some((path) => isEnvironmentFile(path.toString()))) return yield* unsound("One of them adds an environment file.")
+  let found: string | undefined
+  yield* inPieces(parts, (head) => {
+    const [oldMode = "", newMode = ""] = head.toString("latin1").replace(/^\n*:/u, "").split(" ")
+    const path = parts.next().value ?? Buffer.alloc(0)
+    if (newMode === REPOSITORY && oldMode !== REPOSITORY) found = "another repository"
+    else if (oldMode === ABSENT && isEnvironmentFile(path.toString())) found = "an environment file"
+    else if (oldMode === ABSENT) added.push(path)
+    return found === undefined
+  })
+  if (found !== undefined) return yield* unsound(`One of them adds ${found}.`)
   if (added.length === 0) return
   const ignored = yield* box.ignored(repository, asEmpty(added))
   if (ignored.length > 0) return yield* unsound("One of them adds a file that is ignored.")

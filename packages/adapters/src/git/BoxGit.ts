@@ -178,10 +178,14 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
    * What `git diff` with these options says of the tree, after `enter` was asked which of the new files are to be in the
    * index, as lines of `update-index --index-info`. `names` end with NUL, those of repositories with `/` and NUL.
    */
-  const changes = Effect.fnUntraced(function*(repository: HostRepository, options: ReadonlyArray<string>, enter: (names: Buffer) => Buffer) {
+  const changes = Effect.fnUntraced(function*(
+    repository: HostRepository,
+    options: ReadonlyArray<string>,
+    enter: (names: Buffer) => Effect.Effect<Buffer>
+  ) {
     const said = collecting("changes")
     let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
-    const listen = afterNames((names) => reply(enter(names)), said.add)
+    const listen = afterNames((names) => Effect.flatMap(enter(names), (lines) => reply(lines)), said.add)
     yield* talk(repository, "changes", options, (bytes, answer) => {
       reply = answer
       return listen(bytes)
@@ -203,11 +207,11 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
   const snapshot = Effect.fnUntraced(function*<E>(
     repository: HostRepository,
     known: ReadonlyArray<string>,
-    choose: (names: Buffer) => Buffer,
+    choose: (names: Buffer) => Effect.Effect<Buffer>,
     take: (bytes: Uint8Array) => Effect.Effect<void, E>
   ) {
     let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
-    const listen = afterNames((names) => reply(choose(names)), take)
+    const listen = afterNames((names) => Effect.flatMap(choose(names), (chosen) => reply(chosen)), take)
     yield* talk(repository, "snapshot", known, (bytes, answer) => {
       reply = answer
       return listen(bytes)

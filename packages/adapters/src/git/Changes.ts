@@ -3,8 +3,9 @@ import { Effect } from "effect"
 import { isGitPath } from "@slipway/domain/files/FileRules"
 import type { FileEntry, FileStatus } from "@slipway/domain/files/FileTree"
 import type { BoxGit } from "./BoxGit.ts"
-import { fields, terminated } from "./Git.ts"
+import { eachField, fields, terminated } from "./Git.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
+import { AT_ONCE, inPieces } from "./InPieces.ts"
 
 export interface Change {
   readonly path: string
@@ -36,24 +37,20 @@ export const DIFF_OPTIONS = [
   "--raw", "--numstat", "-z", "--no-abbrev", "--find-renames", "-l500", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"
 ] as const
 
-/** Fields that are read before others get their turn. */
-const AT_ONCE = 2_000
-
 /** New files come out as `untracked`. Names that are no text are left out. */
 export const parse = Effect.fnUntraced(function*(output: Buffer) {
-  const parts = fields(output)
+  const parts = eachField(output)
+  const next = () => parts.next().value
   const changes = new Map<string, Change>()
   const TAB = 0x09
-  for (let i = 0, steps = 1; i < parts.length; steps++) {
-    // Others wait for this process.
-    if (steps % AT_ONCE === 0) yield* Effect.sleep(0)
-    const head = parts[i++] ?? Buffer.alloc(0)
+  for (let head = next(), steps = 1; head !== undefined; head = next(), steps++) {
+    if (steps % AT_ONCE === 0) yield* Effect.yieldNow
     if (head[0] === 0x3a) {
       // :<old mode> <new mode> <old id> <new id> <status>, then one name, or two of a rename
       const [oldMode = "", newMode = "", , , letters = ""] = head.toString().slice(1).split(" ")
       const renamed = letters.startsWith("R")
-      const from = decodeName(parts[i++] ?? head)
-      const path = renamed ? decodeName(parts[i++] ?? head) : from
+      const from = decodeName(next() ?? head)
+      const path = renamed ? decodeName(next() ?? head) : from
       if (path === undefined) continue
       const status = STATUSES[letters.charAt(0)] ?? "modified"
       changes.set(path, {
@@ -69,7 +66,7 @@ export const parse = Effect.fnUntraced(function*(output: Buffer) {
       const first = head.indexOf(TAB)
       const second = head.indexOf(TAB, first + 1)
       const name = head.subarray(second + 1)
-      const bytes = name.length > 0 ? name : parts[(i += 2) - 1] ?? head
+      const bytes = name.length > 0 ? name : [next(), next()][1] ?? head
       const change = changes.get(decodeName(bytes) ?? "")
       if (change === undefined) continue
       changes.set(change.path, {
@@ -91,30 +88,43 @@ export const EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 export const asEmpty = (paths: ReadonlyArray<Buffer>): Buffer =>
   terminated(paths.map((path) => Buffer.concat([Buffer.from(`100644 ${EMPTY_BLOB}\t`), path])))
 
-/** New files that are looked into. An agent can make more than anybody wants to see; those are left out. */
+/** New files and repositories that are looked into. An agent can make more than anybody wants to see; those are left out. */
 const MAXIMUM_NEW = 20_000
+
+let comparisons = 0
 
 /**
  * All changes against the base commit, renames found. New files are `untracked`, or `added` once they are in the commit
- * `published`; ignored ones are no changes. `nested` are the repositories that lie within the tree.
+ * `published`; ignored ones are no changes. `nested` are the repositories that lie within the tree;
+ * `number` is this comparison's own.
  */
 export const changes = Effect.fn("Changes.changes")(function*(repository: HostRepository, box: BoxGit, published: string | undefined) {
-  let others: ReadonlyArray<Buffer> = []
-  const diff = yield* box.changes(repository, [...DIFF_OPTIONS, "--no-color"], (names) => {
-    others = fields(names)
+  const nested: Array<string> = []
+  let isTruncated = false
+  const diff = yield* box.changes(repository, [...DIFF_OPTIONS, "--no-color"], Effect.fnUntraced(function*(names) {
+    const files: Array<Buffer> = []
+    let count = 0
+    yield* inPieces(eachField(names), (path) => {
+      isTruncated = ++count > MAXIMUM_NEW
+      if (isTruncated) return false
+      const folder = isNestedRepository(path) ? decodeName(path.subarray(0, -1)) : undefined
+      if (folder !== undefined) nested.push(folder)
+      else if (!isNestedRepository(path) && !isGitPath(path.toString())) files.push(path)
+    })
     // New files must be in the index to be compared; entered as empty they differ from what is in the tree.
-    return asEmpty(others.filter((path) => !isNestedRepository(path) && !isGitPath(path.toString())).slice(0, MAXIMUM_NEW))
-  })
+    return asEmpty(files)
+  }))
   const isPublished = published === undefined ? undefined : new Set(
     fields(yield* run(repository, [
       "diff-tree", "-r", "--no-renames", "--name-only", "--diff-filter=A", "-z", repository.baseSha, published
     ])).map((path) => path.toString())
   )
-  const nested = others.filter(isNestedRepository)
+  const parsed = yield* parse(diff)
   return {
-    changes: (yield* parse(diff)).map((change): Change =>
-      change.status === "untracked" && isPublished?.has(change.path) ? { ...change, status: "added" } : change),
-    nested: nested.flatMap((path) => decodeName(path.subarray(0, -1)) ?? []),
-    isTruncated: others.length - nested.length > MAXIMUM_NEW
+    number: ++comparisons,
+    changes: isPublished === undefined ? parsed : parsed.map((change): Change =>
+      change.status === "untracked" && isPublished.has(change.path) ? { ...change, status: "added" } : change),
+    nested,
+    isTruncated
   }
 })

@@ -2,7 +2,7 @@
  * Who is next where few may work at once. One at a time for each key, a few for each group, and where more wait, the groups
  * take turns: who asks for much waits for its own work, not everybody for it.
  */
-import { Duration, Effect } from "effect"
+import { Deferred, Duration, Effect, type Scope } from "effect"
 
 export interface Limits {
   readonly atOnce: number
@@ -89,4 +89,31 @@ export const make = ({ atOnce, perGroup }: Limits) => {
         () => work,
         () => Effect.sync(() => end(group, key))
       )
+}
+
+export type Turns = ReturnType<typeof make>
+
+/**
+ * Work that waits for its turn is done once for all who ask for it by the same name meanwhile: their answer is newer than
+ * their question. It goes on in `scope` when who asked first gives up.
+ */
+export const sharing = <A, E>(turn: Turns, scope: Scope.Scope) => {
+  const awaited = new Map<string, Effect.Effect<A, E>>()
+  return <R>(name: string, [group, key, within]: Parameters<Turns>, work: Effect.Effect<A, E, R>, late: () => E): Effect.Effect<A, E, R> =>
+    Effect.gen(function*() {
+      const others = awaited.get(name)
+      if (others !== undefined) return yield* others
+      const answer = Deferred.makeUnsafe<A, E>()
+      const waiting = Deferred.await(answer)
+      const begin = Effect.sync(() => {
+        if (awaited.get(name) === waiting) awaited.delete(name)
+      })
+      awaited.set(name, waiting)
+      yield* turn(group, key, within)(Effect.andThen(begin, work), late).pipe(
+        // Its turn may never have come.
+        Effect.onExit((exit) => Effect.andThen(begin, Effect.sync(() => Deferred.doneUnsafe(answer, exit)))),
+        Effect.forkIn(scope)
+      )
+      return yield* waiting
+    })
 }

@@ -159,12 +159,13 @@ export const git = (args: readonly [command: string, ...ReadonlyArray<string>], 
 /** Output that is one line: a commit id, a mode. */
 export const line = (output: Buffer): string => output.toString().trim()
 
-/** NUL-terminated fields of `-z` output. Bytes, because a file name need not be text. */
-export const fields = (output: Buffer): Array<Buffer> => {
-  const result: Array<Buffer> = []
-  for (let start = 0, end = 0; (end = output.indexOf(0, start)) >= 0; start = end + 1) result.push(output.subarray(start, end))
-  return result
+/** NUL-terminated fields of `-z` output, one after the other. Bytes, because a file name need not be text. */
+export function* eachField(output: Buffer): Generator<Buffer, undefined> {
+  for (let start = 0, end = 0; (end = output.indexOf(0, start)) >= 0; start = end + 1) yield output.subarray(start, end)
 }
+
+/** All of {@link eachField}. */
+export const fields = (output: Buffer): Array<Buffer> => [...eachField(output)]
 
 /** The other way round, for `-z --stdin`. */
 export const terminated = (values: ReadonlyArray<Buffer>): Buffer => {

@@ -2,27 +2,41 @@
 import { Effect } from "effect"
 import { isProtected } from "@slipway/domain/files/FileRules"
 import {
-  type ChangedFiles, type FileEntry, type FileStatus, type FileTree, MAX_CHANGES, MAX_ENTRIES, type PartialWarning
+  type ChangedFile, type ChangedFiles, type FileEntry, type FileStatus, type FileTree, MAX_CHANGES, MAX_ENTRIES, type PartialWarning
 } from "@slipway/domain/files/FileTree"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import * as Changes from "./Changes.ts"
-import { fields, type GitFailed } from "./Git.ts"
+import { FirstInOrder } from "./FirstInOrder.ts"
+import { eachField, type GitFailed } from "./Git.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
+import { inPieces } from "./InPieces.ts"
 import * as SafeTree from "./SafeTree.ts"
 
-/** All changes of a tree, as git in its box says. */
-export type Compared = Effect.Effect<Effect.Success<ReturnType<typeof Changes.changes>>, GitFailed>
+export type Comparison = Effect.Success<ReturnType<typeof Changes.changes>>
 
-export const list = Effect.fn("Listing.list")(function*(repository: HostRepository, directory: string, compared: Compared) {
-  const [disk, git] = yield* Effect.all([
+/** All changes of a tree, as git in its box says. */
+export type Compared = Effect.Effect<Comparison, GitFailed>
+
+/** An agent can make a tree that git gives up on: of that nothing is known. */
+export const known = <A>(repo: RepoName, said: Effect.Effect<A, GitFailed>): Effect.Effect<A | undefined> =>
+  Effect.catchTag(said, "GitFailed", (failure) =>
+    Effect.as(Effect.logWarning("git could not compare a working tree", { repo, failure: failure.message }), undefined))
+
+/** Files are there although git gave up on their tree. */
+const UNREADABLE: ReadonlyArray<PartialWarning> = ["unreadable_entries"]
+
+/** The directory as it is now, with the changes of a `comparison` before. */
+export const list = Effect.fn("Listing.list")(function*(repository: HostRepository, directory: string, comparison: Comparison | undefined) {
+  const [disk, base] = yield* Effect.all([
     // A folder that was deleted shows the files that were in it.
     scan(repository, directory).pipe(Effect.catchTag("FileNotFound", (missing) => Effect.succeed(missing))),
-    compare(repository, directory, compared)
+    comparison === undefined ? Effect.undefined : known(repository.repo, kindsInBase(repository, directory))
   ], { concurrency: 2 })
   const prefix = directory === "" ? "" : `${directory}/`
-  const below = summarize(prefix, git.changes, git.nested)
+  const below = comparison === undefined || base === undefined ? new Map<string, Summary>() : yield* summarize(prefix, comparison)
   if ("_tag" in disk && below.size === 0) return yield* disk
   const { entries: present, warnings } = "_tag" in disk ? { entries: [], warnings: [] } : disk
+  const told = base === undefined ? UNREADABLE : comparison?.isTruncated === true ? ["entries_truncated" as const] : []
 
   const entry = (name: string, kind: FileEntry["kind"], status: FileStatus | null): FileEntry => ({
     name,
@@ -36,20 +50,22 @@ export const list = Effect.fn("Listing.list")(function*(repository: HostReposito
     mtimeMs: null,
     previousPath: null
   })
-  const entries: Array<FileEntry> = []
+  const entries = new FirstInOrder<Named<FileEntry>>(MAX_ENTRIES, SafeTree.byOrder)
+  const add = (value: FileEntry) =>
+    entries.add({ value, latin1: Buffer.from(value.name).toString("latin1"), isDirectory: value.kind === "directory" })
 
-  for (const { kind, mtimeMs, name, size } of present) {
-    const inBase = git.base.get(name)
+  yield* inPieces(present, ({ kind, mtimeMs, name, size }) => {
+    const inBase = base?.get(name)
     const changed = below.get(name) ?? UNCHANGED
     if (kind === "directory") {
       const isRepository = inBase === "commit" || changed.isRepository
       const isNew = inBase !== "tree" && inBase !== "commit" && (changed.isRepository || changed.statuses.size > 0)
       const status = !isNew ? null : changed.isRepository || changed.statuses.has("untracked") ? "untracked" : "added"
-      entries.push({ ...entry(name, isRepository ? "submodule" : "directory", status), mtimeMs })
+      add({ ...entry(name, isRepository ? "submodule" : "directory", status), mtimeMs })
     } else {
       const change = changed.change?.status === "deleted" ? undefined : changed.change
       const shown = !isProtected(prefix + name)
-      entries.push({
+      add({
         ...entry(name, kind, change?.status ?? null),
         ...shown && change !== undefined ? { additions: change.additions, deletions: change.deletions } : {},
         size: shown && kind === "file" ? size : null,
@@ -57,46 +73,46 @@ export const list = Effect.fn("Listing.list")(function*(repository: HostReposito
         previousPath: change?.previousPath ?? null
       })
     }
-  }
+  })
   const names = new Set(present.map(({ name }) => name))
-  for (const [name, { change, statuses }] of below) {
-    if (names.has(name)) continue
+  yield* inPieces(below, ([name, { change, statuses }]) => {
+    if (names.has(name)) return
     if (change?.status === "deleted") {
-      entries.push({ ...entry(name, change.kind, "deleted"), deletions: isProtected(change.path) ? 0 : change.deletions })
-    } else if (statuses.has("deleted")) entries.push(entry(name, "directory", "deleted"))
-  }
+      add({ ...entry(name, change.kind, "deleted"), deletions: isProtected(change.path) ? 0 : change.deletions })
+    } else if (statuses.has("deleted")) add(entry(name, "directory", "deleted"))
+  })
 
+  const shown = entries.take()
   const tree: FileTree = {
     directory,
-    entries: entries.map((value) => ({ value, name: Buffer.from(value.name), isDirectory: value.kind === "directory" }))
-      .sort(byOrder).slice(0, MAX_ENTRIES).map(({ value }) => value),
-    partialWarnings: [...new Set([...warnings, ...git.warnings, ...entries.length > MAX_ENTRIES ? ["entries_truncated" as const] : []])].sort(),
+    entries: shown.map(({ value }) => value),
+    partialWarnings: [...new Set([...warnings, ...told, ...entries.isCut ? ["entries_truncated" as const] : []])].sort(),
     scope: "all"
   }
   return tree
 })
 
-/** All changes of the tree. An agent can make one that git gives up on: that has none. */
-export const changes = Effect.fn("Listing.changes")(function*(_: RepoName, compared: Compared) {
-  const { changes, isTruncated } = yield* compared
-  const files = changes.map(({ additions, deletions, path, previousPath, status }) => ({
-    name: Buffer.from(path),
-    value: { path, status, previousPath, ...isProtected(path) ? { additions: 0, deletions: 0 } : { additions, deletions } }
-  })).sort((a, b) => Buffer.compare(a.name, b.name))
+/** All changes of the tree, in order. */
+export const changes = Effect.fn("Listing.changes")(function*(repo: RepoName, compared: Compared) {
+  const comparison = yield* known(repo, compared)
+  const files = new FirstInOrder<Named<ChangedFile>>(MAX_CHANGES, SafeTree.byOrder)
+  yield* inPieces(comparison?.changes ?? [], ({ additions, deletions, path, previousPath, status }) => {
+    files.add({
+      latin1: Buffer.from(path).toString("latin1"),
+      isDirectory: false,
+      value: { path, status, previousPath, ...isProtected(path) ? { additions: 0, deletions: 0 } : { additions, deletions } }
+    })
+  })
   const changed: ChangedFiles = {
-    files: files.slice(0, MAX_CHANGES).map(({ value }) => value),
-    partialWarnings: isTruncated || files.length > MAX_CHANGES ? ["entries_truncated"] : []
+    files: files.take().map(({ value }) => value),
+    partialWarnings: comparison === undefined ? UNREADABLE : comparison.isTruncated || files.isCut ? ["entries_truncated"] : []
   }
   return changed
-}, (self, repo) =>
-  Effect.catchTag(self, "GitFailed", (failure) => {
-    const unknown: ChangedFiles = { files: [], partialWarnings: ["unreadable_entries"] }
-    return Effect.as(Effect.logWarning("git could not compare a working tree", { repo, failure: failure.message }), unknown)
-  }))
+})
 
-/** Directories first, then byte order. */
-const byOrder = (a: { readonly name: Buffer; readonly isDirectory: boolean }, b: typeof a): number =>
-  Number(b.isDirectory) - Number(a.isDirectory) || Buffer.compare(a.name, b.name)
+interface Named<A> extends SafeTree.Name {
+  readonly value: A
+}
 
 interface Present {
   readonly name: string
@@ -109,18 +125,19 @@ const scan = Effect.fnUntraced(function*(repository: HostRepository, directory: 
   const path = directory === "" ? repository.folder : `${repository.folder}/${directory}`
   const folder = yield* SafeTree.openFolder(repository.workspace, Buffer.from(path))
   const warnings = new Set<PartialWarning>()
-  const all = (yield* SafeTree.names(folder)).filter(({ name }) => name.toString().toLowerCase() !== ".git")
-  if (all.length > MAX_ENTRIES) warnings.add("entries_truncated")
+  const { isCut, names } = yield* SafeTree.names(folder, MAX_ENTRIES)
+  if (isCut) warnings.add("entries_truncated")
 
   const entries: Array<Present> = []
-  for (const { name: bytes } of [...all].sort(byOrder).slice(0, MAX_ENTRIES)) {
+  yield* inPieces(names, ({ latin1 }) => {
+    const bytes = Buffer.from(latin1, "latin1")
     const name = Changes.decodeName(bytes)
     if (name === undefined) {
       warnings.add("invalid_names")
-      continue
+      return
     }
     const stats = SafeTree.statEntry(folder, bytes)
-    if (stats === "gone") continue
+    if (stats === "gone") return
     const kind = stats === "unreadable" ? undefined
       : stats.isFile() ? "file"
       : stats.isDirectory() ? "directory"
@@ -128,35 +145,21 @@ const scan = Effect.fnUntraced(function*(repository: HostRepository, directory: 
       : undefined
     if (stats === "unreadable" || kind === undefined) warnings.add("unreadable_entries")
     else entries.push({ name, kind, size: stats.size, mtimeMs: Math.max(0, Math.floor(stats.mtimeMs)) })
-  }
+  })
   return { entries, warnings }
 }, Effect.scoped)
 
-/** The types of what the directory holds in the base commit, and all changes since. */
-const compare = Effect.fnUntraced(
-  function*(repository: HostRepository, directory: string, compared: Compared) {
-    const [base, { changes, isTruncated, nested }] = yield* Effect.all([
-      run(repository, ["ls-tree", "-z", repository.baseSha, ...directory === "" ? [] : ["--", `${directory}/`]]),
-      compared
-    ], { concurrency: 2 })
-    const types = fields(base).map((entry) => {
-      const tab = entry.indexOf(0x09)
-      const [, name] = SafeTree.split(entry.subarray(tab + 1))
-      return [name.toString(), entry.subarray(0, tab).toString().split(" ")[1]] as const
-    })
-    const warnings: ReadonlyArray<PartialWarning> = isTruncated ? ["entries_truncated"] : []
-    return { base: new Map(types), changes, nested, warnings }
-  },
-  // An agent can make a tree that git gives up on. Its files are there all the same.
-  (self, { repo }) =>
-    Effect.catchTag(self, "GitFailed", (failure) =>
-      Effect.as(Effect.logWarning("git could not compare a working tree", { repo, failure: failure.message }), {
-        base: new Map<string, string>(),
-        changes: [],
-        nested: [],
-        warnings: ["unreadable_entries" as const]
-      }))
-)
+/** The types of what the directory holds in the base commit, by name. */
+const kindsInBase = Effect.fnUntraced(function*(repository: HostRepository, directory: string) {
+  const said = yield* run(repository, ["ls-tree", "-z", repository.baseSha, ...directory === "" ? [] : ["--", `${directory}/`]])
+  const kinds = new Map<string, string | undefined>()
+  yield* inPieces(eachField(said), (entry) => {
+    const tab = entry.indexOf(0x09)
+    const [, name] = SafeTree.split(entry.subarray(tab + 1))
+    kinds.set(name.toString(), entry.subarray(0, tab).toString().split(" ")[1])
+  })
+  return kinds
+})
 
 interface Summary {
   /** Of the entry itself, if it is a file. */
@@ -169,15 +172,17 @@ interface Summary {
 const UNCHANGED: Summary = { change: undefined, statuses: new Set(), isRepository: false }
 
 /** What changed, by the name of the entry of the directory. */
-const summarize = (prefix: string, changes: ReadonlyArray<Changes.Change>, nested: ReadonlyArray<string>): ReadonlyMap<string, Summary> => {
+const summarize = Effect.fnUntraced(function*(prefix: string, { changes, nested }: Comparison) {
   const summaries = new Map<string, Summary>()
   const add = (path: string, status: FileStatus, own: Partial<Summary>) => {
     if (!path.startsWith(prefix)) return
-    const [name = "", ...rest] = path.slice(prefix.length).split("/")
+    const slash = path.indexOf("/", prefix.length)
+    const name = slash < 0 ? path.slice(prefix.length) : path.slice(prefix.length, slash)
     const summary = summaries.get(name) ?? UNCHANGED
-    summaries.set(name, rest.length === 0 ? { ...summary, ...own } : { ...summary, statuses: new Set([...summary.statuses, status]) })
+    if (slash < 0) summaries.set(name, { ...summary, ...own })
+    else if (!summary.statuses.has(status)) summaries.set(name, { ...summary, statuses: new Set([...summary.statuses, status]) })
   }
-  for (const change of changes) add(change.path, change.status, { change })
-  for (const path of nested) add(path, "untracked", { isRepository: true })
+  yield* inPieces(changes, (change) => add(change.path, change.status, { change }))
+  yield* inPieces(nested, (path) => add(path, "untracked", { isRepository: true }))
   return summaries
-}
+})

@@ -10,6 +10,7 @@ import { promisify } from "node:util"
 import { Effect, Result, type Scope } from "effect"
 import { FileProtected } from "@slipway/domain/files/FileRules"
 import { FileNotFound, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
+import { FirstInOrder } from "./FirstInOrder.ts"
 
 export interface Folder {
   readonly fd: number
@@ -199,18 +200,30 @@ export const readChunk = (fd: number, position: number, end: number): Effect.Eff
     return promisify(readDescriptor)(fd, buffer, 0, buffer.length, position).then(({ bytesRead }) => buffer.subarray(0, bytesRead))
   }))
 
-/** More names than this are not even counted. */
+/** More names than this are not even looked at. */
 const MAXIMUM_NAMES = 200_000
 
-/** Names in a folder, in no order, and whether each is a folder as far as the file system says so. Without `.` and `..`. */
-export const names = (folder: Folder): Effect.Effect<ReadonlyArray<{ readonly name: Buffer; readonly isDirectory: boolean }>> =>
+export interface Name {
+  /** A character for each byte: names need not be text. */
+  readonly latin1: string
+  readonly isDirectory: boolean
+}
+
+/** Directories first, then byte order. */
+export const byOrder = (a: Name, b: Name): number =>
+  Number(b.isDirectory) - Number(a.isDirectory) || (a.latin1 < b.latin1 ? -1 : Number(a.latin1 > b.latin1))
+
+/**
+ * The first names in a folder, as many as asked for, and whether there are more. Each is a directory as far as the file system
+ * says so. Without `.`, `..` and `.git`.
+ */
+export const names = (folder: Folder, most: number): Effect.Effect<{ readonly names: ReadonlyArray<Name>; readonly isCut: boolean }> =>
   Effect.promise(async () => {
-    const found: Array<{ readonly name: Buffer; readonly isDirectory: boolean }> = []
-    // latin1 keeps every byte of a name.
-    const entries = await opendir(self(folder), { encoding: "latin1", bufferSize: 256 })
-    for await (const entry of entries) {
-      found.push({ name: Buffer.from(entry.name, "latin1"), isDirectory: entry.isDirectory() })
-      if (found.length === MAXIMUM_NAMES) break
+    const first = new FirstInOrder(most, byOrder)
+    let left = MAXIMUM_NAMES
+    for await (const entry of await opendir(self(folder), { encoding: "latin1", bufferSize: 256 })) {
+      if (left-- === 0) break
+      if (entry.name.toLowerCase() !== ".git") first.add({ latin1: entry.name, isDirectory: entry.isDirectory() })
     }
-    return found
+    return { names: first.take(), isCut: first.isCut || left < 0 }
   })

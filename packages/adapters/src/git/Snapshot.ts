@@ -8,8 +8,9 @@ import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/fil
 import * as AgentCommits from "./AgentCommits.ts"
 import type { BoxGit } from "./BoxGit.ts"
 import { isNestedRepository } from "./Changes.ts"
-import { fields, type GitFailed, line, terminated } from "./Git.ts"
+import { eachField, type GitFailed, line, terminated } from "./Git.ts"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
+import { inPieces } from "./InPieces.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
 
 /** Bytes of all changed files together: more is an accident, and would fill the disk of the host. */
@@ -25,28 +26,37 @@ const ABSENT = "000000"
 const NO_OBJECT = /^0+$/u
 
 /** New files that hold secrets or another repository stay out, though the former may be ignored nowhere. */
-const choose = (names: Buffer): Buffer =>
-  terminated(fields(names).filter((path) => !isNestedRepository(path) && !isEnvironmentFile(path.toString()) && !isGitPath(path.toString())))
+const choose = Effect.fnUntraced(function*(names: Buffer) {
+  const chosen: Array<Buffer> = []
+  yield* inPieces(eachField(names), (path) => {
+    if (!isNestedRepository(path) && !isEnvironmentFile(path.toString()) && !isGitPath(path.toString())) chosen.push(path)
+  })
+  return terminated(chosen)
+})
 
 /** Names in `tree` that must not be in a commit. Fails when it holds what git would not have made, or too much. */
 const strange = Effect.fnUntraced(function*(repository: HostRepository, tree: string, maximumBytes: number, ask: ReceivedPack.ReceivedPack["beside"]) {
   // :<old mode> <new mode> <old id> <new id> <status>, then the name
-  const raw = fields(yield* ask(repository, ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", `${repository.baseSha}^{tree}`, tree], {
+  const parts = eachField(yield* ask(repository, ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", `${repository.baseSha}^{tree}`, tree], {
     maximumBytes: MAXIMUM_DIFF_BYTES
   }))
-  if (raw.length / 2 > MAXIMUM_FILES) return yield* ReceivedPack.unsound(`More than ${MAXIMUM_FILES} files are changed.`)
   const left: Array<Buffer> = []
   const blobs: Array<string> = []
-  for (let i = 0; i + 1 < raw.length; i += 2) {
-    const [oldMode = "", newMode = "", , id = ""] = (raw[i]?.toString("latin1") ?? "").slice(1).split(" ")
-    const path = raw[i + 1] ?? Buffer.alloc(0)
+  let unsound: string | undefined
+  let count = 0
+  yield* inPieces(parts, (head) => {
+    const [oldMode = "", newMode = "", , id = ""] = head.toString("latin1").slice(1).split(" ")
+    const path = parts.next().value ?? Buffer.alloc(0)
     const isNew = oldMode === ABSENT
-    if (isNew && isGitPath(path.toString())) return yield* ReceivedPack.unsound("A file has a name that git does not allow.")
-    if (newMode === REPOSITORY && oldMode !== REPOSITORY || isNew && isEnvironmentFile(path.toString())) left.push(path)
+    if (++count > MAXIMUM_FILES) unsound = `More than ${MAXIMUM_FILES} files are changed.`
+    else if (isNew && isGitPath(path.toString())) unsound = "A file has a name that git does not allow."
+    else if (newMode === REPOSITORY && oldMode !== REPOSITORY || isNew && isEnvironmentFile(path.toString())) left.push(path)
     else if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) blobs.push(id)
-  }
+    return unsound === undefined
+  })
+  if (unsound !== undefined) return yield* ReceivedPack.unsound(unsound)
   const sizes = yield* ask(repository, ["cat-file", "--batch-check=%(objectsize)"], { input: blobs.map((id) => `${id}\n`).join("") })
-  const bytes = sizes.toString().split("\n").reduce((sum, size) => sum + (Number(size) || 0), 0)
+  const bytes = sizes.toString("latin1").split("\n").reduce((sum, size) => sum + (Number(size) || 0), 0)
   if (bytes > maximumBytes) return yield* ReceivedPack.unsound(`The changed files have more than ${maximumBytes} bytes together.`)
   return left
 })

@@ -10,8 +10,9 @@ import { createHash, randomUUID } from "node:crypto"
 import { chmod, mkdir, readdir, stat } from "node:fs/promises"
 import { availableParallelism } from "node:os"
 import { basename, join, resolve } from "node:path"
-import { Clock, Deferred, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
+import { Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
+import type { FileTree } from "@slipway/domain/files/FileTree"
 import {
   CloneFailed, FileNotFound, FileTooLarge, type FileVersion, IsDirectory, OnBehalfOf, PushFailed, type SnapshotOptions, type TreeKey, TreesUnavailable, WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
@@ -61,6 +62,8 @@ const AT_WORK: FairTurns.Limits = { atOnce: Math.max(4, availableParallelism()),
 /** Listings wait so long for their turn, and then are shown without what git says. */
 const WAIT = "5 seconds"
 const PUBLICATION_WAIT = "2 minutes"
+/** Listings take some milliseconds each when it is their turn. */
+const READING_WAIT = "15 seconds"
 
 type Trees = WorkingTrees["Service"]
 
@@ -175,38 +178,29 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return { baseSha: making.baseSha, baseRef: making.baseRef }
   }, Effect.scoped, exclusive, minded)
 
-  /** What waits for its turn to be compared, by tree: who asks meanwhile gets the same answer, which is newer than the question. */
-  const awaited = new Map<string, Listing.Compared>()
-
+  const comparing = FairTurns.sharing<Listing.Comparison, GitFailed>(turn, scope)
   const compared = (sandboxId: SandboxId, repository: HostRepository.HostRepository): Listing.Compared =>
-    Effect.gen(function*() {
-      const { gitDir } = repository
-      const others = awaited.get(gitDir)
-      if (others !== undefined) return yield* others
-      const grant = yield* OnBehalfOf
-      const comparing = Effect.gen(function*() {
-        yield* Effect.sync(() => awaited.delete(gitDir))
-        return yield* Changes.changes(repository, BoxGit.make(host, sandboxId), yield* Push.published(repository))
-      })
-      const answer = Deferred.makeUnsafe<Effect.Success<typeof comparing>, GitFailed>()
-      const waiting = Deferred.await(answer)
-      awaited.set(gitDir, waiting)
-      yield* turn(grant, sandboxId, WAIT)(comparing, () => new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })).pipe(
-        Effect.onExit((exit) => Effect.sync(() => {
-          // Its turn may never have come.
-          if (awaited.get(gitDir) === waiting) awaited.delete(gitDir)
-          Deferred.doneUnsafe(answer, exit)
-        })),
-        // Whoever asked first may go, and others wait for it.
-        Effect.forkIn(scope)
-      )
-      return yield* waiting
-    })
+    Effect.flatMap(OnBehalfOf, (grant) =>
+      comparing(
+        repository.gitDir,
+        [grant, sandboxId, WAIT],
+        Effect.flatMap(Push.published(repository), (published) => Changes.changes(repository, BoxGit.make(host, sandboxId), published)),
+        () => new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })
+      ))
 
+  const listing = FairTurns.sharing<FileTree, Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable>(FairTurns.make(AT_WORK), scope)
   const list = Effect.fn("WorkingTrees.list")(function*(key: TreeKey, directory: string) {
     if (isProtected(directory)) return yield* new FileProtected()
     const repository = yield* find(key)
-    return yield* Listing.list(repository, directory, compared(key.sandboxId, repository))
+    // First what may take long: the rest needs this process for some milliseconds.
+    const comparison = yield* Listing.known(repository.repo, compared(key.sandboxId, repository))
+    return yield* listing(
+      // Whoever got another comparison asked at another time.
+      `${repository.gitDir}\0${directory}\0${comparison?.number}`,
+      [yield* OnBehalfOf, key.sandboxId, READING_WAIT],
+      Listing.list(repository, directory, comparison),
+      () => new TreesUnavailable({ detail: "This machine has too much to list just now.", retryable: true })
+    )
   }, minded)
 
   const changes = Effect.fn("WorkingTrees.changes")(function*(key: TreeKey) {

@@ -63,3 +63,44 @@ it.live("who waits too long fails, who gives up leaves the line, and nobody's tu
     yield* ask("a", "after")
     assert.deepStrictEqual(begun, ["first", "last", "next", "after"])
   }))
+
+it.live("work that waits for its turn is done once for all who ask meanwhile, and anew for who asks when it has begun", () =>
+  Effect.gen(function*() {
+    const shared = FairTurns.sharing<number, "late">(FairTurns.make({ atOnce: 1, perGroup: 1 }), yield* Effect.scope)
+    const ends: Array<Deferred.Deferred<void>> = []
+    const work = Effect.suspend(() => {
+      const end = Deferred.makeUnsafe<void>()
+      return Effect.as(Deferred.await(end), ends.push(end))
+    })
+    const asking = Effect.forkChild(shared("tree", ["a", "box", 60_000], work, () => "late"), { startImmediately: true })
+    const first = yield* asking
+    while (ends.length === 0) yield* Effect.yieldNow
+    const [second, third] = [yield* asking, yield* asking]
+    const other = yield* Effect.forkChild(shared("other tree", ["a", "box", 60_000], work, () => "late"), { startImmediately: true })
+    // Who asked first may go.
+    yield* Fiber.interrupt(second)
+    const answers: Array<number> = []
+    for (const [i, fiber] of [first, third, other].entries()) {
+      while (ends.length <= i) yield* Effect.yieldNow
+      assert.strictEqual(ends.length, i + 1)
+      const end = ends[i]
+      if (end !== undefined) yield* Deferred.succeed(end, undefined)
+      answers.push(yield* Fiber.join(fiber))
+    }
+    assert.deepStrictEqual([answers, ends.length], [[1, 2, 3], 3])
+  }).pipe(Effect.scoped))
+
+it.live("work whose turn does not come in time fails for all who waited for it, and is done for who asks later", () =>
+  Effect.gen(function*() {
+    const turn = FairTurns.make({ atOnce: 1, perGroup: 1 })
+    const shared = FairTurns.sharing<string, "late">(turn, yield* Effect.scope)
+    const end = Deferred.makeUnsafe<void>()
+    const busy = yield* Effect.forkChild(turn("b", "box", 60_000)(Deferred.await(end), () => "late"), { startImmediately: true })
+    const asking = (within: number) =>
+      Effect.forkChild(Effect.flip(shared("tree", ["a", "box", within], Effect.succeed("done"), () => "late")), { startImmediately: true })
+    const [first, second] = [yield* asking(1), yield* asking(60_000)]
+    assert.deepStrictEqual([yield* Fiber.join(first), yield* Fiber.join(second)], ["late", "late"])
+    yield* Deferred.succeed(end, undefined)
+    yield* Fiber.join(busy)
+    assert.strictEqual(yield* shared("tree", ["a", "box", 60_000], Effect.succeed("done"), () => "late"), "done")
+  }).pipe(Effect.scoped))

@@ -157,7 +157,8 @@ export class Files extends Context.Service<Files, {
           // A folder that is not there lists nothing. One truth about statuses: what the listing says.
           const listed = yield* trees.list(key, path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "").pipe(
             Effect.map(({ entries }) => entries.find((entry) => entry.path === path)),
-            Effect.catchTags({ FileNotFound: () => Effect.undefined, NotADirectory: () => Effect.undefined })
+            Effect.catchTags({ FileNotFound: () => Effect.undefined, NotADirectory: () => Effect.undefined }),
+            Effect.provideService(OnBehalfOf, by.grantId)
           )
           return { path, repo: key.repo, status: listed?.status ?? null, previousPath: listed?.previousPath ?? null, ...versions }
         }, available)

@@ -3,6 +3,7 @@ import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequ
 import { Effect } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import type { FileTree } from "@slipway/domain/files/FileTree"
 import { Files } from "@slipway/domain/files/Files"
 import type { FileVersion } from "@slipway/domain/files/WorkingTrees"
 import { Api } from "../api/Api.ts"
@@ -15,6 +16,14 @@ import { attachment } from "./ContentDisposition.ts"
 const EDIT_REASON = "The files of a sandbox are read-only here. Send its agent a message to have them changed."
 
 const shown = (version: FileVersion) => version === null ? null : { ...version, text: version.content }
+
+const bytesOfTrees = new WeakMap<FileTree, Uint8Array>()
+/** Those who ask at the same time get the same tree, and then the same megabyte. */
+const bytesOf = (tree: FileTree): Uint8Array => {
+  const bytes = bytesOfTrees.get(tree) ?? Buffer.from(JSON.stringify(tree satisfies typeof FileTree.Encoded))
+  bytesOfTrees.set(tree, bytes)
+  return bytes
+}
 
 /** A worker that cannot be reached now may be back in a second. */
 const retrySoon = () =>
@@ -29,7 +38,8 @@ export const layer = HttpApiBuilder.group(
 
     return handlers.handleAll({
       listFiles: Effect.fnUntraced(function*({ params: { sandboxId }, query: { directory = "", repo } }) {
-        return yield* files.list(yield* CurrentPrincipal, sandboxId, { path: directory, repo })
+        const tree = yield* files.list(yield* CurrentPrincipal, sandboxId, { path: directory, repo })
+        return HttpServerResponse.uint8Array(bytesOf(tree), { contentType: "application/json" })
       }, Effect.tapErrorTag("AgentDisconnected", retrySoon)),
       downloadFile: Effect.fnUntraced(
         function*({ params: { sandboxId }, query: { path: asked, repo }, request }) {
