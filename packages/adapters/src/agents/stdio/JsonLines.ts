@@ -40,29 +40,54 @@ const NEWLINE = 10
 /** The beginning of a line whose end is still to come. Its memory doubles, so that tiny chunks cost no more than large ones. */
 class OpenLine {
   #bytes = Buffer.alloc(0)
-  length = 0
+  #length = 0
+  #values = 0
+  #inString = false
+  #escaped = false
+
+  /** Whether it has more bytes or values than are read. */
+  get hasTooMuch(): boolean {
+    return this.#length > MAX_LINE_BYTES || this.#values > MAX_LINE_VALUES
+  }
 
   add(chunk: Uint8Array) {
-    const length = this.length + chunk.length
+    const length = this.#length + chunk.length
     if (length > this.#bytes.length) {
       const larger = Buffer.allocUnsafe(Math.max(2 * this.#bytes.length, length))
-      this.#bytes.copy(larger, 0, 0, this.length)
+      this.#bytes.copy(larger, 0, 0, this.#length)
       this.#bytes = larger
     }
-    this.#bytes.set(chunk, this.length)
-    this.length = length
+    this.#bytes.set(chunk, this.#length)
+    this.#length = length
+    this.#count(chunk)
   }
 
   /** The whole line. Its bytes are decoded together, so that no character is torn apart by a chunk's end. */
-  take(last: Uint8Array): Buffer {
-    if (this.length === 0) return Buffer.from(last.buffer, last.byteOffset, last.length)
-    this.add(last)
-    const line = this.#bytes.subarray(0, this.length)
+  take(): Buffer {
+    const line = this.#bytes.subarray(0, this.#length)
     this.#bytes = Buffer.alloc(0)
-    this.length = 0
+    this.#length = this.#values = 0
+    this.#inString = this.#escaped = false
     return line
   }
+
+  /** As it comes: counted at its end, a long line would keep others waiting. */
+  #count(chunk: Uint8Array) {
+    let [values, inString, escaped] = [this.#values, this.#inString, this.#escaped]
+    for (let i = 0; i < chunk.length; i++) {
+      const byte = chunk[i]
+      if (escaped) escaped = false
+      else if (byte === QUOTE) inString = !inString
+      else if (!inString) values += byte === COMMA || byte === BRACKET || byte === BRACE ? 1 : 0
+      else if (byte === BACKSLASH) escaped = true
+    }
+    this.#values = values
+    this.#inString = inString
+    this.#escaped = escaped
+  }
 }
+
+const [QUOTE, BACKSLASH, COMMA, BRACKET, BRACE] = Buffer.from("\"\\,[{")
 
 /** Splits at line feeds. */
 const lines = (chunks: Stream.Stream<Uint8Array>): Stream.Stream<Buffer, OutputEnded> =>
@@ -71,30 +96,15 @@ const lines = (chunks: Stream.Stream<Uint8Array>): Stream.Stream<Buffer, OutputE
     return chunks.pipe(Stream.mapEffect((chunk) => {
       const complete: Array<Buffer> = []
       let start = 0
-      for (let end; (end = chunk.indexOf(NEWLINE, start)) >= 0; start = end + 1) complete.push(open.take(chunk.subarray(start, end)))
-      if (start < chunk.length) open.add(chunk.subarray(start))
-      return open.length > MAX_LINE_BYTES || complete.some(hasTooMuch)
-        ? Effect.fail(new OutputEnded({ reason: "line too long" }))
-        : Effect.succeed(complete)
+      for (let end; (end = chunk.indexOf(NEWLINE, start)) >= 0; start = end + 1) {
+        open.add(chunk.subarray(start, end))
+        if (open.hasTooMuch) break
+        complete.push(open.take())
+      }
+      if (start < chunk.length && !open.hasTooMuch) open.add(chunk.subarray(start))
+      return open.hasTooMuch ? Effect.fail(new OutputEnded({ reason: "line too long" })) : Effect.succeed(complete)
     }), Stream.flattenIterable)
   })
-
-/** Whether a line has more bytes or values than are read. Of short ones the values need not be counted. */
-const hasTooMuch = (line: Buffer): boolean => {
-  if (line.length > MAX_LINE_BYTES) return true
-  if (line.length <= MAX_LINE_VALUES) return false
-  let values = 0
-  let inString = false
-  for (let i = 0; i < line.length; i++) {
-    const byte = line[i]
-    if (byte === QUOTE) inString = !inString
-    else if (inString) i += byte === BACKSLASH ? 1 : 0
-    else if (byte === COMMA || byte === BRACKET || byte === BRACE) values++
-  }
-  return values > MAX_LINE_VALUES
-}
-
-const [QUOTE, BACKSLASH, COMMA, BRACKET, BRACE] = Buffer.from("\"\\,[{")
 
 const parse = Option.liftThrowable((line: Buffer): unknown => JSON.parse(line.toString("utf8")))
 
