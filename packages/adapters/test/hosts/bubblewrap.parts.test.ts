@@ -157,6 +157,7 @@ describe("control groups", () => {
       assert.deepStrictEqual(procs, [join(group, "cgroup.procs")])
       const settings = ["memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.max"].map((file) => readFileSync(join(group, file), "utf8"))
       assert.deepStrictEqual(settings, [`${2 ** 30}`, "0", "1", "100", "150000 100000"])
+      assert.strictEqual(readFileSync(join(root, "slipway-x/cpu.weight"), "utf8"), "25")
       assert.deepStrictEqual(yield* Effect.promise(groups.list), ["c_1"])
       yield* Effect.promise(() => groups.kill("c_1"))
       assert.strictEqual(readFileSync(join(group, "cgroup.kill"), "utf8"), "1")
@@ -165,14 +166,16 @@ describe("control groups", () => {
 
   it.live("of version 1 get them in each hierarchy there is", () =>
     Effect.gen(function*() {
-      const root = yield* hierarchy({ "memory/cgroup.procs": "", "pids/cgroup.procs": "" })
+      const root = yield* hierarchy({ "memory/cgroup.procs": "", "pids/cgroup.procs": "", "cpu/cgroup.procs": "" })
       const groups = yield* Effect.promise(() => Cgroups.open("slipway-x", root))
       if ("reason" in groups) return assert.fail(groups.reason)
-      assert.deepStrictEqual([groups.version, [...groups.limits].sort()], [1, ["memory", "processes"]])
+      assert.deepStrictEqual([groups.version, [...groups.limits].sort()], [1, ["cpu", "memory", "processes"]])
       const procs = yield* Effect.promise(() => groups.create("c_1", limits))
-      assert.deepStrictEqual(procs, ["memory", "pids"].map((controller) => join(root, controller, "slipway-x", "c_1", "cgroup.procs")))
+      assert.deepStrictEqual(procs, ["memory", "pids", "cpu"].map((controller) => join(root, controller, "slipway-x", "c_1", "cgroup.procs")))
       assert.strictEqual(readFileSync(join(root, "memory/slipway-x/c_1/memory.limit_in_bytes"), "utf8"), `${2 ** 30}`)
       assert.strictEqual(readFileSync(join(root, "pids/slipway-x/c_1/pids.max"), "utf8"), "100")
+      assert.strictEqual(readFileSync(join(root, "cpu/slipway-x/c_1/cpu.cfs_quota_us"), "utf8"), "150000")
+      assert.strictEqual(readFileSync(join(root, "cpu/slipway-x/cpu.shares"), "utf8"), "256")
       assert.deepStrictEqual(yield* Effect.promise(groups.list), ["c_1"])
     }).pipe(Effect.scoped)
   )

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { getPriority } from "node:os"
 import { join } from "node:path"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
@@ -173,10 +174,11 @@ describe("a hostile program in a box", () => {
       })
     )
 
-    it.effect("is ended before others when memory runs out", () =>
+    it.effect("is ended before others when memory runs out, and waits for others when processors are short", () =>
       Effect.gen(function*() {
         const { box } = yield* provisioned
         assert.strictEqual((yield* run(box, "cat /proc/self/oom_score_adj")).output, "500")
+        assert.strictEqual((yield* run(box, "nice")).output.trim(), `${getPriority() + 5}`)
       })
     )
 

@@ -77,7 +77,8 @@ export const shell = (strays: ReadonlyArray<number>): readonly [program: string,
 
 /**
  * Arguments: how many group files follow, those, the descriptors to close, the filter, bubblewrap's options, the file for
- * what it says, the command. The kernel shall rather end a box than the service when memory runs out.
+ * what it says, the command. The kernel shall rather end a box than the service when memory runs out, and let it wait when
+ * processors are short.
  */
 const SCRIPT = `
 n=$1; shift
@@ -88,7 +89,7 @@ umask 022
 echo 500 > /proc/self/oom_score_adj || :
 exec ${descriptors.seccomp}<"$1" ${descriptors.arguments}<"$2" ${descriptors.info}>"$3" || exit 125
 shift 3
-exec "$@"
+exec nice -n 5 "$@"
 `
 
 /** Arguments: how many mounts follow, those, the command. */
