@@ -17,12 +17,21 @@ const HEALTHZ_MILLIS = 250
 const GROWTH_MB = 200
 /** A watcher that was this late itself was kept from the processor by somebody else. */
 const LATE_MILLIS = 50
+/** What the service works for at once. */
+const SLOTS = 8
+const QUEUED = 2000
+/** How long another tenant's agent works meanwhile. */
+const SECONDS_AT_WORK = 30
+/** What of the memory need not be back five seconds after it was needed. */
+const LEFT_MB = 200
+/** Which attacks are made, by their names: `ABUSE=4 npm run test:abuse`. */
+const CHOSEN = new RegExp(process.env["ABUSE"] ?? "", "u")
 /** How long one attack may go on. */
 const WITHIN_MILLIS = 90_000
 
 interface Sample {
   readonly at: number
-  readonly late: number
+  readonly late?: number
   readonly until?: number
   readonly rss?: number
   readonly healthz?: number | null
@@ -37,6 +46,7 @@ interface Row {
   readonly "loop held, ms": number
   readonly "healthz p50/p99/max, ms": string
   readonly "others waited, ms": number
+  readonly "left out": string
   readonly "told": string
 }
 
@@ -116,6 +126,16 @@ const table = (rows: ReadonlyArray<Row>): string => {
   return cells.map((line) => line.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ").trimEnd()).join("\n")
 }
 
+/** Does it with each, eight at a time. */
+const inEights = async <A, B>(all: ReadonlyArray<A>, each: (value: A) => Promise<B>): Promise<ReadonlyArray<B>> => {
+  const done: Array<B> = []
+  const left = [...all]
+  await Promise.all(times(8).map(async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) done.push(await each(next))
+  }))
+  return done
+}
+
 const times = (many: number) => Array.from({ length: many }, (_, i) => i)
 
 const linux = process.platform === "linux" ? it.live : it.live.skip
@@ -133,7 +153,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
     const bound = nobody.address()
     assert(typeof bound === "object" && bound !== null)
 
-    const loopDelay = { NODE_OPTIONS: `--import=${path.join(import.meta.dirname, "LoopDelay.mjs")}`, ABUSE_LOOP_DELAYS: delays }
+    const loopDelay = { NODE_OPTIONS: `--import=${path.join(import.meta.dirname, "LoopDelay.mjs")} ${process.env["NODE_OPTIONS"] ?? ""}`, ABUSE_LOOP_DELAYS: delays }
     const server = yield* serve(data, {
       ...loopDelay,
       SLIPWAY_TRUSTED_PROXIES: "127.0.0.7",
@@ -155,19 +175,40 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
     const as = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" })
 
     const asJson = (text: string) => text.startsWith("{") ? JSON.parse(text) : {}
+    /** What the attack at hand made. */
+    let made: Array<string> = []
     const create = async (prompt: string, from: string) => {
-      const made = await call(`${api}/sandboxes`, { from, method: "POST", headers: as(hostile), body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt }) })
-      if (made.status !== 201) throw new Error(`no sandbox: ${made.status} ${made.text} ${added.stdout} ${added.stderr}`)
-      return String(asJson(made.text).id)
+      const body = JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt })
+      const created = await call(`${api}/sandboxes`, { from, method: "POST", headers: as(hostile), body })
+      if (created.status !== 201) throw new Error(`no sandbox: ${created.status} ${created.text} ${added.stdout} ${added.stderr}`)
+      const id = String(asJson(created.text).id)
+      made.push(id)
+      return id
+    }
+    const terminate = (id: string) => call(`${api}/sandboxes/${id}/terminate`, { from: "127.0.0.6", method: "POST", headers: as(hostile) })
+    /** Ends what the attack at hand made, so that the next one has the worker's slots. */
+    const endMade = async () => {
+      const until = Date.now() + WITHIN_MILLIS
+      const ending = made
+      made = []
+      await inEights(ending, terminate)
+      for (const id of ending) {
+        for (;;) {
+          const { status } = asJson((await call(`${api}/sandboxes/${id}`, { from: "127.0.0.6", headers: as(hostile) })).text)
+          if (status === "terminated") break
+          if (Date.now() > until) throw new Error(`${id} is still ${status}`)
+          await pause(250)
+        }
+      }
     }
     const say = (id: string, prompt: string, from: string) =>
       call(`${api}/sandboxes/${id}/messages`, { from, method: "POST", headers: as(hostile), body: JSON.stringify({ prompt }) })
     /** Waits for the end of the sandbox's turn, and tells it. */
-    const turnEnd = async (id: string, from: string, after = 0) => {
+    const turnEnd = async (id: string, from: string, after = 0, key = hostile) => {
       const until = Date.now() + WITHIN_MILLIS
       for (let cursor = after; Date.now() < until; await pause(250)) {
         for (;;) {
-          const page = asJson((await call(`${api}/sandboxes/${id}/events?after=${cursor}`, { from, headers: as(hostile) })).text)
+          const page = asJson((await call(`${api}/sandboxes/${id}/events?after=${cursor}`, { from, headers: as(key) })).text)
           if (page.data === undefined || page.data.length === 0) break
           cursor = Number(page.nextCursor)
           const end = page.data.find((event: { readonly type: string }) => event.type === "turn.completed")
@@ -177,17 +218,20 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       return { cursor: 0, state: "did not end" }
     }
 
+    const rssNow = () => Math.round(samples.findLast(({ rss }) => rss !== undefined)?.rss ?? 0)
+
     const rows: Array<Row> = []
     const broken: Array<string> = []
     const measure = (attack: string, pid: number, all: ReadonlyArray<Sample>, idle: number, body: () => Promise<string>) =>
       Effect.promise(async () => {
+        if (!CHOSEN.test(attack)) return
         const from = Date.now()
-        const told = await body().catch((error: unknown) => `the attack broke: ${String(error)}`)
+        const told = await body().finally(endMade).catch((error: unknown) => `the attack broke: ${String(error)}`)
         // What was asked while the attack went on is answered, or not.
         await pause(2000)
         const to = Date.now()
         const during = all.filter(({ at, until = at }) => until >= from && at <= to)
-        const sound = during.filter(({ late }) => late < LATE_MILLIS)
+        const sound = during.filter(({ late = 0 }) => late < LATE_MILLIS)
         const healthz = sound.flatMap((sample) => sample.healthz === undefined ? [] : [sample.healthz ?? 30_000]).sort((a, b) => a - b)
         const waited = sound.flatMap(({ tenant }) => tenant === undefined ? [] : [tenant ?? 30_000])
         const peak = Math.round(Math.max(0, ...during.flatMap(({ rss }) => rss ?? [])))
@@ -203,6 +247,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
           "loop held, ms": held,
           "healthz p50/p99/max, ms": `${quantile(healthz, 0.5)}/${quantile(healthz, 0.99)}/${worst}`,
           "others waited, ms": Math.round(Math.max(0, ...waited)),
+          "left out": `${during.length - sound.length} of ${during.length}`,
           told
         })
         process.stdout.write(`${attack}: ${((to - from) / 1000).toFixed(0)} s, ${peak} MB, /healthz ${worst} ms. ${told}\n`)
@@ -253,6 +298,13 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       const ends = await Promise.all(ids.map((id) => turnEnd(id, from)))
       const told = ends.map(({ cursor, state }) => `${state} after ${cursor} events`).join(", ")
       return ends.some(({ cursor, state }) => state === "did not end" || cursor < 6000) ? `BROKEN ${told}` : told
+    })
+
+    yield* attack("1 six agents that burn all processors", async () => {
+      const from = "127.0.0.2"
+      const burn = "[[shell for i in 1 2 3 4; do timeout 8 sh -c 'while :; do :; done' & done; wait]]"
+      const ids = await Promise.all(times(6).map(() => create(burn, from)))
+      return (await Promise.all(ids.map((id) => turnEnd(id, from)))).map(({ state }) => state).join(", ")
     })
 
     yield* attack("2 400 readers of /docs that never read", async () => {
@@ -330,9 +382,28 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       await pause(3000)
       const other = await call(`${api}/sandboxes?limit=1`, { from: "127.0.0.1", headers: as(tenant) })
       for (const socket of sockets) socket.destroy()
-      await call(`${api}/sandboxes/${id}/terminate`, { from: "127.0.2.1", method: "POST", headers: as(hostile) })
       const told = `${opened} streams of 880, another tenant is answered ${other.status}`
       return opened >= 700 || other.status !== 200 ? `BROKEN ${told}` : told
+    })
+
+    yield* attack(`${QUEUED} queued sandboxes of one grant that are terminated at once`, async () => {
+      const from = "127.0.0.8"
+      const before = rssNow()
+      const theirs = asJson((await call(`${api}/sandboxes`, {
+        from,
+        method: "POST",
+        headers: as(tenant),
+        body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: `[[slow ${10 * SECONDS_AT_WORK} 100]]` })
+      })).text).id
+      // Whoever waits in the queue, waits behind these.
+      await Promise.all(times(SLOTS).map(() => create("[[hang]]", from)))
+      await inEights(times(QUEUED), () => create("[[hang]]", from))
+      const statuses = await inEights(made.splice(SLOTS), async (id) => (await terminate(id)).status)
+      const end = await turnEnd(theirs, from, 0, tenant)
+      await pause(5000)
+      const after = rssNow()
+      const told = `${statuses.filter((status) => status === 200).length} terminated; the other tenant's turn ${end.state}; ${before} MB before, ${after} MB after`
+      return end.state !== "succeeded" || after > before + LEFT_MB ? `BROKEN ${told}` : told
     })
 
     yield* attack("7 made-up sign-in callbacks behind a proxy", async () => {
@@ -350,7 +421,6 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
     })
 
     process.stdout.write(`\n${table(rows)}\n`)
-    const late = samples.filter(({ late }) => late >= LATE_MILLIS).length
-    process.stdout.write(`The watcher itself was late for ${late} of ${samples.length} samples, which are left out.\n`)
+    process.stdout.write("Left out are samples for which the watcher itself was late.\n")
     assert.deepStrictEqual(broken, [])
   }).pipe(Effect.scoped), 600_000)

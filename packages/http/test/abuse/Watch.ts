@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs"
 import { Agent, get } from "node:http"
 
 const PERIOD_MILLIS = 100
+const LOOK_MILLIS = 10
 /** What is not answered by then counts as this. */
 const PATIENCE_MILLIS = 30_000
 
@@ -37,17 +38,29 @@ const rss = () => {
 }
 
 let due = performance.now()
-let n = 0
+/** How busy the machine is: what this process was late cannot be told from what it waited. */
+let latest: Array<{ readonly at: number; readonly late: number }> = []
 setInterval(() => {
   const now = performance.now()
-  // How busy the machine is: what this process was late cannot be told from what it waited.
-  const late = Math.max(0, now - due)
-  due = now + PERIOD_MILLIS
-  const at = Date.now()
-  const tell = (sample: object) => process.stdout.write(`${JSON.stringify({ at, late, ...sample })}\n`)
+  latest = [...latest.filter(({ at }) => at > now - PATIENCE_MILLIS), { at: now, late: Math.max(0, now - due) }]
+  due = now + LOOK_MILLIS
+}, LOOK_MILLIS)
+
+const tell = (sample: object) => process.stdout.write(`${JSON.stringify({ at: Date.now(), ...sample })}\n`)
+
+/** With how late this process was, at most, while it waited. */
+const timed = async (what: "healthz" | "tenant", asking: Promise<number | null>) => {
+  const [start, at] = [performance.now(), Date.now()]
+  const waited = await asking
+  setTimeout(() => {
+    const late = latest.reduce((most, look) => look.at >= start ? Math.max(most, look.late) : most, 0)
+    tell({ at, until: at + (waited ?? performance.now() - start), late, [what]: waited })
+  }, 2 * LOOK_MILLIS)
+}
+
+let n = 0
+setInterval(() => {
   tell({ rss: rss() })
-  void ask("/healthz").then((healthz) => tell({ healthz, until: Date.now() }))
-  if (key !== "" && n++ % 3 === 0) {
-    void ask("/api/public/v1/sandboxes", { authorization: `Bearer ${key}` }).then((tenant) => tell({ tenant, until: Date.now() }))
-  }
+  void timed("healthz", ask("/healthz"))
+  if (key !== "" && n++ % 3 === 0) void timed("tenant", ask("/api/public/v1/sandboxes", { authorization: `Bearer ${key}` }))
 }, PERIOD_MILLIS)
