@@ -10,6 +10,9 @@ export default defineConfig({
     testTimeout: PATIENCE_MILLIS,
     hookTimeout: PATIENCE_MILLIS,
     // One process for all files of a package, which load its modules once: test files keep nothing in them.
-    isolate: false
+    isolate: false,
+    // A line for each file; what tests log on purpose is shown when they fail.
+    silent: "passed-only",
+    slowTestThreshold: PATIENCE_MILLIS
   }
 })

@@ -324,7 +324,8 @@ export class Witness {
     this.#trace.count("agents")
     if (seen === undefined) return agent
     seen.agents = seen.agents.filter(({ running }) => running)
-    const others = seen.agents.filter(({ owner }) => owner.alive)
+    // Who stands still ends no agent, and writes nothing when it goes on: its lease is another's.
+    const others = seen.agents.filter(({ owner }) => owner.alive && !this.#wasStalled(owner))
     this.#rule(
       "a sandbox has one agent at a time",
       others.length === 0 || this.#wasStalled(owner),
