@@ -237,6 +237,30 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
       })
     }))
 
+  it.effect("says why a turn failed, as it happens and when it is loaded again", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create, items } = yield* api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[say Ready.]]")
+        await page.goto(`/sandboxes/${id}`)
+        await connection(page, "Live")
+        await turnIs(page, "The turn ended")
+        await page.getByLabel("Follow-up").fill("[[error The provider refuses <b>the key</b>.]]")
+        await page.getByRole("button", { name: "Send" }).click()
+        const why = page.locator(".item.problem .item-text", { hasText: "The turn failed: The provider refuses <b>the key</b>." })
+        await why.waitFor()
+        await turnIs(page, "The turn failed")
+        assert.deepStrictEqual(await shown(page), await items(id))
+        await page.reload()
+        await why.waitFor()
+        assert.deepStrictEqual(await shown(page), await items(id))
+        await inspect(page, "sandbox-turn-failed")
+      })
+    }))
+
   it.effect("works without scripts: approving, publishing, looking again", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

@@ -144,6 +144,23 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       assert.include(textOf(page), "The agent is working")
     }))
 
+  it.effect("says why a turn failed: in the agent's or the provider's words, as text alone, or in ours", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("failing")
+      const endOf = Effect.fnUntraced(function*(reason?: string, state: "failed" | "succeeded" = "failed") {
+        const { id, turn } = yield* running(key)
+        yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state, ...(reason === undefined ? {} : { reason }) }])
+        const page = yield* get(`/sandboxes/${id}`)
+        isPage(page)
+        const [, kind, text] = new RegExp(`<li class="item (\\w+)" data-key="turn:${turn}">[^]*?<div class="item-text">([^<]*)</div>`, "u").exec(page.text) ?? []
+        return [kind, text]
+      })
+      assert.deepStrictEqual(yield* endOf(`The provider refuses ${HOSTILE}`), ["problem", `The turn failed: The provider refuses ${ESCAPED}`])
+      assert.deepStrictEqual(yield* endOf("output_limit"), ["problem", "The turn failed: The agent wrote more than a turn may."])
+      assert.deepStrictEqual(yield* endOf(), ["problem", "The turn failed"])
+      assert.deepStrictEqual(yield* endOf("end_turn", "succeeded"), ["note", "The turn ended"])
+    }))
+
   it.effect("begins where its script goes on: at the newest event it shows", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("cursor")
