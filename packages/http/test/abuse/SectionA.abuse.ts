@@ -272,6 +272,26 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       return ""
     })
 
+    yield* attack(`${QUEUED} queued sandboxes of one grant that are terminated at once`, async () => {
+      const from = "127.0.0.8"
+      const before = rssNow()
+      const theirs = asJson((await call(`${api}/sandboxes`, {
+        from,
+        method: "POST",
+        headers: as(tenant),
+        body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: `[[slow ${10 * SECONDS_AT_WORK} 100]]` })
+      })).text).id
+      // Whoever waits in the queue, waits behind these.
+      await Promise.all(times(SLOTS).map(() => create("[[hang]]", from)))
+      await inEights(times(QUEUED), () => create("[[hang]]", from))
+      const statuses = await inEights(made.splice(SLOTS), async (id) => (await terminate(id)).status)
+      const end = await turnEnd(theirs, from, 0, tenant)
+      await pause(5000)
+      const after = rssNow()
+      const told = `${statuses.filter((status) => status === 200).length} terminated; the other tenant's turn ${end.state}; ${before} MB before, ${after} MB after`
+      return end.state !== "succeeded" || after > before + LEFT_MB ? `BROKEN ${told}` : told
+    })
+
     const lines = "$HOME/.slipway-offline/sessions"
     const plant = (bytes: number) =>
       `[[shell f=$(echo ${lines}/*); { printf '"'; head -c ${bytes} /dev/zero | tr '\\0' x; printf '"\\n'; } >> $f; kill -9 $PPID]]`
@@ -384,26 +404,6 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       for (const socket of sockets) socket.destroy()
       const told = `${opened} streams of 880, another tenant is answered ${other.status}`
       return opened >= 700 || other.status !== 200 ? `BROKEN ${told}` : told
-    })
-
-    yield* attack(`${QUEUED} queued sandboxes of one grant that are terminated at once`, async () => {
-      const from = "127.0.0.8"
-      const before = rssNow()
-      const theirs = asJson((await call(`${api}/sandboxes`, {
-        from,
-        method: "POST",
-        headers: as(tenant),
-        body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: `[[slow ${10 * SECONDS_AT_WORK} 100]]` })
-      })).text).id
-      // Whoever waits in the queue, waits behind these.
-      await Promise.all(times(SLOTS).map(() => create("[[hang]]", from)))
-      await inEights(times(QUEUED), () => create("[[hang]]", from))
-      const statuses = await inEights(made.splice(SLOTS), async (id) => (await terminate(id)).status)
-      const end = await turnEnd(theirs, from, 0, tenant)
-      await pause(5000)
-      const after = rssNow()
-      const told = `${statuses.filter((status) => status === 200).length} terminated; the other tenant's turn ${end.state}; ${before} MB before, ${after} MB after`
-      return end.state !== "succeeded" || after > before + LEFT_MB ? `BROKEN ${told}` : told
     })
 
     yield* attack("7 made-up sign-in callbacks behind a proxy", async () => {
