@@ -31,7 +31,7 @@ layer(RealServer.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
   it.effect("finds nothing missing in the service", () =>
     Effect.gen(function*() {
       conforms(yield* run(rules, new World(yield* RealServer)))
-    }), 300_000)
+    }), 900_000)
 
   it.effect("asks nothing of a feed without events that such a feed cannot show", () =>
     Effect.gen(function*() {
@@ -72,7 +72,7 @@ layer(RealServer.layer, { excludeTestServices: true, timeout: "60 seconds" })("t
         proxy.plant({})
         conforms(yield* run(rules.filter(({ id }) => !RAW.includes(id)), new World(session, proxy.url)))
       }),
-    300_000
+    900_000
   )
 })
 
