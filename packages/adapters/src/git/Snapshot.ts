@@ -5,6 +5,7 @@
 import { Effect } from "effect"
 import { isEnvironmentFile, isGitPath } from "@slipway/domain/files/FileRules"
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
+import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as AgentCommits from "./AgentCommits.ts"
 import type { BoxGit } from "./BoxGit.ts"
 import { isNestedRepository } from "./Changes.ts"
@@ -103,7 +104,7 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new PushFailed({ repo, detail: reason, retryable: false })),
       Effect.catchTag("GitFailed", (failure) =>
-        Effect.andThen(
+        DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
           Effect.logWarning("git could not commit a working tree", { repo, failure: failure.message }),
           new PushFailed({ repo, ...explain(failure) })
         )),

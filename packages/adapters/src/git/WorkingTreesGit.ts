@@ -1,5 +1,5 @@
 /**
- * `WorkingTrees` on git and the files of this machine:
+ * `WorkingTrees` on git and the files of this machine. The folder of a sandbox may have a size of its own (`SizedFolders`):
  *
  *     <directory>/mirrors/                                      what was fetched, shared by all trees (`Mirrors`)
  *     <directory>/sandboxes/<sandbox>/git/<owner>+<name>        the host's repository of one tree
@@ -10,7 +10,7 @@ import { createHash, randomUUID } from "node:crypto"
 import { chmod, mkdir, readdir, stat } from "node:fs/promises"
 import { availableParallelism } from "node:os"
 import { basename, join, resolve } from "node:path"
-import { Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
+import { Cause, Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import {
@@ -19,6 +19,7 @@ import {
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import * as SizedFolders from "../hosts/box/SizedFolders.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as BoxGit from "./BoxGit.ts"
 import * as Changes from "./Changes.ts"
@@ -36,6 +37,8 @@ import * as Snapshot from "./Snapshot.ts"
 export interface Options {
   /** Made when missing. It belongs to this process alone: locks are in memory. */
   readonly directory: string
+  /** Of the same directory: what the folders of sandboxes are made and removed by. Default: they are plain folders. */
+  readonly folders?: SizedFolders.SizedFolders
   /** Where a box shows a mirror's `objects` folder, given its path here. Default: there, as without isolation. */
   readonly objectsInBox?: (objects: string) => string
   /** Bytes of changed files that one snapshot takes. Default: 1 GiB. */
@@ -65,6 +68,10 @@ const PUBLICATION_WAIT = "2 minutes"
 /** Listings take some milliseconds each when it is their turn. */
 const READING_WAIT = "15 seconds"
 
+/** Where the folder of a sandbox has a size of its own. */
+const TOO_LARGE = "Its files do not fit on the disk of a sandbox. SLIPWAY_SANDBOX_DISK_MIB raises this limit."
+const SANDBOX_FULL = "The disk of the sandbox is full. Something in it has to be deleted first."
+
 type Trees = WorkingTrees["Service"]
 
 const GiB = 2 ** 30
@@ -88,7 +95,8 @@ const closeFolders = async (path: string): Promise<void> => {
 }
 
 const make = Effect.fnUntraced(function*(options: Options) {
-  const sandboxesDirectory = join(resolve(options.directory), "sandboxes")
+  const folders = options.folders ?? SizedFolders.plain(options.directory)
+  const sandboxesDirectory = folders.directory
   const mirrorsDirectory = join(resolve(options.directory), "mirrors")
   const mirrors = yield* Mirrors.make({
     directory: mirrorsDirectory,
@@ -100,9 +108,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
       checkoutFiles: options.maximumCheckoutFiles ?? 500_000
     },
     keepUnused: options.keepUnused === null ? null : Duration.fromInputUnsafe(options.keepUnused ?? "30 days"),
-    borrowed: Effect.promise(async () => {
-      const sandboxes = await readdir(sandboxesDirectory)
-      return new Set((await Promise.all(sandboxes.map((id) => HostRepository.borrowed(join(sandboxesDirectory, id, "git"))))).flat())
+    borrowed: Effect.gen(function*() {
+      const sandboxes = yield* Effect.promise(() => readdir(sandboxesDirectory))
+      // What is not mounted would seem to borrow nothing.
+      yield* Effect.forEach(sandboxes.filter(isSandboxId), (id) => folders.reopen(id), { discard: true })
+      return new Set((yield* Effect.promise(() => Promise.all(sandboxes.map((id) => HostRepository.borrowed(join(sandboxesDirectory, id, "git")))))).flat())
     })
   })
   const host = yield* SandboxHost
@@ -113,6 +123,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const locked = yield* KeyedLock.make
   yield* Effect.promise(async () => {
     for (const folder of [resolve(options.directory), mirrorsDirectory, sandboxesDirectory]) await ownFolder(folder)
+  })
+  yield* folders.adopt
+  yield* Effect.promise(async () => {
     for (const id of await readdir(sandboxesDirectory)) {
       await closeFolders(join(sandboxesDirectory, id))
       await HostRepository.sweep(join(sandboxesDirectory, id, "git"))
@@ -126,16 +139,25 @@ const make = Effect.fnUntraced(function*(options: Options) {
   )
 
   const sandboxDirectory = (sandboxId: SandboxId): string => {
-    // It becomes a path that is deleted with all that is in it.
+    // It becomes a path of which much is deleted.
     if (!isSandboxId(sandboxId)) throw new Error("not a sandbox id")
     return join(sandboxesDirectory, sandboxId)
   }
+  /** What the disk refuses can be acted on; anything else that dies is a defect. `key`: of the tree that all of it was done in. */
+  const minded = <A, E, R>(self: Effect.Effect<A, E, R>, key?: TreeKey): Effect.Effect<A, E | TreesUnavailable, R> =>
+    Effect.catchDefect(self, Effect.fnUntraced(function*(defect) {
+      const trouble = DiskTrouble.of(defect)
+      if (trouble === undefined) return yield* Effect.die(defect)
+      yield* Effect.logWarning("the disk of the working trees refused something", defect)
+      const isOwn = key !== undefined && trouble.retryable && (yield* folders.isSized(key.sandboxId))
+      return yield* new TreesUnavailable(isOwn ? { detail: SANDBOX_FULL, retryable: false } : trouble)
+    }))
   const workspace = (sandboxId: SandboxId): string => join(sandboxDirectory(sandboxId), "workspace")
   const gitDirectory = ({ repo, sandboxId }: TreeKey): string =>
     join(sandboxDirectory(sandboxId), "git", repo.toLowerCase().replace("/", "+"))
   const find = (key: TreeKey) =>
     Effect.flatMap(
-      HostRepository.open(gitDirectory(key), workspace(key.sandboxId)),
+      Effect.andThen(folders.reopen(key.sandboxId), HostRepository.open(gitDirectory(key), workspace(key.sandboxId))),
       Option.match({ onNone: () => Effect.fail(new FileNotFound()), onSome: Effect.succeed })
     )
   const exclusive = <A, E, R>(self: Effect.Effect<A, E, R>, key: TreeKey): Effect.Effect<A, E, R> => locked(gitDirectory(key))(self)
@@ -143,6 +165,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const prepare = Effect.fn("WorkingTrees.prepare")(function*(key: TreeKey, source: Parameters<Trees["prepare"]>[1]) {
     const { repo, sandboxId } = key
     const gitDir = gitDirectory(key)
+    yield* folders.reopen(sandboxId)
     const existing = yield* HostRepository.open(gitDir, workspace(sandboxId))
     if (Option.isSome(existing)) return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
 
@@ -161,12 +184,20 @@ const make = Effect.fnUntraced(function*(options: Options) {
       shallow: commit.shallow,
       preparedAt: yield* Clock.currentTimeMillis
     }
+    yield* folders.open(sandboxId)
     yield* Effect.promise(async () => {
       await ownFolder(sandboxDirectory(sandboxId))
       await mkdir(sites, { recursive: true, mode: 0o700 })
     })
     yield* HostRepository.make(making).pipe(
       // What cannot be deleted now, because an orphan still writes to it, goes with the sandbox.
+      // Room that is made elsewhere would not help.
+      Effect.catchCause(Effect.fnUntraced(function*(cause) {
+        if (DiskTrouble.of(Cause.squash(cause))?.retryable === true && (yield* folders.isSized(sandboxId))) {
+          return yield* new CloneFailed({ repo, detail: TOO_LARGE, retryable: false })
+        }
+        return yield* Effect.failCause(cause)
+      })),
       Effect.ensuring(Effect.ignoreCause(deleteTree(sites))),
       Effect.catchTag("GitFailed", (failure) =>
         DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
@@ -176,7 +207,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     )
     if (commit.isNew) yield* Queue.offer(growth, undefined)
     return { baseSha: making.baseSha, baseRef: making.baseRef }
-  }, Effect.scoped, exclusive, minded)
+  }, Effect.scoped, exclusive, (self) => minded(self))
 
   const comparing = FairTurns.sharing<Listing.Comparison, GitFailed>(turn, scope)
   const compared = (sandboxId: SandboxId, repository: HostRepository.HostRepository): Listing.Compared =>
@@ -277,11 +308,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const has = Effect.fn("WorkingTrees.has")((sandboxId: SandboxId) =>
     Effect.promise(() => stat(sandboxDirectory(sandboxId)).then(() => true, () => false)))
 
-  const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) => minded(deleteTree(sandboxDirectory(sandboxId))))
+  const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) => minded(Effect.suspend(() => {
+    // It becomes a path that is deleted with all that is in it.
+    if (!isSandboxId(sandboxId)) throw new Error("not a sandbox id")
+    return folders.remove(sandboxId)
+  })))
 
   const sandboxes = Effect.promise(async () => (await readdir(sandboxesDirectory)).filter(isSandboxId))
 
-  return WorkingTrees.of({ workspace, folder, prepare, list, changes, open, compare, snapshot, push, has, remove, sandboxes, makeRoom: minded(mirrors.makeRoom) })
+  return WorkingTrees.of({ workspace, folder, prepare, list, changes, open, compare, snapshot, push, has, remove, sandboxes, makeRoom: minded(Effect.andThen(mirrors.makeRoom, folders.trim)) })
 })
 
 /** What git says of a tree, it says in the box that the host has for its sandbox. */
@@ -295,15 +330,6 @@ const folder = (repo: RepoName, repos: ReadonlyArray<RepoName>): string => {
   const isShared = repos.some((other) => !sameRepo(other, repo) && other.split("/")[1]?.toLowerCase() === name.toLowerCase())
   return isShared ? `${owner}+${name}` : name
 }
-
-/** What the disk refuses can be acted on; anything else that dies is a defect. */
-const minded = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | TreesUnavailable, R> =>
-  Effect.catchDefect(self, (defect) => {
-    const trouble = DiskTrouble.of(defect)
-    return trouble === undefined
-      ? Effect.die(defect)
-      : Effect.andThen(Effect.logWarning("the disk of the working trees refused something", defect), new TreesUnavailable(trouble))
-  })
 
 const notPushed = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>, { repo }: TreeKey) =>
   Effect.catchIf(

@@ -4,13 +4,16 @@ import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { connect } from "@slipway/adapters/hosts/docker/Daemon"
+import { defaults } from "@slipway/adapters/hosts/box/Limits"
+import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
 import * as Probe from "@slipway/adapters/hosts/docker/Probe"
 import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
-import { isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
+import * as Mounts from "@slipway/adapters/testing/Mounts"
+import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { absent, hostIn, layer, optionsIn, socket } from "./docker.fixture.ts"
 import * as IsolatedHosts from "./isolated.ts"
 import { noEgress, provision } from "./isolated.ts"
-
+import { lacking } from "./sized.fixture.ts"
 
 IsolatedHosts.suite("Docker", {
   absent,
@@ -50,6 +53,35 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
       assert.deepStrictEqual(off.filter((name) => !["own user", "memory", "processes", "cpu"].includes(name)), [])
       assert.strictEqual(report.find(({ name }) => name === "own user")?.state, isRoot ? "in force" : "off")
       assert.deepStrictEqual(readdirSync(join(folder, "boxes")), [])
+    }).pipe(Effect.scoped, Effect.provide(noEgress))
+  )
+
+  it.live.skipIf(lacking !== undefined)(`keeps a sandbox to the size of its folder, and no file of one that was removed while another runs${lacking === undefined ? "" : ` (${lacking})`}`, () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      const limits = { ...defaults, diskBytes: 8 * 2 ** 20 }
+      const directory = join(folder, "trees")
+      yield* Effect.addFinalizer(() => Effect.sync(() => Mounts.unmount(directory)))
+      const folders = yield* SizedFolders.make({ directory, limits })
+      yield* folders.adopt
+      const made = yield* SandboxHostDocker.make(optionsIn(folder, { folders, limits }))
+      const report = yield* Probe.run(made)
+      assert.match(String(report.find(({ name }) => name === "disk")?.detail), /^8 MiB and 2048 files, kept by the kernel/u)
+      const provisioned = Effect.gen(function*() {
+        const sandboxId = freshId()
+        const give = Effect.andThen(Effect.orDie(made.host.stop(sandboxId)), folders.remove(sandboxId))
+        const workspace = join(folders.directory, sandboxId, "workspace")
+        const box = yield* Effect.acquireRelease(made.host.provision({ sandboxId, workspace }), () => give)
+        return { box, give }
+      })
+      const [one, other] = [yield* provisioned, yield* provisioned]
+      const running = yield* other.box.spawn({ command: "cat", args: [], env: {} })
+      const { output } = yield* run(one.box, "for place in . $HOME $TMPDIR; do dd if=/dev/zero of=$place/file bs=1048576 count=3 2>/dev/null || echo full; done; echo alive")
+      assert.strictEqual(output, "full\nalive")
+      yield* one.give
+      assert.strictEqual(Mounts.disks(directory).length, 1)
+      yield* running.endInput
+      assert.deepStrictEqual(yield* running.exited, { code: 0, signal: null })
     }).pipe(Effect.scoped, Effect.provide(noEgress))
   )
 

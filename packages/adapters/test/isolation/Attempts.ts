@@ -11,10 +11,11 @@ import { kill } from "@slipway/adapters/hosts/bubblewrap/Processes"
 import { isWritableGroup } from "./Groups.ts"
 import { freshId, isRoot, run } from "../hosts/bubblewrap.fixture.ts"
 import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
+import { lacking as lackingSizes } from "../hosts/sized.fixture.ts"
 import { type Attempted, CANARY, type Options, type World } from "./World.ts"
 
 /** What of a machine some layers need. */
-export type Needs = "root" | "control groups"
+export type Needs = "root" | "control groups" | "sized folders"
 
 export interface Attempt extends Options {
   /** `without`: names of layers that are taken away. */
@@ -226,23 +227,23 @@ const all = {
   "fill memory with files": { limits: { memoryFilesBytes: 3 * MiB }, succeeds: does(() => "dd if=/dev/zero of=/tmp/file bs=1048576 count=8 2>/dev/null") },
   "fill the disk and live on": {
     limits: { diskBytes: 12 * MiB },
-    succeeds: does(() => `for i in 1 2 3 4 5 6; do dd if=/dev/zero of=$i bs=1048576 count=4 2>/dev/null; done; ${LIVE_ON}`)
+    succeeds: does(() => `for i in 1 2 3 4 5 6; do dd if=/dev/zero of=$i bs=1048576 count=4 2>/dev/null || exit 1; done; ${LIVE_ON}`)
   },
   "fill the disk with a file that it has deleted, and live on": {
     needs: "root",
     limits: { diskBytes: 12 * MiB },
-    succeeds: does(() => `exec 3>file; rm file; dd if=/dev/zero bs=1048576 count=24 >&3 2>/dev/null; ${LIVE_ON}`)
+    succeeds: does(() => `exec 3>file; rm file; dd if=/dev/zero bs=1048576 count=24 >&3 2>/dev/null || exit 1; ${LIVE_ON}`)
   },
   "fill the disk with a program that it has deleted and runs, and live on": {
     needs: "root",
     limits: { diskBytes: 12 * MiB },
-    succeeds: does(() => `cp /bin/sleep file; dd if=/dev/zero bs=1048576 count=24 >>file 2>/dev/null; ./file 10 & sleep 0.05; rm file; wait`)
+    succeeds: does(() => `cp /bin/sleep file; dd if=/dev/zero bs=1048576 count=24 >>file 2>/dev/null || exit 1; ./file 10 & sleep 0.05; rm file; wait`)
   },
   "fill the disk in a folder that nobody may look into, and live on": {
     limits: { diskBytes: 12 * MiB },
-    succeeds: does(() => `mkdir hidden; dd if=/dev/zero of=hidden/file bs=1048576 count=24 2>/dev/null; chmod 000 hidden; ${LIVE_ON}`)
+    succeeds: does(() => `mkdir hidden; dd if=/dev/zero of=hidden/file bs=1048576 count=24 2>/dev/null || exit 1; chmod 000 hidden; ${LIVE_ON}`)
   },
-  "make files without number and live on": { limits: { diskFiles: 200 }, succeeds: does(() => `for i in $(seq 300); do : > $i; done; ${LIVE_ON}`) },
+  "make files without number and live on": { limits: { diskBytes: 12 * MiB, diskFiles: 200 }, succeeds: does(() => `for i in $(seq 300); do : > $i || exit 1; done; ${LIVE_ON}`) },
   "write a file beyond its limit": { limits: { fileBytes: 2 * MiB }, succeeds: does(() => "dd if=/dev/zero of=file bs=1048576 count=4 2>/dev/null") }
 } satisfies Readonly<Record<string, Attempt>>
 
@@ -252,4 +253,6 @@ export const attempts: Readonly<Record<Name, Attempt>> = all
 
 /** What this machine lacks, in words; `undefined`: nothing. */
 export const lacks = (needs: Needs | undefined): string | undefined =>
-  (needs === "root" && !isRoot) || (needs === "control groups" && !isWritableGroup) ? `needs ${needs}` : undefined
+  (needs === "root" && !isRoot) || (needs === "control groups" && !isWritableGroup) || (needs === "sized folders" && lackingSizes !== undefined)
+    ? `needs ${needs}`
+    : undefined

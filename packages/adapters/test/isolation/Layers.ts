@@ -98,12 +98,9 @@ const all = {
   "size of files in memory": { removal: { tools: { bwrap: String.raw`s/--size\0\d+\0//g` } }, lets: ["fill memory with files"] },
   "disk, measured": {
     removal: { options: { diskLookMillis: 2 ** 31 - 1, diskGlanceMillis: 2 ** 31 - 1 } },
-    lets: [
-      "fill the disk and live on", "fill the disk with a file that it has deleted, and live on",
-      "fill the disk with a program that it has deleted and runs, and live on", "fill the disk in a folder that nobody may look into, and live on",
-      "make files without number and live on"
-    ]
+    lets: []
   },
+  "disk, kept by the kernel": { needs: "sized folders", removal: { lackingSizes: "taken away" }, lets: [] },
   "RLIMIT_FSIZE": { removal: { tools: { prlimit: String.raw`s/--fsize=\d+\0//` } }, lets: ["write a file beyond its limit"] },
   "--die-with-parent": { removal: { tools: { bwrap: String.raw`s/--die-with-parent\0//` } }, lets: ["outlive its worker"] },
   "clean environment": {
@@ -125,7 +122,15 @@ export const pairs: ReadonlyArray<{ readonly layers: readonly [LayerName, LayerN
   { layers: ["files by allow list", "own user"], lets: ["read another sandbox's tree, home and scratch folder"] },
   { layers: ["system call filter", "--disable-userns"], lets: ["become root in a user namespace of its own", "mount"] },
   { layers: ["system call filter", "no capabilities"], lets: ["open a raw socket", "open a packet socket"] },
-  { layers: ["control groups", "RLIMIT_NPROC"], lets: ["start 200 processes"] }
+  { layers: ["control groups", "RLIMIT_NPROC"], lets: ["start 200 processes"] },
+  {
+    layers: ["disk, measured", "disk, kept by the kernel"],
+    lets: [
+      "fill the disk and live on", "fill the disk with a file that it has deleted, and live on",
+      "fill the disk with a program that it has deleted and runs, and live on", "fill the disk in a folder that nobody may look into, and live on",
+      "make files without number and live on"
+    ]
+  }
 ]
 
 const both = (one: Removal, other: Removal): Removal => ({

@@ -9,13 +9,14 @@ import type { Box, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { isPublic } from "@slipway/adapters/egress/Addresses"
 import * as Egress from "@slipway/adapters/egress/Egress"
-import type { Limits } from "@slipway/adapters/hosts/box/Limits"
+import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import type { Tools } from "@slipway/adapters/hosts/bubblewrap/Launch"
 import * as Means from "@slipway/adapters/hosts/bubblewrap/Means"
 import * as Probe from "@slipway/adapters/hosts/box/Probe"
+import * as SandboxFolder from "@slipway/adapters/hosts/box/SandboxFolder"
+import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import { freshId, openFolder } from "../hosts/bubblewrap.fixture.ts"
-import { temporaryFolder } from "../hosts/Machine.ts"
 
 /** What no box may see: whoever has read it was where it may not be. */
 export const CANARY = `canary-${randomUUID()}`
@@ -30,6 +31,8 @@ const PRIVATE = "127.0.0.2"
 export interface Removal {
   readonly options?: Pick<SandboxHostBubblewrap.Options, "cgroupRoot" | "diskLookMillis" | "diskGlanceMillis">
   readonly means?: (means: Means.Means) => Means.Means
+  /** Why folders are to have no size of their own. */
+  readonly lackingSizes?: string
   /** Perl that changes `$_`: the arguments of a program that boxes are made with, each ended by NUL. */
   readonly tools?: Partial<Readonly<Record<keyof Tools, string>>>
   readonly egress?: Partial<Egress.Options>
@@ -64,8 +67,14 @@ export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits>
       writeFileSync(tools[tool], tampered(found.tools[tool], change), { mode: 0o755 })
     }
     const means = { ...found, tools }
+    const folders = yield* SizedFolders.make({
+      directory: join(folder, "trees"),
+      limits: { ...defaults, ...limits },
+      ...(removal.lackingSizes === undefined ? {} : { lacking: removal.lackingSizes })
+    })
     return yield* SandboxHostBubblewrap.makeWith(removal.means?.(means) ?? means, {
       limits,
+      folders,
       // A limit may be set in the box, where its tool is wanted then.
       readOnly: [Probe.inside, join(folder, "programs"), toolsFolder],
       diskLookMillis: removal.options?.diskLookMillis ?? 100,
@@ -161,10 +170,17 @@ export const make = ({ isOpen = false, limits = {} }: Options, removal: Removal)
     const services = yield* Layer.build(Egress.layer(isOpen ? egress(planted, removal.egress ?? {}) : { allow: new Set() }))
     const made = yield* Effect.provide(hostIn(folder, removal, limits), services)
 
+    const { folders } = made
+    if (folders === undefined) return yield* Effect.die("the host has no folders")
     const provision = Effect.fnUntraced(function*(sandboxId: SandboxId) {
-      const workspace = yield* temporaryFolder
-      const box = yield* Effect.acquireRelease(made.host.provision({ sandboxId, workspace }), () => Effect.orDie(made.host.stop(sandboxId)))
-      return { box: removal.box?.(box, join(folder, "boxes", sandboxId, "home")) ?? box, workspace }
+      const own = join(folders.directory, sandboxId)
+      const workspace = join(own, "workspace")
+      const box = yield* Effect.acquireRelease(
+        made.host.provision({ sandboxId, workspace }),
+        () => Effect.andThen(Effect.orDie(made.host.stop(sandboxId)), folders.remove(sandboxId))
+      )
+      const { home, scratch } = SandboxFolder.of(join(folder, "boxes"), sandboxId, (yield* folders.isSized(sandboxId)) ? own : null)
+      return { box: removal.box?.(box, home) ?? box, places: [workspace, home, scratch] }
     })
     const [id, otherId] = [freshId(), freshId()]
     const other = yield* provision(otherId)
@@ -175,10 +191,9 @@ export const make = ({ isOpen = false, limits = {} }: Options, removal: Removal)
     const boxed = yield* other.box.spawn({ command: "sh", args: ["-c", busy, mark], env: { TOKEN: CANARY } })
     yield* Stream.runHead(boxed.stdout)
     const { box } = yield* provision(id)
-    const boxes = join(folder, "boxes", otherId)
     const world: World = {
       ...planted, made, removal, box,
-      other: { box: other.box, mark, secrets: [join(other.workspace, "secret"), join(boxes, "home", "secret"), join(boxes, "scratch", "secret")] }
+      other: { box: other.box, mark, secrets: other.places.map((place) => join(place, "secret")) }
     }
     return world
   })

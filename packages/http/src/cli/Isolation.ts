@@ -2,12 +2,14 @@
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, type Scope } from "effect"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
 import type { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
+import { defaults } from "@slipway/adapters/hosts/box/Limits"
 import type { Report } from "@slipway/adapters/hosts/box/Probe"
+import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
 import * as BubblewrapProbe from "@slipway/adapters/hosts/bubblewrap/Probe"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as DockerProbe from "@slipway/adapters/hosts/docker/Probe"
@@ -24,6 +26,8 @@ export interface Isolation {
   /** What was seen in a box; `null`: there is none. */
   readonly report: Report | null
   readonly host: Layer.Layer<SandboxHost, unknown>
+  /** Those of the working trees, which boxes write to. */
+  readonly folders: SizedFolders.SizedFolders
   /** The way of agents to the gateway they are given. */
   readonly throughBox: <E, R>(gateway: Layer.Layer<ModelGateway, E, R>) => Layer.Layer<ModelGateway, E, R>
 }
@@ -37,26 +41,50 @@ const hostOptions = ({ dataDir, limits }: Settings) => ({
   limits
 })
 
-const none = ({ dataDir }: Settings, problem: string | null): Isolation => ({
+/** Where the working trees are. */
+export const treesIn = (dataDir: string): string => join(dataDir, "trees")
+
+/** `lacking`: why none is to be made. */
+const sizedFolders = ({ dataDir, limits }: Settings, lacking?: string) =>
+  SizedFolders.make({ directory: treesIn(dataDir), limits: { ...defaults, ...limits }, ...(lacking === undefined ? {} : { lacking }) })
+
+const none = (settings: Settings, problem: string | null) =>
+  Effect.map(sizedFolders(settings, "agents are not isolated"), (folders) => notIsolated(settings, problem, folders))
+
+const notIsolated = ({ dataDir }: Settings, problem: string | null, folders: SizedFolders.SizedFolders): Isolation => ({
   kind: "none",
   problem,
   report: null,
+  folders,
   host: SandboxHostNone.layer({ directory: join(dataDir, "boxes") }),
   throughBox: (gateway) => gateway
 })
 
 /** Makes a box and looks at it: some 100 ms. */
-const isolated = Effect.fnUntraced(function*<R>(
+const isolated = Effect.fnUntraced(function*(
   kind: "bubblewrap" | "docker",
   settings: Settings,
-  probed: Effect.Effect<{ readonly host: SandboxHost["Service"]; readonly report: Report }, NotIsolated, R>
+  probe: (folders: SizedFolders.SizedFolders) => Effect.Effect<
+    { readonly host: SandboxHost["Service"]; readonly report: Report },
+    NotIsolated,
+    Egress.Egress | Scope.Scope
+  >
 ) {
   const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow }))
-  const { host, report } = yield* Effect.provideContext(probed, services)
+  const probed = (folders: SizedFolders.SizedFolders) =>
+    Effect.map(Effect.provide(probe(folders), services), (made) => ({ ...made, folders }))
+  const sized = yield* sizedFolders(settings)
+  const { folders, host, report } = yield* Effect.catchTag(probed(sized), "NotIsolated", (missing) =>
+    sized.lacking !== null ? Effect.fail(missing) : Effect.matchEffect(
+      // As where a daemon sees none of our mounts.
+      Effect.flatMap(sizedFolders(settings, "boxes do not see what is mounted"), probed),
+      { onFailure: () => Effect.fail(missing), onSuccess: Effect.succeed }
+    ))
   const isolation: Isolation = {
     kind,
     problem: null,
     report,
+    folders,
     host: Layer.succeed(SandboxHost, host),
     throughBox: (gateway) =>
       ModelGatewayInBox.layer.pipe(Layer.provide(gateway), Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress))))
@@ -65,14 +93,14 @@ const isolated = Effect.fnUntraced(function*<R>(
 })
 
 const bubblewrap = (settings: Settings) =>
-  isolated("bubblewrap", settings, Effect.gen(function*() {
-    const made = yield* SandboxHostBubblewrap.make(hostOptions(settings))
+  isolated("bubblewrap", settings, Effect.fnUntraced(function*(folders) {
+    const made = yield* SandboxHostBubblewrap.make({ ...hostOptions(settings), folders })
     return { host: made.host, report: yield* BubblewrapProbe.run(made) }
   }))
 
 const docker = (settings: Settings) =>
-  isolated("docker", settings, Effect.gen(function*() {
-    const made = yield* SandboxHostDocker.make({ ...hostOptions(settings), image: settings.dockerImage, socket: settings.dockerSocket })
+  isolated("docker", settings, Effect.fnUntraced(function*(folders) {
+    const made = yield* SandboxHostDocker.make({ ...hostOptions(settings), folders, image: settings.dockerImage, socket: settings.dockerSocket })
     return { host: made.host, report: yield* DockerProbe.run(made) }
   }))
 
@@ -83,9 +111,9 @@ const advice = ({ dockerSocket, isolation }: Settings) =>
 /** Never fails: what is missing is the `problem`. The host lives as long as the scope. */
 export const choose = (settings: Settings) =>
   settings.isolation === "none" || settings.role === "http"
-    ? Effect.succeed(none(settings, null))
+    ? none(settings, null)
     : Effect.catchTag(settings.isolation === "docker" ? docker(settings) : bubblewrap(settings), "NotIsolated", (missing) =>
-      Effect.succeed(none(settings, missing.message + advice(settings))))
+      none(settings, missing.message + advice(settings)))
 
 /** Says at each start what is in force, and loudly what is not. */
 export const announce = (settings: Settings, { kind, problem, report }: Isolation) =>

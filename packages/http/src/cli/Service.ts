@@ -2,7 +2,6 @@
 // First: schemas that were used before would stay interpreted. Compiled ones take a fifth off a GET (bench api, 2026-11-21).
 import "effect/schema/SchemaJITCompiler/enable"
 import { randomUUID } from "node:crypto"
-import path from "node:path"
 import { Context, Duration, Effect, Layer, References, Schema } from "effect"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
@@ -50,6 +49,8 @@ const worker = (
     const trees = yield* WorkingTrees
     const { alone, machine } = yield* Machine.acquire(dataDir, Effect.flatMap(trees.sandboxes, store.machineOf))
     if (alone) yield* store.endLeases(machine)
+    // From here on no other process uses them.
+    yield* isolation.folders.letGo
     return Layer.mergeAll(
       WorkerNode.layer({ worker, machine, slots: workerSlots }),
       DeliverWebhooks.layer,
@@ -81,7 +82,8 @@ const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings, p
 
 const trees = ({ clone, dataDir }: Settings, isolation: Isolation.Isolation) =>
   WorkingTreesGit.layer({
-    directory: path.join(dataDir, "trees"),
+    directory: Isolation.treesIn(dataDir),
+    folders: isolation.folders,
     depth: clone.depth,
     fetchTime: Duration.minutes(clone.minutes),
     maximumFetchBytes: clone.bytes,

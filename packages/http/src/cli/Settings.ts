@@ -407,7 +407,7 @@ export const settings = {
   sandboxDisk: setting({
     name: "SLIPWAY_SANDBOX_DISK_MIB",
     default: "10240",
-    about: "Disk that an isolated sandbox may take, in MiB. It is measured, and what runs is ended when it takes more.",
+    about: "Disk that an isolated sandbox may take, in MiB. Where the kernel keeps it, more is refused, and sandboxes that exist keep what they have; elsewhere it is measured, and what runs is ended when it takes more. See slipway doctor.",
     expected: "a number from 64 to 100000000",
     schema: integer(64, 100_000_000)
   }),

@@ -4,13 +4,16 @@ import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
 import { readdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
+import * as Mounts from "@slipway/adapters/testing/Mounts"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import type { Finding } from "../../src/cli/Doctor.ts"
-import { command as slipway, folder, processesOf, run } from "./SlipwayProcess.ts"
+import { command as slipway, folder, processesOf, repository, run, serve, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
 
 const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "bubblewrap is not installed (apt-get install bubblewrap)"
+
+const mounts = spawnSync("sh", ["-c", "command -v mkfs.ext4 && losetup --find"]).status === 0 && process.getuid?.() === 0
 
 const examined = Effect.fnUntraced(function*(settings: Record<string, string>) {
   const data = yield* folder
@@ -28,9 +31,52 @@ describe("slipway doctor", () => {
         assert.strictEqual(found.get(what)?.state, "ok", what)
       }
       assert.include(found.get("box: way out")?.detail, "pypi.org:443")
+      assert.strictEqual(found.get("box: disk")?.state, "ok")
+      const disk = String(found.get("box: disk")?.detail)
+      if (mounts) assert.match(disk, /^10 GiB and 1000000 files, kept by the kernel: a file system for each sandbox; /u)
+      else assert.match(disk, /^10 GiB and 1000000 files, measured while it runs, .*, not kept by the kernel \(/u)
       assert.deepInclude(found.get("agent codex"), { state: "note", detail: "codex is not installed. Run: slipway agents install codex" })
       assert.deepStrictEqual(readdirSync(data), [])
       assert.deepStrictEqual(yield* processesOf(data), [])
+    }).pipe(Effect.scoped), LONG)
+
+  it.live.skipIf(absent !== undefined || !mounts)(`looks beside a service, whose sandboxes keep their disks until they end${mounts ? "" : " (needs root, e2fsprogs, loop devices)"}`, () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const settings = { SLIPWAY_SANDBOX_DISK_MIB: "64" }
+      yield* run(data, ["repos", "add", "acme/shop", repository(data)])
+      const server = yield* serve(data, settings)
+      const call = async (method: string, address: string, body?: unknown) => {
+        const response = await fetch(`${server.url}/api/public/v1${address}`, {
+          method,
+          headers: { authorization: `Bearer ${server.key}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) })
+        })
+        return { status: response.status, text: await response.text() }
+      }
+      const asked = (...args: Parameters<typeof call>) => Effect.promise(() => call(...args))
+      const made = yield* asked("POST", "/sandboxes", {
+        repos: [{ fullName: "acme/shop" }],
+        prompt: "[[shell dd if=/dev/zero of=large bs=1048576 count=80]]\n[[shell echo still here > small]]"
+      })
+      const { id } = JSON.parse(made.text)
+      yield* until(asked("GET", `/sandboxes/${id}/events`), ({ text }) => text.includes("turn.completed"))
+      const log = (yield* asked("GET", `/sandboxes/${id}/events`)).text
+      assert.include(log, "No space left on device")
+
+      const { code, stdout } = yield* run(data, ["doctor", "--json"], settings)
+      const findings: ReadonlyArray<Finding> = JSON.parse(stdout)
+      assert.strictEqual(code, 0)
+      assert.match(String(findings.find(({ what }) => what === "box: disk")?.detail), /^64 MiB and 16384 files, kept by the kernel/u)
+      assert.deepStrictEqual(Mounts.disks(data), [path.join(data, "trees/disks", id)])
+      const { status, text } = yield* asked("GET", `/sandboxes/${id}/files/tree`)
+      assert.strictEqual(status, 200, text)
+      assert.include(text, "small")
+
+      assert.isBelow((yield* asked("POST", `/sandboxes/${id}/terminate`)).status, 300)
+      yield* until(Effect.sync(() => Mounts.disks(data)), (disks) => disks.length === 0)
+      assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
+      assert.deepStrictEqual(Mounts.below(data), [])
     }).pipe(Effect.scoped), LONG)
 
   it.live.skipIf(absent !== undefined || process.getuid?.() !== 0)("names what is missing and the command that installs it (hides bubblewrap, as root)", () =>

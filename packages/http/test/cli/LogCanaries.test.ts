@@ -193,6 +193,8 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     const database = new URL(databaseUrl)
     const server = yield* serve(data, {
       SLIPWAY_LOG_LEVEL: "debug",
+      // The disks of sandboxes are files that are looked through as well.
+      SLIPWAY_SANDBOX_DISK_MIB: "64",
       DATABASE_URL: `postgres://${yield* account(databaseUrl, password)}:${password}@${way.host}${database.pathname}`,
       OPENAI_API_KEY: planted.modelKey,
       SLIPWAY_GITHUB_APP_ID: String(github.app.appId),

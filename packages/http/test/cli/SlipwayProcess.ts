@@ -7,14 +7,20 @@ import path from "node:path"
 import { format } from "node:util"
 import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { exitCodeOf, run as slipway } from "../../src/cli/Run.ts"
 
 export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
 
 export const folder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(path.join(tmpdir(), "slipway-cli-"))),
-  // A killed server's Postgres needs a moment to end.
-  (made) => Effect.promise(() => rm(made, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }))
+  (made) =>
+    Effect.promise(() => {
+      // As a killed server leaves it.
+      Mounts.unmount(made)
+      // Its Postgres needs a moment to end.
+      return rm(made, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
+    })
 )
 
 /** A git repository with one commit of one file, in a folder of that name. */

@@ -1,6 +1,6 @@
 /**
- * How much of a disk a sandbox takes: what lies in its folders, and what its processes keep of files they have deleted. No
- * kernel limit does it on every file system, so it is measured while something runs. What cannot be measured is too much.
+ * How much of a disk a sandbox takes: what lies in its folders, and what its processes keep of files they have deleted. Measured
+ * while something runs, where the kernel does not keep to a size by itself (`SizedFolders`). What cannot be measured is too much.
  */
 import { execFile } from "node:child_process"
 import { readdirSync, statSync } from "node:fs"
@@ -23,9 +23,9 @@ export interface Place {
   readonly user: Ownership.User | null
 }
 
-/** How the limits are kept, for people. */
-export const way = (): string =>
-  `measured while it runs, each 10 seconds and when the disk fills up, not kept by the kernel; counts deleted files that are open${
+/** How the limits are kept, for people. `lacking`: why not by the kernel, if that is known. */
+export const way = (lacking: string | null): string =>
+  `measured while it runs, each 10 seconds and when the disk fills up, not kept by the kernel${lacking === null ? "" : ` (${lacking})`}; counts deleted files that are open${
     process.getuid?.() === 0 ? " or mapped" : ""}; what cannot be measured twice is ended`
 
 /** `over`: it takes too much. `unknown`: that cannot be told. Sentences. */

@@ -1,7 +1,7 @@
 /** A `SandboxHost` of boxes: what is the same whatever they are made of. */
 import { existsSync } from "node:fs"
 import { readdir } from "node:fs/promises"
-import { dirname } from "node:path"
+import { dirname, join } from "node:path"
 import { Effect, Exit, Option, Schema, Scope, Semaphore } from "effect"
 import { type Box, type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
@@ -16,12 +16,15 @@ import { EGRESS_SOCKET, etcFiles, SCRATCH, WORKSPACE } from "./Places.ts"
 import { inside } from "./Probe.ts"
 import * as SandboxFolder from "./SandboxFolder.ts"
 import type { ServiceFolder } from "./ServiceFolder.ts"
+import type { SizedFolders } from "./SizedFolders.ts"
 
 export interface Options {
   readonly limits?: Partial<Limits>
   /** Absolute paths that every box sees where they are here: programs, never secrets. */
   readonly readOnly?: ReadonlyArray<string>
-  /** Pause between looks at how much of the disk a sandbox takes. */
+  /** Who has folders of a size that the kernel keeps. A sandbox whose workspace lies in its own keeps all there that it can write to. */
+  readonly folders?: SizedFolders
+  /** Pause between looks at how much of the disk a sandbox takes whose folder has no size of its own. */
   readonly diskLookMillis?: number
   /** Between two looks at whether the disk fills up. */
   readonly diskGlanceMillis?: number
@@ -89,8 +92,18 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
   // Node's own folder comes last: it is there so that `node` is found, not to hide other tools.
   const path = `${kind.path}:${dirname(process.execPath)}`
 
+  /** The folder that keeps its size by itself, `null` where the sandbox has none. */
+  const sizedFolder = Effect.fnUntraced(function*(sandboxId: SandboxId, workspace: string) {
+    const { folders } = options
+    if (folders === undefined || dirname(workspace) !== join(folders.directory, sandboxId)) return null
+    const isSized = yield* Effect.catchDefect(folders.open(sandboxId), (error) =>
+      Effect.fail(new HostError({ operation: "provision", detail: `The sandbox's disk cannot be made (${reason(error)}).`, retryable: true })))
+    return isSized ? dirname(workspace) : null
+  })
+
   const open = Effect.fnUntraced(function*(sandboxId: SandboxId, workspace: string) {
-    const folder = SandboxFolder.of(directory, sandboxId)
+    const sized = yield* sizedFolder(sandboxId, workspace)
+    const folder = SandboxFolder.of(directory, sandboxId, sized)
     const { homeInBox: home } = folder
     const user = uids === null ? null : yield* attempt("provision", "No user could be found for the sandbox.", async () => {
       const uid = await uids.claim(sandboxId)
@@ -106,7 +119,7 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       Scope.provide(scope),
       Effect.mapError(({ detail }) => new HostError({ operation: "provision", detail, retryable: true }))
     )
-    yield* Effect.forkIn(
+    if (sized === null) yield* Effect.forkIn(
       DiskUse.guard({
         place: { workspace, folders: [workspace, folder.home, folder.scratch], user },
         limits,
@@ -163,9 +176,11 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       lives.delete(sandboxId)
       if (live !== undefined) yield* Scope.close(live.scope, Exit.void)
       yield* kind.discard(sandboxId)
-      const { path } = SandboxFolder.of(directory, sandboxId)
-      yield* Effect.catchDefect(deleteTree(path), (error) =>
-        Effect.fail(new HostError({ operation: "stop", detail: `${path} cannot be removed (${reason(error)}).`, retryable: true })))
+      const { folders } = options
+      for (const path of [join(directory, sandboxId), ...folders === undefined ? [] : [SandboxFolder.writableIn(join(folders.directory, sandboxId))]]) {
+        yield* Effect.catchDefect(deleteTree(path), (error) =>
+          Effect.fail(new HostError({ operation: "stop", detail: `${path} cannot be removed (${reason(error)}).`, retryable: true })))
+      }
       // Last: nothing of it is left that the next one of this number could find.
       if (uids !== null) yield* attempt("stop", "The sandbox's user cannot be given back.", () => uids.release(sandboxId))
     }),

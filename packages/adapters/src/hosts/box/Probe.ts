@@ -11,9 +11,12 @@ import { Effect, Schema, Stream } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { deleteTree } from "../../git/DeleteTree.ts"
+import * as DiskUse from "./DiskUse.ts"
+import type { Limits } from "./Limits.ts"
 import { NotIsolated } from "./NotIsolated.ts"
 import { SCRATCH, WORKSPACE } from "./Places.ts"
 import type { ServiceFolder } from "./ServiceFolder.ts"
+import { filesOf, type SizedFolders } from "./SizedFolders.ts"
 
 /** The program that looks from inside; a box must see it. */
 export const inside = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Inside.ts" : "./Inside.js", import.meta.url))
@@ -47,6 +50,18 @@ const Seen = Schema.fromJsonString(Schema.Struct({
 /** Bytes, for people. */
 export const size = (bytes: number): string => bytes >= 2 ** 30 ? `${Math.round(bytes / 2 ** 30 * 10) / 10} GiB` : `${Math.round(bytes / 2 ** 20)} MiB`
 
+/** The limit of the disk, and who keeps it. */
+export const disk = (limits: Limits, folders: SizedFolders | undefined): Property => {
+  const isKept = folders?.lacking === null
+  return {
+    name: "disk",
+    state: "in force",
+    detail: `${size(limits.diskBytes)} and ${isKept ? filesOf(limits) : limits.diskFiles} files, ${
+      isKept ? "kept by the kernel: a file system for each sandbox" : DiskUse.way(folders?.lacking ?? null)
+    }; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE`
+  }
+}
+
 /** Of the user that {@link look} saw. */
 export const ownUser = (uids: ServiceFolder["uids"], user: number): Property =>
   uids === null
@@ -70,10 +85,12 @@ const canary = Effect.acquireRelease(
  * processes by, and their control groups as `/proc/<pid>/cgroup` has them.
  */
 export const look = Effect.fn("Probe.look")(
-  function*({ directory, helpFor, host, insideUser, leakHelp, uids }: {
+  function*({ directory, folders, helpFor, host, insideUser, leakHelp, uids }: {
     readonly host: SandboxHost["Service"]
     /** Where a folder for the probe is made. */
     readonly directory: string
+    /** Where its trees would lie, when they have a size of their own there. */
+    readonly folders: SizedFolders | undefined
     /** What helps when the box is refused in these words. */
     readonly helpFor: (complaint: string) => string
     /** What helps when a box is made, and does not keep in what it should. */
@@ -84,14 +101,15 @@ export const look = Effect.fn("Probe.look")(
   }) {
     const sandboxId = SandboxId.make(`c_${[...randomUUID().replaceAll("-", "").slice(0, 12)].map((digit) => ID_ALPHABET[parseInt(digit, 16)]).join("")}`)
     const folder = join(directory, `probe-${randomUUID()}`)
-    const [workspace, hidden] = [join(folder, "workspace"), join(folder, "hidden")]
+    const sized = folders?.lacking === null ? folders : undefined
+    const [workspace, hidden] = [join(sized === undefined ? folder : join(sized.directory, sandboxId), "workspace"), join(folder, "hidden")]
     yield* Effect.acquireRelease(
       Effect.promise(async () => {
         await mkdir(folder, { mode: 0o711 })
         await chmod(folder, 0o711)
         await writeFile(hidden, "canary", { mode: 0o644 })
       }),
-      () => deleteTree(folder)
+      () => Effect.andThen(sized === undefined ? Effect.void : sized.remove(sandboxId), deleteTree(folder))
     )
     const { port } = yield* canary
     const failed = (detail: string) => new NotIsolated({ missing: [detail], help: helpFor(detail) })

@@ -5,18 +5,25 @@
  *     <directory>/<sandbox id>/home, scratch
  *     <directory>/<sandbox id>/etc            accounts that a box sees
  *     <directory>/<sandbox id>/egress.sock    its way out
+ *
+ * Where the folder of the trees has a size of its own, home and scratch folder lie in it, and the size counts for all:
+ *
+ *     <sized folder>/box/home, scratch
  */
 import { chmod, chown, mkdir, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { Effect } from "effect"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as DiskTrouble from "../../node/DiskTrouble.ts"
 import { reason } from "../HostAttempt.ts"
 import * as HomeFiles from "./HomeFiles.ts"
 import * as Ownership from "./Ownership.ts"
 
 export interface SandboxFolder {
   readonly path: string
+  /** Holds `home` and `scratch`. */
+  readonly writable: string
   readonly home: string
   readonly scratch: string
   readonly etc: string
@@ -25,10 +32,15 @@ export interface SandboxFolder {
   readonly homeInBox: string
 }
 
-export const of = (directory: string, sandboxId: SandboxId): SandboxFolder => {
+/** The part of a sized folder that is not its trees'. */
+export const writableIn = (sizedFolder: string): string => join(sizedFolder, "box")
+
+/** `sizedFolder`: that of the sandbox, `null` where it has none. */
+export const of = (directory: string, sandboxId: SandboxId, sizedFolder: string | null): SandboxFolder => {
   const path = join(directory, sandboxId)
+  const writable = sizedFolder === null ? path : writableIn(sizedFolder)
   return {
-    path, home: join(path, "home"), scratch: join(path, "scratch"), etc: join(path, "etc"), socket: join(path, "egress.sock"),
+    path, writable, home: join(writable, "home"), scratch: join(writable, "scratch"), etc: join(path, "etc"), socket: join(path, "egress.sock"),
     homeInBox: `/home/${sandboxId}`
   }
 }
@@ -43,7 +55,7 @@ export const prepare = async (folder: SandboxFolder, options: {
   const { etcFiles, user, workspace } = options
   await mkdir(workspace, { recursive: true, mode: 0o700 })
   if (!(await stat(workspace)).isDirectory()) throw new Error("it is no folder")
-  for (const [path, mode] of [[folder.path, 0o711], [folder.home, 0o700], [folder.scratch, 0o700], [folder.etc, 0o755]] as const) {
+  for (const [path, mode] of [[folder.path, 0o711], [folder.writable, 0o711], [folder.home, 0o700], [folder.scratch, 0o700], [folder.etc, 0o755]] as const) {
     await mkdir(path, { recursive: true })
     await chmod(path, mode)
   }
@@ -68,5 +80,9 @@ export const handOver = (folder: SandboxFolder, options: {
     catch: (error) =>
       error instanceof HomeFiles.RefusedPath
         ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
-        : new HostError({ operation: "spawn", detail: `The home or the workspace cannot be written to (${reason(error)}).`, retryable: true })
+        : new HostError({ operation: "spawn", detail: `The home or the workspace cannot be written to (${reasonIn(folder, error)}).`, retryable: true })
   })
+
+/** There is room for the service in a sized folder, unless it is out of files. */
+const reasonIn = (folder: SandboxFolder, error: unknown): string =>
+  folder.writable !== folder.path && DiskTrouble.of(error)?.retryable === true ? "the disk of the sandbox is full" : reason(error)

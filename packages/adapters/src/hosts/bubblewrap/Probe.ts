@@ -2,9 +2,9 @@
 import { existsSync, readFileSync } from "node:fs"
 import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as DiskUse from "../box/DiskUse.ts"
 import type { Limits } from "../box/Limits.ts"
-import { look, ownUser, type Report, size } from "../box/Probe.ts"
+import { disk, look, ownUser, type Report, size } from "../box/Probe.ts"
+import type { SizedFolders } from "../box/SizedFolders.ts"
 import { USER } from "./Arguments.ts"
 import { countsPerNamespace } from "./Launch.ts"
 import type { Means } from "./Means.ts"
@@ -29,7 +29,7 @@ const helpFor = (complaint: string): string => {
 }
 
 /** Limits that the machine enforces, seen in the process itself. */
-const limitsOf = (means: Means, limits: Limits, groupsOfBox: string, own: boolean): Report => {
+const limitsOf = (means: Means, limits: Limits, folders: SizedFolders | undefined, groupsOfBox: string, own: boolean): Report => {
   const { groups } = means
   const reason = "reason" in groups ? groups.reason : "Its controller is not there."
   const version = "reason" in groups ? "" : `control group v${groups.version}`
@@ -49,16 +49,13 @@ const limitsOf = (means: Means, limits: Limits, groupsOfBox: string, own: boolea
     grouped("cpu")
       ? { name: "cpu", state: "in force", detail: `${limits.cpus} processors, ${version}` }
       : { name: "cpu", state: "off", detail: reason },
-    {
-      name: "disk",
-      state: "in force",
-      detail: `${size(limits.diskBytes)} and ${limits.diskFiles} files, ${DiskUse.way()}; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE`
-    }
+    disk(limits, folders)
   ]
 }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means }: {
+  readonly folders: SizedFolders | undefined
   readonly host: SandboxHost["Service"]
   readonly limits: Limits
   readonly means: Means
@@ -66,6 +63,7 @@ export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
   const { groups, user } = yield* look({
     host,
     directory: means.directory,
+    folders,
     helpFor,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",
     insideUser: USER,
@@ -77,7 +75,7 @@ export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
     { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
     { name: "files", state: "in force", detail: "system read-only; workspace, home and scratch folder writable; the rest unseen" },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
-    ...limitsOf(means, limits, groups, means.uids !== null)
+    ...limitsOf(means, limits, folders, groups, means.uids !== null)
   ]
   return report
 })

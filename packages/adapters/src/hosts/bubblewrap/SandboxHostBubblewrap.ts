@@ -87,7 +87,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     const id = randomUUID()
     const [argumentsFile, infoFile] = [join(launchFolderOf(folder), `${id}.arguments`), join(launchFolderOf(folder), `${id}.info`)]
     const relay = user === null ? Relay.none : yield* Effect.try({
-      try: () => Relay.to([folder.path, workspace, ...launch.readOnly]),
+      try: () => Relay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
       catch: (error) => new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
     })
     const sight = Arguments.bubblewrap({ ...launch, folder, limits, workspace, through: relay.through }, Launch.descriptors)
@@ -156,7 +156,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       return [...grouped, ...marked]
     })
   }
-  return { means, limits: { ...defaults, ...options.limits }, host: yield* IsolatedHost.make(means, kind, options) }
+  return { means, limits: { ...defaults, ...options.limits }, folders: options.folders, host: yield* IsolatedHost.make(means, kind, options) }
 })
 
 /** Probes first, and fails with what is missing. Says what is in force. */

@@ -1,9 +1,9 @@
 /** What keeps a box of Docker in, on this machine. */
 import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as DiskUse from "../box/DiskUse.ts"
 import type { Limits } from "../box/Limits.ts"
-import { look, ownUser, type Property, type Report, size } from "../box/Probe.ts"
+import { disk, look, ownUser, type Property, type Report, size } from "../box/Probe.ts"
+import type { SizedFolders } from "../box/SizedFolders.ts"
 import type { Means } from "./Means.ts"
 
 const helpFor = (complaint: string): string =>
@@ -14,23 +14,20 @@ const helpFor = (complaint: string): string =>
     : "See whether this works: docker run --rm --init --network none --read-only node:24-bookworm true"
 
 /** Limits of which the daemon says that this machine has them. */
-const limitsOf = ({ kernel }: Means, limits: Limits): Report => {
+const limitsOf = ({ kernel }: Means, limits: Limits, folders: SizedFolders | undefined): Report => {
   const limit = (name: string, inForce: boolean, detail: string): Property =>
     inForce ? { name, state: "in force", detail } : { name, state: "off", detail: "The daemon says that the kernel does not limit it here." }
   return [
     limit("memory", kernel.memory, `${size(limits.memoryBytes)} for each process tree`),
     limit("processes", kernel.processes, `${limits.processes} for each process tree`),
     limit("cpu", kernel.cpu, `${limits.cpus} processors for each process tree`),
-    {
-      name: "disk",
-      state: "in force",
-      detail: `${size(limits.diskBytes)} and ${limits.diskFiles} files, ${DiskUse.way()}; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE`
-    }
+    disk(limits, folders)
   ]
 }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means }: {
+  readonly folders: SizedFolders | undefined
   readonly host: SandboxHost["Service"]
   readonly limits: Limits
   readonly means: Means
@@ -38,6 +35,7 @@ export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
   const { user } = yield* look({
     host,
     directory: means.directory,
+    folders,
     helpFor,
     leakHelp: "The daemon must run on this machine, as root, without userns-remap, and its image must have sh and unshare.",
     insideUser: null,
@@ -49,7 +47,7 @@ export const run = Effect.fn("Probe.run")(function*({ host, limits, means }: {
     { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
     { name: "files", state: "in force", detail: `image ${means.image.name} read-only; workspace, home and scratch folder writable; the rest unseen` },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
-    ...limitsOf(means, limits)
+    ...limitsOf(means, limits, folders)
   ]
   return report
 })

@@ -95,5 +95,5 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     discard: () => Effect.void,
     left: Effect.map(containersOf("list"), (found) => found.map(({ Labels }) => Labels[Container.labels.sandbox] ?? ""))
   }
-  return { means, limits: { ...defaults, ...options.limits }, host: yield* IsolatedHost.make(means, kind, options) }
+  return { means, limits: { ...defaults, ...options.limits }, folders: options.folders, host: yield* IsolatedHost.make(means, kind, options) }
 })

@@ -1,0 +1,342 @@
+/**
+ * Folders of sandboxes that cannot grow beyond a size: each is a file system of its own, in a file of this machine, so the
+ * kernel refuses what is too much at the moment it is written. The file takes of the disk what was ever written to it.
+ *
+ *     <directory>/disks/<sandbox id>        the file, with an ext4
+ *     <directory>/disks/making/             files that are not ready
+ *     <directory>/sandboxes/<sandbox id>    the folder: where it is mounted
+ *
+ * A folder is there whenever its file is, so whoever lists folders finds both. Mounts outlive the process: the next one finds
+ * them, or makes them again after a reboot.
+ */
+import { execFile } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import { constants } from "node:fs"
+import { access, chmod, mkdir, open as openFile, readdir, readFile, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promises"
+import { join, resolve } from "node:path"
+import { Effect, Schema, type Scope } from "effect"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { deleteTree } from "../../git/DeleteTree.ts"
+import * as KeyedLock from "../../git/KeyedLock.ts"
+import * as DiskTrouble from "../../node/DiskTrouble.ts"
+import type { Limits } from "./Limits.ts"
+
+export interface SizedFolders {
+  /** Holds the folders, each named by its sandbox. */
+  readonly directory: string
+  /** Why new folders get no size that the kernel keeps, for people, as a part of a sentence; `null`: they do. */
+  readonly lacking: string | null
+  /**
+   * Makes the folder's file system where it has none yet, and mounts it where it is not. Answers whether the kernel keeps its
+   * size: not that of a folder in which something lay before, nor where something is lacking, be it just now. Dies when the
+   * disk refuses, or one that was made cannot be mounted.
+   */
+  open(sandboxId: SandboxId): Effect.Effect<boolean>
+  /** Mounts it where it has a file system that is not mounted. Makes nothing; answers and dies as `open`. */
+  reopen(sandboxId: SandboxId): Effect.Effect<boolean>
+  /** Whether it has a size of its own: what is refused there for want of space would not fit on an empty machine either. */
+  isSized(sandboxId: SandboxId): Effect.Effect<boolean>
+  /** Deletes it with all that is in it, sized or not. Safe to repeat. */
+  remove(sandboxId: SandboxId): Effect.Effect<void>
+  /** Mounts every file of this machine that is not, and clears up what killed processes left. For the one process that uses the folders, once. */
+  readonly adopt: Effect.Effect<void>
+  /** Unmounts all when the scope closes: for the same process. Nothing can be opened from then on. */
+  readonly letGo: Effect.Effect<void, never, Scope.Scope>
+  /** Gives space back to the machine's disk that files took which are deleted by now. */
+  readonly trim: Effect.Effect<void>
+}
+
+export interface Options {
+  /** Made when missing. */
+  readonly directory: string
+  readonly limits: Limits
+  /** Why none is to be made, in such words. What was made before is used and removed all the same. */
+  readonly lacking?: string
+}
+
+const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/** Programs, and the package of Debian, Ubuntu, Fedora and Arch that has them. */
+const PROGRAMS: Readonly<Record<string, string>> = { "mkfs.ext4": "e2fsprogs", e2fsck: "e2fsprogs", mount: "mount", umount: "mount" }
+
+const BLOCK_BYTES = 4096
+const INODE_BYTES = 256
+/** That the file system has for itself, among them the folder of what is found lost. */
+const OWN_INODES = 16
+/** Bitmaps and descriptors, as a part of the whole and at least: measured, rounded up (mke2fs 1.47, 2026-11-22). */
+const OVERHEAD = 1 / 4096
+const LEAST_OVERHEAD_BYTES = 2 ** 20
+/** The kernel keeps so much free for itself: see `ext4_calculate_resv_clusters`. */
+const KERNELS = { share: 0.02, most: 4096 * BLOCK_BYTES }
+/** For the service, which writes as root: the history of a full sandbox can still be published. */
+const OURS = 0.1
+
+/** Of the machine's disk, to make one: the kernel takes writes that would not fit there, and loses them later. */
+const SPARE_BYTES = 64 * 2 ** 20
+
+/** What a killed process was making is nobody's after this time; it takes milliseconds. */
+const LEFT_AFTER_MILLIS = 60_000
+
+/** Mounts under way at once. */
+const AT_ONCE = 4
+
+const OPTIONS = "loop,nodev,nosuid,noatime,noinit_itable,errors=remount-ro"
+
+/** Files and folders that fit: a file takes a block, so more could not be filled. */
+export const filesOf = ({ diskBytes, diskFiles }: Limits): number => Math.min(diskFiles, Math.floor(diskBytes / BLOCK_BYTES))
+
+interface Size {
+  readonly bytes: number
+  readonly inodes: number
+  /** Of its blocks, for root alone. */
+  readonly reservedPercent: number
+}
+
+const sizeOf = (limits: Limits): Size => {
+  const inodes = filesOf(limits) + OWN_INODES
+  const reserved = limits.diskBytes * OURS
+  const inUse = limits.diskBytes + reserved + inodes * INODE_BYTES
+  const bytes = inUse * (1 + OVERHEAD) + Math.min(inUse * KERNELS.share, KERNELS.most) + LEAST_OVERHEAD_BYTES
+  const whole = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES
+  return { bytes: whole, inodes, reservedPercent: 100 * reserved / whole }
+}
+
+/** What a program said is in `stderr`. */
+const run = (program: string, ...args: ReadonlyArray<string>): Promise<number> =>
+  new Promise((fulfil, reject) => {
+    execFile(program, args, { env: { PATH, LC_ALL: "C" } }, (error, _stdout, stderr) => {
+      if (error === null) return fulfil(0)
+      if (program === "e2fsck" && typeof error.code === "number" && error.code < UNCORRECTED) return fulfil(error.code)
+      reject(Object.assign(new Error(`${program} failed: ${stderr.trim().split("\n").at(-1) || error.message}`), { stderr }))
+    })
+  })
+
+/** See e2fsck(8): from here on errors are left. */
+const UNCORRECTED = 4
+
+const codeOf = (error: unknown) => error instanceof Error && "code" in error ? error.code : undefined
+
+const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
+  self.catch((error: unknown) => {
+    if (codeOf(error) === "ENOENT") return absent
+    throw error
+  })
+
+const missingProgram = async (): Promise<string | undefined> => {
+  for (const [program, name] of Object.entries(PROGRAMS)) {
+    const found = await Promise.all(PATH.split(":").map((folder) => access(join(folder, program), constants.X_OK).then(() => true, () => false)))
+    if (!found.includes(true)) return `the program ${program} is not installed: apt-get install ${name}`
+  }
+  return undefined
+}
+
+/** Files that the kernel has as disks: one that is not mounted here may be in another mount namespace. */
+const attached = async (): Promise<ReadonlySet<string>> => {
+  const devices = (await orAbsent(readdir("/sys/block"), [])).filter((name) => name.startsWith("loop"))
+  return new Set(await Promise.all(devices.map((name) => readFile(`/sys/block/${name}/loop/backing_file`, "utf8").then((text) => text.trim(), () => ""))))
+}
+
+/** What is mounted has a number of its own. */
+const isMounted = async (folder: string): Promise<boolean> => {
+  const [own, above] = await Promise.all([orAbsent(stat(folder), undefined), orAbsent(stat(join(folder, "..")), undefined)])
+  return own !== undefined && own.dev !== above?.dev
+}
+
+const mount = async (disk: string, folder: string): Promise<void> => {
+  await run("mount", "-t", "ext4", "-o", OPTIONS, "--", disk, folder)
+  // Only the service gets through, wherever the folder lies.
+  await chmod(folder, 0o700)
+}
+
+/** From here on it is gone from this folder, and from the kernel when nobody uses it any more. */
+const unmount = async (folder: string): Promise<void> => {
+  while (await isMounted(folder)) await run("umount", "--lazy", "--", folder)
+}
+
+const format = async (disk: string, { bytes, inodes, reservedPercent }: Size): Promise<void> => {
+  const file = await openFile(disk, "wx", 0o600)
+  try {
+    await file.truncate(bytes)
+  } finally {
+    await file.close()
+  }
+  await run(
+    "mkfs.ext4", "-q", "-F", "-b", `${BLOCK_BYTES}`, "-I", `${INODE_BYTES}`, "-N", `${inodes}`, "-m", reservedPercent.toFixed(6),
+    // A journal would take space and time, for files that have to outlive the machine nowhere else either.
+    ...["-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard", "--", disk]
+  )
+}
+
+const isSandboxId = Schema.is(SandboxId)
+
+/** Looks whether this machine can do it, by doing it: some 40 ms. For as long as the scope. */
+export const make = Effect.fn("SizedFolders.make")(function*({ directory: given, lacking: refused, limits }: Options) {
+  const locked = yield* KeyedLock.make
+  const paths = (root: string) => ({ root, directory: join(root, "sandboxes"), disks: join(root, "disks"), making: join(root, "disks", "making") })
+  const { directory, disks, making } = paths(resolve(given))
+  const size = sizeOf(limits)
+  let isClosed = false
+
+  const prepareFolders = async () => {
+    for (const folder of [resolve(given), directory, disks, making]) {
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+    }
+  }
+
+  const roomToWrite = async () => {
+    const { bavail, bsize } = await statfs(disks)
+    if (bavail * bsize < SPARE_BYTES) throw Object.assign(new Error("the machine's disk is full"), { code: "ENOSPC" })
+  }
+
+  /** Makes a disk, and hands it on when it is ready: one that another process might find is whole. */
+  const made = async (size: Size, take: (disk: string) => Promise<void>) => {
+    const draft = join(making, randomUUID())
+    try {
+      await format(draft, size)
+      await take(draft)
+    } finally {
+      await rm(draft, { force: true })
+    }
+  }
+
+  const tried = async (): Promise<string | null> => {
+    if (refused !== undefined) return refused
+    if (process.platform !== "linux") return "it takes Linux"
+    if (process.getuid?.() !== 0) return "mounting takes root"
+    const missing = await missingProgram()
+    if (missing !== undefined) return missing
+    try {
+      await prepareFolders()
+      await roomToWrite()
+      await made(size, async (disk) => {
+        const folder = `${disk}.mounted`
+        await mkdir(folder)
+        try {
+          await mount(disk, folder)
+          if (!(await isMounted(folder))) throw new Error("what is mounted does not appear")
+        } finally {
+          await unmount(folder)
+          await rmdir(folder)
+        }
+      })
+      return null
+    } catch (error) {
+      return `this machine does not mount one: ${error instanceof Error ? error.message : error}`
+    }
+  }
+  const lacking = yield* Effect.promise(tried)
+
+  /** Puts right what a power loss left, then mounts. */
+  const mountAgain = async (disk: string, folder: string, busy: ReadonlySet<string>) => {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    if (!busy.has(await realpath(disk))) await run("e2fsck", "-y", disk)
+    await mount(disk, folder)
+  }
+
+  const reopened = async (sandboxId: SandboxId, busy?: ReadonlySet<string>): Promise<boolean> => {
+    if (isClosed) throw new Error("the folders of sandboxes are unmounted already")
+    const [folder, disk] = [join(directory, sandboxId), join(disks, sandboxId)]
+    if (await isMounted(folder)) return true
+    if (!(await orAbsent(access(disk).then(() => true), false))) return false
+    await mountAgain(disk, folder, busy ?? await attached())
+    return true
+  }
+
+  /** Answers what it could not do, where that is no trouble of the disk. */
+  const opened = async (sandboxId: SandboxId): Promise<boolean | Error> => {
+    if (await reopened(sandboxId)) return true
+    const [folder, disk] = [join(directory, sandboxId), join(disks, sandboxId)]
+    if (lacking !== null || (await orAbsent(readdir(folder), [])).length > 0) return false
+    try {
+      await prepareFolders()
+      await roomToWrite()
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      await made(size, (draft) => rename(draft, disk))
+      await mount(disk, folder)
+      return true
+    } catch (error) {
+      await rm(disk, { force: true })
+      if (DiskTrouble.of(error) !== undefined) throw error
+      return error instanceof Error ? error : new Error(String(error))
+    }
+  }
+
+  /** Whoever goes away leaves nothing half done. */
+  const alone = <A>(sandboxId: SandboxId, work: Effect.Effect<A>): Effect.Effect<A> => Effect.uninterruptible(locked(sandboxId)(work))
+  const one = <A>(sandboxId: SandboxId, work: () => Promise<A>): Effect.Effect<A> => alone(sandboxId, Effect.promise(work))
+
+  const named = async (folder: string) => (await orAbsent(readdir(folder), [])).filter(isSandboxId)
+
+  const folders: SizedFolders = {
+    directory,
+    lacking,
+    open: Effect.fnUntraced(function*(sandboxId) {
+      const answer = yield* one(sandboxId, () => opened(sandboxId))
+      if (typeof answer === "boolean") return answer
+      // As where loop devices run out.
+      yield* Effect.logWarning("a sandbox gets no disk of its own: what it takes is measured", { sandboxId, reason: answer.message })
+      return false
+    }),
+    reopen: (sandboxId) => one(sandboxId, () => reopened(sandboxId)),
+    isSized: (sandboxId) => Effect.promise(() => isMounted(join(directory, sandboxId))),
+    remove: (sandboxId) =>
+      alone(sandboxId, Effect.andThen(
+        Effect.promise(async () => {
+          // Boxes that run have copies of the mount, in namespaces of their own. Those go when the folder is deleted: see
+          // mount_namespaces(7), "Linux 3.18".
+          await unmount(join(directory, sandboxId))
+          await rm(join(disks, sandboxId), { force: true })
+        }),
+        deleteTree(join(directory, sandboxId))
+      )),
+    adopt: Effect.gen(function*() {
+      yield* Effect.promise(async () => {
+        for (const name of await orAbsent(readdir(making), [])) {
+          const left = join(making, name)
+          const touched = await orAbsent(stat(left).then(({ mtimeMs }) => mtimeMs), Number.POSITIVE_INFINITY)
+          if (Date.now() - touched < LEFT_AFTER_MILLIS) continue
+          await unmount(left)
+          await rm(left, { recursive: true, force: true })
+        }
+      })
+      const [ids, busy] = yield* Effect.promise(() => Promise.all([named(disks), attached()]))
+      yield* Effect.forEach(ids, (sandboxId) =>
+        one(sandboxId, () => reopened(sandboxId, busy)).pipe(
+          // Asked for later it is tried again, and whoever asks is told.
+          Effect.catchCause((cause) => Effect.logError("the disk of a sandbox could not be mounted", { sandboxId }, cause))
+        ), { concurrency: AT_ONCE, discard: true })
+    }).pipe(Effect.withSpan("SizedFolders.adopt")),
+    letGo: Effect.addFinalizer(() =>
+      Effect.gen(function*() {
+        isClosed = true
+        yield* Effect.forEach(yield* Effect.promise(() => named(directory)), (sandboxId) =>
+          one(sandboxId, () => unmount(join(directory, sandboxId))), { concurrency: AT_ONCE, discard: true })
+      }).pipe(Effect.catchCause((cause) => Effect.logWarning("folders of sandboxes stay mounted", cause)))),
+    trim: Effect.gen(function*() {
+      for (const sandboxId of yield* Effect.promise(() => named(disks))) {
+        const folder = join(directory, sandboxId)
+        yield* Effect.promise(async () => {
+          // Without the program, or where the disk below knows no holes, it is as it was.
+          if (await isMounted(folder)) await run("fstrim", "--", folder).catch(() => {})
+        })
+      }
+    }).pipe(Effect.withSpan("SizedFolders.trim"))
+  }
+  return folders
+})
+
+/** Folders without a size. What sized ones there are below `directory` is not looked at. */
+export const plain = (directory: string): SizedFolders => {
+  const folders = join(resolve(directory), "sandboxes")
+  return {
+    directory: folders,
+    lacking: "it was not asked for",
+    open: () => Effect.succeed(false),
+    reopen: () => Effect.succeed(false),
+    isSized: () => Effect.succeed(false),
+    remove: (sandboxId) => deleteTree(join(folders, sandboxId)),
+    adopt: Effect.void,
+    letGo: Effect.void,
+    trim: Effect.void
+  }
+}

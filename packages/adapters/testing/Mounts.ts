@@ -1,0 +1,23 @@
+/** What is mounted below a folder of a test, where a service that was killed left it. */
+import { execFileSync } from "node:child_process"
+import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs"
+
+/** Mount points in `folder`, itself included, those further down last. */
+export const below = (folder: string): ReadonlyArray<string> => {
+  if (!existsSync("/proc/self/mountinfo") || !existsSync(folder)) return []
+  const real = realpathSync(folder)
+  return readFileSync("/proc/self/mountinfo", "utf8").split("\n").map((line) => line.split(" ")[4] ?? "").filter((point) => point === real || point.startsWith(`${real}/`))
+}
+
+/** Else it could not be deleted. */
+export const unmount = (folder: string): void => {
+  for (const point of below(folder).toReversed()) execFileSync("umount", ["--lazy", point])
+}
+
+/** Files below `folder` that the kernel has as disks, wherever they are mounted, and be they deleted. */
+export const disks = (folder: string): ReadonlyArray<string> =>
+  readdirSync("/sys/block").filter((name) => name.startsWith("loop")).flatMap((name) => {
+    const file = `/sys/block/${name}/loop/backing_file`
+    const backing = existsSync(file) ? readFileSync(file, "utf8").trim() : ""
+    return backing.startsWith(`${folder}/`) ? [backing] : []
+  })
