@@ -59,10 +59,10 @@ export class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFo
 const identityOf = (folder: string) =>
   Effect.promise(() => stat(folder).then(({ dev, ino }) => `${dev}:${ino}`, (error: NodeJS.ErrnoException) => error.code === "ENOENT" ? null : undefined))
 
-/** Fails when the folder is no longer the one that was there at first. A look that fails for another reason tells nothing. */
-export const untilGone = Effect.fnUntraced(function*(dataDir: string) {
+/** Answers what fails when the folder is no longer the one that is there now. A look that fails for another reason tells nothing. */
+export const watch = Effect.fnUntraced(function*(dataDir: string) {
   const first = yield* identityOf(dataDir)
-  return yield* Effect.flatMap(identityOf(dataDir), (now) =>
+  return Effect.flatMap(identityOf(dataDir), (now) =>
     now === undefined || now === first ? Effect.void : Effect.fail(new DataFolderGone({ dataDir }))).pipe(
     Effect.repeat(Schedule.spaced("1 second")),
     Effect.andThen(Effect.never)

@@ -91,6 +91,8 @@ const serveUntilStopped = Effect.gen(function*() {
   if (settings.role !== "http" || settings.github === null) yield* GitProgram.version
   // A process that only answers keeps nothing there, unless its database is there.
   if (settings.role !== "http" || settings.databaseUrl === null) yield* DataFolder.writable(settings.dataDir)
+  // Before anybody is told that the service is up.
+  const untilGone = yield* DataFolder.watch(settings.dataDir)
   const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
   const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
   for (const line of Settings.unknown(process.env)) yield* Effect.logWarning(line)
@@ -100,7 +102,7 @@ const serveUntilStopped = Effect.gen(function*() {
   const service = Layer.launch(
     Layer.effectDiscard(Deferred.succeed(up, undefined)).pipe(Layer.provideMerge(started), Layer.provideMerge(Service.layer({ ...settings, port }, publicUrl)))
   )
-  return yield* Effect.raceFirst(service, Effect.andThen(Deferred.await(up), DataFolder.untilGone(settings.dataDir)))
+  return yield* Effect.raceFirst(service, Effect.andThen(Deferred.await(up), untilGone))
 }).pipe(Effect.scoped, Logs.atLeast("Info"))
 
 export const serve = Command.make("serve", {}, () => serveUntilStopped).pipe(
