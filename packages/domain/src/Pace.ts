@@ -1,28 +1,30 @@
 /** Keeps work that somebody hostile can ask for from taking all of a process's time. */
 import { Clock, Effect } from "effect"
 
-const SECOND_MILLIS = 1000
+/** Short enough that what comes at once in it, from several that go as fast as they may, keeps nobody else waiting. */
+const PERIOD_MILLIS = 250
 
 /**
- * Lets `perSecond` of something through in each second, at once if it comes at once; whoever goes beyond waits. More than a
- * second's worth in one piece is let through and waited for afterwards.
+ * Lets `perSecond` of something through in each second, a quarter of it at once; whoever goes beyond waits. More than that in
+ * one piece is let through and waited for afterwards.
  */
 export const make = (perSecond: number): (amount: number) => Effect.Effect<void> => {
+  const most = perSecond * PERIOD_MILLIS / 1000
   let began = Number.NEGATIVE_INFINITY
   let used = 0
-  /** What is left of the present second, in milliseconds; a new one begins when it is over. */
+  /** What is left of the present period, in milliseconds; a new one begins when it is over. */
   const look = Effect.map(Clock.currentTimeMillis, (now) => {
-    const seconds = Math.floor((now - began) / SECOND_MILLIS)
-    if (seconds >= 1) {
-      used = Math.max(0, used - seconds * perSecond)
+    const periods = Math.floor((now - began) / PERIOD_MILLIS)
+    if (periods >= 1) {
+      used = Math.max(0, used - periods * most)
       began = now
     }
-    return began + SECOND_MILLIS - now
+    return began + PERIOD_MILLIS - now
   })
   return Effect.fnUntraced(function*(amount: number) {
     let left = yield* look
     used += amount
-    while (used > perSecond) {
+    while (used > most) {
       yield* Effect.sleep(left)
       left = yield* look
     }
