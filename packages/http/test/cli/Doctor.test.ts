@@ -75,6 +75,10 @@ describe("slipway doctor", () => {
 
       assert.isBelow((yield* asked("POST", `/sandboxes/${id}/terminate`)).status, 300)
       yield* until(Effect.sync(() => Mounts.disks(data)), (disks) => disks.length === 0)
+      const other = JSON.parse((yield* asked("POST", "/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "[[say Hello]]" })).text)
+      yield* until(asked("GET", `/sandboxes/${other.id}/events`), ({ text }) => text.includes("turn.completed"))
+      assert.lengthOf(Mounts.below(data), 1)
+      // It lives on, and nothing of it stays mounted without the service.
       assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
       assert.deepStrictEqual(Mounts.below(data), [])
     }).pipe(Effect.scoped), LONG)
