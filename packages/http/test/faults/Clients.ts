@@ -1,0 +1,81 @@
+/** Clients that create and terminate sandboxes as fast as they are answered, and keep what the service acknowledged. */
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+
+const API = "/api/public/v1/sandboxes"
+
+interface Reply {
+  /** 0: there was none. */
+  readonly status: number
+  /** What is read of it here; other tests hold its shape. */
+  readonly said: {
+    readonly id?: string
+    readonly status?: string
+    readonly data?: ReadonlyArray<{ readonly id: string; readonly type: string }>
+    readonly nextCursor?: string
+  }
+}
+
+const ask = (url: string, key: string, path: string, body?: unknown) =>
+  Effect.promise(async (signal): Promise<Reply> => {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
+    const request = body === undefined ? { headers, signal } : { headers, signal, method: "POST", body: JSON.stringify(body) }
+    try {
+      const reply = await fetch(url + path, request)
+      return { status: reply.status, said: await reply.json() }
+    } catch {
+      return { status: 0, said: {} }
+    }
+  })
+
+export const create = (url: string, key: string, prompt: string) =>
+  Effect.map(ask(url, key, API, { repos: [{ fullName: "acme/shop" }], prompt }), ({ said, status }) => {
+    assert.strictEqual(status, 201)
+    return String(said.id)
+  })
+
+/** Interrupts the turn that runs. */
+export const interrupt = (url: string, key: string, id: string) =>
+  Effect.map(ask(url, key, `${API}/${id}/interrupt`, {}), ({ said, status }) => assert.isBelow(status, 300, JSON.stringify(said)))
+
+/** The types of the sandbox's events so far. */
+export const types = (url: string, key: string, id: string) =>
+  Effect.map(ask(url, key, `${API}/${id}/events?limit=100`), ({ said }) => (said.data ?? []).map(({ type }) => type))
+
+export interface Acknowledged {
+  readonly created: Set<string>
+  readonly terminated: Set<string>
+}
+
+export const nothing = (): Acknowledged => ({ created: new Set(), terminated: new Set() })
+
+/** Goes on until it is interrupted, at the service whose address is `url()` now. Every third sandbox is terminated. */
+export const work = (url: () => string, key: string, { created, terminated }: Acknowledged) =>
+  Effect.gen(function*() {
+    const made = yield* ask(url(), key, API, { repos: [{ fullName: "acme/shop" }], prompt: "[[say hello]]" })
+    if (made.status !== 201) return yield* Effect.sleep("20 millis")
+    const id = made.said.id ?? ""
+    created.add(id)
+    if (created.size % 3 !== 0) return
+    const ended = yield* ask(url(), key, `${API}/${id}/terminate`, {})
+    if (ended.status >= 200 && ended.status < 300) terminated.add(id)
+  }).pipe(Effect.forever)
+
+/** Nothing that was acknowledged is lost, and the log of each sandbox counts from 1 without gaps. */
+export const assertKept = Effect.fnUntraced(function*(url: string, key: string, { created, terminated }: Acknowledged) {
+  for (const id of created) {
+    const { said, status } = yield* ask(url, key, `${API}/${id}`)
+    assert.strictEqual(status, 200, `${id} was acknowledged, and is lost`)
+    if (terminated.has(id)) assert.include(["terminating", "terminated"], said.status, `${id}: its termination was acknowledged, and is lost`)
+    const numbers: Array<number> = []
+    for (let after = 0;;) {
+      const page = yield* ask(url, key, `${API}/${id}/events?after=${after}`)
+      assert.strictEqual(page.status, 200)
+      const events = page.said.data ?? []
+      if (events.length === 0) break
+      numbers.push(...events.map((event) => Number(event.id)))
+      after = Number(page.said.nextCursor)
+    }
+    assert.deepStrictEqual(numbers, numbers.map((_, i) => i + 1), `the log of ${id}`)
+  }
+})
