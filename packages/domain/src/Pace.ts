@@ -6,7 +6,7 @@ const PERIOD_MILLIS = 250
 
 /**
  * Lets `perSecond` of something through in each second, a quarter of it at once; whoever goes beyond waits. More than that in
- * one piece is let through and waited for afterwards.
+ * one piece waits for as many quarters as it takes.
  */
 export const make = (perSecond: number): (amount: number) => Effect.Effect<void> => {
   const most = perSecond * PERIOD_MILLIS / 1000

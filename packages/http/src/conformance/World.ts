@@ -573,7 +573,9 @@ export class World {
       const events = reply.json.at("data").items.map(eventOf)
       if (events.length === 0) break
       found.push(...events)
-      after = reply.json.at("nextCursor").string
+      const next = reply.json.at("nextCursor").string
+      holds(next !== after, "a nextCursor that leads on", next)
+      after = next
     }
     return found
   }
