@@ -99,7 +99,8 @@ describe("Install", () => {
 
   it.live("unpacks and runs nothing when the registry gives another package under a pinned name", () =>
     Effect.gen(function*() {
-      const evil = packed({ "package.json": `{"version":"1.2.3"}`, "bin/fake": "#!/bin/sh\ntouch /tmp/ran\necho fake 1.2.3\n" })
+      const trace = path.join(yield* temporaryFolder, "ran")
+      const evil = packed({ "package.json": `{"version":"1.2.3"}`, "bin/fake": `#!/bin/sh\ntouch ${trace}\necho fake 1.2.3\n` })
       for (const spec of Object.keys(honest)) {
         const folder = yield* temporaryFolder
         const { error, started } = yield* install(folder, { registry: { ...honest, [spec]: evil.bytes } })
@@ -107,6 +108,7 @@ describe("Install", () => {
         assert.deepStrictEqual(started, [])
         assert.deepStrictEqual(readdirSync(folder), [])
       }
+      assert.isFalse(existsSync(trace))
     })
   )
 
