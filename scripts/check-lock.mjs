@@ -17,7 +17,9 @@ const known = new Set(read(listFile))
 
 const nameOf = (place, { name }) => name ?? place.slice(place.lastIndexOf("node_modules/") + "node_modules/".length)
 const bare = () =>
-  Object.entries(lock.packages).filter(([place, entry]) => place.includes("node_modules/") && entry.link !== true && !/^sha512-/u.test(entry.integrity ?? ""))
+  Object.entries(lock.packages).filter(([place, entry]) =>
+    place.includes("node_modules/") && entry.link !== true && !/^sha512-/u.test(entry.integrity ?? "")
+  )
 const specOf = ([place, entry]) => `${nameOf(place, entry)}@${entry.version}`
 
 if (process.argv.includes("--fill")) {
@@ -37,8 +39,11 @@ if (process.argv.includes("--fill")) {
 const missing = bare().map(specOf)
 const strangers = missing.filter((spec) => !known.has(spec))
 const hosts = Object.values(lock.packages).flatMap(({ link, resolved = "" }) =>
-  link === true || resolved === "" || resolved.startsWith("https://registry.npmjs.org/") ? [] : [resolved])
+  link === true || resolved === "" || resolved.startsWith("https://registry.npmjs.org/") ? [] : [resolved]
+)
 for (const spec of strangers) process.stderr.write(`package-lock.json has no SHA-512 of ${spec}. Run: node scripts/check-lock.mjs --fill\n`)
-for (const spec of known) if (!missing.includes(spec)) process.stderr.write(`${spec} is in scripts/check-lock.unpinned.json for nothing: take it out\n`)
+for (const spec of known) {
+  if (!missing.includes(spec)) process.stderr.write(`${spec} is in scripts/check-lock.unpinned.json for nothing: take it out\n`)
+}
 for (const resolved of hosts) process.stderr.write(`package-lock.json names another registry: ${resolved}\n`)
 if (strangers.length + hosts.length > 0 || [...known].some((spec) => !missing.includes(spec))) process.exitCode = 1

@@ -17,7 +17,9 @@ const undescribed = (value, at = "") =>
   typeof value !== "object" || value === null
     ? []
     : Object.entries(value).flatMap(([key, member]) => [
-      ...(key === "properties" ? Object.keys(member).filter((name) => !member[name].description).map((name) => `${at}/${key}/${name}`) : []),
+      ...(key === "properties"
+        ? Object.keys(member).filter((name) => !member[name].description).map((name) => `${at}/${key}/${name}`)
+        : []),
       ...(key === "examples" ? [] : undescribed(member, `${at}/${key}`))
     ])
 
@@ -27,10 +29,12 @@ for (const property of undescribed(JSON.parse(readFileSync(document, "utf8")))) 
 }
 
 try {
-  for (const [name, ...args] of [
-    ["@redocly/cli@2.77.0", "lint", document],
-    ["@stoplight/spectral-cli@6.16.3", "lint", "--ruleset", ruleset, document]
-  ]) {
+  for (
+    const [name, ...args] of [
+      ["@redocly/cli@2.77.0", "lint", document],
+      ["@stoplight/spectral-cli@6.16.3", "lint", "--ruleset", ruleset, document]
+    ]
+  ) {
     process.stdout.write(`${name}\n`)
     const env = { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" }
     const { status } = spawnSync("npx", ["--yes", name, ...args], { cwd: folder, env, stdio: "inherit" })

@@ -37,9 +37,19 @@ const MIXED = new Set(["access/ApiKey.ts", "source/Publishing.ts"])
 const STAND_INS = /(?:^|\/)(?:Memory\w+|IgnoreRules)\.ts$/u
 /** Shapes of the interface and words around the rules, which other tests hold. Any new module is judged. */
 const OTHERS = new Set([
-  "Text.ts", "access/Principal.ts", "files/FileTree.ts", "sandbox/ActiveSandboxes.ts", "sandbox/Budget.ts", "sandbox/ModelCatalogue.ts",
-  "sandbox/ModelGateway.ts", "sandbox/SandboxEvent.ts", "sandbox/SandboxId.ts", "sandbox/SandboxResource.ts", "sandbox/Spending.ts",
-  "source/PullRequest.ts", "source/RepoRef.ts"
+  "Text.ts",
+  "access/Principal.ts",
+  "files/FileTree.ts",
+  "sandbox/ActiveSandboxes.ts",
+  "sandbox/Budget.ts",
+  "sandbox/ModelCatalogue.ts",
+  "sandbox/ModelGateway.ts",
+  "sandbox/SandboxEvent.ts",
+  "sandbox/SandboxId.ts",
+  "sandbox/SandboxResource.ts",
+  "sandbox/Spending.ts",
+  "source/PullRequest.ts",
+  "source/RepoRef.ts"
 ])
 /** Suites for implementations of ports say nothing of a rule. */
 const SUITES = /Contract$|Laws$|simulation/u
@@ -63,11 +73,13 @@ for (const file of (await Promise.all(["src", "testing", "test"].map(filesIn))).
   modules.set(file, { text, program, imports })
 }
 
-const isPure = ({ imports }) => !imports.some(({ from, names, type }) => from === "effect" && !type && names.some((name) => EFFECTFUL.has(name)))
+const isPure = ({ imports }) =>
+  !imports.some(({ from, names, type }) => from === "effect" && !type && names.some((name) => EFFECTFUL.has(name)))
 const words = [...modules].flatMap(([file, { program }]) => file.startsWith(source) ? vocabularies(program) : [])
 
 const reaches = (from, to, seen = new Set()) =>
-  from === to || modules.has(from) && !seen.has(from) && seen.add(from) && modules.get(from).imports.some((found) => reaches(found.from, to, seen))
+  from === to ||
+  modules.has(from) && !seen.has(from) && seen.add(from) && modules.get(from).imports.some((found) => reaches(found.from, to, seen))
 const judges = [...modules.keys()].filter((file) => file.endsWith(".test.ts"))
   .filter((file) => !modules.get(file).imports.some(({ from }) => SUITES.test(from.replace(/\.ts$/u, ""))))
 
@@ -90,7 +102,9 @@ for (const [file, module] of modules) {
     (values.file?.includes(path.basename(name, ".ts")) ?? !OTHERS.has(name))
   if (!chosen) found.mutants = []
   const near = judges.filter((test) => modules.get(test).imports.some(({ from }) => from === file))
-  const far = judges.filter((test) => !near.includes(test) && path.relative(`${domain}/test`, path.dirname(test)) === path.dirname(name) && reaches(test, file))
+  const far = judges.filter((test) =>
+    !near.includes(test) && path.relative(`${domain}/test`, path.dirname(test)) === path.dirname(name) && reaches(test, file)
+  )
   for (const mutant of found.mutants) {
     mutant.n = mutants.length + 1
     mutants.push({ ...mutant, ...diff(module.text, mutant), name, line: lineOf(module.text, mutant.start), near, far, state: "survived" })
@@ -104,8 +118,15 @@ if (mutants.length === 0) {
 
 const folder = await mkdtemp(path.join(tmpdir(), "slipway-mutants-"))
 const vitest = await createVitest("test", {
-  root: domain, config: path.join(domain, "vitest.config.ts"), watch: false, isolate: false, fsModuleCache: false, pool: "forks",
-  maxWorkers: availableParallelism(), testTimeout: PATIENCE_MILLIS, dangerouslyIgnoreUnhandledErrors: true,
+  root: domain,
+  config: path.join(domain, "vitest.config.ts"),
+  watch: false,
+  isolate: false,
+  fsModuleCache: false,
+  pool: "forks",
+  maxWorkers: availableParallelism(),
+  testTimeout: PATIENCE_MILLIS,
+  dangerouslyIgnoreUnhandledErrors: true,
   reporters: [{ onTestModuleEnd: () => process.stderr.write(".") }]
 }, { plugins: [{ name: "mutants", enforce: "pre", load: (id) => loaded.get(id) }] })
 
@@ -165,7 +186,11 @@ try {
   for (const which of ["near", "far"]) {
     const left = mutants.flatMap((mutant, i) => mutant.state === "survived" && mutant[which].length > 0 ? [[i + 1, mutant[which]]] : [])
     if (left.length === 0) continue
-    process.stderr.write(`\n${Math.round((performance.now() - began) / 1000)} s: ${left.length} mutants, tests that ${which === "near" ? "import" : "reach"} the module `)
+    process.stderr.write(
+      `\n${Math.round((performance.now() - began) / 1000)} s: ${left.length} mutants, tests that ${
+        which === "near" ? "import" : "reach"
+      } the module `
+    )
     for (const [, tests] of left) tests.sort((a, b) => cost.get(a) - cost.get(b))
     for (const [n, suite] of await judge(left)) if (failed(suite)) mutants[n - 1].state = "caught"
   }
@@ -176,13 +201,18 @@ try {
 
 const problems = []
 const names = [...new Set(mutants.map(({ name }) => name))]
-for (const { after, before, file, reason } of JSON.parse(await readFile(path.join(import.meta.dirname, "mutants.equivalent.json"), "utf8"))) {
+for (
+  const { after, before, file, reason } of JSON.parse(await readFile(path.join(import.meta.dirname, "mutants.equivalent.json"), "utf8"))
+) {
   if (!names.includes(file) && values.file) continue
   const same = mutants.filter((mutant) => mutant.name === file && mutant.before === before && mutant.after === after)
   if (same.length === 0 || !reason) problems.push(`${file}: no such mutant, or no reason:\n- ${before}\n+ ${after}`)
   for (const mutant of same) {
-    if (mutant.state === "caught") problems.push(`${file}:${mutant.line}: listed as equivalent, but a test notices it:\n- ${before}\n+ ${after}`)
-    else mutant.state = "equivalent"
+    if (mutant.state === "caught") {
+      problems.push(
+        `${file}:${mutant.line}: listed as equivalent, but a test notices it:\n- ${before}\n+ ${after}`
+      )
+    } else mutant.state = "equivalent"
   }
 }
 for (const { after, before, line, name, state } of mutants) {
@@ -195,5 +225,7 @@ const rows = [...names, "all"].map((name) => {
 })
 const table = [["module", "mutants", "caught", "survived", "equivalent"], ...rows]
   .map(([name, ...figures]) => name.padEnd(30) + figures.map((figure) => String(figure).padStart(11)).join("")).join("\n")
-process.stdout.write(`\n${problems.map((problem) => `\n${problem}\n`).join("")}\n${table}\n\n${Math.round((performance.now() - began) / 1000)} s\n`)
+process.stdout.write(
+  `\n${problems.map((problem) => `\n${problem}\n`).join("")}\n${table}\n\n${Math.round((performance.now() - began) / 1000)} s\n`
+)
 process.exitCode = problems.length > 0 ? 1 : 0

@@ -2,19 +2,60 @@
 import { parseAst } from "vitest/node"
 
 const swapped = new Map(Object.entries({
-  "===": ["!=="], "!==": ["==="], "<": ["<=", ">"], "<=": ["<", ">"], ">": [">=", "<"], ">=": [">", "<"],
-  "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "%": ["*"],
-  "&": ["|"], "|": ["&"], "^": ["|"], "<<": [">>>"], ">>": ["<<"], ">>>": ["<<"], "+=": ["-="], "-=": ["+="], "^=": ["|="]
+  "===": ["!=="],
+  "!==": ["==="],
+  "<": ["<=", ">"],
+  "<=": ["<", ">"],
+  ">": [">=", "<"],
+  ">=": [">", "<"],
+  "+": ["-"],
+  "-": ["+"],
+  "*": ["/"],
+  "/": ["*"],
+  "%": ["*"],
+  "&": ["|"],
+  "|": ["&"],
+  "^": ["|"],
+  "<<": [">>>"],
+  ">>": ["<<"],
+  ">>>": ["<<"],
+  "+=": ["-="],
+  "-=": ["+="],
+  "^=": ["|="]
 }))
 const renamed = new Map(Object.entries({
-  some: "every", every: "some", startsWith: "endsWith", endsWith: "startsWith", push: "unshift", pop: "shift",
-  min: "max", max: "min", floor: "ceil", ceil: "floor", addDuration: "subtractDuration",
-  isLessThan: "isLessThanOrEqualTo", isLessThanOrEqualTo: "isLessThan", isGreaterThan: "isGreaterThanOrEqualTo",
-  isGreaterThanOrEqualTo: "isGreaterThan", isMaxProperties: "isMinProperties"
+  some: "every",
+  every: "some",
+  startsWith: "endsWith",
+  endsWith: "startsWith",
+  push: "unshift",
+  pop: "shift",
+  min: "max",
+  max: "min",
+  floor: "ceil",
+  ceil: "floor",
+  addDuration: "subtractDuration",
+  isLessThan: "isLessThanOrEqualTo",
+  isLessThanOrEqualTo: "isLessThan",
+  isGreaterThan: "isGreaterThanOrEqualTo",
+  isGreaterThanOrEqualTo: "isGreaterThan",
+  isMaxProperties: "isMinProperties"
 }))
 /** Calls whose receiver could stand alone. */
 const dropped = new Set([
-  "check", "filter", "map", "normalize", "padStart", "replace", "replaceAll", "reverse", "slice", "sort", "toLowerCase", "toUpperCase", "trim"
+  "check",
+  "filter",
+  "map",
+  "normalize",
+  "padStart",
+  "replace",
+  "replaceAll",
+  "reverse",
+  "slice",
+  "sort",
+  "toLowerCase",
+  "toUpperCase",
+  "trim"
 ])
 /** Documentation and names of types: no rule. */
 const silent = new Set(["annotate", "brand"])
@@ -105,10 +146,16 @@ export const mutate = (source, words) => {
     const closed = parent?.type === "CallExpression" && name(parent.callee) === "Literals"
     if (!closed && choices && list?.length > 0 && list.every((word) => choices.includes(word))) return ofList(node, list)
     if (node.elements.length === 0) return add(node, "[undefined]")
-    for (const i of node.elements.keys()) add(node, `[${node.elements.toSpliced(i, 1).map((element) => element ? text(element) : "").join(", ")}]`)
+    for (const i of node.elements.keys()) {
+      add(
+        node,
+        `[${node.elements.toSpliced(i, 1).map((element) => element ? text(element) : "").join(", ")}]`
+      )
+    }
   }
 
-  const isTable = ({ properties, type }) => type === "ObjectExpression" && properties.length > 1 && properties.every(({ value }) => listed(bare(value)))
+  const isTable = ({ properties, type }) =>
+    type === "ObjectExpression" && properties.length > 1 && properties.every(({ value }) => listed(bare(value)))
   const ofObject = (node) => {
     const { properties } = node
     for (const [i, property] of properties.entries()) {
@@ -151,7 +198,12 @@ export const mutate = (source, words) => {
         const called = node.callee.property.name
         if (dropped.has(called)) add(node, text(node.callee.object))
         if (renamed.has(called)) {
-          add(node, `${source.slice(node.start, node.callee.property.start)}${renamed.get(called)}${source.slice(node.callee.property.end, node.end)}`)
+          add(
+            node,
+            `${source.slice(node.start, node.callee.property.start)}${renamed.get(called)}${
+              source.slice(node.callee.property.end, node.end)
+            }`
+          )
         }
         return
       }
@@ -182,7 +234,8 @@ export const mutate = (source, words) => {
       const body = loops.has(node.type) && child === node.body
       if (body) inserts.push([child.start, "{if(++$n>100000)throw new Error('endless');"])
       // The links of an optional chain cannot stand in parentheses.
-      const link = (node.type === "ChainExpression" || chained) && (child === node.expression || child === node.callee || child === node.object)
+      const link = (node.type === "ChainExpression" || chained) &&
+        (child === node.expression || child === node.callee || child === node.object)
       const pattern = child === node.left && node.type === "AssignmentExpression"
       const types = child.type === "Literal" && (node.type === "Property" && child !== node.value || node.type.startsWith("Export"))
       // A closed list that lacks a word is mistake enough.
@@ -199,7 +252,9 @@ export const mutate = (source, words) => {
       children(node).forEach(collect)
     }
     collect(statement)
-    choices = lists.length > 0 ? words.filter((all) => lists.every((word) => all.includes(word))).sort((a, b) => a.length - b.length)[0] : undefined
+    choices = lists.length > 0
+      ? words.filter((all) => lists.every((word) => all.includes(word))).sort((a, b) => a.length - b.length)[0]
+      : undefined
     visit(statement)
   }
   const seen = new Set()
@@ -253,7 +308,9 @@ export const combine = (source, { inserts, mutants }) => {
       const [{ end, start }] = site
       out += plain(at, start, false)
       // What is inserted before a statement stands before the parenthesis around its expression.
-      while (nextInsert < pending.length && pending[nextInsert].at === start && pending[nextInsert].text.startsWith("{")) out += pending[nextInsert++].text
+      while (nextInsert < pending.length && pending[nextInsert].at === start && pending[nextInsert].text.startsWith("{")) {
+        out += pending[nextInsert++].text
+      }
       out += `(${site.map(({ n, to: text }) => `$mutant===${n}?(${text}):`).join("")}(${render(start, end)}))`
       at = end
     }

@@ -22,7 +22,14 @@ try {
     const modules = await modulesOf(tarball)
     await run("npx", ["--yes", "publint@0.3.25", tarball, "--strict"])
     await run("npx", [
-      "--yes", "--package=@arethetypeswrong/cli@0.18.5", "attw", tarball, "--profile", "esm-only", "--entrypoints", ...modules
+      "--yes",
+      "--package=@arethetypeswrong/cli@0.18.5",
+      "attw",
+      tarball,
+      "--profile",
+      "esm-only",
+      "--entrypoints",
+      ...modules
     ])
     process.stdout.write(`${file}: nothing found in ${modules.length} modules\n`)
   }

@@ -56,7 +56,7 @@ const nameCompiledModules = async (folder) => {
   for (const file of await readdir(folder, { recursive: true })) {
     if (!file.endsWith(".d.ts")) continue
     const declarations = await readFile(path.join(folder, file), "utf8")
-    await writeFile(path.join(folder, file), declarations.replace(/((?:from |import\()"\.\.?\/[^"]*)\.ts"/gu, '$1.js"'))
+    await writeFile(path.join(folder, file), declarations.replace(/((?:from |import\()"\.\.?\/[^"]*)\.ts"/gu, "$1.js\""))
   }
 }
 
@@ -69,7 +69,10 @@ const pack = async (name, more, staging, destination) => {
   const manifest = JSON.parse(await readFile(path.join(source, "package.json"), "utf8"))
   // What is not compiled: the command, and the files of pages.
   for (const folder of manifest.bin === undefined ? [] : ["bin", "assets"]) {
-    await cp(path.join(source, folder), path.join(stage, folder), { recursive: true, filter: (file) => path.basename(file) !== "tsconfig.json" })
+    await cp(path.join(source, folder), path.join(stage, folder), {
+      recursive: true,
+      filter: (file) => path.basename(file) !== "tsconfig.json"
+    })
   }
   const folders = (await readdir(stage, { withFileTypes: true })).filter((entry) => entry.isDirectory()).map((entry) => entry.name)
   await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(manifest, folders, more), null, 2)}\n`)

@@ -13,7 +13,11 @@ interface Entry {
   readonly resolved?: string
   readonly link?: boolean
 }
-const good = (name: string): Entry => ({ version: "1.0.0", resolved: `https://registry.npmjs.org/${name}/-/${name}-1.0.0.tgz`, integrity: "sha512-AAAA" })
+const good = (name: string): Entry => ({
+  version: "1.0.0",
+  resolved: `https://registry.npmjs.org/${name}/-/${name}-1.0.0.tgz`,
+  integrity: "sha512-AAAA"
+})
 
 /** What the script says of a repository with this lock, in which those builds may lack a digest. */
 const check = (packages: Readonly<Record<string, Entry>>, unpinned: ReadonlyArray<string> = []) => {
@@ -22,7 +26,10 @@ const check = (packages: Readonly<Record<string, Entry>>, unpinned: ReadonlyArra
   mkdirSync(path.join(place, "scripts"))
   const script = path.join(place, "scripts/check-lock.mjs")
   copyFileSync(path.join(import.meta.dirname, "../check-lock.mjs"), script)
-  writeFileSync(path.join(place, "package-lock.json"), JSON.stringify({ packages: { "": { version: "0.0.0" }, "packages/ours": { version: "0.0.0" }, ...packages } }))
+  writeFileSync(
+    path.join(place, "package-lock.json"),
+    JSON.stringify({ packages: { "": { version: "0.0.0" }, "packages/ours": { version: "0.0.0" }, ...packages } })
+  )
   writeFileSync(path.join(place, "scripts/check-lock.unpinned.json"), JSON.stringify(unpinned))
   const { status, stderr, stdout } = spawnSync(process.execPath, [script], { encoding: "utf8" })
   return { status, said: stdout + stderr }
@@ -30,14 +37,21 @@ const check = (packages: Readonly<Record<string, Entry>>, unpinned: ReadonlyArra
 
 describe("check-lock", () => {
   it("is content with a lock in which everything that is fetched has a SHA-512; links to our own packages have none", () => {
-    const packages = { "node_modules/one": good("one"), "node_modules/one/node_modules/two": good("two"), "node_modules/ours": { resolved: "packages/ours", link: true } }
+    const packages = {
+      "node_modules/one": good("one"),
+      "node_modules/one/node_modules/two": good("two"),
+      "node_modules/ours": { resolved: "packages/ours", link: true }
+    }
     assert.deepStrictEqual(check(packages), { status: 0, said: "" })
   })
 
   it("fails on an entry without a SHA-512 and names it, scope and version included", () => {
     for (const integrity of [{}, { integrity: "sha1-AAAA" }]) {
       const { integrity: _integrity, ...bare } = good("tool")
-      const { said, status } = check({ "node_modules/one": good("one"), "node_modules/one/node_modules/@scope/tool": { ...bare, ...integrity } })
+      const { said, status } = check({
+        "node_modules/one": good("one"),
+        "node_modules/one/node_modules/@scope/tool": { ...bare, ...integrity }
+      })
       assert.strictEqual(status, 1)
       assert.strictEqual(said, "package-lock.json has no SHA-512 of @scope/tool@1.0.0. Run: node scripts/check-lock.mjs --fill\n")
     }

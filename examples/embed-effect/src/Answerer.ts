@@ -1,5 +1,4 @@
 /** Our worker: boots nothing, and lets a function answer every prompt. Shows how a worker speaks to the rules. */
-import { Context, DateTime, Effect, Layer, Schedule } from "effect"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { Policy } from "@slipway/domain/sandbox/Policy"
@@ -7,6 +6,7 @@ import { isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { turnId } from "@slipway/domain/sandbox/SandboxId"
 import { type Claimed, LEASE_RENEWAL_SECONDS, SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { Context, DateTime, Effect, Layer, Schedule } from "effect"
 
 /** Where answers come from: a model, a search, a person. */
 export class Answers extends Context.Service<Answers, { of(question: string): Effect.Effect<string> }>()("embed-effect/Answers") {

@@ -2,8 +2,6 @@
  * A `SandboxStore` in memory that survives a restart: what was decided is appended to a file before it takes effect, and
  * read back at the start. For one process. Leases end with the process, and keys are kept for their time from its start on.
  */
-import { DateTime, Effect, Layer, Result, Schema, Semaphore } from "effect"
-import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs"
 import type { Pull } from "@slipway/domain/partner/Attribution"
 import { Rejection, type Verdict } from "@slipway/domain/sandbox/Command"
 import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
@@ -12,6 +10,8 @@ import { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { DateTime, Effect, Layer, Result, Schema, Semaphore } from "effect"
+import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs"
 
 const Keyed = Schema.NullOr(Schema.Struct({ key: IdempotencyKey, fingerprint: Schema.String }))
 
@@ -106,33 +106,46 @@ const journaled = (file: string) =>
       create: (creation, keyed, refused, organizationId) =>
         writing(Effect.tap(memory.create(creation, keyed, refused, organizationId), ({ replayed }) =>
           // Acknowledged only once it is in the file; a process that dies before forgets it.
-          Effect.sync(() => !replayed && append({ _tag: "Created", creation, keyed, ...(organizationId === undefined ? {} : { organizationId }) })))),
+          Effect.sync(() =>
+            !replayed && append({ _tag: "Created", creation, keyed, ...(organizationId === undefined ? {} : { organizationId }) })
+          ))),
       change: (id, by, decide, at, opened) =>
-        writing(memory.change(id, by, (sandbox) =>
-          Result.map(decide(sandbox), (events) => {
-            if (events.length > 0) append({ _tag: "Changed", id, at, events, ...(opened === undefined ? {} : { opened }) })
-            return events
-          }), at, opened)),
+        writing(memory.change(
+          id,
+          by,
+          (sandbox) =>
+            Result.map(decide(sandbox), (events) => {
+              if (events.length > 0) append({ _tag: "Changed", id, at, events, ...(opened === undefined ? {} : { opened }) })
+              return events
+            }),
+          at,
+          opened
+        )),
       command: (key, command, at, keyed) =>
-        writing(memory.command(key, {
-          ...command,
-          decide: (current) =>
-            Result.map(command.decide(current), (verdict) => {
-              if (verdict.outcome !== "duplicate") {
-                append({
-                  _tag: "Commanded",
-                  id: key.id,
-                  grantId: key.grantId,
-                  at: DateTime.toUtc(at),
-                  commandId: command.identity(current.sandbox),
-                  keyed: keyed ?? null,
-                  events: verdict.outcome === "applied" ? verdict.events : null,
-                  rejection: verdict.outcome === "rejected" ? verdict.rejection : null
-                })
-              }
-              return verdict
-            })
-        }, at, keyed))
+        writing(memory.command(
+          key,
+          {
+            ...command,
+            decide: (current) =>
+              Result.map(command.decide(current), (verdict) => {
+                if (verdict.outcome !== "duplicate") {
+                  append({
+                    _tag: "Commanded",
+                    id: key.id,
+                    grantId: key.grantId,
+                    at: DateTime.toUtc(at),
+                    commandId: command.identity(current.sandbox),
+                    keyed: keyed ?? null,
+                    events: verdict.outcome === "applied" ? verdict.events : null,
+                    rejection: verdict.outcome === "rejected" ? verdict.rejection : null
+                  })
+                }
+                return verdict
+              })
+          },
+          at,
+          keyed
+        ))
     })
   })
 

@@ -1,20 +1,25 @@
 /** The domain behind Fastify: its schemas read the requests, its use cases answer them, our store keeps what they decide. */
-import { Effect, Layer, ManagedRuntime, Option, Schema } from "effect"
-import Fastify from "fastify"
 import type { Principal } from "@slipway/domain/access/Principal"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
-import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { toResource } from "@slipway/domain/sandbox/SandboxResource"
+import { Effect, Layer, ManagedRuntime, Option, Schema } from "effect"
+import Fastify from "fastify"
 import * as JournalStore from "./JournalStore.ts"
 
 /** Who asks. An application has its own users; here everybody is the same one. */
 const everybody: Principal = {
-  credential: { _tag: "Key", keyId: "key" }, grantId: "grant", organizationId: "org", userId: "user", scopes: new Set(["sandboxes"]), test: false
+  credential: { _tag: "Key", keyId: "key" },
+  grantId: "grant",
+  organizationId: "org",
+  userId: "user",
+  scopes: new Set(["sandboxes"]),
+  test: false
 }
 
 /** What the domain refuses, and how this service says so. Anything else is a bug, and Fastify's 500. */
@@ -42,7 +47,9 @@ export const makeApp = (journal: string) => {
 
   app.setErrorHandler<Error & { readonly _tag?: string }>((error, _request, reply) => {
     const status = statuses[error._tag ?? ""] ?? 500
-    return reply.code(status).send({ error: { code: error._tag ?? "internal_error", message: status === 500 ? "Try again." : error.message } })
+    return reply.code(status).send({
+      error: { code: error._tag ?? "internal_error", message: status === 500 ? "Try again." : error.message }
+    })
   })
 
   app.post("/sandboxes", async (request, reply) => {

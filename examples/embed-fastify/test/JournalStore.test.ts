@@ -1,15 +1,15 @@
 /** The store proves itself with the suite that every store of Slipway runs. */
-import { Effect, Layer } from "effect"
-import { TestClock } from "effect/testing"
-import { mkdtempSync } from "node:fs"
-import { tmpdir } from "node:os"
-import path from "node:path"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { LEASE_SECONDS } from "@slipway/domain/sandbox/SandboxStore"
 import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import { mkdtempSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
 import * as JournalStore from "../src/JournalStore.ts"
 
 const almostKept = RETENTION_DAYS * 24 * 60 - 1

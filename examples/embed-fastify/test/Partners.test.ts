@@ -1,14 +1,14 @@
 /** Partners are told of tasks and pull requests by whatever store keeps the sandboxes: the suite of the feed runs with ours. */
-import { Effect, Layer } from "effect"
-import { mkdtempSync } from "node:fs"
-import { tmpdir } from "node:os"
-import path from "node:path"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { Effect, Layer } from "effect"
+import { mkdtempSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
 import * as JournalStore from "../src/JournalStore.ts"
 
 const Fixture = Layer.effect(

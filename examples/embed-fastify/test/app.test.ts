@@ -38,7 +38,7 @@ test("a line that was torn when the process died is cut off, everything before i
   const { id } = (await create(before, request)).json<{ id: string }>()
   await before.close()
   const whole = readFileSync(journal)
-  for (const torn of ['{"_tag":"Created","crea', "\0\0\0\0", whole.subarray(0, whole.length - 1)]) {
+  for (const torn of ["{\"_tag\":\"Created\",\"crea", "\0\0\0\0", whole.subarray(0, whole.length - 1)]) {
     writeFileSync(journal, Buffer.concat([whole, Buffer.from(torn)]))
     const after = makeApp(journal)
     expect((await after.inject(`/sandboxes/${id}`)).statusCode).toBe(200)

@@ -42,7 +42,11 @@ const waitMillis = (failures: number, retryAfter: string | null): number =>
     : Math.min(LONGEST_WAIT_MILLIS, FIRST_WAIT_MILLIS * 2 ** failures) * (0.5 + Math.random() / 2)
 
 /** A page, or why there is none and what the server said about coming again. */
-const attempt = async (url: URL, apiKey: string, signal: AbortSignal): Promise<Page | { readonly reason: string; readonly retryAfter: string | null }> => {
+const attempt = async (
+  url: URL,
+  apiKey: string,
+  signal: AbortSignal
+): Promise<Page | { readonly reason: string; readonly retryAfter: string | null }> => {
   try {
     const response = await fetch(url, {
       headers: { authorization: `Bearer ${apiKey}` },

@@ -2,15 +2,14 @@
  * A store of our own: any other one, with the sandboxes that were read last kept in memory. It looks harmless, and is wrong
  * as soon as one write forgets to say so; hence the tests beside it.
  */
-import { Effect, Layer } from "effect"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Effect, Layer } from "effect"
 
 const cached = Effect.map(SandboxStore, (store) => {
   const known = new Map<SandboxId, Sandbox>()
-  const forget = <A, E, R>(id: SandboxId, write: Effect.Effect<A, E, R>) =>
-    Effect.ensuring(write, Effect.sync(() => known.delete(id)))
+  const forget = <A, E, R>(id: SandboxId, write: Effect.Effect<A, E, R>) => Effect.ensuring(write, Effect.sync(() => known.delete(id)))
   return SandboxStore.of({
     ...store,
     find: ({ grantId, id }) => {

@@ -1,16 +1,16 @@
 /** Two ways to test a store: the rules of its port, and any life of a sandbox at all. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Result } from "effect"
-import { TestClock } from "effect/testing"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/sandbox/SandboxId"
 import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { creation, createdAt, hostile, legal, play, type Plan } from "@slipway/domain/testing/Histories"
 import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { Effect, Layer, Result } from "effect"
+import { TestClock } from "effect/testing"
 import * as CachedStore from "../src/CachedStore.ts"
 
 const Store = CachedStore.layer.pipe(

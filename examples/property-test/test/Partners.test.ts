@@ -1,5 +1,4 @@
 /** Partners are told of tasks and pull requests by whatever store keeps the sandboxes: the suite of the feed runs with ours. */
-import { Effect, Layer } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Hints } from "@slipway/domain/Hints"
@@ -7,6 +6,7 @@ import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { Effect, Layer } from "effect"
 import * as CachedStore from "../src/CachedStore.ts"
 
 const Fixture = Layer.effect(

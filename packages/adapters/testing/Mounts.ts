@@ -6,7 +6,9 @@ import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs"
 export const below = (folder: string): ReadonlyArray<string> => {
   if (!existsSync("/proc/self/mountinfo") || !existsSync(folder)) return []
   const real = realpathSync(folder)
-  return readFileSync("/proc/self/mountinfo", "utf8").split("\n").map((line) => line.split(" ")[4] ?? "").filter((point) => point === real || point.startsWith(`${real}/`))
+  return readFileSync("/proc/self/mountinfo", "utf8").split("\n").map((line) => line.split(" ")[4] ?? "").filter((point) =>
+    point === real || point.startsWith(`${real}/`)
+  )
 }
 
 /** Else it could not be deleted. */

@@ -1,6 +1,6 @@
 /** A network between us and the Postgres of a test that can stop carrying anything, without a word to either side. */
-import { connect, createServer, type Socket } from "node:net"
 import { Effect } from "effect"
+import { connect, createServer, type Socket } from "node:net"
 
 const listening = (connected: (client: Socket) => void) =>
   Effect.acquireRelease(

@@ -1,9 +1,9 @@
 /** A disk of a test's own (tmpfs) that can be filled, made read-only, or left without inodes. Mounting takes root. */
+import { Effect, type Scope } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
 import { closeSync, mkdtempSync, openSync, rmdirSync, rmSync, statfsSync, writeFileSync, writeSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Effect, type Scope } from "effect"
 
 const mounted = (size: string): string | null => {
   const folder = mkdtempSync(join(tmpdir(), "slipway-disk-"))
@@ -53,7 +53,7 @@ export const make = (mebibytes: number, inodes = 5_000): Effect.Effect<SmallDisk
           writeFileSync(ballast, "")
           const file = openSync(ballast, "a")
           try {
-            for (const chunk = Buffer.alloc(4096); ;) writeSync(file, chunk)
+            for (const chunk = Buffer.alloc(4096);;) writeSync(file, chunk)
           } catch {
             // It is full.
           } finally {

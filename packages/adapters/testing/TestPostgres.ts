@@ -3,10 +3,10 @@
  *
  * Each copy of the migrated template costs some 20 ms and is dropped at the end.
  */
-import { createHash, randomUUID } from "node:crypto"
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, Redacted, type Scope } from "effect"
 import { type Migrator, SqlClient, type SqlError } from "effect/sql"
+import { createHash, randomUUID } from "node:crypto"
 import { inject } from "vitest"
 
 declare module "vitest" {

@@ -1,7 +1,7 @@
 /** A partner's receiver of webhooks, on this machine: it keeps what came and answers as it is told. */
+import { Effect, Queue } from "effect"
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http"
 import { createServer as createTlsServer } from "node:https"
-import { Effect, Queue } from "effect"
 
 /** One request as it came. */
 export interface Received {
@@ -15,7 +15,8 @@ export interface Received {
 /** How one request is answered. */
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void
 
-export const status = (code: number, headers: Record<string, string> = {}, body = ""): Answer => (response) => void response.writeHead(code, headers).end(body)
+export const status = (code: number, headers: Record<string, string> = {}, body = ""): Answer => (response) =>
+  void response.writeHead(code, headers).end(body)
 /** Never answers. */
 export const hang: Answer = () => {}
 /** Cuts the connection. */

@@ -21,8 +21,10 @@ const make = (random: Random.Random) => {
       const time = now.toString(16).padStart(12, "0")
       return [time.slice(0, 8), time.slice(8), `7${hex(3)}`, draw("89ab", 1) + hex(3), hex(12)].join("-")
     }),
-    ulid: Effect.map(Clock.currentTimeMillis, (now) =>
-      Array.from({ length: 10 }, (_, i) => CROCKFORD.charAt(Math.floor(now / 32 ** (9 - i)) % 32)).join("") + draw(CROCKFORD, 16)),
+    ulid: Effect.map(
+      Clock.currentTimeMillis,
+      (now) => Array.from({ length: 10 }, (_, i) => CROCKFORD.charAt(Math.floor(now / 32 ** (9 - i)) % 32)).join("") + draw(CROCKFORD, 16)
+    ),
     derive: (name) => uuid5(NAMESPACE, name),
     digest
   })
@@ -45,7 +47,5 @@ export class Ids extends Context.Service<Ids, {
   static readonly layerMemory = Layer.effect(Ids, Effect.map(Random.Random, make))
 
   /** The same ids in the same order for the same seed and clock. For tests. */
-  static readonly layerSeeded = (seed: string | number) =>
-    Layer.effect(Ids, Effect.map(Random.Random, make).pipe(Random.withSeed(seed)))
+  static readonly layerSeeded = (seed: string | number) => Layer.effect(Ids, Effect.map(Random.Random, make).pipe(Random.withSeed(seed)))
 }
-

@@ -8,14 +8,16 @@ import { Context, Effect, Option, Tracer } from "effect"
  * Runs the effect in a span of its own each time. Its trace is that of `parent`, else a new one. The span is not ended and
  * goes to no tracer; its ids are drawn when somebody reads them.
  */
-export const within = (name: string, parent: Option.Option<Tracer.ExternalSpan> = Option.none()) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.suspend(() =>
-    Effect.provideService(
-      self,
-      Tracer.ParentSpan,
-      new Tracer.NativeSpan({ name, parent, annotations: Context.empty(), links: [], startTime: 0n, kind: "internal", sampled: true })
+export const within =
+  (name: string, parent: Option.Option<Tracer.ExternalSpan> = Option.none()) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.suspend(() =>
+      Effect.provideService(
+        self,
+        Tracer.ParentSpan,
+        new Tracer.NativeSpan({ name, parent, annotations: Context.empty(), links: [], startTime: 0n, kind: "internal", sampled: true })
+      )
     )
-  )
 
 /** The span that a log entry of the fiber's context belongs to. Spans that tracing made while it was off are looked through. */
 export const current = (context: Context.Context<never>): Tracer.AnySpan | undefined => {

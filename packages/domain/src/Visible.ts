@@ -52,8 +52,7 @@ export const HIDDEN = String.raw`[\0-\x08\x0b-\x1f\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}\p{
 
 const hidden = new RegExp(HIDDEN, "gu")
 
-const nameOf = (char: string): string =>
-  `⟨${NAMES[char] ?? `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`}⟩`
+const nameOf = (char: string): string => `⟨${NAMES[char] ?? `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`}⟩`
 
 /** The text with every hidden character as its name in `⟨⟩`, such as `⟨RIGHT-TO-LEFT OVERRIDE⟩`. Changes nothing the second time. */
 export const visible = (text: string): string => text.replace(hidden, nameOf)

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result, Schema } from "effect"
 import { normalizePath } from "@slipway/domain/files/FileRules"
-import { Timestamp } from "@slipway/domain/Timestamp"
 import { derivedId, instant, path, principal, schemas, uuid7 } from "@slipway/domain/testing/Arbitraries"
+import { Timestamp } from "@slipway/domain/Timestamp"
+import { Result, Schema } from "effect"
 
 describe("arbitrary values", () => {
   for (const [name, schema] of Object.entries(schemas)) {

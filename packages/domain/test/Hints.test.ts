@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Scope } from "effect"
 import { Hints, makeLocal } from "@slipway/domain/Hints"
 import { suite } from "@slipway/domain/testing/HintsContract"
+import { Effect, Exit, Scope } from "effect"
 
 suite("memory", Hints.layerMemory)
 

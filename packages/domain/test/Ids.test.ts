@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
+import { digest, sha1, sha256, uuid5 } from "@slipway/domain/Digest"
+import { Ids } from "@slipway/domain/Ids"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
-import { digest, sha1, sha256, uuid5 } from "@slipway/domain/Digest"
-import { Ids } from "@slipway/domain/Ids"
 
 const utf8 = new TextEncoder()
 

@@ -1,13 +1,14 @@
 import { assert, it } from "@effect/vitest"
+import * as Pace from "@slipway/domain/Pace"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import * as Pace from "@slipway/domain/Pace"
 
 it.effect("lets a quarter of a second's worth through at once, the rest by and by, and after a pause no more than that", () =>
   Effect.gen(function*() {
     const pace = Pace.make(40)
     let through = 0
-    const work = (times: number) => Effect.forkChild(Effect.repeat(Effect.andThen(pace(1), Effect.sync(() => through++)), { times: times - 1 }))
+    const work = (times: number) =>
+      Effect.forkChild(Effect.repeat(Effect.andThen(pace(1), Effect.sync(() => through++)), { times: times - 1 }))
     const first = yield* work(25)
     const counts: Array<number> = []
     for (const pause of ["0 millis", "249 millis", "1 milli", "250 millis", "1 second"] as const) {

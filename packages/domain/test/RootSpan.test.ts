@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import { type Context, Effect, Fiber, Option, References, Tracer } from "effect"
 import * as RootSpan from "@slipway/domain/RootSpan"
+import { type Context, Effect, Fiber, Option, References, Tracer } from "effect"
 
 const ids = Effect.contextWith((context: Context.Context<never>) => {
   const span = RootSpan.current(context)

@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
-import { Clock, DateTime, Duration, Effect, Layer } from "effect"
-import { TestClock } from "effect/testing"
 import { SandboxStore, type StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import * as StoreClock from "@slipway/domain/StoreClock"
+import { Clock, DateTime, Duration, Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
 
 const HOUR = Duration.toMillis("1 hour")
 
@@ -15,7 +15,12 @@ const scenario = (
   it.effect(name, () =>
     Effect.gen(function*() {
       const right = yield* Clock.Clock
-      const machine: Parameters<typeof test>[0] = { skew: 0, answer: Effect.void, storeNow: () => right.currentTimeMillisUnsafe(), ...first }
+      const machine: Parameters<typeof test>[0] = {
+        skew: 0,
+        answer: Effect.void,
+        storeNow: () => right.currentTimeMillisUnsafe(),
+        ...first
+      }
       const millis = () => right.currentTimeMillisUnsafe() + machine.skew
       const own: Clock.Clock = { ...right, currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) }
       const store = Layer.mock(SandboxStore, {
@@ -33,12 +38,16 @@ const now = Effect.map(DateTime.now, ({ epochMilliseconds }) => epochMillisecond
 const skew = Effect.flatten(Effect.service(StoreClock.ClockSkew))
 
 for (const hours of [-25, -1, 0, 1, 25]) {
-  scenario(`it is what the store says on a machine whose clock is off by ${hours} hours, and the process knows by how much`, ({ storeNow }) =>
-    Effect.gen(function*() {
-      assert.strictEqual(yield* now, storeNow())
-      assert.strictEqual(yield* skew, hours * HOUR)
-      assert.strictEqual(StoreClock.skewProblem(yield* skew) === null, hours === 0)
-    }), { skew: hours * HOUR })
+  scenario(
+    `it is what the store says on a machine whose clock is off by ${hours} hours, and the process knows by how much`,
+    ({ storeNow }) =>
+      Effect.gen(function*() {
+        assert.strictEqual(yield* now, storeNow())
+        assert.strictEqual(yield* skew, hours * HOUR)
+        assert.strictEqual(StoreClock.skewProblem(yield* skew) === null, hours === 0)
+      }),
+    { skew: hours * HOUR }
+  )
 }
 
 scenario("somebody who sets the machine's clock changes nothing", (machine) =>

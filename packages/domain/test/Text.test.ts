@@ -1,22 +1,35 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { Counter, cut, saturatingAdd, StorableText, text, utf8Length } from "@slipway/domain/Text"
+import { Schema } from "effect"
 
 const rocket = "\u{1F680}"
 const family = "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}"
 
 describe("a text", () => {
-  it.each([
-    ["", 0, 0, true], ["", 1, 2, false], ["a", 1, 1, true], ["ab", 1, 1, false], [rocket, 1, 1, true], [rocket, 2, 2, false],
-    [rocket + rocket, 2, 2, true], [rocket + "a", 2, 2, true], [`${rocket}ab`, 2, 2, false], [family, 5, 5, true], [family, 1, 4, false],
-    ["e\u0301", 2, 2, true], ["e\u0301", 1, 1, false]
-  ] as const)("%j of %i to %i characters: %s", (value, minimum, maximum, accepted) => {
+  it.each(
+    [
+      ["", 0, 0, true],
+      ["", 1, 2, false],
+      ["a", 1, 1, true],
+      ["ab", 1, 1, false],
+      [rocket, 1, 1, true],
+      [rocket, 2, 2, false],
+      [rocket + rocket, 2, 2, true],
+      [rocket + "a", 2, 2, true],
+      [`${rocket}ab`, 2, 2, false],
+      [family, 5, 5, true],
+      [family, 1, 4, false],
+      ["e\u0301", 2, 2, true],
+      ["e\u0301", 1, 1, false]
+    ] as const
+  )("%j of %i to %i characters: %s", (value, minimum, maximum, accepted) => {
     assert.strictEqual(Schema.is(text(minimum, maximum))(value), accepted)
   })
 
   it.prop(
     "counts code points, as JSON Schema does",
-    [Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8 })), Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8 }))],
+    [Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8 })),
+      Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8 }))],
     ([given, minimum, more]) => {
       const value = given.replaceAll("\0", "").toWellFormed()
       const count = Array.from(value).length
@@ -36,7 +49,8 @@ describe("a counter", () => {
   it("is a whole number from 0 to 2^53−1", () => {
     const accepts = Schema.is(Counter)
     assert.deepStrictEqual([0, 1, Number.MAX_SAFE_INTEGER].map((n) => accepts(n)), [true, true, true])
-    assert.deepStrictEqual([-1, 0.5, Number.MAX_SAFE_INTEGER + 1, Infinity, NaN].map((n) => accepts(n)), [false, false, false, false, false])
+    assert.deepStrictEqual([-1, 0.5, Number.MAX_SAFE_INTEGER + 1, Infinity, NaN].map((n) => accepts(n)), [false, false, false, false,
+      false])
   })
 
   it("never leaves its range when it is added to", () => {
@@ -52,10 +66,14 @@ describe("texts as bytes", () => {
     assert.strictEqual(utf8Length(value), utf8.encode(value).length)
   })
 
-  it.prop("are cut to so many bytes, mark included, and left alone when they fit", [Schema.String, Schema.Literals([3, 5, 8, 13])], ([value, maximum]) => {
-    const shown = cut(value, maximum, "…")
-    assert.isTrue(utf8Length(shown) <= maximum)
-    if (utf8Length(value) <= maximum) assert.strictEqual(shown, value)
-    else assert.isTrue(shown.endsWith("…") && value.startsWith(shown.slice(0, -1)))
-  })
+  it.prop(
+    "are cut to so many bytes, mark included, and left alone when they fit",
+    [Schema.String, Schema.Literals([3, 5, 8, 13])],
+    ([value, maximum]) => {
+      const shown = cut(value, maximum, "…")
+      assert.isTrue(utf8Length(shown) <= maximum)
+      if (utf8Length(value) <= maximum) assert.strictEqual(shown, value)
+      else assert.isTrue(shown.endsWith("…") && value.startsWith(shown.slice(0, -1)))
+    }
+  )
 })

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Result, Schema } from "effect"
 import { Timestamp } from "@slipway/domain/Timestamp"
+import { DateTime, Result, Schema } from "effect"
 
 const encode = Schema.encodeSync(Timestamp)
 const decode = Schema.decodeUnknownResult(Timestamp)

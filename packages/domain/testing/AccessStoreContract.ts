@@ -37,17 +37,21 @@ const newKey = Effect.fnUntraced(function*(grantId: string, more: Partial<KeyRec
   const id = yield* ids.uuid7
   const digest = ids.digest(id)
   const { userId } = yield* (yield* MemberStore).owner
-  const record = yield* store.createKey({
-    id,
-    grantId,
-    userId: more.userId ?? userId,
-    label: more.label ?? "Laptop 'é'",
-    prefix: more.prefix ?? "sbx_live_",
-    last4: "aB3d",
-    scopes: more.scopes ?? ["sandboxes"],
-    createdAt: more.createdAt ?? at,
-    expiresAt: more.expiresAt ?? null
-  }, digest, most)
+  const record = yield* store.createKey(
+    {
+      id,
+      grantId,
+      userId: more.userId ?? userId,
+      label: more.label ?? "Laptop 'é'",
+      prefix: more.prefix ?? "sbx_live_",
+      last4: "aB3d",
+      scopes: more.scopes ?? ["sandboxes"],
+      createdAt: more.createdAt ?? at,
+      expiresAt: more.expiresAt ?? null
+    },
+    digest,
+    most
+  )
   return { record, digest }
 })
 
@@ -136,7 +140,14 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         const { record: second } = yield* newKey(grant.id, { createdAt: later, prefix: "sbx_test_" })
         const { record: foreign } = yield* freshKey()
         assert.deepStrictEqual(first, {
-          ...first, label: "Laptop 'é'", prefix: "sbx_live_", last4: "aB3d", scopes, createdAt: at, expiresAt: null, lastUsedAt: null,
+          ...first,
+          label: "Laptop 'é'",
+          prefix: "sbx_live_",
+          last4: "aB3d",
+          scopes,
+          createdAt: at,
+          expiresAt: null,
+          lastUsedAt: null,
           revokedAt: null
         })
         assert.deepStrictEqual(yield* store.listKeys(grant.id), [second, first])
@@ -152,7 +163,10 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         const ids = yield* Ids
         const newUser = Effect.gen(function*() {
           const id = `user_${yield* ids.ulid}`
-          yield* members.recognize({ subject: yield* ids.uuid7, login: `u${(yield* ids.uuid7).slice(-12)}`, name: "N", email: null }, { id, at })
+          yield* members.recognize({ subject: yield* ids.uuid7, login: `u${(yield* ids.uuid7).slice(-12)}`, name: "N", email: null }, {
+            id,
+            at
+          })
           return id
         })
         const [one, other] = [yield* newGrant(), yield* newGrant()]
@@ -362,7 +376,9 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         const userId = yield* newUser
         const keys = [yield* freshKey({ userId }), yield* freshKey({ userId }), yield* freshKey({ userId })]
         const asked = Array.from({ length: 30 }, (_, i) => keys[i % 3]!.digest)
-        const slots = yield* Effect.forEach(asked, (digest) => rateWithin(digest, { credential: 12, user: 20 }), { concurrency: "unbounded" })
+        const slots = yield* Effect.forEach(asked, (digest) => rateWithin(digest, { credential: 12, user: 20 }), {
+          concurrency: "unbounded"
+        })
         assert.strictEqual(slots.filter(({ accepted }) => accepted).length, 20)
         for (const { limit } of slots.filter(({ accepted }) => !accepted)) assert.strictEqual(limit, "user")
         assert.isTrue((yield* rateWithin((yield* freshKey({ userId: yield* newUser })).digest, { user: 20 })).accepted)

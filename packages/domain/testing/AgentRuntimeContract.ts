@@ -101,18 +101,17 @@ const watch = (session: AgentSession, turnId: string, text: string) =>
     }
   })
 
-const isApproval = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ApprovalRequested" }> =>
-  event._tag === "ApprovalRequested"
-const isMessage = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "MessageUpdated" }> =>
-  event._tag === "MessageUpdated"
+const isApproval = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ApprovalRequested" }> => event._tag === "ApprovalRequested"
+const isMessage = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "MessageUpdated" }> => event._tag === "MessageUpdated"
 const isRunning = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ToolUpdated" }> =>
   event._tag === "ToolUpdated" && event.status === "running"
 
 /** The last text of each message of a kind, in order. */
 const texts = (events: ReadonlyArray<AgentEvent>, kind: "text" | "reasoning") => {
   const last = new Map<string, string>()
-  for (const event of events)
+  for (const event of events) {
     if (event._tag === "MessageUpdated" && event.kind === kind) last.set(event.messageId, event.text.trim())
+  }
   return [...last.values()]
 }
 const said = (events: ReadonlyArray<AgentEvent>) => texts(events, "text").join("\n")
@@ -254,8 +253,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const next = yield* prompt(session, "[[think first]] [[say one]] [[think second]] [[say two]]")
         assert.isAtMost(messagesOf(next.events).length, 2)
         assert.notInclude(messagesOf(next.events), messagesOf(events)[0])
-      })
-    )
+      }))
 
     it.effect("lets each update of a streamed message replace the one before", () =>
       Effect.gen(function*() {
@@ -264,8 +262,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         assert.isAbove(events.filter(isMessage).length, 1)
         assert.strictEqual(new Set(events.filter(isMessage).map(({ messageId }) => messageId)).size, 1)
         assert.strictEqual(said(events).split(/\s+/u).length, 20)
-      })
-    )
+      }))
 
     it.effect("edits files without asking in auto mode", () =>
       Effect.gen(function*() {
@@ -276,8 +273,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         assert.deepStrictEqual(toolEnds(events), ["completed"])
         assert.strictEqual(yield* sandbox.read("docs/a.txt"), "one two\n")
         assert.include(said(events), "done")
-      })
-    )
+      }))
 
     it.effect("asks before each edit in prompt mode, and goes on when approved", () =>
       Effect.gen(function*() {
@@ -293,8 +289,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
         assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
         assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
-      })
-    )
+      }))
 
     it.effect("does nothing of a call before its approval is decided", () =>
       Effect.gen(function*() {
@@ -308,8 +303,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         yield* session.decide(approvalId, "deny")
         assert.deepStrictEqual(yield* turn.end, succeeded)
         assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
-      })
-    )
+      }))
 
     it.effect("does not do what was denied, ends that call in an error, and takes the next prompt", () =>
       Effect.gen(function*() {
@@ -320,8 +314,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         assert.strictEqual(yield* sandbox.read("a.txt"), null)
         const next = yield* prompt(session, "[[say still here]]")
         assert.include(said(next.events), "still here")
-      })
-    )
+      }))
 
     it.effect("takes follow-up prompts in the same process, with new ids for everything", () =>
       Effect.gen(function*() {
@@ -331,17 +324,14 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const second = yield* prompt(session, script)
         const ids = (events: ReadonlyArray<AgentEvent>) =>
           new Set(
-            events.flatMap((event) =>
-              event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : []
-            )
+            events.flatMap((event) => event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : [])
           )
         assert.isAbove(ids(first.events).size, 1)
         assert.strictEqual(
           new Set([...ids(first.events), ...ids(second.events)]).size,
           ids(first.events).size + ids(second.events).size
         )
-      })
-    )
+      }))
 
     it.effect("interrupts a streaming answer", () =>
       Effect.gen(function*() {
@@ -351,8 +341,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         yield* session.interrupt
         assert.deepStrictEqual(yield* turn.end, interrupted)
         assertWellFormed(turn.events)
-      })
-    )
+      }))
 
     it.effect("interrupts while an approval is pending: nothing is done and nothing stays open", () =>
       Effect.gen(function*() {
@@ -366,8 +355,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         yield* session.decide(approvalId, "approve")
         assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
         assert.strictEqual(yield* sandbox.read("a.txt"), null)
-      })
-    )
+      }))
 
     it.effect("interrupts an agent that says nothing", () =>
       Effect.gen(function*() {
@@ -378,8 +366,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         yield* session.interrupt
         assert.deepStrictEqual(yield* turn.end, interrupted)
         assert.notInclude(said(turn.events), "after")
-      })
-    )
+      }))
 
     it.effect("interrupts a turn that has hardly begun", () =>
       Effect.gen(function*() {
@@ -392,8 +379,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         )
         assert.deepStrictEqual(end, interrupted)
         assertWellFormed(turn.events)
-      })
-    )
+      }))
 
     it.effect("does nothing on an interrupt without a turn", () =>
       Effect.gen(function*() {
@@ -402,8 +388,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
         yield* session.interrupt
         assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-      })
-    )
+      }))
 
     it.effect("reports nothing after a turn has ended", () =>
       Effect.gen(function*() {
@@ -415,8 +400,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const count = turn.events.length
         yield* prompt(session, "[[slow 10 5]]")
         assert.strictEqual(turn.events.length, count)
-      })
-    )
+      }))
 
     it.effect("fails the turn, not the session, when the model fails", () =>
       Effect.gen(function*() {
@@ -425,8 +409,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         assert.strictEqual(end.state, "failed")
         assert.isString(end.reason)
         assert.deepStrictEqual((yield* prompt(session, "[[say again]]")).end, succeeded)
-      })
-    )
+      }))
 
     it.effect("fails retryably, with everything closed, when the agent dies during a turn", () =>
       Effect.gen(function*() {
@@ -442,8 +425,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
           session.prompt({ turnId: freshTurn(), text: "[[say hello]]", onEvent: () => Effect.void })
         )
         assert.isTrue(Result.isFailure(after) && after.failure.retryable)
-      })
-    )
+      }))
 
     it.effect("goes on with a session in a new process", () =>
       Effect.gen(function*() {
@@ -459,8 +441,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const session = yield* open(sandbox, { resume: sessionId })
         assert.strictEqual(yield* session.sessionId, sessionId)
         assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
-      })
-    )
+      }))
 
     it.effect("goes on with a session whose process died", () =>
       Effect.gen(function*() {
@@ -476,8 +457,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         )
         const session = yield* open(sandbox, { resume: sessionId })
         assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
-      })
-    )
+      }))
 
     it.effect("goes on with a session whose process died in the middle of a turn", () =>
       Effect.gen(function*() {
@@ -495,8 +475,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         )
         const session = yield* open(sandbox, { resume: sessionId })
         assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
-      })
-    )
+      }))
 
     it.effect("goes on, or begins anew, where no prompt came before the process ended", () =>
       Effect.gen(function*() {
@@ -504,24 +483,21 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const sessionId = yield* Effect.scoped(Effect.flatMap(open(sandbox), (session) => session.sessionId))
         const session = yield* open(sandbox, { resume: sessionId })
         assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-      })
-    )
+      }))
 
     it.effect("refuses for good to resume a session that never was", () =>
       Effect.gen(function*() {
         const sandbox = yield* fixture.sandbox
         const outcome = yield* Effect.result(open(sandbox, { resume: "00000000-0000-4000-8000-000000000000" }))
         assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable && outcome.failure.operation === "open")
-      })
-    )
+      }))
 
     it.effect("takes a reasoning effort the model offers", () =>
       Effect.gen(function*() {
         const sandbox = yield* fixture.sandbox
         const session = yield* open(sandbox, { reasoningEffort: "high" })
         assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-      })
-    )
+      }))
 
     it.effect("refuses for good a profile that is not there", () =>
       Effect.gen(function*() {
@@ -530,23 +506,24 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
           const outcome = yield* Effect.result(open(sandbox, { profile }))
           assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
         }
-      })
-    )
+      }))
 
-    it.effect.each(["[[hang]]", "[[slow 5000 20]]"])("ends the agent and its turn when the scope closes during %s", (script) =>
-      Effect.gen(function*() {
-        const sandbox = yield* fixture.sandbox
-        const scope = yield* Scope.make()
-        const session = yield* Scope.provide(open(sandbox), scope)
-        const turn = yield* watch(session, freshTurn(), `[[say before]] ${script}`)
-        yield* turn.until(isMessage)
-        yield* Scope.close(scope, Exit.void)
-        assert.isNotEmpty(yield* session.exited)
-        // The polite part of the end interrupts the turn; either way the prompt does not wait for ever.
-        const outcome = yield* Effect.result(turn.end)
-        assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
-        assertWellFormed(turn.events)
-      })
+    it.effect.each(["[[hang]]", "[[slow 5000 20]]"])(
+      "ends the agent and its turn when the scope closes during %s",
+      (script) =>
+        Effect.gen(function*() {
+          const sandbox = yield* fixture.sandbox
+          const scope = yield* Scope.make()
+          const session = yield* Scope.provide(open(sandbox), scope)
+          const turn = yield* watch(session, freshTurn(), `[[say before]] ${script}`)
+          yield* turn.until(isMessage)
+          yield* Scope.close(scope, Exit.void)
+          assert.isNotEmpty(yield* session.exited)
+          // The polite part of the end interrupts the turn; either way the prompt does not wait for ever.
+          const outcome = yield* Effect.result(turn.end)
+          assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
+          assertWellFormed(turn.events)
+        })
     )
 
     it.effect("takes another prompt after one was abandoned, without its events", () =>
@@ -558,8 +535,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const { end, events } = yield* prompt(session, "[[say fresh]]")
         assert.deepStrictEqual(end, succeeded)
         assert.deepStrictEqual(texts(events, "text"), ["fresh"])
-      })
-    )
+      }))
   })
 
 const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
@@ -579,8 +555,7 @@ const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>
         assert.strictEqual(yield* sandbox.read("docs/a.txt"), "one two\n")
         assert.strictEqual(yield* sandbox.read("b.txt"), "three\n")
         assert.include(said(events), "done")
-      })
-    )
+      }))
 
     it.effect("asks before each edit and command in prompt mode, and goes on when approved", () =>
       Effect.gen(function*() {
@@ -599,8 +574,7 @@ const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>
         assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
         assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
         assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
-      })
-    )
+      }))
 
     it.effect("shows the whole of a command before it runs, and then what it wrote", () =>
       Effect.gen(function*() {
@@ -613,8 +587,7 @@ const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>
         const last = events.findLast((event) => event._tag === "ToolUpdated")
         assert.include(last?._tag === "ToolUpdated" ? last.detail?.command : "", "echo written")
         assert.include(last?._tag === "ToolUpdated" ? last.detail?.output : "", "written")
-      })
-    )
+      }))
 
     it.effect("interrupts a running command and ends it with its children", () =>
       Effect.gen(function*() {
@@ -631,8 +604,7 @@ const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>
         assert.notInclude(said(turn.events), "no")
         yield* eventually(sandbox.running(seconds), (count) => count === 0)
         assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
-      })
-    )
+      }))
 
     it.effect("leaves no process when the scope closes while a command runs", () =>
       Effect.gen(function*() {
@@ -650,8 +622,7 @@ const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>
         const outcome = yield* Effect.result(turn.end)
         assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
         assertWellFormed(turn.events)
-      })
-    )
+      }))
   })
 
 /** For agents that use a model: what it hears of them, and what they make of its failures. */
@@ -669,8 +640,7 @@ export const models = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unk
         const requests = yield* asked(sandbox)
         assert.deepStrictEqual(requests.map(({ effort }) => effort), ["high", "high"])
         for (const { model } of requests) assert.strictEqual(model, sandbox.access?.model)
-      })
-    )
+      }))
 
     it.effect("tells the model what the repositories ask of it, in a later process too", () =>
       Effect.gen(function*() {
@@ -686,8 +656,7 @@ export const models = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unk
         const requests = yield* asked(sandbox)
         assert.strictEqual(requests.length, 2)
         for (const { body } of requests) assert.include(body, mark)
-      })
-    )
+      }))
 
     if (countsRequests) {
       it.effect("counts the requests of each turn", () =>
@@ -700,30 +669,33 @@ export const models = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unk
           }
           assert.deepStrictEqual(counts, [2, 1])
           assert.strictEqual((yield* asked(sandbox)).length, 3)
-        })
-      )
+        }))
     }
 
-    it.effect(afterDenial === "goes on" ? "tells the model of a denial, and goes on" : "ends the turn at a denial", () =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("prompt")
-        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[say after]]", "deny")
-        assert.deepStrictEqual(end, succeeded)
-        assert.strictEqual(said(events).includes("after"), afterDenial === "goes on")
-        assert.strictEqual((yield* asked(sandbox)).length, afterDenial === "goes on" ? 2 : 1)
-      })
+    it.effect(
+      afterDenial === "goes on" ? "tells the model of a denial, and goes on" : "ends the turn at a denial",
+      () =>
+        Effect.gen(function*() {
+          const { sandbox, session } = yield* begin("prompt")
+          const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[say after]]", "deny")
+          assert.deepStrictEqual(end, succeeded)
+          assert.strictEqual(said(events).includes("after"), afterDenial === "goes on")
+          assert.strictEqual((yield* asked(sandbox)).length, afterDenial === "goes on" ? 2 : 1)
+        })
     )
 
-    it.effect.each(["[[hang]]", "[[say before]] [[hang]]", "[[slow 5000 20]]"])("leaves the model when interrupted during %s", (script) =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("auto")
-        const turn = yield* watch(session, freshTurn(), script)
-        yield* eventually(asked(sandbox), (requests) => requests.length === 1, "30 seconds")
-        yield* session.interrupt
-        assert.deepStrictEqual(yield* turn.end, interrupted)
-        yield* eventually(asked(sandbox), ([request]) => request?.state === "aborted")
-        assert.deepStrictEqual((yield* prompt(session, "[[say next]]")).end, succeeded)
-      })
+    it.effect.each(["[[hang]]", "[[say before]] [[hang]]", "[[slow 5000 20]]"])(
+      "leaves the model when interrupted during %s",
+      (script) =>
+        Effect.gen(function*() {
+          const { sandbox, session } = yield* begin("auto")
+          const turn = yield* watch(session, freshTurn(), script)
+          yield* eventually(asked(sandbox), (requests) => requests.length === 1, "30 seconds")
+          yield* session.interrupt
+          assert.deepStrictEqual(yield* turn.end, interrupted)
+          yield* eventually(asked(sandbox), ([request]) => request?.state === "aborted")
+          assert.deepStrictEqual((yield* prompt(session, "[[say next]]")).end, succeeded)
+        })
     )
 
     it.effect("fails the turn with a reason when nothing answers at the model's address", () =>
@@ -735,16 +707,17 @@ export const models = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unk
         const { end } = yield* prompt(session, "[[say hello]]")
         assert.strictEqual(end.state, "failed")
         assert.isNotEmpty(end.reason)
-      })
-    )
+      }))
 
-    it.effect.each([401, 429, 500])("fails the turn with a reason when the model answers %s, and takes the next prompt", (status) =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const { end } = yield* prompt(session, `[[error ${status}]]`)
-        assert.strictEqual(end.state, "failed")
-        assert.isNotEmpty(end.reason)
-        assert.deepStrictEqual((yield* prompt(session, "[[say again]]")).end, succeeded)
-      })
+    it.effect.each([401, 429, 500])(
+      "fails the turn with a reason when the model answers %s, and takes the next prompt",
+      (status) =>
+        Effect.gen(function*() {
+          const { session } = yield* begin("auto")
+          const { end } = yield* prompt(session, `[[error ${status}]]`)
+          assert.strictEqual(end.state, "failed")
+          assert.isNotEmpty(end.reason)
+          assert.deepStrictEqual((yield* prompt(session, "[[say again]]")).end, succeeded)
+        })
     )
   })

@@ -4,7 +4,9 @@
  */
 import { Arbitrary, DateTime, Schema } from "effect"
 import { type Principal, Scope } from "../src/access/Principal.ts"
+import { uuid5 } from "../src/Digest.ts"
 import { FileEntry, FileStatus, FileTree, PartialWarning } from "../src/files/FileTree.ts"
+import { NAMESPACE, type Uuid } from "../src/Ids.ts"
 import { PartnerEvent, PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { AgentEvent, AgentRuntimeName, ReasoningEffort, ToolApprovalMode } from "../src/sandbox/AgentRuntime.ts"
 import { Approval, ApprovalId, Decision } from "../src/sandbox/Approval.ts"
@@ -21,23 +23,62 @@ import { Turn, TurnOutcome, TurnState } from "../src/sandbox/Turn.ts"
 import { Usage } from "../src/sandbox/Usage.ts"
 import { Checks, PullRequest, PullRequestComment, PullRequestStatus } from "../src/source/PullRequest.ts"
 import { Ref, RepoName, RepoRef } from "../src/source/RepoRef.ts"
-import { uuid5 } from "../src/Digest.ts"
-import { NAMESPACE, type Uuid } from "../src/Ids.ts"
 import { Counter, StorableText, text } from "../src/Text.ts"
 import { Timestamp } from "../src/Timestamp.ts"
 
 /** What the domain shows or takes, by name: the list that every property over "each schema" goes through. */
 export const schemas = {
-  AgentEvent, AgentRuntimeName, Approval, ApprovalId, ApprovalRequest, Checks, CommandResult, Counter, CreateSandbox, Creation,
-  Decision, FileEntry, FileStatus, FileTree, IdempotencyKey, Metadata, Model, ModelId, PartialWarning, PartnerEvent, PartnerFact,
-  Prompt, Publication, PullRequest, PullRequestComment, PullRequestStatus, ReasoningEffort, Ref, RepoName, RepoRef, Sandbox, SandboxEvent,
-  SandboxId, SandboxResource, SandboxStatus, Scope, StorableText, Timestamp, ToolApprovalMode, ToolKind, Turn, TurnOutcome, TurnState, Usage
+  AgentEvent,
+  AgentRuntimeName,
+  Approval,
+  ApprovalId,
+  ApprovalRequest,
+  Checks,
+  CommandResult,
+  Counter,
+  CreateSandbox,
+  Creation,
+  Decision,
+  FileEntry,
+  FileStatus,
+  FileTree,
+  IdempotencyKey,
+  Metadata,
+  Model,
+  ModelId,
+  PartialWarning,
+  PartnerEvent,
+  PartnerFact,
+  Prompt,
+  Publication,
+  PullRequest,
+  PullRequestComment,
+  PullRequestStatus,
+  ReasoningEffort,
+  Ref,
+  RepoName,
+  RepoRef,
+  Sandbox,
+  SandboxEvent,
+  SandboxId,
+  SandboxResource,
+  SandboxStatus,
+  Scope,
+  StorableText,
+  Timestamp,
+  ToolApprovalMode,
+  ToolKind,
+  Turn,
+  TurnOutcome,
+  TurnState,
+  Usage
 } as const
 
 type Schemas = typeof schemas
 
 /** Arbitrary values of one of {@link schemas}, e.g. `arbitrary("Sandbox")`. */
-export const arbitrary = <K extends keyof Schemas>(name: K): Arbitrary.Arbitrary<Schemas[K]["Type"]> => Arbitrary.schema<Schemas[K]>(schemas[name])
+export const arbitrary = <K extends keyof Schemas>(name: K): Arbitrary.Arbitrary<Schemas[K]["Type"]> =>
+  Arbitrary.schema<Schemas[K]>(schemas[name])
 
 /** `c_` and twelve characters. */
 export const sandboxId: Arbitrary.Arbitrary<SandboxId> = arbitrary("SandboxId")
@@ -63,7 +104,8 @@ export const instant: Arbitrary.Arbitrary<DateTime.Utc> = Arbitrary.map(
 export const path: Arbitrary.Arbitrary<string> = Arbitrary.map(
   Arbitrary.array(
     Arbitrary.schema(Schema.Union([
-      Schema.Literals(["src", "a.txt", "..", ".", "", ".git", ".GIT", ".env", ".env.example", ".claude", "é", "\0", "\u200b.git", "C:", "a\\b"]),
+      Schema.Literals(["src", "a.txt", "..", ".", "", ".git", ".GIT", ".env", ".env.example", ".claude", "é", "\0", "\u200b.git", "C:",
+        "a\\b"]),
       text(0, 20)
     ])),
     { maxLength: 6 }
@@ -74,7 +116,10 @@ export const path: Arbitrary.Arbitrary<string> = Arbitrary.map(
 /** Any caller, with any scopes. */
 export const principal: Arbitrary.Arbitrary<Principal> = Arbitrary.map(
   Arbitrary.all({
-    credential: Arbitrary.map(uuid7, (keyId) => ({ _tag: "Key" as const, keyId })), grantId: uuid7, organizationId: uuid7, userId,
+    credential: Arbitrary.map(uuid7, (keyId) => ({ _tag: "Key" as const, keyId })),
+    grantId: uuid7,
+    organizationId: uuid7,
+    userId,
     scopes: Arbitrary.array(arbitrary("Scope"), { maxLength: 4 }),
     test: Arbitrary.schema(Schema.Boolean)
   }),

@@ -6,8 +6,25 @@ import { assert, it } from "@effect/vitest"
 import { Arbitrary, DateTime, Effect, type Layer, Result, Schema } from "effect"
 import { Ids } from "../src/Ids.ts"
 import {
-  type Claim, claim, type Claimant, connectProject, conversionId, createClaim, type FactConflict, type Invoice, type Offer,
-  openPullRequest, payInvoice, type Project, projectFor, type Pull, pullRequestId, type Recorded, startTask, type Task, type Touch
+  type Claim,
+  claim,
+  type Claimant,
+  connectProject,
+  conversionId,
+  createClaim,
+  type FactConflict,
+  type Invoice,
+  type Offer,
+  openPullRequest,
+  payInvoice,
+  type Project,
+  projectFor,
+  type Pull,
+  pullRequestId,
+  type Recorded,
+  startTask,
+  type Task,
+  type Touch
 } from "../src/partner/Attribution.ts"
 import { naturalId, type PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
@@ -27,7 +44,13 @@ export const Incoming = Schema.TaggedUnion({
   Connect: { project: few, recipient: two, organization: two, minute },
   Start: { task: few, recipient: two, organization: two },
   Open: { task: few, pull: few },
-  Pay: { invoice: few, organization: two, kind: Schema.Literals(["subscription_initial", "subscription_renewal"]), amount: Schema.Literals([0, 9]), minute }
+  Pay: {
+    invoice: few,
+    organization: two,
+    kind: Schema.Literals(["subscription_initial", "subscription_renewal"]),
+    amount: Schema.Literals([0, 9]),
+    minute
+  }
 })
 export type Incoming = typeof Incoming.Type
 
@@ -66,10 +89,15 @@ const REPO = "acme/shop"
 /** The facts as the decisions and the stores take them. */
 const translate = (world: World) => ({
   offer: ({ amount, claim: n, grant }: Extract<Incoming, { readonly _tag: "CreateClaim" }>): Offer => ({
-    claimId: world.claim(n), grantId: world.grant(grant), leadId: `lead-${n}`, variant: "a", creditAmount: amount
+    claimId: world.claim(n),
+    grantId: world.grant(grant),
+    leadId: `lead-${n}`,
+    variant: "a",
+    creditAmount: amount
   }),
   claimant: ({ organization, recipient }: { readonly organization: number; readonly recipient: number }): Claimant => ({
-    recipientId: world.recipient(recipient), organizationId: world.organization(organization)
+    recipientId: world.recipient(recipient),
+    organizationId: world.organization(organization)
   }),
   project: (fact: Extract<Incoming, { readonly _tag: "Connect" }>): Project => ({
     projectId: world.project(fact.project),
@@ -77,7 +105,11 @@ const translate = (world: World) => ({
     repo: fact.project === 3 ? "acme/docs" : "Acme/Shop",
     connectedAt: world.at(fact.minute)
   }),
-  pull: ({ pull, task }: Extract<Incoming, { readonly _tag: "Open" }>): Pull => ({ host: "memory", repo: `${REPO}-${world.task(task)}`, number: pull }),
+  pull: ({ pull, task }: Extract<Incoming, { readonly _tag: "Open" }>): Pull => ({
+    host: "memory",
+    repo: `${REPO}-${world.task(task)}`,
+    number: pull
+  }),
   invoice: ({ amount, invoice, kind, minute, organization }: Extract<Incoming, { readonly _tag: "Pay" }>): Invoice => ({
     invoiceId: world.invoice(invoice),
     organizationId: world.organization(organization),
@@ -125,7 +157,10 @@ export class Book {
         const known = this.claims.get(world.claim(incoming.claim))
         if (known === undefined) return null
         const by = as.claimant(incoming)
-        const touches = { recipient: this.recipients.get(keyOf(by)) ?? null, organization: this.organizations.get(by.organizationId) ?? null }
+        const touches = {
+          recipient: this.recipients.get(keyOf(by)) ?? null,
+          organization: this.organizations.get(by.organizationId) ?? null
+        }
         return Result.map(claim(known, by, touches, now), ({ claim, credits, recorded, tell, touch }) => {
           this.claims.set(claim.offer.claimId, claim)
           if (touch.recipient !== null) this.recipients.set(keyOf(by), touch.recipient)
@@ -353,14 +388,26 @@ const tellStore = Effect.fnUntraced(function*(world: World, incoming: Incoming) 
         return yield* partners.payInvoice(as.invoice(incoming))
       case "Start": {
         const { organizationId, recipientId } = as.claimant(incoming)
-        const task = { ...creation, id: world.task(incoming.task), grantId: world.grant(1), createdBy: recipientId, repos: [{ fullName: REPO }] }
+        const task = {
+          ...creation,
+          id: world.task(incoming.task),
+          grantId: world.grant(1),
+          createdBy: recipientId,
+          repos: [{ fullName: REPO }]
+        }
         yield* sandboxes.create(task, null, null, organizationId)
         return "new"
       }
       case "Open": {
         const pull = as.pull(incoming)
         const data = { repo: REPO, action_state: "idle" as const, number: pull.number }
-        yield* sandboxes.change(world.task(incoming.task), "policy", () => Result.succeed([{ type: "pull_request.updated", data }]), epoch, pull)
+        yield* sandboxes.change(
+          world.task(incoming.task),
+          "policy",
+          () => Result.succeed([{ type: "pull_request.updated", data }]),
+          epoch,
+          pull
+        )
         return "new"
       }
     }
@@ -374,11 +421,15 @@ const tellStore = Effect.fnUntraced(function*(world: World, incoming: Incoming) 
 /** A repeated pull request is nothing new to the book, and a change like any other to the sandbox. */
 const said = (incoming: Incoming, result: ReturnType<Book["record"]>): string =>
   result === null ? incoming._tag === "Open" ? "new or nothing" : "nothing" : Result.isFailure(result) ? "conflict" : result.success
-const fits = (word: string, expected: string) => word === expected || expected === "new or nothing" && (word === "new" || word === "nothing")
+const fits = (word: string, expected: string) =>
+  word === expected || expected === "new or nothing" && (word === "new" || word === "nothing")
 
 /** What a feed tells but for ids and times of its own. */
 const gist = ({ data, type }: PartnerFact) => ({
-  type, about: naturalId({ data, type } as PartnerFact), claimId: data.claimId, project: "projectId" in data ? data.projectId : null
+  type,
+  about: naturalId({ data, type } as PartnerFact),
+  claimId: data.claimId,
+  project: "projectId" in data ? data.projectId : null
 })
 
 const TWO: ReadonlyArray<number> = [1, 2]
@@ -386,16 +437,24 @@ const TWO: ReadonlyArray<number> = [1, 2]
 const outcomeOf = Effect.fnUntraced(function*(world: World) {
   const store = yield* PartnerStore
   return {
-    feeds: yield* Effect.forEach(TWO, (n) => Effect.map(store.feed(world.grant(n), 0, 1000), (events) => {
-      assert.deepStrictEqual(events.map(({ sequence }) => sequence), events.map((_, i) => i + 1))
-      return events.map(gist)
-    })),
-    credits: yield* Effect.forEach(TWO, (n) => Effect.map(store.credits(world.organization(n)), ({ balance, movements }) => {
-      assert.strictEqual(movements.reduce((sum, { credits }) => sum + credits, 0), balance)
-      return balance
-    })),
-    claimed: yield* Effect.forEach(TWO, (n) => Effect.map(store.claims(world.grant(n)), (claims) =>
-      claims.map(({ claimed, offer }) => `${offer.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort()))
+    feeds: yield* Effect.forEach(TWO, (n) =>
+      Effect.map(store.feed(world.grant(n), 0, 1000), (events) => {
+        assert.deepStrictEqual(events.map(({ sequence }) => sequence), events.map((_, i) => i + 1))
+        return events.map(gist)
+      })),
+    credits: yield* Effect.forEach(TWO, (n) =>
+      Effect.map(store.credits(world.organization(n)), ({ balance, movements }) => {
+        assert.strictEqual(movements.reduce((sum, { credits }) => sum + credits, 0), balance)
+        return balance
+      })),
+    claimed: yield* Effect.forEach(
+      TWO,
+      (n) =>
+        Effect.map(
+          store.claims(world.grant(n)),
+          (claims) => claims.map(({ claimed, offer }) => `${offer.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort()
+        )
+    )
   }
 })
 const expectedOf = (world: World, book: Book): Effect.Success<ReturnType<typeof outcomeOf>> => ({
@@ -403,7 +462,8 @@ const expectedOf = (world: World, book: Book): Effect.Success<ReturnType<typeof 
   credits: TWO.map((n) => book.credits.get(world.organization(n)) ?? 0),
   claimed: TWO.map((n) =>
     Array.from(book.claims.values()).filter(({ offer }) => offer.grantId === world.grant(n))
-      .map(({ claimed, offer }) => `${offer.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort())
+      .map(({ claimed, offer }) => `${offer.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort()
+  )
 })
 
 const orders = <A>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
@@ -426,17 +486,23 @@ export const checkAttribution = (name: string, layer: Layer.Layer<Attributing, u
         assert.deepStrictEqual(yield* outcomeOf(world), expectedOf(world, book))
       }), { arbitrary: { runs } })
 
-    it.effect.prop("facts at once give what the decisions give in some order", [Facts(10), Facts(5)], ([before, together]) =>
-      Effect.gen(function*() {
-        const world = yield* newWorld
-        for (const fact of before) yield* tellStore(world, fact)
-        const words = yield* Effect.forEach(together, (fact) => tellStore(world, fact), { concurrency: "unbounded" })
-        const outcome = JSON.stringify(yield* outcomeOf(world))
-        const explained = orders(together.map((fact, i) => ({ fact, word: words[i] ?? "" }))).some((order) => {
-          const book = new Book(world)
-          for (const fact of before) book.record(fact)
-          return order.every(({ fact, word }) => fits(word, said(fact, book.record(fact)))) && JSON.stringify(expectedOf(world, book)) === outcome
-        })
-        assert.isTrue(explained, `no order gives ${outcome} with ${words.join(", ")}`)
-      }), { arbitrary: { runs } })
+    it.effect.prop(
+      "facts at once give what the decisions give in some order",
+      [Facts(10), Facts(5)],
+      ([before, together]) =>
+        Effect.gen(function*() {
+          const world = yield* newWorld
+          for (const fact of before) yield* tellStore(world, fact)
+          const words = yield* Effect.forEach(together, (fact) => tellStore(world, fact), { concurrency: "unbounded" })
+          const outcome = JSON.stringify(yield* outcomeOf(world))
+          const explained = orders(together.map((fact, i) => ({ fact, word: words[i] ?? "" }))).some((order) => {
+            const book = new Book(world)
+            for (const fact of before) book.record(fact)
+            return order.every(({ fact, word }) => fits(word, said(fact, book.record(fact)))) &&
+              JSON.stringify(expectedOf(world, book)) === outcome
+          })
+          assert.isTrue(explained, `no order gives ${outcome} with ${words.join(", ")}`)
+        }),
+      { arbitrary: { runs } }
+    )
   })

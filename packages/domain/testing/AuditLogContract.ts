@@ -29,7 +29,10 @@ export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>)
         const log = yield* AuditLog
         const subject = yield* (yield* Ids).uuid7
         const actors = [
-          Actor.make({ _tag: "System" }), operator, Actor.make({ _tag: "User", userId: "user_01ARZ3NDEKTSV4RRFFQ69G5FAV" }), Actor.make({ _tag: "Key", keyId: subject })
+          Actor.make({ _tag: "System" }),
+          operator,
+          Actor.make({ _tag: "User", userId: "user_01ARZ3NDEKTSV4RRFFQ69G5FAV" }),
+          Actor.make({ _tag: "Key", keyId: subject })
         ]
         const expected = Action.literals.map((action, i): AuditEntry => ({
           action,
@@ -61,7 +64,8 @@ export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>)
         const subject = yield* (yield* Ids).uuid7
         const append = (...names: ReadonlyArray<string>) =>
           log.append(names.map((name) => ({ action: "key.minted" as const, at, subjects: { subject, name } })))
-        const namesOf = (entries: ReadonlyArray<AuditEntry>) => entries.flatMap(({ subjects }) => subjects["subject"] === subject ? [subjects["name"]] : [])
+        const namesOf = (entries: ReadonlyArray<AuditEntry>) =>
+          entries.flatMap(({ subjects }) => subjects["subject"] === subject ? [subjects["name"]] : [])
         yield* append("before")
         const first = yield* log.follow
         yield* append("one", "two")

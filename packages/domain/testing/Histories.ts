@@ -18,10 +18,10 @@ import {
 import { offlineDemo } from "../src/sandbox/ModelCatalogue.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
 import { type Creation, created, evolveAll, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
-import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
 import { SandboxId, turnId } from "../src/sandbox/SandboxId.ts"
 import { conclude } from "../src/sandbox/SandboxStore.ts"
+import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { TurnOutcome } from "../src/sandbox/Turn.ts"
 
 /** Derived ids show the name they stand for. */
@@ -177,7 +177,17 @@ const commandOf = (asked: Asked): Command<{ readonly _tag: string }> => {
 
 /** Where a history may begin: one for each state of sandbox and turn that can be reached. */
 export const Scene = Schema.Literals([
-  "queued", "creating", "pending", "working", "asking", "interrupting", "idle", "stuck", "succeeded", "failed", "terminating",
+  "queued",
+  "creating",
+  "pending",
+  "working",
+  "asking",
+  "interrupting",
+  "idle",
+  "stuck",
+  "succeeded",
+  "failed",
+  "terminating",
   "terminated"
 ])
 export type Scene = typeof Scene.Type
@@ -199,8 +209,7 @@ const scenes: Readonly<Record<Scene, () => History>> = {
   stuck: () => after("working", (history) => history.system({ _tag: "EndTurn", turnId: history.turn, state: "failed" })),
   succeeded: () => after("idle", (history) => history.wait(limits.idle).system({ _tag: "Expire" })),
   failed: () =>
-    after("creating", (history) =>
-      history.system({ _tag: "Fail", reason: "boot_failed", error: "The image is gone.", retryable: false })),
+    after("creating", (history) => history.system({ _tag: "Fail", reason: "boot_failed", error: "The image is gone.", retryable: false })),
   /** A person ended it while it worked. */
   terminating: () => after("working", (history) => history.person({ _tag: "Terminate" })),
   terminated: () => after("terminating", (history) => history.system({ _tag: "Release" }))

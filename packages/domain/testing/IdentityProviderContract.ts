@@ -58,11 +58,16 @@ export const suite = <R>(
       Effect.gen(function*() {
         const { answer, provider } = yield* back
         const other = yield* provider.begin(BACK)
-        const wrong = [{ ...answer, verifier: other.verifier }, { ...answer, code: "" }, { ...answer, code: "0".repeat(20) }, { ...answer, code: "a&b=\u0000é" }]
+        const wrong = [{ ...answer, verifier: other.verifier }, { ...answer, code: "" }, { ...answer, code: "0".repeat(20) }, {
+          ...answer,
+          code: "a&b=\u0000é"
+        }]
         for (const one of wrong) {
           const refused = yield* Effect.flip(provider.identify(one))
           assert.strictEqual(refused._tag, "SignInRefused")
-          for (const secret of [answer.code, Redacted.value(answer.verifier), Redacted.value(other.verifier)]) assert.notInclude(JSON.stringify(refused), secret)
+          for (const secret of [answer.code, Redacted.value(answer.verifier), Redacted.value(other.verifier)]) {
+            assert.notInclude(JSON.stringify(refused), secret)
+          }
         }
       }))
   })

@@ -178,7 +178,9 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
     Effect.result(store.change(made.id, "policy", (sandbox) => decide(sandbox, command, { limits, now }), now))
   const person = (command: Command<{ readonly _tag: string }>) => Effect.result(store.command(key, command, now))
   const events = Effect.map(store.log(made.id, 0, 10_000), (entries) => entries.map(({ wire }) => fromWire(wire)))
-  const commandOf = (deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" }>): Command<{ readonly _tag: string }> => {
+  const commandOf = (
+    deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" }>
+  ): Command<{ readonly _tag: string }> => {
     switch (deed._tag) {
       case "Terminate":
         return terminate(ids)
@@ -224,7 +226,9 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
 type Stored = SandboxStore | Ids | StoreFixture
 
 const law = <A, R>(name: string, given: Arbitrary.Arbitrary<A>, holds: (given: A) => Effect.Effect<void, unknown, R>): StoreLaw<A, R> => ({
-  name, given, holds
+  name,
+  given,
+  holds
 })
 
 /** Of every sandbox store. */
@@ -237,59 +241,77 @@ export const storeLaws: {
   readonly idempotency: StoreLaw<{ readonly key: IdempotencyKey; readonly texts: readonly [string, string] }, Stored>
   readonly isolation: StoreLaw<readonly [typeof Life.Type, typeof Life.Type], Stored>
 } = {
-  reachable: law("only reachable states are stored", life, Effect.fnUntraced(function*(given) {
-    const { creation, events, find, ids } = yield* live(given)
-    const log = (yield* events).map(({ event }) => event)
-    const sandbox = yield* find
-    statusesAreReachable(log, sandbox)
-    turnsAreReachable(log, sandbox, (n) => turnId(ids, creation.id, n))
-    approvalsResolveOnce(log, sandbox)
-  })),
+  reachable: law(
+    "only reachable states are stored",
+    life,
+    Effect.fnUntraced(function*(given) {
+      const { creation, events, find, ids } = yield* live(given)
+      const log = (yield* events).map(({ event }) => event)
+      const sandbox = yield* find
+      statusesAreReachable(log, sandbox)
+      turnsAreReachable(log, sandbox, (n) => turnId(ids, creation.id, n))
+      approvalsResolveOnce(log, sandbox)
+    })
+  ),
 
-  replay: law("the log counts from 1 without gaps and replays to the stored state", life, Effect.fnUntraced(function*(given) {
-    const { creation, events, find } = yield* live(given)
-    const log = yield* events
-    assert.deepStrictEqual(log.map(({ seq }) => seq), log.map((_, i) => i + 1))
-    const folded = log.reduce((state, { at, event }) => evolve(state, event, at), initial(creation))
-    assert.deepStrictEqual(JSON.parse(JSON.stringify(encode(yield* find))), JSON.parse(JSON.stringify(encode(folded))))
-  })),
+  replay: law(
+    "the log counts from 1 without gaps and replays to the stored state",
+    life,
+    Effect.fnUntraced(function*(given) {
+      const { creation, events, find } = yield* live(given)
+      const log = yield* events
+      assert.deepStrictEqual(log.map(({ seq }) => seq), log.map((_, i) => i + 1))
+      const folded = log.reduce((state, { at, event }) => evolve(state, event, at), initial(creation))
+      assert.deepStrictEqual(JSON.parse(JSON.stringify(encode(yield* find))), JSON.parse(JSON.stringify(encode(folded))))
+    })
+  ),
 
-  final: law("what was terminated and released stays as it is, whatever is tried", life, Effect.fnUntraced(function*(given) {
-    const { events, find, take } = yield* live({ ...given, deeds: [] })
-    yield* take({ _tag: "Terminate" })
-    yield* take({ _tag: "Release" })
-    const [before, told] = [yield* find, (yield* events).length]
-    assert.strictEqual(before.status, "terminated")
-    for (const deed of given.deeds.filter(({ _tag }) => _tag !== "ReportPublication")) yield* take(deed)
-    assert.deepStrictEqual(yield* find, before)
-    assert.strictEqual((yield* events).length, told)
-  })),
-
-  identity: law("a repeated command is answered by its receipt and writes nothing", life, Effect.fnUntraced(function*(given) {
-    const { events, find, ids, person } = yield* live(given)
-    for (const command of [decideApproval(ids, "call-1", "approve"), interrupt(ids), terminate(ids)]) {
-      const first = yield* person(command)
+  final: law(
+    "what was terminated and released stays as it is, whatever is tried",
+    life,
+    Effect.fnUntraced(function*(given) {
+      const { events, find, take } = yield* live({ ...given, deeds: [] })
+      yield* take({ _tag: "Terminate" })
+      yield* take({ _tag: "Release" })
       const [before, told] = [yield* find, (yield* events).length]
-      const again = yield* person(command)
+      assert.strictEqual(before.status, "terminated")
+      for (const deed of given.deeds.filter(({ _tag }) => _tag !== "ReportPublication")) yield* take(deed)
       assert.deepStrictEqual(yield* find, before)
       assert.strictEqual((yield* events).length, told)
-      if (Result.isFailure(first)) assert.deepStrictEqual(Result.isFailure(again) && again.failure._tag, first.failure._tag)
-      else {
-        const { outcome } = first.success
-        assert.deepStrictEqual(
-          Result.isSuccess(again) ? again.success : again.failure,
-          outcome === "applied" ? { ...first.success, outcome: "duplicate" } : first.success
-        )
+    })
+  ),
+
+  identity: law(
+    "a repeated command is answered by its receipt and writes nothing",
+    life,
+    Effect.fnUntraced(function*(given) {
+      const { events, find, ids, person } = yield* live(given)
+      for (const command of [decideApproval(ids, "call-1", "approve"), interrupt(ids), terminate(ids)]) {
+        const first = yield* person(command)
+        const [before, told] = [yield* find, (yield* events).length]
+        const again = yield* person(command)
+        assert.deepStrictEqual(yield* find, before)
+        assert.strictEqual((yield* events).length, told)
+        if (Result.isFailure(first)) assert.deepStrictEqual(Result.isFailure(again) && again.failure._tag, first.failure._tag)
+        else {
+          const { outcome } = first.success
+          assert.deepStrictEqual(
+            Result.isSuccess(again) ? again.success : again.failure,
+            outcome === "applied" ? { ...first.success, outcome: "duplicate" } : first.success
+          )
+        }
       }
-    }
-  })),
+    })
+  ),
 
   firstDecision: law(
     "of many decisions at once on one approval exactly one is applied, and it stays",
     Arbitrary.array(Arbitrary.schema(Decided), { minLength: 1, maxLength: 6 }),
     Effect.fnUntraced(function*(given) {
       const { events, ids, key, person, store } = yield* live({ booted: 4, deeds: [] })
-      const answers = yield* Effect.forEach(given, (decision) => person(decideApproval(ids, "call-1", decision)), { concurrency: "unbounded" })
+      const answers = yield* Effect.forEach(given, (decision) => person(decideApproval(ids, "call-1", decision)), {
+        concurrency: "unbounded"
+      })
       const applied = answers.flatMap((answer, i) => Result.isSuccess(answer) && answer.success.outcome === "applied" ? [given[i]] : [])
       assert.strictEqual(applied.length, 1)
       const outcome = applied[0] === "approve" ? "approved" : "denied"
@@ -325,24 +347,28 @@ export const storeLaws: {
     })
   ),
 
-  isolation: law("nothing of one grant is visible to another, nor can it be touched", Arbitrary.all([life, life]), Effect.fnUntraced(function*(given) {
-    const [one, other] = [yield* live(given[0]), yield* live(given[1])]
-    for (const [mine, theirs] of [[one, other], [other, one]] as const) {
-      const [before, told] = [yield* theirs.find, (yield* theirs.events).length]
-      const foreign = { grantId: mine.key.grantId, id: theirs.key.id }
-      const refusals = [
-        yield* Effect.flip(mine.store.find(foreign)),
-        yield* Effect.flip(mine.store.command(foreign, terminate(mine.ids), creation.createdAt)),
-        yield* Effect.flip(mine.store.change(foreign.id, { grantId: foreign.grantId }, () => Result.succeed([]), creation.createdAt))
-      ]
-      assert.deepStrictEqual(refusals.map(({ _tag }) => _tag), ["SandboxNotFound", "SandboxNotFound", "SandboxNotFound"])
-      const listed = yield* mine.store.list(mine.key.grantId, { after: null, limit: 100, status: null, repo: null })
-      assert.deepStrictEqual(listed.map(({ id }) => id), [mine.key.id])
-      for (const { wire } of yield* mine.store.log(mine.key.id, 0, 10_000)) assert.notInclude(wire, theirs.key.id)
-      assert.deepStrictEqual(yield* theirs.find, before)
-      assert.strictEqual((yield* theirs.events).length, told)
-    }
-  }))
+  isolation: law(
+    "nothing of one grant is visible to another, nor can it be touched",
+    Arbitrary.all([life, life]),
+    Effect.fnUntraced(function*(given) {
+      const [one, other] = [yield* live(given[0]), yield* live(given[1])]
+      for (const [mine, theirs] of [[one, other], [other, one]] as const) {
+        const [before, told] = [yield* theirs.find, (yield* theirs.events).length]
+        const foreign = { grantId: mine.key.grantId, id: theirs.key.id }
+        const refusals = [
+          yield* Effect.flip(mine.store.find(foreign)),
+          yield* Effect.flip(mine.store.command(foreign, terminate(mine.ids), creation.createdAt)),
+          yield* Effect.flip(mine.store.change(foreign.id, { grantId: foreign.grantId }, () => Result.succeed([]), creation.createdAt))
+        ]
+        assert.deepStrictEqual(refusals.map(({ _tag }) => _tag), ["SandboxNotFound", "SandboxNotFound", "SandboxNotFound"])
+        const listed = yield* mine.store.list(mine.key.grantId, { after: null, limit: 100, status: null, repo: null })
+        assert.deepStrictEqual(listed.map(({ id }) => id), [mine.key.id])
+        for (const { wire } of yield* mine.store.log(mine.key.id, 0, 10_000)) assert.notInclude(wire, theirs.key.id)
+        assert.deepStrictEqual(yield* theirs.find, before)
+        assert.strictEqual((yield* theirs.events).length, told)
+      }
+    })
+  )
 }
 
 /** Runs every law of sandbox stores against a layer, with the fixture of the contract suite. */
@@ -364,7 +390,9 @@ export const checkStore = (name: string, layer: Layer.Layer<Stored, unknown>, ru
 
 /** One transaction: what it tells to which of two feeds, and whether it is carried out. */
 const Transaction = Schema.Struct({
-  tell: Schema.Array(Schema.Struct({ feed: Schema.Literals([0, 1]), task: Schema.Literals([1, 2, 3, 4, 5, 6, 7, 8]) })).check(Schema.isMaxLength(5)),
+  tell: Schema.Array(Schema.Struct({ feed: Schema.Literals([0, 1]), task: Schema.Literals([1, 2, 3, 4, 5, 6, 7, 8]) })).check(
+    Schema.isMaxLength(5)
+  ),
   fails: Schema.Boolean
 })
 type Transaction = typeof Transaction.Type
@@ -386,8 +414,13 @@ const feed = Effect.fnUntraced(function*(transactions: ReadonlyArray<Transaction
   }, { concurrency })
   const tasks = (events: ReadonlyArray<PartnerFact>) => events.map(({ data }) => "taskId" in data ? Number(data.taskId) : NaN)
   /** What each feed should tell, in the order of the transactions. */
-  const told = ([0, 1] as const).map((n) =>
-    [...new Set(transactions.filter(({ fails }) => !fails).flatMap(({ tell }) => tell.filter((one) => one.feed === n).map(({ task }) => task)))])
+  const told = ([0, 1] as const).map((
+    n
+  ) => [
+    ...new Set(
+      transactions.filter(({ fails }) => !fails).flatMap(({ tell }) => tell.filter((one) => one.feed === n).map(({ task }) => task))
+    )
+  ])
   return { store, grants, tasks, told }
 })
 
@@ -399,22 +432,30 @@ export const feedLaws: {
   readonly concurrent: StoreLaw<ReadonlyArray<Transaction>, Fed>
   readonly pages: StoreLaw<{ readonly transactions: ReadonlyArray<Transaction>; readonly limit: number }, Fed>
 } = {
-  gapless: law("each feed counts from 1 without gaps, tells a fact once, in order, and nothing of another grant", transactions, Effect.fnUntraced(function*(given) {
-    const { grants, store, tasks, told } = yield* feed(given, 1)
-    for (const [n, grantId] of grants.entries()) {
-      const events = yield* store.feed(grantId, 0, 1000)
-      assert.deepStrictEqual(events.map(({ sequence }) => sequence), events.map((_, i) => i + 1))
-      assert.deepStrictEqual(tasks(events), told[n])
-    }
-  })),
-  concurrent: law("transactions at once leave no gap and tell every fact once", transactions, Effect.fnUntraced(function*(given) {
-    const { grants, store, tasks, told } = yield* feed(given, "unbounded")
-    for (const [n, grantId] of grants.entries()) {
-      const events = yield* store.feed(grantId, 0, 1000)
-      assert.deepStrictEqual(events.map(({ sequence }) => sequence), events.map((_, i) => i + 1))
-      assert.sameMembers(tasks(events), told[n] ?? [])
-    }
-  })),
+  gapless: law(
+    "each feed counts from 1 without gaps, tells a fact once, in order, and nothing of another grant",
+    transactions,
+    Effect.fnUntraced(function*(given) {
+      const { grants, store, tasks, told } = yield* feed(given, 1)
+      for (const [n, grantId] of grants.entries()) {
+        const events = yield* store.feed(grantId, 0, 1000)
+        assert.deepStrictEqual(events.map(({ sequence }) => sequence), events.map((_, i) => i + 1))
+        assert.deepStrictEqual(tasks(events), told[n])
+      }
+    })
+  ),
+  concurrent: law(
+    "transactions at once leave no gap and tell every fact once",
+    transactions,
+    Effect.fnUntraced(function*(given) {
+      const { grants, store, tasks, told } = yield* feed(given, "unbounded")
+      for (const [n, grantId] of grants.entries()) {
+        const events = yield* store.feed(grantId, 0, 1000)
+        assert.deepStrictEqual(events.map(({ sequence }) => sequence), events.map((_, i) => i + 1))
+        assert.sameMembers(tasks(events), told[n] ?? [])
+      }
+    })
+  ),
   pages: law(
     "pages of any size put together are the feed",
     Arbitrary.all({ transactions, limit: Arbitrary.schema(Schema.Literals([1, 2, 3, 7])) }),

@@ -4,20 +4,35 @@ import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
 
 /** `from>to reason/initiator` of every change of decisions 2.1 that names its cause. */
 const changes = new Set([
-  "queued>creating null/system", "queued>failed queue_timeout/policy", "creating>running null/system",
-  "creating>failed boot_timeout/policy", "creating>failed boot_failed/provider", "creating>failed clone_failed/provider",
-  "creating>failed repo_not_accessible/provider", "running>succeeded idle_timeout/policy", "running>failed last_turn_failed/policy",
-  "running>failed agent_lost/provider", "running>failed host_lost/provider", "terminating>failed release_failed/provider",
+  "queued>creating null/system",
+  "queued>failed queue_timeout/policy",
+  "creating>running null/system",
+  "creating>failed boot_timeout/policy",
+  "creating>failed boot_failed/provider",
+  "creating>failed clone_failed/provider",
+  "creating>failed repo_not_accessible/provider",
+  "running>succeeded idle_timeout/policy",
+  "running>failed last_turn_failed/policy",
+  "running>failed agent_lost/provider",
+  "running>failed host_lost/provider",
+  "terminating>failed release_failed/provider",
   ...["queued", "creating", "running", "succeeded", "failed"].map((from) => `${from}>terminating terminated/user`),
   ...["queued", "creating", "running"].flatMap((from) => [
-    `${from}>terminating max_lifetime/policy`, `${from}>terminating grant_revoked/policy`
+    `${from}>terminating max_lifetime/policy`,
+    `${from}>terminating grant_revoked/policy`
   ]),
-  "terminating>terminated terminated/user", "terminating>terminated max_lifetime/policy", "terminating>terminated grant_revoked/policy"
+  "terminating>terminated terminated/user",
+  "terminating>terminated max_lifetime/policy",
+  "terminating>terminated grant_revoked/policy"
 ])
 
 /** Decisions 2.2. */
 const steps = new Set([
-  "pending>running", "pending>cancelled", "running>running", "running>awaiting_approval", "awaiting_approval>running",
+  "pending>running",
+  "pending>cancelled",
+  "running>running",
+  "running>awaiting_approval",
+  "awaiting_approval>running",
   ...["running", "awaiting_approval"].flatMap((from) => ["succeeded", "failed", "interrupted"].map((to) => `${from}>${to}`))
 ])
 
@@ -50,7 +65,10 @@ export const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) 
   for (const event of log) {
     if (event.type !== "turn.updated" && event.type !== "turn.started" && event.type !== "turn.completed") continue
     if (event.type === "turn.updated" && event.data.state === "pending") {
-      hold(turn === null || !["pending", "running", "awaiting_approval"].includes(turn.state), `a turn began while ${turn?.id} was ${turn?.state}`)
+      hold(
+        turn === null || !["pending", "running", "awaiting_approval"].includes(turn.state),
+        `a turn began while ${turn?.id} was ${turn?.state}`
+      )
       n += 1
       hold(event.turn_id === idOf(n), `turn ${n} is called ${event.turn_id}`)
       turn = { id: event.turn_id, state: "pending" }
@@ -59,7 +77,9 @@ export const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) 
     const state: string = event.type === "turn.started" ? "running" : event.data.state
     hold(event.turn_id === turn?.id, `${event.type} is about ${event.turn_id}, the turn is ${turn?.id}`)
     hold(steps.has(`${turn?.state}>${state}`), `${turn?.state}>${state} is no legal step of a turn`)
-    if (event.type === "turn.updated") hold(event.data.previous === turn?.state, `${state} says it came after ${event.data.previous}, but it came after ${turn?.state}`)
+    if (event.type === "turn.updated") {
+      hold(event.data.previous === turn?.state, `${state} says it came after ${event.data.previous}, but it came after ${turn?.state}`)
+    }
     turn = { id: event.turn_id, state }
   }
   hold(sandbox.turn?.state === turn?.state, `the turn is ${sandbox.turn?.state}, the log ends with ${turn?.state}`)

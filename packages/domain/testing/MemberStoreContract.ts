@@ -80,7 +80,14 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
         const store = yield* MemberStore
         const unique = yield* fresh
         const user = yield* newUser({ email: `Ada-${unique}@Example.com`, githubLogin: `Ada-${unique}` })
-        assert.deepStrictEqual(user, { ...user, name: "Ada 'é'", email: `Ada-${unique}@Example.com`, githubLogin: `Ada-${unique}`, createdAt: at, approvedAt: null })
+        assert.deepStrictEqual(user, {
+          ...user,
+          name: "Ada 'é'",
+          email: `Ada-${unique}@Example.com`,
+          githubLogin: `Ada-${unique}`,
+          createdAt: at,
+          approvedAt: null
+        })
         assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: user.id }), user)
         assert.deepStrictEqual(yield* store.findUser({ _tag: "Email", email: `ada-${unique}@example.COM` }), user)
         assert.deepStrictEqual(yield* store.findUser({ _tag: "GithubLogin", login: `ADA-${unique}` }), user)
@@ -94,7 +101,9 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
         const store = yield* MemberStore
         const unique = yield* fresh
         const added = yield* Effect.forEach(
-          [{ email: `${unique}@a.b` }, { email: `${unique}@A.B` }, { email: `${unique}@a.b`, githubLogin: unique }, { email: `${unique}@a.B` }],
+          [{ email: `${unique}@a.b` }, { email: `${unique}@A.B` }, { email: `${unique}@a.b`, githubLogin: unique }, {
+            email: `${unique}@a.B`
+          }],
           newUser,
           { concurrency: "unbounded" }
         )
@@ -200,15 +209,22 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
         assert.strictEqual(new Set(same.map(({ id }) => id)).size, 1)
 
         const invited = yield* newUser({ githubLogin: `x${login}` })
-        const all = yield* Effect.forEach(Array.from({ length: 8 }, (_, i) => ({ subject: `${i % 2}${subject}`, login: `x${login}` })), signIn, { concurrency: "unbounded" })
+        const all = yield* Effect.forEach(
+          Array.from({ length: 8 }, (_, i) => ({ subject: `${i % 2}${subject}`, login: `x${login}` })),
+          signIn,
+          { concurrency: "unbounded" }
+        )
         const ids = [0, 1].map((half) => new Set(all.filter((_, i) => i % 2 === half).map(({ id }) => id)))
         assert.deepStrictEqual(ids.map(({ size }) => size), [1, 1])
         assert.strictEqual(new Set(all.map(({ id }) => id)).size, 2)
         assert.include(all.map(({ id }) => id), invited.id)
 
         // While administrators add the login.
-        const mixed = yield* Effect.forEach(Array.from({ length: 8 }, (_, i) => i), (i) =>
-          i % 2 === 0 ? newUser({ githubLogin: `y${login}` }) : signIn({ subject: `y${subject}`, login: `y${login}` }), { concurrency: "unbounded" })
+        const mixed = yield* Effect.forEach(
+          Array.from({ length: 8 }, (_, i) => i),
+          (i) => i % 2 === 0 ? newUser({ githubLogin: `y${login}` }) : signIn({ subject: `y${subject}`, login: `y${login}` }),
+          { concurrency: "unbounded" }
+        )
         assert.strictEqual(new Set(mixed.map(({ id }) => id)).size, 1)
       }))
 
@@ -242,10 +258,17 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
         const { organizationId } = yield* store.owner
         const { id: userId } = yield* newUser()
         const told = yield* appended(Effect.all([
-          store.approve(userId, true, at), store.approve(userId, true, later), store.approve(userId, false, later), store.approve(userId, false, later),
-          store.addMember(organizationId, userId, "owner", at), store.removeMember(organizationId, userId, later),
-          store.removeMember(organizationId, userId, later), store.suspend(organizationId, true, at), store.suspend(organizationId, true, later),
-          store.suspend(organizationId, false, later), store.suspend(organizationId, false, later)
+          store.approve(userId, true, at),
+          store.approve(userId, true, later),
+          store.approve(userId, false, later),
+          store.approve(userId, false, later),
+          store.addMember(organizationId, userId, "owner", at),
+          store.removeMember(organizationId, userId, later),
+          store.removeMember(organizationId, userId, later),
+          store.suspend(organizationId, true, at),
+          store.suspend(organizationId, true, later),
+          store.suspend(organizationId, false, later),
+          store.suspend(organizationId, false, later)
         ]))
         assert.deepStrictEqual(told, [
           { action: "user.approved", at, subjects: { userId } },

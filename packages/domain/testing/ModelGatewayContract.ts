@@ -131,7 +131,9 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         yield* spending.setBudget(of.grantId, 1)
         assert.strictEqual(yield* ask(access, tokens), "over_budget")
         assert.deepStrictEqual(yield* account, {
-          usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }, refusals: 1, refusedFor: "budget_exceeded"
+          usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
+          refusals: 1,
+          refusedFor: "budget_exceeded"
         })
         yield* spending.setBudget(of.grantId, null)
         assert.strictEqual(yield* ask(access, tokens), "served")
@@ -174,7 +176,11 @@ export const credited = (name: string, layer: Layer.Layer<ModelGateway | Gateway
         yield* store.createClaim({ claimId, grantId: of.grantId, leadId: "lead", variant: "a", creditAmount: 1_000_000 })
         yield* store.claim(claimId, { recipientId: "user_1", organizationId: of.grantId })
         for (const _ of [1, 2]) assert.strictEqual(yield* ask(access, tokens), "served")
-        assert.deepStrictEqual((yield* account).usage, { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 2 * COST * 100_000 })
+        assert.deepStrictEqual((yield* account).usage, {
+          llmRequestCount: 2,
+          costMicroUsd: 2 * COST,
+          creditsChargedMicros: 2 * COST * 100_000
+        })
         const balance = 1_000_000 - 2 * COST / 10
         // The ledger may be a moment behind the account, not longer than the session.
         while ((yield* store.credits(of.grantId)).balance !== balance) yield* Effect.sleep("10 millis")

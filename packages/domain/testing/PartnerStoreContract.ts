@@ -64,8 +64,11 @@ export const faultOf = Effect.fnUntraced(function*<E>({ readers, write }: Contes
   const over = yield* Deferred.make<void>()
   const isKept = (n: number) => n % 10 !== 3
   const reading = yield* Effect.forEach(readers, (reader) => Effect.forkChild(reader(Deferred.isDone(over))))
-  yield* Effect.forEach(Array.from({ length: WRITERS }, (_, w) => w), (w) =>
-    Effect.forEach(Array.from({ length: each }, (_, i) => w * each + i), (n) => write(n, isKept(n))), { concurrency: "unbounded" })
+  yield* Effect.forEach(
+    Array.from({ length: WRITERS }, (_, w) => w),
+    (w) => Effect.forEach(Array.from({ length: each }, (_, i) => w * each + i), (n) => write(n, isKept(n))),
+    { concurrency: "unbounded" }
+  )
   yield* Deferred.succeed(over, undefined)
   const expected = Array.from({ length: WRITERS * each }, (_, n) => n).filter(isKept)
   for (const seen of yield* Effect.forEach(reading, Fiber.join)) {
@@ -120,7 +123,13 @@ const projectOf = Effect.fnUntraced(function*(by: Claimant, more: Partial<Projec
 })
 const invoiceOf = Effect.fnUntraced(function*({ organizationId }: Claimant, more: Partial<Invoice> = {}) {
   const invoice: Invoice = {
-    invoiceId: yield* (yield* Ids).uuid7, organizationId, kind: "subscription_initial", amountMinor: 900, currency: "EUR", paidAt: later, ...more
+    invoiceId: yield* (yield* Ids).uuid7,
+    organizationId,
+    kind: "subscription_initial",
+    amountMinor: 900,
+    currency: "EUR",
+    paidAt: later,
+    ...more
   }
   return invoice
 })
@@ -189,7 +198,9 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         assert.deepInclude(yield* Effect.flip(store.claim(offer.claimId, claimant)), { _tag: "ClaimNotFound" })
         const { claim: { createdAt } } = yield* store.createClaim(offer)
         assert.deepStrictEqual(yield* store.credits(claimant.organizationId), { balance: 0, movements: [], charges: [] })
-        const claimings = yield* Effect.forEach(Array.from({ length: 6 }), () => store.claim(offer.claimId, claimant), { concurrency: "unbounded" })
+        const claimings = yield* Effect.forEach(Array.from({ length: 6 }), () => store.claim(offer.claimId, claimant), {
+          concurrency: "unbounded"
+        })
         assert.deepStrictEqual(claimings.map(({ recorded }) => recorded).sort(), ["known", "known", "known", "known", "known", "new"])
         const [claim] = yield* store.claims(offer.grantId)
         const claimedAt = claim?.claimed?.at ?? at
@@ -200,7 +211,9 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
           assert.strictEqual((yield* Effect.flip(store.claim(offer.claimId, { ...claimant, ...other })))._tag, "FactConflict")
         }
         assert.deepStrictEqual(yield* store.credits(claimant.organizationId), {
-          balance: 500, movements: [{ claimId: offer.claimId, credits: 500, at: claimedAt }], charges: []
+          balance: 500,
+          movements: [{ claimId: offer.claimId, credits: 500, at: claimedAt }],
+          charges: []
         })
         assert.deepStrictEqual((yield* store.feed(offer.grantId, 1, 10)).map(({ createdAt, data }) => ({ createdAt, data })), [{
           createdAt: claimedAt,
@@ -223,7 +236,8 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         assert.strictEqual(winners.length, 1)
         const [winner] = winners
         assert.deepStrictEqual((yield* toldOf(winner as Offer)).map(({ data, type }) => [type, data.claimId]), [
-          ["project.connected", winner?.claimId], ["conversion.paid", winner?.claimId]
+          ["project.connected", winner?.claimId],
+          ["conversion.paid", winner?.claimId]
         ])
       }))
 
@@ -258,7 +272,11 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         for (const change of [{ recipientId: "x" }, { organizationId: offer.claimId }, { repo: "acme/x" }, { connectedAt: at }]) {
           assert.strictEqual((yield* Effect.flip(store.connectProject({ ...project, ...change })))._tag, "FactConflict")
         }
-        for (const change of [{ recipientId: "x" }, { organizationId: offer.claimId }, { connectedAt: DateTime.subtract(claimedAt, { milliseconds: 1 }) }]) {
+        for (
+          const change of [{ recipientId: "x" }, { organizationId: offer.claimId }, {
+            connectedAt: DateTime.subtract(claimedAt, { milliseconds: 1 })
+          }]
+        ) {
           assert.strictEqual(yield* store.connectProject(yield* projectOf(claimant, change)), "new")
         }
         assert.deepStrictEqual(yield* toldOf(offer), [
@@ -279,7 +297,10 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
           }
         }
         const id = conversionId(yield* Ids, claimant.organizationId)
-        assert.deepStrictEqual(yield* toldOf(offer), [{ type: "conversion.paid", data: { ...lead(offer), occurredAt: later, conversionId: id } }])
+        assert.deepStrictEqual(yield* toldOf(offer), [{
+          type: "conversion.paid",
+          data: { ...lead(offer), occurredAt: later, conversionId: id }
+        }])
       }))
 
     it.effect("a first payment before any claim is used up, however many come at once afterwards", () =>
@@ -351,15 +372,19 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
       Effect.gen(function*() {
         const store = yield* PartnerStore
         const { overlapping } = yield* PartnerFixture
-        const facts: Record<string, (by: Claimant) => Effect.Effect<unknown, unknown, PartnerStore | SandboxStore | PartnerFixture | Ids>> = {
-          "task.started": start,
-          "project.connected": (by) => Effect.flatMap(projectOf(by), (project) => store.connectProject(project)),
-          "conversion.paid": (by) => Effect.flatMap(invoiceOf(by), (invoice) => store.payInvoice(invoice))
-        }
+        const facts: Record<string, (by: Claimant) => Effect.Effect<unknown, unknown, PartnerStore | SandboxStore | PartnerFixture | Ids>> =
+          {
+            "task.started": start,
+            "project.connected": (by) => Effect.flatMap(projectOf(by), (project) => store.connectProject(project)),
+            "conversion.paid": (by) => Effect.flatMap(invoiceOf(by), (invoice) => store.payInvoice(invoice))
+          }
         for (const [type, fact] of Object.entries(facts)) {
           const { claimant, offer } = yield* strangers
           yield* store.createClaim(offer)
-          yield* overlapping<unknown, PartnerStore | SandboxStore | PartnerFixture | Ids>(store.claim(offer.claimId, claimant), fact(claimant))
+          yield* overlapping<unknown, PartnerStore | SandboxStore | PartnerFixture | Ids>(
+            store.claim(offer.claimId, claimant),
+            fact(claimant)
+          )
           assert.deepStrictEqual((yield* toldOf(offer)).map(({ type }) => type), [type])
         }
       }))
@@ -439,10 +464,17 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         const fact = factOf(ids, 1)
         yield* tell({ grantId: a, fact })
         const [first] = yield* feedOf(a)
-        yield* tell({ grantId: a, fact: factOf(ids, 2) }, { grantId: a, fact }, { grantId: a, fact: factOf(ids, 3) }, { grantId: b, fact }, { grantId: a, fact: factOf(ids, 3) })
+        yield* tell(
+          { grantId: a, fact: factOf(ids, 2) },
+          { grantId: a, fact },
+          { grantId: a, fact: factOf(ids, 3) },
+          { grantId: b, fact },
+          { grantId: a, fact: factOf(ids, 3) }
+        )
         const events = yield* feedOf(a)
         assert.deepStrictEqual(events[0], first)
-        assert.deepStrictEqual(events.map(({ data, sequence }) => ["taskId" in data && data.taskId, sequence]), [["1", 1], ["2", 2], ["3", 3]])
+        assert.deepStrictEqual(events.map(({ data, sequence }) => ["taskId" in data && data.taskId, sequence]), [["1", 1], ["2", 2], ["3",
+          3]])
         assert.deepStrictEqual((yield* feedOf(b)).map(({ sequence }) => sequence), [1])
       }))
 
@@ -468,7 +500,8 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
           readers: Array.from({ length: 4 }, () =>
             reader((after) =>
               Effect.map(store.feed(grantId, after, 7), (events) =>
-                events.map(({ data, sequence }) => ({ sequence, n: "taskId" in data ? Number(data.taskId) : NaN })))))
+                events.map(({ data, sequence }) => ({ sequence, n: "taskId" in data ? Number(data.taskId) : NaN })))
+            ))
         })
         assert.isNull(fault)
       }), 30_000)

@@ -15,8 +15,7 @@ export interface Fixture<R> {
   running(text: string): Effect.Effect<number, unknown, R>
 }
 
-const fresh = (length: number) =>
-  Array.from({ length }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")
+const fresh = (length: number) => Array.from({ length }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")
 const freshId = () => SandboxId.make(`c_${fresh(12)}`)
 
 /** What the box may set by itself, and what `sh` adds. */
@@ -48,15 +47,14 @@ export const eventually = <A, E, R>(
   )
 
 /** A provisioned box, stopped with the scope. */
-const provisioned = <R>(fixture: Pick<Fixture<R>, "workspace">) => Effect.gen(function*() {
-  const host = yield* SandboxHost
-  const sandboxId = freshId()
-  const workspace = yield* fixture.workspace
-  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () =>
-    Effect.orDie(host.stop(sandboxId))
-  )
-  return { host, box, sandboxId, workspace }
-})
+const provisioned = <R>(fixture: Pick<Fixture<R>, "workspace">) =>
+  Effect.gen(function*() {
+    const host = yield* SandboxHost
+    const sandboxId = freshId()
+    const workspace = yield* fixture.workspace
+    const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+    return { host, box, sandboxId, workspace }
+  })
 
 /** All of the suite: for hosts that run processes. */
 export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) => {
@@ -76,8 +74,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         const again = yield* host.provision({ sandboxId, workspace })
         assert.deepStrictEqual([again.sandboxId, again.home, again.workspace], [sandboxId, box.home, box.workspace])
         assert.notStrictEqual((yield* provision).box.home, box.home)
-      })
-    )
+      }))
 
     it.effect("ends what still runs in the box when it is provisioned again, and in no other", () =>
       Effect.gen(function*() {
@@ -90,8 +87,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
           yield* process.endInput
           assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
         }
-      })
-    )
+      }))
 
     it.effect("finds the box from provision to stop, and what runs in it goes on", () =>
       Effect.gen(function*() {
@@ -108,8 +104,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         }
         yield* host.stop(sandboxId)
         assert.isTrue(Option.isNone(yield* host.find(sandboxId)))
-      })
-    )
+      }))
 
     it.effect("carries input and output, and ends the input when asked", () =>
       Effect.gen(function*() {
@@ -120,8 +115,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         yield* process.endInput
         assert.strictEqual(yield* text(process), "one\nzwölf\n")
         assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
-      })
-    )
+      }))
 
     it.effect("keeps what nobody had read when the input ended, and ignores what is written later", () =>
       Effect.gen(function*() {
@@ -133,8 +127,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         yield* process.write("nobody reads this\n")
         yield* process.endInput
         assert.strictEqual(yield* text(process), "late\n")
-      })
-    )
+      }))
 
     it.effect("ends a process with its scope, and no other one", () =>
       Effect.gen(function*() {
@@ -147,8 +140,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         yield* other.write("still here")
         yield* other.endInput
         assert.strictEqual(yield* text(other), "still here")
-      })
-    )
+      }))
 
     it.effect("ends every process of a sandbox that is stopped, and no other sandbox's", () =>
       Effect.gen(function*() {
@@ -160,8 +152,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         for (const process of ours) assert.notStrictEqual((yield* process.exited).code, 0)
         yield* theirs.endInput
         assert.deepStrictEqual(yield* theirs.exited, { code: 0, signal: null })
-      })
-    )
+      }))
 
     it.effect("lists a sandbox from provision to stop", () =>
       Effect.gen(function*() {
@@ -169,8 +160,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         assert.include(yield* host.list, sandboxId)
         yield* host.stop(sandboxId)
         assert.notInclude(yield* host.list, sandboxId)
-      })
-    )
+      }))
 
     it.effect("stops what is not there, and what is stopped already", () =>
       Effect.gen(function*() {
@@ -178,8 +168,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         yield* host.stop(freshId())
         yield* host.stop(sandboxId)
         yield* host.stop(sandboxId)
-      })
-    )
+      }))
   })
 
 const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) =>
@@ -195,16 +184,14 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         )
         yield* run(box, "echo kept > file")
         assert.strictEqual((yield* run(box, "cat file")).output, "kept")
-      })
-    )
+      }))
 
     it.effect("passes the arguments as they are, through no shell", () =>
       Effect.gen(function*() {
         const { box } = yield* provision
         const process = yield* box.spawn({ command: "printf", args: ["%s|", "a b", "$HOME", "'\"", "*"], env: {} })
         assert.strictEqual(yield* text(process), "a b|$HOME|'\"|*|")
-      })
-    )
+      }))
 
     it.effect("gives a process the environment it was given and nothing of the service's", () =>
       Effect.gen(function*() {
@@ -218,43 +205,45 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         )
         assert.include(output, `HOME=${box.home}\n`)
         assert.include(output, "LANG=C.UTF-8\n")
-      })
-    )
+      }))
 
     it.effect("writes files into the home before the process starts, for the box alone, each time anew", () =>
       Effect.gen(function*() {
         const { box } = yield* provision
         const read = (content: string) =>
           Effect.gen(function*() {
-            const script = 'cd "$HOME" && cat .config/agent/x && ls -l .config/agent/x | cut -c1-10 && ls -ld .config | cut -c1-10'
+            const script = "cd \"$HOME\" && cat .config/agent/x && ls -l .config/agent/x | cut -c1-10 && ls -ld .config | cut -c1-10"
             const process = yield* box.spawn({ ...sh(script), homeFiles: { ".config/agent/x": content, y: "y" } })
             return yield* text(process)
           }).pipe(Effect.scoped)
         assert.strictEqual(yield* read("zwölf\n"), "zwölf\n-rw-------\ndrwx------\n")
         assert.strictEqual(yield* read("1\n"), "1\n-rw-------\ndrwx------\n")
-        assert.strictEqual((yield* run(box, 'cat "$HOME/y"')).output, "y")
-      })
-    )
+        assert.strictEqual((yield* run(box, "cat \"$HOME/y\"")).output, "y")
+      }))
 
-    it.effect.each(["/tmp/slipway-outside", "../outside", "a/../../outside", "a//b", "./a", ""])("writes no home file at %s", (path) =>
-      Effect.gen(function*() {
-        const { box } = yield* provision
-        const error = yield* Effect.flip(Effect.scoped(box.spawn({ ...sh("exit 0"), homeFiles: { [path]: "x" } })))
-        assert.strictEqual(error.operation, "spawn")
-        assert.isFalse(error.retryable)
-      })
+    it.effect.each(["/tmp/slipway-outside", "../outside", "a/../../outside", "a//b", "./a", ""])(
+      "writes no home file at %s",
+      (path) =>
+        Effect.gen(function*() {
+          const { box } = yield* provision
+          const error = yield* Effect.flip(Effect.scoped(box.spawn({ ...sh("exit 0"), homeFiles: { [path]: "x" } })))
+          assert.strictEqual(error.operation, "spawn")
+          assert.isFalse(error.retryable)
+        })
     )
 
     it.effect("follows no link that a process left in the home", () =>
       Effect.gen(function*() {
         const { box } = yield* provision
-        yield* run(box, 'mkdir "$TMPDIR/out" && echo kept > "$TMPDIR/out/kept" && ln -s "$TMPDIR/out" "$HOME/folder" && ln -s "$TMPDIR/out/kept" "$HOME/file"')
+        yield* run(
+          box,
+          "mkdir \"$TMPDIR/out\" && echo kept > \"$TMPDIR/out/kept\" && ln -s \"$TMPDIR/out\" \"$HOME/folder\" && ln -s \"$TMPDIR/out/kept\" \"$HOME/file\""
+        )
         for (const path of ["folder/new", "folder/kept", "file"]) {
           yield* Effect.result(Effect.scoped(box.spawn({ ...sh("exit 0"), homeFiles: { [path]: "written" } })))
         }
-        assert.strictEqual((yield* run(box, 'cd "$TMPDIR/out" && ls && cat kept')).output, "kept\nkept")
-      })
-    )
+        assert.strictEqual((yield* run(box, "cd \"$TMPDIR/out\" && ls && cat kept")).output, "kept\nkept")
+      }))
 
     it.effect.each(["folder/new", "folder/kept", "file"])(
       "writes no home file through a link that a process left in the home and that leads to a folder of the host: %s",
@@ -279,22 +268,20 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         const [otherHome, otherTmp] = (yield* run(other.box, places)).output.split("\n")
         assert.notStrictEqual(home, tmp)
         for (const place of [home, tmp]) assert.isFalse(`${place}/`.startsWith(`${one.box.workspace}/`))
-        yield* run(one.box, 'echo mine > "$HOME/file"')
-        assert.strictEqual((yield* run(one.box, 'cat "$HOME/file"')).output, "mine")
-        assert.strictEqual((yield* run(other.box, 'cat "$HOME/file" 2>/dev/null')).output, "")
+        yield* run(one.box, "echo mine > \"$HOME/file\"")
+        assert.strictEqual((yield* run(one.box, "cat \"$HOME/file\"")).output, "mine")
+        assert.strictEqual((yield* run(other.box, "cat \"$HOME/file\" 2>/dev/null")).output, "")
         assert.isTrue(otherHome !== undefined && otherTmp !== undefined)
-      })
-    )
+      }))
 
     it.effect("provisions once: the second time gives the box that is there", () =>
       Effect.gen(function*() {
         const { box, host, sandboxId, workspace } = yield* provision
-        yield* run(box, 'echo kept > "$HOME/file"')
+        yield* run(box, "echo kept > \"$HOME/file\"")
         const again = yield* host.provision({ sandboxId, workspace })
         assert.strictEqual(again.home, box.home)
-        assert.strictEqual((yield* run(again, 'cat "$HOME/file"')).output, "kept")
-      })
-    )
+        assert.strictEqual((yield* run(again, "cat \"$HOME/file\"")).output, "kept")
+      }))
 
     it.effect("keeps output that nobody had read when the process ended", () =>
       Effect.gen(function*() {
@@ -303,8 +290,7 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         yield* process.exited
         yield* run(box, "exit 0")
         assert.strictEqual(yield* text(process), "late\n")
-      })
-    )
+      }))
 
     it.effect("reports how a process ended", () =>
       Effect.gen(function*() {
@@ -313,8 +299,7 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         const { code, signal } = yield* run(box, "kill -TERM $$")
         // A box with a process of its own around the command reports a signal as the shell would.
         assert.isTrue(signal === "SIGTERM" || code === 143, `${code} ${signal}`)
-      })
-    )
+      }))
 
     it.effect("keeps the end of standard error, and only whole lines of that", () =>
       Effect.gen(function*() {
@@ -323,8 +308,7 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         yield* process.exited
         const tail = yield* eventually(process.stderrTail, (tail) => tail.endsWith("the end\n"))
         assert.strictEqual(tail, "the end\n")
-      })
-    )
+      }))
 
     it.effect("ignores what is written to a process that is gone", () =>
       Effect.gen(function*() {
@@ -334,8 +318,7 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         yield* process.write("nobody reads this\n")
         yield* process.endInput
         yield* process.write("nor this\n")
-      })
-    )
+      }))
 
     it.effect("says that a command is not there, and that trying again does not help", () =>
       Effect.gen(function*() {
@@ -352,8 +335,7 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         if (outcome._tag === "Success") return assert.notStrictEqual(outcome.success.code, 0)
         assert.strictEqual(outcome.failure.operation, "spawn")
         assert.isFalse(outcome.failure.retryable)
-      })
-    )
+      }))
 
     /** A command line found nowhere else on the machine, of something that lasts for hours. */
     const sleeper = () => {
@@ -387,8 +369,7 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
           yield* eventually(fixture.running(line), (count) => count > 1)
           yield* Scope.close(scope, Exit.void)
           assert.strictEqual(yield* fixture.running(line), 0)
-        })
-      )
+        }))
     }
 
     it.effect("leaves the other processes of the sandbox alone when one ends", () =>
@@ -399,8 +380,7 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         yield* run(box, "exit 0")
         yield* eventually(fixture.running(line), (count) => count > 0)
         assert.isAbove(yield* fixture.running(line), 0)
-      })
-    )
+      }))
 
     it.effect("stops every process of a sandbox, and no other sandbox's", () =>
       Effect.gen(function*() {
@@ -416,18 +396,16 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         assert.strictEqual(yield* fixture.running(ours.line), 0)
         assert.isAbove(yield* fixture.running(theirs.line), 0)
         yield* process.exited
-      })
-    )
+      }))
 
     it.effect("forgets the home when a sandbox is stopped", () =>
       Effect.gen(function*() {
         const { box, host, sandboxId, workspace } = yield* provision
-        yield* run(box, 'echo secret > "$HOME/file"; echo kept > file')
+        yield* run(box, "echo secret > \"$HOME/file\"; echo kept > file")
         yield* host.stop(sandboxId)
         const again = yield* host.provision({ sandboxId, workspace })
-        assert.strictEqual((yield* run(again, 'cat "$HOME/file" 2>/dev/null; cat file')).output, "kept")
-      })
-    )
+        assert.strictEqual((yield* run(again, "cat \"$HOME/file\" 2>/dev/null; cat file")).output, "kept")
+      }))
 
     it.effect("slows a process down whose output nobody reads", () =>
       Effect.gen(function*() {
@@ -452,6 +430,5 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         assert.isAbove(rest, 60_000_000)
         yield* eventually(process.stderrTail, (tail) => tail === "done\n")
         assert.isTrue(Option.isSome(yield* Effect.timeoutOption(process.exited, "5 seconds")))
-      })
-    )
+      }))
   })

@@ -15,10 +15,10 @@ import { offlineDemo } from "../src/sandbox/ModelCatalogue.ts"
 import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { type Creation, evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
-import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { fromWire } from "../src/sandbox/SandboxEvent.ts"
 import { ID_ALPHABET, SandboxId, turnId } from "../src/sandbox/SandboxId.ts"
 import { bytesOf, type Claimed, SandboxStore, type StoreUnavailable, type Writer } from "../src/sandbox/SandboxStore.ts"
+import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { appended } from "./AuditLogContract.ts"
 
 /** What only the technology under test can do. */
@@ -197,7 +197,11 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const found = yield* store.find(creation)
         assert.deepStrictEqual(found, made.sandbox)
         assert.deepStrictEqual({ ...found, metadata: { ...found.metadata } }, {
-          ...initial(creation), metadata: { ...creation.metadata }, revision: 1, lastSeq: 1, logBytes: found.logBytes
+          ...initial(creation),
+          metadata: { ...creation.metadata },
+          revision: 1,
+          lastSeq: 1,
+          logBytes: found.logBytes
         })
         assert.deepStrictEqual((yield* eventsOf(creation.id)).map(({ event, seq }) => [seq, event.type]), [[1, "sandbox.status"]])
       }))
@@ -362,8 +366,13 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         for (let after: Sandbox | null = null;;) {
           const page: ReadonlyArray<Sandbox> = yield* store.list(grantId, { after, limit: 100, status: null, repo: null })
           after = page.at(-1) ?? null
-          if (after === null) break
-          assert.isTrue(page.slice(0, -1).reduce((sum, sandbox) => sum + bytesOf.sandbox(sandbox), 0) < PAGE_BYTES)
+          if (after === null) {
+            break
+          }
+          assert.isTrue(
+            page.slice(0, -1).reduce((sum, sandbox) =>
+              sum + bytesOf.sandbox(sandbox), 0) < PAGE_BYTES
+          )
           seen.push(...page.map(({ id }) => id))
         }
         assert.deepStrictEqual(seen, made.map(({ id }) => id).reverse())
@@ -377,14 +386,17 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const flood: SystemCommand = {
           _tag: "RecordWork",
           turnId: turn,
-          events: Array.from({ length: 2000 }, (_, i) =>
-            ({ type: "message.updated", data: { part_id: `m${i}:text`, message_id: `m${i}`, kind: "text", text: "x" } }))
+          events: Array.from(
+            { length: 2000 },
+            (_, i) => ({ type: "message.updated", data: { part_id: `m${i}:text`, message_id: `m${i}`, kind: "text", text: "x" } })
+          )
         }
         const half = Array.from({ length: TURN_EVENTS / 2000 / 2 }, () => flood)
         yield* drive(sandbox, half, lease?.lease)
         yield* (yield* StoreFixture).expireLease(sandbox.id)
         const [taken] = yield* store.claim({ worker: "worker-2", machine: "machine-1" }, 1000).pipe(
-          Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
+          Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id))
+        )
         const after = yield* drive(sandbox, [...half, flood], taken?.lease)
         assert.strictEqual(after.turn?.state, "failed")
         const told = (yield* store.log(sandbox.id, after.lastSeq - 2, 10)).map(({ wire }) => fromWire(wire).event)
@@ -497,7 +509,10 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const store = yield* SandboxStore
         const { ids, sandbox, turn } = yield* running
         const update = (id: string, kind: "text" | "reasoning", text: string) =>
-          ({ type: "message.updated", data: { part_id: `${id}:${kind === "text" ? "text" : "thought"}`, message_id: id, kind, text } }) as const
+          ({
+            type: "message.updated",
+            data: { part_id: `${id}:${kind === "text" ? "text" : "thought"}`, message_id: id, kind, text }
+          }) as const
         const end = (id: string) => ({ type: "message.completed", data: { message_id: id, finish: "end_turn" } }) as const
         yield* drive(sandbox, [
           { _tag: "RecordWork", turnId: turn, events: [update("m1", "text", "Hel")] },
@@ -524,10 +539,19 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const record = (...events: Extract<SystemCommand, { readonly _tag: "RecordWork" }>["events"]) =>
           drive(sandbox, [{ _tag: "RecordWork", turnId: turn, events }])
         const update = (id: string, text: string, kind: "text" | "reasoning" = "text") =>
-          ({ type: "message.updated", data: { part_id: `${id}:${kind === "text" ? "text" : "thought"}`, message_id: id, kind, text } }) as const
+          ({
+            type: "message.updated",
+            data: { part_id: `${id}:${kind === "text" ? "text" : "thought"}`, message_id: id, kind, text }
+          }) as const
         const tool = (status: "pending" | "completed") =>
-          ({ type: "tool.updated", data: { part_id: "tool:t1", message_id: `turn-tools:${turn}`, call_id: "t1", tool: "ls", status } }) as const
-        const listed = Effect.map(store.messages(sandbox.id, 0, 100), (all) => all.slice(1).map(({ id, role, text, turnId }) => [id, role, text, turnId]))
+          ({
+            type: "tool.updated",
+            data: { part_id: "tool:t1", message_id: `turn-tools:${turn}`, call_id: "t1", tool: "ls", status }
+          }) as const
+        const listed = Effect.map(
+          store.messages(sandbox.id, 0, 100),
+          (all) => all.slice(1).map(({ id, role, text, turnId }) => [id, role, text, turnId])
+        )
         const m1 = ["m1", "assistant", "I look.", turn]
 
         yield* record(update("m1", "hm", "reasoning"), update("m1", "I"))
@@ -543,7 +567,8 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         yield* record(update("m4", "Done."))
         yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
         const messages = yield* store.messages(sandbox.id, 0, 100)
-        assert.deepStrictEqual(messages.slice(1).map(({ id, text }) => `${id} ${text}`), ["m1 I look.", "m2 And now.", "m3 Two in one", "m4 Done."])
+        assert.deepStrictEqual(messages.slice(1).map(({ id, text }) => `${id} ${text}`), ["m1 I look.", "m2 And now.", "m3 Two in one",
+          "m4 Done."])
         messages.reduce((last, { id, seq }) => (assert.isAbove(seq, last, `${id} comes after the one before it`), seq), 0)
       }))
 
@@ -555,13 +580,19 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
           ({ type: "message.updated", data: { part_id: `${id}:text`, message_id: id, kind: "text", text } }) as const
         yield* drive(sandbox, [
           { _tag: "RecordWork", turnId: turn, events: [update("m1", "One"), update(turn, "Two")] },
-          { _tag: "RecordWork", turnId: turn, events: [update("m1", "One more"), { type: "message.completed", data: { message_id: "m1", finish: "end_turn" } }] },
+          {
+            _tag: "RecordWork",
+            turnId: turn,
+            events: [update("m1", "One more"), { type: "message.completed", data: { message_id: "m1", finish: "end_turn" } }]
+          },
           { _tag: "EndTurn", turnId: turn, state: "succeeded" }
         ])
         const messages = yield* store.messages(sandbox.id, 0, 100)
         // A message may have the id of its turn, as the prompt has.
         assert.deepStrictEqual(messages.map(({ id, role, text }) => [id, role, text]), [
-          [turn, "user", sandbox.prompt], ["m1", "assistant", "One more"], [turn, "assistant", "Two"]
+          [turn, "user", sandbox.prompt],
+          ["m1", "assistant", "One more"],
+          [turn, "assistant", "Two"]
         ])
       }))
 
@@ -714,7 +745,10 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         // Longer ago than any other test's.
         const then = DateTime.makeUnsafe("2000-01-01T00:00:00.123Z")
         const [many, one, late] = [yield* fixture.grant, yield* fixture.grant, yield* fixture.grant]
-        const queue = yield* Effect.forEach([0, 1, 2, 3, 4, 5], (seconds) => make({ grantId: many, createdAt: DateTime.add(then, { seconds }) }))
+        const queue = yield* Effect.forEach(
+          [0, 1, 2, 3, 4, 5],
+          (seconds) => make({ grantId: many, createdAt: DateTime.add(then, { seconds }) })
+        )
         const only = yield* make({ grantId: one, createdAt: DateTime.add(then, { hours: 1 }) })
         const claims = (limit: number) => Effect.map(store.claim(machine, limit, 0), (found) => found.map(({ sandbox }) => sandbox.id))
         assert.sameMembers(yield* claims(2), [queue[0]?.id, only.id])
@@ -885,7 +919,9 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         yield* drive(oldest, [{ _tag: "StartBoot" }])
         const later = yield* store.census
         assert.deepStrictEqual([later.pendingApprovals, later.live.queued, later.live.creating], [
-          before.pendingApprovals, before.live.queued + 1, before.live.creating + 2
+          before.pendingApprovals,
+          before.live.queued + 1,
+          before.live.creating + 2
         ])
         assert.isTrue(later.oldestQueuedAt !== null && DateTime.isGreaterThan(later.oldestQueuedAt, longAgo))
       }))

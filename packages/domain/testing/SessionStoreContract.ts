@@ -32,16 +32,21 @@ const newDigest = Effect.gen(function*() {
   return ids.digest(yield* ids.uuid7)
 })
 
-const start = Effect.fnUntraced(function*(userId: string, more: { readonly replaces?: string; readonly createdAt?: DateTime.Utc; readonly staleBefore?: DateTime.Utc } = {}) {
-  const createdAt = more.createdAt ?? at
-  const digest = yield* newDigest
-  const session: Session = { id: yield* (yield* Ids).uuid7, userId, createdAt, lastSeenAt: createdAt }
-  yield* (yield* SessionStore).start(session, digest, {
-    replaces: more.replaces ?? null,
-    staleBefore: more.staleBefore ?? DateTime.subtract(at, { days: 14 })
-  })
-  return { digest, session }
-})
+const start = Effect.fnUntraced(
+  function*(
+    userId: string,
+    more: { readonly replaces?: string; readonly createdAt?: DateTime.Utc; readonly staleBefore?: DateTime.Utc } = {}
+  ) {
+    const createdAt = more.createdAt ?? at
+    const digest = yield* newDigest
+    const session: Session = { id: yield* (yield* Ids).uuid7, userId, createdAt, lastSeenAt: createdAt }
+    yield* (yield* SessionStore).start(session, digest, {
+      replaces: more.replaces ?? null,
+      staleBefore: more.staleBefore ?? DateTime.subtract(at, { days: 14 })
+    })
+    return { digest, session }
+  }
+)
 
 const PLENTY = 1_000_000
 const admit = (digest: string, limits: Partial<SessionRateLimits> = {}) =>
@@ -175,13 +180,25 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
         const grant = yield* newGrant()
         const digest = yield* newDigest
         const id = yield* (yield* Ids).uuid7
-        const key = { id, grantId: grant.id, userId, label: "", prefix: "sbx_live_", last4: "aB3d", scopes: [], createdAt: at, expiresAt: null }
+        const key = {
+          id,
+          grantId: grant.id,
+          userId,
+          label: "",
+          prefix: "sbx_live_",
+          last4: "aB3d",
+          scopes: [],
+          createdAt: at,
+          expiresAt: null
+        }
         yield* access.createKey(key, digest, 1)
         const byKey = Effect.map(access.admit(digest, { credential: PLENTY, user: 3, grant: PLENTY }), (found) => found?.rate.accepted)
         assert.deepStrictEqual(yield* Effect.replicateEffect(byKey, 4), [true, true, true, false])
         const sessions = [yield* start(userId), yield* start(userId)]
         const asked = Array.from({ length: 10 }, (_, i) => sessions[i % 2]!.digest)
-        const slots = yield* Effect.forEach(asked, (digest) => Effect.map(admit(digest, { user: 3 }), (found) => found?.rate), { concurrency: "unbounded" })
+        const slots = yield* Effect.forEach(asked, (digest) => Effect.map(admit(digest, { user: 3 }), (found) => found?.rate), {
+          concurrency: "unbounded"
+        })
         assert.strictEqual(slots.filter((rate) => rate?.accepted).length, 3)
         for (const rate of slots.filter((rate) => rate?.accepted === false)) assert.strictEqual(rate?.limit, "user")
         assert.isTrue((yield* admit((yield* start(yield* newUser)).digest, { user: 3 }))?.rate.accepted)
@@ -264,7 +281,11 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
           yield* store.useLink(link, at)
         }))
         const [first, second, third, fourth] = started
-        const session = (action: string, at: DateTime.Utc, sessionId: string | undefined) => ({ action, at, subjects: { sessionId, userId } })
+        const session = (action: string, at: DateTime.Utc, sessionId: string | undefined) => ({
+          action,
+          at,
+          subjects: { sessionId, userId }
+        })
         assert.deepStrictEqual<ReadonlyArray<unknown>>(told, [
           session("session.started", at, first),
           session("session.ended", at, first),

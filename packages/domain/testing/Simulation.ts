@@ -14,10 +14,10 @@ import { Partners } from "../src/partner/Partners.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import { AgentRuntime } from "../src/sandbox/AgentRuntime.ts"
 import { type Limits, Policy } from "../src/sandbox/Policy.ts"
+import { Sandboxes } from "../src/sandbox/Sandboxes.ts"
 import { SandboxEvents } from "../src/sandbox/SandboxEvents.ts"
 import { SandboxHost } from "../src/sandbox/SandboxHost.ts"
 import type { SandboxId } from "../src/sandbox/SandboxId.ts"
-import { Sandboxes } from "../src/sandbox/Sandboxes.ts"
 import { SandboxStore, type Worker } from "../src/sandbox/SandboxStore.ts"
 import { MemoryRepositories } from "../src/source/MemoryRepositories.ts"
 import { Publishing } from "../src/source/Publishing.ts"
@@ -124,7 +124,14 @@ export const simulate = (options: Options): Result => {
       timeline.run(Context.empty(), end)
     }
   }
-  const faults = new Faults({ chance: chance.fork(), trace, timeline, kill, until: start + TROUBLE_MILLIS, mayDie: (process) => !immortal.has(process) })
+  const faults = new Faults({
+    chance: chance.fork(),
+    trace,
+    timeline,
+    kill,
+    until: start + TROUBLE_MILLIS,
+    mayDie: (process) => !immortal.has(process)
+  })
 
   const scope = Scope.makeUnsafe()
   const build = <A, E, R>(layer: Layer.Layer<A, E, R>, context: Context.Context<R>) =>
@@ -135,7 +142,9 @@ export const simulate = (options: Options): Result => {
   const hints = Context.get(build(layers.hints, Context.empty()), Hints)
   const ids = build(Ids.layerSeeded(options.seed), Context.empty())
   const repositories = build(MemoryRepositories.layer, Context.empty())
-  for (const name of REPOSITORIES) Context.get(repositories, MemoryRepositories).add(name, { "README.md": `# ${name}\n`, "src/main.txt": "one\ntwo\n" })
+  for (const name of REPOSITORIES) {
+    Context.get(repositories, MemoryRepositories).add(name, { "README.md": `# ${name}\n`, "src/main.txt": "one\ntwo\n" })
+  }
   const shared = build(
     Layer.mergeAll(layers.store, layers.partners, layers.source),
     Context.mergeAll(ids, repositories, Context.make(Hints, hintsOf(world, faults, timeline, hints)))
@@ -173,11 +182,20 @@ export const simulate = (options: Options): Result => {
     const defect = cause.reasons.find((reason) => reason._tag === "Die")
     if (defect !== undefined) trace.breaks("nothing dies of a defect", String(defect.defect))
   })
-  const spawn = <A, E, R>(process: Process, context: Context.Context<R>, effect: Effect.Effect<A, E, R>, onExit: (exit: Exit.Exit<A, E>) => void) => {
-    const fiber = timeline.spawn(process, context, effect.pipe(
-      Effect.provideService(Policy, limits),
-      Effect.provideService(Logger.CurrentLoggers, new Set([alarms]))
-    ))
+  const spawn = <A, E, R>(
+    process: Process,
+    context: Context.Context<R>,
+    effect: Effect.Effect<A, E, R>,
+    onExit: (exit: Exit.Exit<A, E>) => void
+  ) => {
+    const fiber = timeline.spawn(
+      process,
+      context,
+      effect.pipe(
+        Effect.provideService(Policy, limits),
+        Effect.provideService(Logger.CurrentLoggers, new Set([alarms]))
+      )
+    )
     fiber.addObserver(onExit)
   }
   const mustNotFail = (exit: Exit.Exit<unknown, unknown>) => {
@@ -196,7 +214,11 @@ export const simulate = (options: Options): Result => {
     downUntil: number
   }
   const slots: ReadonlyArray<Slot> = Array.from({ length: chance.between(2, 3) }, (_, i) => ({
-    machine: machines[i % machines.length]!, incarnation: 0, process: null, stop: null, downUntil: 0
+    machine: machines[i % machines.length]!,
+    incarnation: 0,
+    process: null,
+    stop: null,
+    downUntil: 0
   }))
   const isRunning = (slot: Slot) => slot.process?.alive === true
 
@@ -232,7 +254,8 @@ export const simulate = (options: Options): Result => {
   immortal.add(server)
   const scene: Scene = { chance: chance.fork(), witness, trace, active }
   const people = Effect.all([...Array.from({ length: chance.between(1, 4) }, (_, n) => person(scene, n + 1)), partner(scene)], {
-    concurrency: "unbounded", discard: true
+    concurrency: "unbounded",
+    discard: true
   })
   const service = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Files.layer, Partners.layer)
   spawn(server, portsOf(server, machines[0]!), Effect.provide(people, service), mustNotFail)
@@ -282,10 +305,13 @@ export const simulate = (options: Options): Result => {
 
   const orphan = (): string | null => {
     for (const { name, systems } of machines) {
-      const [boxes, trees] = timeline.run(systems, Effect.all([
-        Effect.orDie(SandboxHost.use((host) => host.list)),
-        WorkingTrees.use((trees) => trees.sandboxes)
-      ]))
+      const [boxes, trees] = timeline.run(
+        systems,
+        Effect.all([
+          Effect.orDie(SandboxHost.use((host) => host.list)),
+          WorkingTrees.use((trees) => trees.sandboxes)
+        ])
+      )
       if (boxes.length > 0) return `${name} still has a box of ${boxes.join()}`
       if (trees.length > 0) return `${name} still has trees of ${trees.join()}`
     }
@@ -338,4 +364,6 @@ export const failureOf = ({ broken, seed, trace }: Result): string =>
   ].join("\n")
 
 const describe = (cause: Cause.Cause<unknown>): string =>
-  cause.reasons.map((reason) => String(reason._tag === "Die" ? reason.defect : reason._tag === "Fail" ? JSON.stringify(reason.error) : reason._tag)).join("; ")
+  cause.reasons.map((reason) =>
+    String(reason._tag === "Die" ? reason.defect : reason._tag === "Fail" ? JSON.stringify(reason.error) : reason._tag)
+  ).join("; ")

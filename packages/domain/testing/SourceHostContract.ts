@@ -101,15 +101,26 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
         assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
         const opened = yield* host.openDraftPullRequest(repo, draft)
         assert.deepInclude(opened, {
-          title: "Title", state: "open", draft: true, merged: false, baseRef: "trunk", headRef: "slipway/x", headSha: draft.headSha,
-          additions: 3, deletions: 1, changedFiles: 2
+          title: "Title",
+          state: "open",
+          draft: true,
+          merged: false,
+          baseRef: "trunk",
+          headRef: "slipway/x",
+          headSha: draft.headSha,
+          additions: 3,
+          deletions: 1,
+          changedFiles: 2
         })
         assert.isAbove(opened.number, 0)
         assert.match(opened.url, /^https?:\/\/.+/u)
         assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened)
         for (const other of ["slipway/other", "slipway/X", "slipway", "x"]) assert.isNull(yield* host.findOpenPullRequest(repo, other))
         assert.deepStrictEqual(yield* host.pullRequestDetails(repo, opened.number), {
-          pullRequest: opened, checks: noChecks, comments: [], pending: false
+          pullRequest: opened,
+          checks: noChecks,
+          comments: [],
+          pending: false
         })
 
         const again = yield* refusal(host.openDraftPullRequest(repo, draft))
@@ -144,7 +155,10 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
       Effect.gen(function*() {
         const { draft, host, repo } = yield* pushed
         for (const wrong of [{ baseRef: "missing" }, { headRef: "slipway/missing" }]) {
-          assert.deepInclude(yield* refusal(host.openDraftPullRequest(repo, { ...draft, ...wrong })), { _tag: "SourceHostError", retryable: false })
+          assert.deepInclude(yield* refusal(host.openDraftPullRequest(repo, { ...draft, ...wrong })), {
+            _tag: "SourceHostError",
+            retryable: false
+          })
         }
       }))
 
@@ -169,7 +183,14 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
         yield* repository.merge("slipway/x", "trunk")
         assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
         const { pullRequest } = yield* host.pullRequestDetails(repo, opened.number)
-        assert.deepInclude(pullRequest, { state: "closed", merged: true, headSha: draft.headSha, additions: 3, deletions: 1, changedFiles: 2 })
+        assert.deepInclude(pullRequest, {
+          state: "closed",
+          merged: true,
+          headSha: draft.headSha,
+          additions: 3,
+          deletions: 1,
+          changedFiles: 2
+        })
         yield* repository.deleteBranch("slipway/x")
         assert.deepStrictEqual((yield* host.pullRequestDetails(repo, opened.number)).pullRequest, pullRequest)
       }))
@@ -191,9 +212,11 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
       Effect.gen(function*() {
         const { draft, host, repo } = yield* pushed
         const { number } = yield* host.openDraftPullRequest(repo, draft)
-        for (const error of [
-          yield* refusal(host.pullRequestDetails(repo, number + 1)),
-          yield* refusal(host.pullRequestPushed(repo, number + 1, { headSha: draft.headSha, at }))
-        ]) assert.deepInclude(error, { _tag: "SourceHostError", retryable: false })
+        for (
+          const error of [
+            yield* refusal(host.pullRequestDetails(repo, number + 1)),
+            yield* refusal(host.pullRequestPushed(repo, number + 1, { headSha: draft.headSha, at }))
+          ]
+        ) assert.deepInclude(error, { _tag: "SourceHostError", retryable: false })
       }))
   })

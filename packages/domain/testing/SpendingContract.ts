@@ -278,12 +278,17 @@ export const credited = (name: string, layer: Layer.Layer<Spending | PartnerStor
         }
         yield* spending.charge(yield* callOf(where), 0)
         yield* spending.charge(yield* callOf(where), null)
-        assert.deepStrictEqual(yield* spending.release(where.sandboxId), { llmRequestCount: 3, costMicroUsd: 16, creditsChargedMicros: 1_600_000 })
+        assert.deepStrictEqual(yield* spending.release(where.sandboxId), {
+          llmRequestCount: 3,
+          costMicroUsd: 16,
+          creditsChargedMicros: 1_600_000
+        })
         assert.strictEqual((yield* spending.release(other.sandboxId)).creditsChargedMicros, 700_000)
         const { balance, charges, movements } = yield* creditsOf(organizationId)
         assert.deepStrictEqual([balance, movements.map(({ credits }) => credits)], [97, [100]])
         assert.sameDeepMembers(charges.map(({ micros, sandboxId }) => ({ micros, sandboxId })), [
-          { sandboxId: where.sandboxId, micros: 1_600_000 }, { sandboxId: other.sandboxId, micros: 700_000 }
+          { sandboxId: where.sandboxId, micros: 1_600_000 },
+          { sandboxId: other.sandboxId, micros: 700_000 }
         ])
         const stranger = yield* creditsOf((yield* rich(1)).organizationId)
         assert.deepStrictEqual([stranger.balance, stranger.charges], [1, []])

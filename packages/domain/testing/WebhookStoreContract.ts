@@ -36,7 +36,10 @@ const newGrant = Effect.gen(function*() {
 })
 const register = Effect.fnUntraced(function*(grantId: string, types: WantedTypes | null = null, createdAt = at) {
   const id = yield* (yield* Ids).uuid7
-  return yield* (yield* WebhookStore).register({ id, grantId, url: "https://hooks.example.com/?a='b'", types, createdAt }, secretOf("first"))
+  return yield* (yield* WebhookStore).register(
+    { id, grantId, url: "https://hooks.example.com/?a='b'", types, createdAt },
+    secretOf("first")
+  )
 })
 /** Tells the feed of the grant of so many things; their events. */
 const tell = Effect.fnUntraced(function*(grantId: string, types: ReadonlyArray<"project.connected" | "conversion.paid">) {
@@ -46,7 +49,9 @@ const tell = Effect.fnUntraced(function*(grantId: string, types: ReadonlyArray<"
   for (const type of types) {
     const data = { claimId: absent, leadId: "lead", variant: "a 'quoted' \\ variant", occurredAt: at }
     const id = yield* ids.uuid7
-    const fact: PartnerFact = type === "project.connected" ? { type, data: { ...data, projectId: id } } : { type, data: { ...data, conversionId: id } }
+    const fact: PartnerFact = type === "project.connected"
+      ? { type, data: { ...data, projectId: id } }
+      : { type, data: { ...data, conversionId: id } }
     yield* partners.record(Effect.succeed({ result: undefined, tell: [{ grantId, fact }] }), at)
   }
   return yield* partners.feed(grantId, head, 1000)
@@ -78,7 +83,8 @@ const drain = Effect.fnUntraced(function*(key: EndpointKey, now = at) {
   return sequences
 })
 const find = (key: EndpointKey) => WebhookStore.use((store) => store.find(key))
-const log = (key: EndpointKey, before: number | null = null, limit = 100) => WebhookStore.use((store) => store.deliveries(key, { before, limit }))
+const log = (key: EndpointKey, before: number | null = null, limit = 100) =>
+  WebhookStore.use((store) => store.deliveries(key, { before, limit }))
 
 export type Requirements = WebhookStore | WebhookFixture | PartnerStore | Access | AccessStore | MemberStore | AuditLog | Ids
 
@@ -92,17 +98,31 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const all = yield* register(grantId)
         const some = yield* register(grantId, [paid, connected], after(1))
         assert.deepStrictEqual(all, {
-          id: all.id, grantId, url: "https://hooks.example.com/?a='b'", types: null, createdAt: at, cursor: 0, failures: 0, dueAt: at, disabled: null
+          id: all.id,
+          grantId,
+          url: "https://hooks.example.com/?a='b'",
+          types: null,
+          createdAt: at,
+          cursor: 0,
+          failures: 0,
+          dueAt: at,
+          disabled: null
         })
         assert.deepStrictEqual(some.types, [paid, connected])
         assert.deepStrictEqual(yield* store.list(grantId), [all, some])
         assert.deepStrictEqual(yield* find(all), all)
         assert.deepStrictEqual(yield* store.list(other), [])
         for (const key of [{ grantId: other, id: all.id }, { grantId, id: absent }]) {
-          for (const asked of [
-            store.find(key), store.remove(key, at), store.rotate(key, secretOf("x"), at), store.enable(key, at),
-            store.deliveries(key, { before: null, limit: 1 }), store.redeliver(key, absent, at)
-          ]) assert.strictEqual((yield* Effect.flip<unknown, { readonly _tag: string }, never>(asked))._tag, "EndpointNotFound")
+          for (
+            const asked of [
+              store.find(key),
+              store.remove(key, at),
+              store.rotate(key, secretOf("x"), at),
+              store.enable(key, at),
+              store.deliveries(key, { before: null, limit: 1 }),
+              store.redeliver(key, absent, at)
+            ]
+          ) assert.strictEqual((yield* Effect.flip<unknown, { readonly _tag: string }, never>(asked))._tag, "EndpointNotFound")
         }
         assert.deepStrictEqual(yield* find(all), all)
       }))
@@ -110,7 +130,9 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
     it.effect("lets a grant have so many endpoints and no more, also when many are registered at once", () =>
       Effect.gen(function*() {
         const { id: grantId } = yield* newGrant
-        const results = yield* Effect.forEach(Array.from({ length: MAX_ENDPOINTS + 5 }), () => Effect.result(register(grantId)), { concurrency: "unbounded" })
+        const results = yield* Effect.forEach(Array.from({ length: MAX_ENDPOINTS + 5 }), () => Effect.result(register(grantId)), {
+          concurrency: "unbounded"
+        })
         assert.deepStrictEqual(results.filter(({ _tag }) => _tag === "Failure").length, 5)
         const store = yield* WebhookStore
         const [first] = yield* store.list(grantId)
@@ -132,7 +154,13 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         assert(third !== undefined && fourth !== undefined)
         const one = yield* claimOne(endpoint)
         assert.deepStrictEqual({ ...one, fence: 0, secrets: [] }, {
-          endpointId: endpoint.id, url: endpoint.url, event: third, attempt: 1, manual: false, fence: 0, secrets: []
+          endpointId: endpoint.id,
+          url: endpoint.url,
+          event: third,
+          attempt: 1,
+          manual: false,
+          fence: 0,
+          secrets: []
         })
         assert.deepStrictEqual(one.secrets.map(({ until, value }) => [Redacted.value(value), until]), [["whsec_first", null]])
         assert.deepStrictEqual(yield* claim(endpoint, after(60)), [])
@@ -283,7 +311,9 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         yield* tell(grantId, [connected])
         const { secrets } = yield* claimOne(endpoint)
         assert.deepStrictEqual(secrets.map(({ until, value }) => [Redacted.value(value), until]), [
-          ["whsec_third", null], ["whsec_second", after(60 + day)], ["whsec_first", after(day)]
+          ["whsec_third", null],
+          ["whsec_second", after(60 + day)],
+          ["whsec_first", after(day)]
         ])
         assert.notInclude(JSON.stringify([yield* find(endpoint), secrets]), "whsec_")
       }))
@@ -301,10 +331,19 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         yield* record(yield* claimOne(endpoint, after(2)), delivered, ok, after(2))
         const all = yield* log(endpoint)
         const entry = (eventId: string, sequence: number, attempt: number, minutes: number, outcome: Outcome) => ({
-          eventId, sequence, attempt, manual: false, at: after(minutes), durationMillis: 12, outcome
+          eventId,
+          sequence,
+          attempt,
+          manual: false,
+          at: after(minutes),
+          durationMillis: 12,
+          outcome
         })
         assert.deepStrictEqual(all.map(({ position: _position, ...rest }) => rest), [
-          entry(second.id, 2, 1, 2, ok), entry(first.id, 1, 3, 2, ok), entry(first.id, 1, 2, 1, timeout), entry(first.id, 1, 1, 0, broken)
+          entry(second.id, 2, 1, 2, ok),
+          entry(first.id, 1, 3, 2, ok),
+          entry(first.id, 1, 2, 1, timeout),
+          entry(first.id, 1, 1, 0, broken)
         ])
         const positions = all.map(({ position }) => position)
         assert.deepStrictEqual(positions, positions.toSorted((a, b) => b - a))
@@ -334,7 +373,9 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         yield* record(yield* claimOne(endpoint), delivered, ok)
         assert.deepInclude(yield* find(endpoint), { cursor: 1 })
         assert.deepStrictEqual((yield* log(endpoint)).map(({ eventId, manual, sequence }) => [eventId, sequence, manual]), [
-          [next.id, 2, true], [next.id, 2, false], [event.id, 1, true]
+          [next.id, 2, true],
+          [next.id, 2, false],
+          [event.id, 1, true]
         ])
       }))
 
@@ -437,7 +478,11 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
           for (const _ of [1, 2]) yield* store.enable(endpoint, after(3))
           yield* store.remove(endpoint, after(4))
         }))
-        const event = (action: string, minutes: number, more: object = {}) => ({ action, at: after(minutes), subjects: { endpointId, grantId, ...more } })
+        const event = (action: string, minutes: number, more: object = {}) => ({
+          action,
+          at: after(minutes),
+          subjects: { endpointId, grantId, ...more }
+        })
         assert.deepStrictEqual<ReadonlyArray<unknown>>(told, [
           event("webhook.registered", 0),
           event("webhook.secret_rotated", 1),

@@ -88,7 +88,10 @@ const treeOf = Effect.fnUntraced(function*(source: SourceRepository) {
   const base = yield* Effect.acquireRelease(trees.prepare(key, options(source)), () => Effect.orDie(trees.remove(key.sandboxId)))
   const root = `${trees.workspace(key.sandboxId)}/${trees.folder(app, [app])}`
   return {
-    trees, source, key, base,
+    trees,
+    source,
+    key,
+    base,
     at: (path: string) => `${root}/${path}`,
     list: (directory = "") => Effect.map(trees.list(key, directory), ({ entries }) => entries),
     changes: () => trees.changes(key),
@@ -145,7 +148,10 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* source.commit("main", { v: "2" })
         const prepare = Effect.fnUntraced(function*(ref: string) {
           const sandboxId = freshId()
-          return yield* Effect.ensuring(trees.prepare({ sandboxId, repo: app }, options(source, ref)), Effect.orDie(trees.remove(sandboxId)))
+          return yield* Effect.ensuring(
+            trees.prepare({ sandboxId, repo: app }, options(source, ref)),
+            Effect.orDie(trees.remove(sandboxId))
+          )
         })
         assert.deepStrictEqual(yield* prepare("feature/x"), { baseSha: second, baseRef: "feature/x" })
         assert.deepStrictEqual(yield* prepare("v1"), { baseSha: first, baseRef: null })
@@ -204,7 +210,9 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const source = yield* fixture.source({ v: "0" })
         const empty = yield* fixture.source()
         const refused = Effect.fnUntraced(function*(from: SourceRepository, ref?: string, defaultBranch = "main") {
-          const error = yield* trees.prepare({ sandboxId: freshId(), repo: app }, { ...options(from, ref), defaultBranch }).pipe(Effect.flip)
+          const error = yield* trees.prepare({ sandboxId: freshId(), repo: app }, { ...options(from, ref), defaultBranch }).pipe(
+            Effect.flip
+          )
           if (error._tag !== "CloneFailed") return assert.fail(error._tag)
           assert.strictEqual(error.repo, app)
           assert.isFalse(error.retryable)
@@ -289,7 +297,12 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
     it.effect("tells how each file differs from the commit the sandbox started from", () =>
       Effect.gen(function*() {
         const { at, list } = yield* prepared({
-          ".gitignore": "ignored\n", "same": "same\n", "changed": lines(3), "gone": lines(2), "old": lines(20), "image": new Uint8Array([0, 1])
+          ".gitignore": "ignored\n",
+          "same": "same\n",
+          "changed": lines(3),
+          "gone": lines(2),
+          "old": lines(20),
+          "image": new Uint8Array([0, 1])
         })
         yield* agent.write(at("changed"), `${lines(3)}more\n`)
         yield* agent.remove(at("gone"))
@@ -297,8 +310,9 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* agent.write(at("fresh"), "quite\nanother\ntèxt\n")
         yield* agent.write(at("ignored"), "x\n")
         yield* agent.write(at("image"), new Uint8Array([0, 2, 3]))
-        const entries = (yield* list()).map(({ additions, deletions, kind, name, previousPath, size, status }) =>
-          [name, kind, status, additions, deletions, size, previousPath])
+        const entries = (yield* list()).map((
+          { additions, deletions, kind, name, previousPath, size, status }
+        ) => [name, kind, status, additions, deletions, size, previousPath])
         assert.deepStrictEqual(entries, [
           [".gitignore", "file", null, 0, 0, 8, null],
           ["changed", "file", "modified", 1, 0, 26, null],
@@ -375,7 +389,15 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 
     it.effect("never lists .git, and lists other protected names without their size", () =>
       Effect.gen(function*() {
-        const { at, key, list, trees } = yield* prepared({ "bb": "1", "b": "1", "a/x": "1", "Z": "1", "é": "1", "~": "1", ".env.local": "S=1\n" })
+        const { at, key, list, trees } = yield* prepared({
+          "bb": "1",
+          "b": "1",
+          "a/x": "1",
+          "Z": "1",
+          "é": "1",
+          "~": "1",
+          ".env.local": "S=1\n"
+        })
         yield* agent.remove(at(".env.local"))
         yield* agent.write(at(".GIT/description"), "mine\n")
         yield* agent.write(at(".env"), "SECRET=1\n")
@@ -393,7 +415,9 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           ["é", "file", 1]
         ])
         assert.deepStrictEqual(yield* trees.list(key, "").pipe(Effect.map((tree) => [tree.partialWarnings, tree.directory, tree.scope])), [
-          [], "", "all"
+          [],
+          "",
+          "all"
         ])
         assert.strictEqual(fileOf(yield* list(), ".env").additions, 0)
         assert.deepInclude(fileOf(yield* list(), ".env.local"), { status: "deleted", deletions: 0 })
@@ -403,7 +427,9 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
       Effect.gen(function*() {
         const { at, key, trees } = yield* prepared({ ".gitignore": "many\n" })
         const name = (i: number) => `f${String(i).padStart(5, "0")}`
-        yield* Effect.forEach(Array.from({ length: 5_001 }, (_, i) => i), (i) => agent.write(at(`many/${name(i)}`), ""), { concurrency: 50 })
+        yield* Effect.forEach(Array.from({ length: 5_001 }, (_, i) => i), (i) => agent.write(at(`many/${name(i)}`), ""), {
+          concurrency: 50
+        })
         yield* agent.write(at("many/z/x"), "")
         const tree = yield* trees.list(key, "many")
         assert.deepStrictEqual(tree.partialWarnings, ["entries_truncated"])
@@ -437,14 +463,25 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           ["nested", "submodule", "untracked"],
           ["v", "file", "modified"]
         ])
-        assert.deepStrictEqual(yield* source.files(yield* publish()), { ".gitignore": "ignored\n", "ours/file": "1", "ours/new": "1", v: "1" })
+        assert.deepStrictEqual(yield* source.files(yield* publish()), {
+          ".gitignore": "ignored\n",
+          "ours/file": "1",
+          "ours/new": "1",
+          v: "1"
+        })
       }))
 
     it.effect("tells all changes of the tree at once, in the order of their paths", () =>
       Effect.gen(function*() {
         const { at, changes, publish } = yield* prepared({
-          ".gitignore": "ignored\n", same: "same\n", "src/changed": lines(3), "gone/a": lines(2), "gone/b": "", old: lines(20),
-          image: new Uint8Array([0, 1]), ".env": "S=1\n"
+          ".gitignore": "ignored\n",
+          same: "same\n",
+          "src/changed": lines(3),
+          "gone/a": lines(2),
+          "gone/b": "",
+          old: lines(20),
+          image: new Uint8Array([0, 1]),
+          ".env": "S=1\n"
         })
         assert.deepStrictEqual(yield* changes(), { files: [], partialWarnings: [] })
         yield* agent.write(at("src/changed"), `line 0\nline two\nline 2\nmore\n`)
@@ -557,8 +594,12 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         for (const path of [".env", "missing/.env", ".git", ".git/config", ".GIT/HEAD"]) {
           assert.strictEqual(yield* open(path), "FileProtected", path)
         }
-        for (const path of ["missing", "missing/x", "file/x", "dir/y", "x".repeat(300)]) assert.strictEqual(yield* open(path), "FileNotFound", path)
-        for (const path of ["", "dir"]) assert.strictEqual(yield* open(path), "IsDirectory", path)
+        for (const path of ["missing", "missing/x", "file/x", "dir/y", "x".repeat(300)]) {
+          assert.strictEqual(yield* open(path), "FileNotFound", path)
+        }
+        for (const path of ["", "dir"]) {
+          assert.strictEqual(yield* open(path), "IsDirectory", path)
+        }
         yield* agent.append(at("file"), "6")
         assert.strictEqual(yield* open("file"), "FileTooLarge")
       }))
@@ -567,8 +608,33 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
       Effect.gen(function*() {
         const { at, list, publish, read, source } = yield* prepared({ v: "0" })
         const names = [
-          "-rf", "--help", " lead", "trail ", "a\nb", "a\rb", "tab\tname", "q\"uote", "s'ingle", "back\\slash", "semi;colon", "%2e%2e", "*", "[a]", "?",
-          ":(glob)x", "日本", "e\u0301", "\u202egnp.exe", "#x", "!x", "$(x)", "`x`", "n".repeat(255), "COPYING:x", "<b>", "~x"
+          "-rf",
+          "--help",
+          " lead",
+          "trail ",
+          "a\nb",
+          "a\rb",
+          "tab\tname",
+          "q\"uote",
+          "s'ingle",
+          "back\\slash",
+          "semi;colon",
+          "%2e%2e",
+          "*",
+          "[a]",
+          "?",
+          ":(glob)x",
+          "日本",
+          "e\u0301",
+          "\u202egnp.exe",
+          "#x",
+          "!x",
+          "$(x)",
+          "`x`",
+          "n".repeat(255),
+          "COPYING:x",
+          "<b>",
+          "~x"
         ]
         for (const file of names) yield* agent.write(at(`odd/${file}`), file)
         assert.deepStrictEqual(new Set((yield* list("odd")).map((entry) => entry.name)), new Set(names))
@@ -576,26 +642,44 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           assert.strictEqual(entry.status, "untracked", entry.name)
           assert.strictEqual(yield* read(entry.path), entry.name)
         }
-        assert.deepStrictEqual(yield* source.files(yield* publish()), Object.fromEntries([["v", "0"], ...names.map((file) => [`odd/${file}`, file])]))
+        assert.deepStrictEqual(
+          yield* source.files(yield* publish()),
+          Object.fromEntries([["v", "0"], ...names.map((file) => [`odd/${file}`, file])])
+        )
       }))
 
     // -- compare
 
     it.effect("compares the file in the tree, as published, and where the sandbox started", () =>
       Effect.gen(function*() {
-        const { at, base, key, publish, trees } = yield* prepared({ v: "base", gone: "gone", image: new Uint8Array([1, 0, 2]), "dir/x": "1" })
-        const text = (content: string, ref: string) => ({ content, hash: blobId(content, base.baseSha), ref, size: content.length, binary: false })
+        const { at, base, key, publish, trees } = yield* prepared({
+          v: "base",
+          gone: "gone",
+          image: new Uint8Array([1, 0, 2]),
+          "dir/x": "1"
+        })
+        const text = (content: string, ref: string) => ({
+          content,
+          hash: blobId(content, base.baseSha),
+          ref,
+          size: content.length,
+          binary: false
+        })
         yield* agent.write(at("v"), "one")
         yield* agent.write(at("new"), "new")
         yield* agent.remove(at("gone"))
         const compare = (path: string) => trees.compare(key, path, 10)
         assert.deepStrictEqual(yield* compare("v"), {
-          working: text("one", "working"), head: text("base", base.baseSha), base: text("base", base.baseSha)
+          working: text("one", "working"),
+          head: text("base", base.baseSha),
+          base: text("base", base.baseSha)
         })
         const sha = yield* publish()
         yield* agent.write(at("v"), "two")
         assert.deepStrictEqual(yield* compare("v"), {
-          working: text("two", "working"), head: text("one", sha), base: text("base", base.baseSha)
+          working: text("two", "working"),
+          head: text("one", sha),
+          base: text("base", base.baseSha)
         })
         assert.deepStrictEqual(yield* compare("new"), { working: text("new", "working"), head: text("new", sha), base: null })
         assert.deepStrictEqual(yield* compare("gone"), { working: null, head: null, base: text("gone", base.baseSha) })
@@ -638,7 +722,12 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
     it.effect("commits the tree as it is on the commit it started from, without what must stay out", () =>
       Effect.gen(function*() {
         const { at, base, key, publish, source, trees } = yield* prepared({
-          ".gitignore": "dist\n", "kept": "1\n", "gone": "1\n", "tool": "#!\n", ".env": "TRACKED=1\n", "dir/x": "1\n"
+          ".gitignore": "dist\n",
+          "kept": "1\n",
+          "gone": "1\n",
+          "tool": "#!\n",
+          ".env": "TRACKED=1\n",
+          "dir/x": "1\n"
         })
         yield* agent.write(at("kept"), "2\n")
         yield* agent.remove(at("gone"))
@@ -653,7 +742,11 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(yield* source.tip("slipway/x"), sha)
         assert.strictEqual((yield* trees.snapshot(key, { message: "Title", author })).baseRef, base.baseRef)
         assert.deepStrictEqual(yield* source.files(sha), {
-          ".env": "TRACKED=2\n", ".gitignore": "dist\n", "kept": "2\n", "sub/.env.example": "SECRET=\n", "tool": "*#!\n"
+          ".env": "TRACKED=2\n",
+          ".gitignore": "dist\n",
+          "kept": "2\n",
+          "sub/.env.example": "SECRET=\n",
+          "tool": "*#!\n"
         })
       }))
 
@@ -693,7 +786,11 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.deepStrictEqual(yield* trees.prepare(key, options(source)), base)
         assert.deepStrictEqual((yield* trees.list(key, "")).entries.map(({ name, status }) => [name, status]), [["v", null]])
         assert.deepStrictEqual((yield* trees.compare(key, "v", 10)).head, {
-          content: "0", hash: blobId("0", base.baseSha), ref: base.baseSha, size: 1, binary: false
+          content: "0",
+          hash: blobId("0", base.baseSha),
+          ref: base.baseSha,
+          size: 1,
+          binary: false
         })
         yield* agent.write(at("v"), "2")
         assert.strictEqual(yield* refusal(publish()), "PushFailed")
@@ -704,21 +801,100 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
       Effect.gen(function*() {
         const { at, list, publish, source } = yield* prepared({
           ".gitignore": [
-            "# names", "*.log", "!kept.log", "/top", "mid/dle", "folder/", "a/**/z", "**/deep", "all/**", "!all/kept", "most/**", "!most/kept",
-            "one/*/two", "x?z", "[ab]c", "[!q]r", "\\#hash", "\\!bang", "trailing  ", "closed/", "!closed/kept", "esc\\*", "1?", "2[b-a4-6]", "3[", "-", "lone\\", "ö*"
+            "# names",
+            "*.log",
+            "!kept.log",
+            "/top",
+            "mid/dle",
+            "folder/",
+            "a/**/z",
+            "**/deep",
+            "all/**",
+            "!all/kept",
+            "most/**",
+            "!most/kept",
+            "one/*/two",
+            "x?z",
+            "[ab]c",
+            "[!q]r",
+            "\\#hash",
+            "\\!bang",
+            "trailing  ",
+            "closed/",
+            "!closed/kept",
+            "esc\\*",
+            "1?",
+            "2[b-a4-6]",
+            "3[",
+            "-",
+            "lone\\",
+            "ö*"
           ].join("\n"),
           "wild/.gitignore": "/**\n!/in/\n",
           "sub/.gitignore": "local\n!again.log\n/here\r\n",
           "tracked.log": "1\n"
         })
         const kept = [
-          "kept.log", "sub/kept.log", "sub/again.log", "sub/top", "sub/mid/dle", "sub/more/here", "folder", "other/x/folder", "b/a/z", "xz", "x/z",
-          "qr", "cc", "all-not", "escape", "# names", "local", "deepest", "1é", "2a", "3[", "lone\\", "most/kept", "one/x/y/two"
+          "kept.log",
+          "sub/kept.log",
+          "sub/again.log",
+          "sub/top",
+          "sub/mid/dle",
+          "sub/more/here",
+          "folder",
+          "other/x/folder",
+          "b/a/z",
+          "xz",
+          "x/z",
+          "qr",
+          "cc",
+          "all-not",
+          "escape",
+          "# names",
+          "local",
+          "deepest",
+          "1é",
+          "2a",
+          "3[",
+          "lone\\",
+          "most/kept",
+          "one/x/y/two"
         ]
         const left = [
-          "debug.log", "sub/debug.log", "again.log", "top", "mid/dle", "a/z", "a/b/c/z", "deep", "sub/deep/x", "all/x/y", "all/kept/x",
-          "most/x", "one/x/two", "wild/x", "wild/in/x", "xyz", "ac", "sub/bc", "zr", "#hash", "!bang", "closed/kept", "closed/in/side", "sub/local",
-          "sub/more/local", "sub/here", "esc*", "nested/folder/x", "trailing/x", "12", "2b", "25", "-", "öffentlich"
+          "debug.log",
+          "sub/debug.log",
+          "again.log",
+          "top",
+          "mid/dle",
+          "a/z",
+          "a/b/c/z",
+          "deep",
+          "sub/deep/x",
+          "all/x/y",
+          "all/kept/x",
+          "most/x",
+          "one/x/two",
+          "wild/x",
+          "wild/in/x",
+          "xyz",
+          "ac",
+          "sub/bc",
+          "zr",
+          "#hash",
+          "!bang",
+          "closed/kept",
+          "closed/in/side",
+          "sub/local",
+          "sub/more/local",
+          "sub/here",
+          "esc*",
+          "nested/folder/x",
+          "trailing/x",
+          "12",
+          "2b",
+          "25",
+          "-",
+          "öffentlich"
         ]
         for (const path of [...kept, ...left]) yield* agent.write(at(path), "")
         yield* agent.write(at("tracked.log"), "2\n")
@@ -732,19 +908,46 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 
     it.effect("attributes have no say in what is checked out, shown and published: that is the bytes of the files", () =>
       Effect.gen(function*() {
-        const { at, list, publish, read, source } = yield* prepared({ ".gitattributes": "*.crlf text eol=crlf\n*.id ident\n", "a.crlf": "1\n2\n", "b.utf7": "1\n", "c.id": "$Id$\n" })
+        const { at, list, publish, read, source } = yield* prepared({
+          ".gitattributes": "*.crlf text eol=crlf\n*.id ident\n",
+          "a.crlf": "1\n2\n",
+          "b.utf7": "1\n",
+          "c.id": "$Id$\n"
+        })
         assert.deepStrictEqual([yield* read("a.crlf"), yield* read("c.id")], ["1\n2\n", "$Id$\n"])
         assert.deepStrictEqual((yield* list()).map(({ status }) => status), [null, null, null, null])
-        yield* agent.write(at(".gitattributes"), [
-          "*.utf16 working-tree-encoding=UTF-16", "*.utf7 working-tree-encoding=UTF-7", "*.crlf text eol=crlf", "*.id ident", "*.bin -diff", "*.own filter=own", ""
-        ].join("\n"))
+        yield* agent.write(
+          at(".gitattributes"),
+          [
+            "*.utf16 working-tree-encoding=UTF-16",
+            "*.utf7 working-tree-encoding=UTF-7",
+            "*.crlf text eol=crlf",
+            "*.id ident",
+            "*.bin -diff",
+            "*.own filter=own",
+            ""
+          ].join("\n")
+        )
         yield* agent.write(at("sub/.gitattributes"), "*.utf16 working-tree-encoding=UTF-16\n* -diff\n")
         // No UTF-16; another text in UTF-7.
-        const written = { "a.utf16": "no UTF-16\n", "b.utf7": "+AGgAaQ-\n", "d.crlf": "1\r\n2\r\n", "e.id": "$Id: 1 $\n", "f.bin": "1\n2\n", "g.own": "1\n", "sub/h.utf16": "odd" }
+        const written = {
+          "a.utf16": "no UTF-16\n",
+          "b.utf7": "+AGgAaQ-\n",
+          "d.crlf": "1\r\n2\r\n",
+          "e.id": "$Id: 1 $\n",
+          "f.bin": "1\n2\n",
+          "g.own": "1\n",
+          "sub/h.utf16": "odd"
+        }
         for (const [path, content] of Object.entries(written)) yield* agent.write(at(path), content)
         const shown = (yield* list()).filter(({ kind, name, status }) => kind === "file" && status !== null && !name.startsWith("."))
         assert.deepStrictEqual(shown.map(({ additions, deletions, name }) => [name, additions, deletions]), [
-          ["a.utf16", 1, 0], ["b.utf7", 1, 1], ["d.crlf", 2, 0], ["e.id", 1, 0], ["f.bin", 2, 0], ["g.own", 1, 0]
+          ["a.utf16", 1, 0],
+          ["b.utf7", 1, 1],
+          ["d.crlf", 2, 0],
+          ["e.id", 1, 0],
+          ["f.bin", 2, 0],
+          ["g.own", 1, 0]
         ])
         const files = yield* source.files(yield* publish())
         for (const [path, content] of Object.entries(written)) assert.strictEqual(files[path], content)
@@ -761,7 +964,9 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* agent.write(at("v"), "1")
         assert.strictEqual(yield* snapshot("a"), first)
         const others = [
-          yield* snapshot("b"), yield* snapshot("a", { ...author, name: "Else" }), yield* snapshot("a", { ...author, email: "else@example.com" })
+          yield* snapshot("b"),
+          yield* snapshot("a", { ...author, name: "Else" }),
+          yield* snapshot("a", { ...author, email: "else@example.com" })
         ]
         yield* agent.makeExecutable(at("v"))
         assert.strictEqual(new Set([first, second, ...others, yield* snapshot("a")]).size, 6)
@@ -870,7 +1075,9 @@ export const onDisk = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unk
         const { at, key, trees } = yield* prepared({ "dir/x": "1" })
         yield* agent.symlink(at("link"), "dir")
         yield* agent.symlink(at("out"), "/")
-        for (const directory of ["link", "out", "out/etc"]) assert.strictEqual(yield* refusal(trees.list(key, directory)), "FileProtected", directory)
+        for (const directory of ["link", "out", "out/etc"]) {
+          assert.strictEqual(yield* refusal(trees.list(key, directory)), "FileProtected", directory)
+        }
       }))
 
     it.effect("streams every byte there is", () =>

@@ -144,8 +144,11 @@ const itemOf = ({ data, id, turn_id: turn, type }) => {
   }
   switch (type) {
     case "sandbox.status":
-      return item(`event:${id}`, data["status"] === "failed" ? "problem" : "note",
-        data["reason"] === null ? word("status", data["status"]) : `${word("status", data["status"])}. ${word("reason", data["reason"])}`)
+      return item(
+        `event:${id}`,
+        data["status"] === "failed" ? "problem" : "note",
+        data["reason"] === null ? word("status", data["status"]) : `${word("status", data["status"])}. ${word("reason", data["reason"])}`
+      )
     case "sandbox.boot":
       return item(`event:${id}`, "note", `Boot: ${data["stage"]}${data["repo"] === undefined ? "" : ` ${data["repo"]}`}, ${data["ms"]} ms`)
     case "sandbox.error":
@@ -173,7 +176,10 @@ const itemOf = ({ data, id, turn_id: turn, type }) => {
         ...(data["detail"]?.output === undefined ? {} : { output: data["detail"].output })
       })
     case "approval.requested":
-      return call(data["approval_id"], { tool: data["tool"], ...(data["preview"]?.command === undefined ? {} : { command: data["preview"].command }) })
+      return call(data["approval_id"], {
+        tool: data["tool"],
+        ...(data["preview"]?.command === undefined ? {} : { command: data["preview"].command })
+      })
     case "approval.resolved": {
       const [outcome, because] = [word("approval", data["outcome"]), word("approvalBy", data["by"])]
       return call(data["approval_id"], { decision: because === "" ? outcome : `${outcome}: ${because}` })
@@ -181,8 +187,13 @@ const itemOf = ({ data, id, turn_id: turn, type }) => {
     case "pull_request.updated": {
       const { action_state, error, number, repo } = data
       const action = word("action", action_state)
-      return item(`event:${id}`, error === undefined ? "note" : "problem",
-        `Pull request of ${repo}${number === undefined ? "" : ` #${number}`}${error === undefined ? action === "" ? "" : `: ${action}` : `: ${error["message"]}`}`)
+      return item(
+        `event:${id}`,
+        error === undefined ? "note" : "problem",
+        `Pull request of ${repo}${number === undefined ? "" : ` #${number}`}${
+          error === undefined ? action === "" ? "" : `: ${action}` : `: ${error["message"]}`
+        }`
+      )
     }
     default:
       return null
@@ -283,7 +294,9 @@ const refreshPull = async (element, repo) => {
   const response = await fetch(`${api}/pull-request?repo=${encodeURIComponent(repo)}`).catch(() => null)
   if (response === null || !response.ok) return
   const { checks, comments, pullRequest } = await response.json()
-  if (pullRequest !== null) find(element, "[data-field=link]", HTMLElement)?.replaceChildren(linkTo(pullRequest.url, `#${pullRequest.number} ${pullRequest.title}`))
+  if (pullRequest !== null) {
+    find(element, "[data-field=link]", HTMLElement)?.replaceChildren(linkTo(pullRequest.url, `#${pullRequest.number} ${pullRequest.title}`))
+  }
   setText(element, "[data-field=checks]", checks.label)
   const list = document.createElement("ul")
   for (const { conclusion, name, status, url } of checks.checkRuns.length > 0 ? checks.checkRuns : checks.runs) {
@@ -300,15 +313,21 @@ const refreshPull = async (element, repo) => {
 /** @param {Record<string, any>} data */
 const showPull = ({ action_state, draft, error, merged, number, repo, state }) => {
   const element = Array.from(document.querySelectorAll(".pull")).find((pull) =>
-    pull instanceof HTMLElement && pull.dataset["repo"]?.toLowerCase() === String(repo).toLowerCase())
+    pull instanceof HTMLElement && pull.dataset["repo"]?.toLowerCase() === String(repo).toLowerCase()
+  )
   if (!(element instanceof HTMLElement)) return
   const action = word("action", action_state)
   if (action !== "") setText(element, "[data-field=state]", action)
-  else if (number !== undefined) setText(element, "[data-field=state]", merged ? "Merged" : state === "closed" ? "Closed" : draft ? "Draft" : "Open")
-  else if (find(element, "[data-field=link]", HTMLElement)?.textContent === "") setText(element, "[data-field=state]", "Not published")
+  else if (number !== undefined) {
+    setText(element, "[data-field=state]", merged ? "Merged" : state === "closed" ? "Closed" : draft ? "Draft" : "Open")
+  } else if (find(element, "[data-field=link]", HTMLElement)?.textContent === "") setText(element, "[data-field=state]", "Not published")
   const problem = find(element, "[data-field=problem]", HTMLElement)
   if (problem !== null) {
-    problem.textContent = error === undefined ? "" : error["code"] === "invalid_request" ? "There was nothing to publish." : visible(error["message"])
+    problem.textContent = error === undefined
+      ? ""
+      : error["code"] === "invalid_request"
+      ? "There was nothing to publish."
+      : visible(error["message"])
     problem.hidden = error === undefined
   }
   const isUnderWay = action_state === "publishing" || action_state === "updating"

@@ -1,9 +1,9 @@
 /** The HTTP side as layers. Whoever composes them brings the domain's services, a listening address and settings. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Ids } from "@slipway/domain/Ids"
 import { Duration, Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { Ids } from "@slipway/domain/Ids"
 import { Api } from "./api/Api.ts"
 import { InternalApi } from "./api/InternalApi.ts"
 import * as Documents from "./handlers/Documents.ts"

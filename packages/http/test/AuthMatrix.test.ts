@@ -1,7 +1,5 @@
 /** Every way to be refused for who one is, at every endpoint of the API: the table that is printed is the one that is checked. */
 import { assert, layer } from "@effect/vitest"
-import { Console, Effect, Redacted } from "effect"
-import { HttpApi } from "effect/http-api"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { hint, mint } from "@slipway/domain/access/ApiKey"
@@ -13,6 +11,8 @@ import { Ids } from "@slipway/domain/Ids"
 import { Api } from "@slipway/http/api/Api"
 import { InternalApi } from "@slipway/http/api/InternalApi"
 import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
+import { Console, Effect, Redacted } from "effect"
+import { HttpApi } from "effect/http-api"
 import { columns } from "../src/cli/Output.ts"
 import { ask, type Ask, joined, layer as http, mintKey, refused, SANDBOXES } from "./Harness.ts"
 
@@ -34,7 +34,13 @@ HttpApi.reflect(InternalApi, reflecting)
 
 /** Stated here again, so that a scope that is looked for elsewhere is seen (decisions, sections 9 and 11). */
 const scopeAt = (path: string): Scope =>
-  path === "/metrics" ? "metrics:read" : path.startsWith("/api/internal/v1/webhook-endpoints") ? "webhooks" : path.startsWith("/api/internal/") ? "partner:ingest" : "sandboxes"
+  path === "/metrics"
+    ? "metrics:read"
+    : path.startsWith("/api/internal/v1/webhook-endpoints")
+    ? "webhooks"
+    : path.startsWith("/api/internal/")
+    ? "partner:ingest"
+    : "sandboxes"
 
 const MISSING = `Bearer realm="slipway"`
 const INVALID = `${MISSING}, error="invalid_token", error_description="The API key is not valid."`
@@ -85,8 +91,16 @@ const rows: ReadonlyArray<Row> = [
   { name: "key without a scheme", given: Effect.map(mintKey(), ({ key }) => header(key)), refusal: [401, "unauthorized", MISSING] },
   { name: "scheme without a key", given: fixed("Bearer"), refusal: [401, "unauthorized", INVALID] },
   { name: "malformed key", given: fixed("Bearer nonsense"), refusal: [401, "unauthorized", INVALID] },
-  { name: "wrong checksum", given: Effect.map(mintKey(), ({ key }) => bearer(otherThanLast(key))), refusal: [401, "unauthorized", INVALID] },
-  { name: "two headers", given: Effect.map(mintKey(), ({ key }) => header([`Bearer ${key}`, `Bearer ${key}`])), refusal: [401, "unauthorized", INVALID] },
+  {
+    name: "wrong checksum",
+    given: Effect.map(mintKey(), ({ key }) => bearer(otherThanLast(key))),
+    refusal: [401, "unauthorized", INVALID]
+  },
+  {
+    name: "two headers",
+    given: Effect.map(mintKey(), ({ key }) => header([`Bearer ${key}`, `Bearer ${key}`])),
+    refusal: [401, "unauthorized", INVALID]
+  },
   { name: "unknown key", given: Effect.map(unknownKey, bearer), refusal: [401, "unauthorized", INVALID] },
   {
     name: "expired key",
@@ -151,7 +165,11 @@ const rows: ReadonlyArray<Row> = [
     }),
     refusal: [401, "unauthorized", MISSING]
   },
-  { name: "session of nobody approved", given: Effect.map(visitor("new", "member"), ({ request }) => request), refusal: [403, "forbidden", undefined] },
+  {
+    name: "session of nobody approved",
+    given: Effect.map(visitor("new", "member"), ({ request }) => request),
+    refusal: [403, "forbidden", undefined]
+  },
   {
     name: "session of a removed member",
     given: Effect.gen(function*() {
@@ -167,7 +185,12 @@ const rows: ReadonlyArray<Row> = [
     refusal: [403, "forbidden", undefined],
     methods: ["POST", "PUT", "DELETE"]
   },
-  { name: "good session, public", given: Effect.map(visitor("guest", "approved"), ({ request }) => request), refusal: null, scopes: ["sandboxes"] },
+  {
+    name: "good session, public",
+    given: Effect.map(visitor("guest", "approved"), ({ request }) => request),
+    refusal: null,
+    scopes: ["sandboxes"]
+  },
   {
     name: "good session, elsewhere",
     given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
@@ -214,9 +237,12 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
       }
       yield* Console.log([
         columns([["", "", "STATUS", "CODE", "WWW-AUTHENTICATE"], ...rows.map(({ name, refusal }, i) => [
-          String(i + 1), name, ...(refusal === null ? ["", "not refused"] : [String(refusal[0]), refusal[1], refusal[2] ?? "none"])
+          String(i + 1),
+          name,
+          ...(refusal === null ? ["", "not refused"] : [String(refusal[0]), refusal[1], refusal[2] ?? "none"])
         ])]),
-        columns([["ENDPOINT", ...rows.map((_, i) => String(i + 1))], ...Array.from(statuses, ([{ method, path }, cells]) => [`${method} ${path}`, ...cells])])
+        columns([["ENDPOINT", ...rows.map((_, i) => String(i + 1))],
+          ...Array.from(statuses, ([{ method, path }, cells]) => [`${method} ${path}`, ...cells])])
       ].join("\n\n"))
     }).pipe(Effect.orDie))
 })

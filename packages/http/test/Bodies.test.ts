@@ -31,7 +31,9 @@ layer(http(), { excludeTestServices: true })("a body", (it) => {
       const { key } = yield* mintKey()
       const body = JSON.stringify(creation)
       const send = (headers: Record<string, string>, bytes: string | Uint8Array = body) => ask(SANDBOXES, { key, body: bytes, headers })
-      for (const type of ["application/json", "APPLICATION/JSON", "application/json; charset=utf-8", "application/json;charset=\"UTF-8\""]) {
+      for (
+        const type of ["application/json", "APPLICATION/JSON", "application/json; charset=utf-8", "application/json;charset=\"UTF-8\""]
+      ) {
         assert.strictEqual((yield* send({ "content-type": type })).status, 201, type)
       }
       assert.strictEqual((yield* send({ "content-encoding": "identity" })).status, 201)
@@ -120,12 +122,22 @@ const pairs = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i)
 
 /** What a creation takes, and the first thing beyond it. */
 const walls: ReadonlyArray<readonly [name: string, taken: ReadonlyArray<object>, refused: ReadonlyArray<object>, field: string]> = [
-  ["prompt", [{ prompt: text(1) }, { prompt: text(60_000) }, { prompt: rocket(60_000) }], [{ prompt: "" }, { prompt: text(60_001) }, { prompt: rocket(60_001) }, { prompt: 1 }, { prompt: null }, { prompt: undefined }], "prompt"],
-  ["title", [{ title: text(1) }, { title: text(120) }, { title: rocket(120) }], [{ title: "" }, { title: text(121) }, { title: rocket(121) }, { title: null }], "title"],
+  ["prompt", [{ prompt: text(1) }, { prompt: text(60_000) }, { prompt: rocket(60_000) }], [{ prompt: "" }, { prompt: text(60_001) }, {
+    prompt: rocket(60_001)
+  }, { prompt: 1 }, { prompt: null }, { prompt: undefined }], "prompt"],
+  ["title", [{ title: text(1) }, { title: text(120) }, { title: rocket(120) }], [{ title: "" }, { title: text(121) }, {
+    title: rocket(121)
+  }, { title: null }], "title"],
   ["model", [{ model: "offline/demo" }], [{ model: "" }, { model: text(201) }, { model: null }], "model"],
-  ["reasoningEffort", [{ reasoningEffort: "ultracode" }], [{ reasoningEffort: "" }, { reasoningEffort: "HIGH" }, { reasoningEffort: "extreme" }], "reasoningEffort"],
-  ["toolApprovalMode", [{ toolApprovalMode: "auto" }, { toolApprovalMode: "prompt" }], [{ toolApprovalMode: "ask" }, { toolApprovalMode: null }], "toolApprovalMode"],
-  ["metadata", [{ metadata: {} }, { metadata: pairs(16) }, { metadata: { [text(64)]: text(1000) } }, { metadata: { [rocket(64)]: rocket(1000) } }, { metadata: { a: "" } }, { metadata: { constructor: "x", toString: "y" } }], [
+  ["reasoningEffort", [{ reasoningEffort: "ultracode" }], [{ reasoningEffort: "" }, { reasoningEffort: "HIGH" }, {
+    reasoningEffort: "extreme"
+  }], "reasoningEffort"],
+  ["toolApprovalMode", [{ toolApprovalMode: "auto" }, { toolApprovalMode: "prompt" }], [{ toolApprovalMode: "ask" }, {
+    toolApprovalMode: null
+  }], "toolApprovalMode"],
+  ["metadata", [{ metadata: {} }, { metadata: pairs(16) }, { metadata: { [text(64)]: text(1000) } }, {
+    metadata: { [rocket(64)]: rocket(1000) }
+  }, { metadata: { a: "" } }, { metadata: { constructor: "x", toString: "y" } }], [
     { metadata: pairs(17) },
     { metadata: { "": "x" } },
     { metadata: { [text(65)]: "x" } },
@@ -222,7 +234,10 @@ layer(http(), { excludeTestServices: true })("a creation", (it) => {
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const message = (more: object) => Effect.map(postJson(SANDBOXES, key, { ...creation, ...more }), (reply) => json(reply).error.message)
-      assert.strictEqual(yield* message({ repos: [{ fullName: "acme/shop" }, { fullName: "secret" }] }), "repos[1].fullName: owner/name expected")
+      assert.strictEqual(
+        yield* message({ repos: [{ fullName: "acme/shop" }, { fullName: "secret" }] }),
+        "repos[1].fullName: owner/name expected"
+      )
       assert.strictEqual(yield* message({ prompt: undefined }), "prompt: required")
       assert.strictEqual(yield* message({ secret: 1 }), "secret: unknown property")
       assert.strictEqual(yield* message({ metadata: { ticket: 42 } }), "metadata.ticket: string expected")
@@ -238,7 +253,11 @@ layer(http(), { excludeTestServices: true })("a creation", (it) => {
       refused(yield* send(`{"__proto__":{"admin":"yes"}}`), 400, "invalid_request")
       const reply = yield* send(`{"constructor":"a","hasOwnProperty":"b"}`)
       assert.deepStrictEqual(json(reply).metadata, { constructor: "a", hasOwnProperty: "b" })
-      refused(yield* ask(SANDBOXES, { key, body: `{"repos":[{"fullName":"a/b"}],"prompt":"x","__proto__":{"title":"y"}}` }), 400, "invalid_request")
+      refused(
+        yield* ask(SANDBOXES, { key, body: `{"repos":[{"fullName":"a/b"}],"prompt":"x","__proto__":{"title":"y"}}` }),
+        400,
+        "invalid_request"
+      )
     }))
 
   it.effect("asks the catalogue", () =>
@@ -340,7 +359,9 @@ layer(http(), { excludeTestServices: true })("a path", (it) => {
   it.effect("with an id that cannot be one is 400, in every operation", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
-      for (const id of ["x", "c_short", "C_aaaaaaaaaaaa", "c_aaaaaaaaaaa1", "c_aaaaaaaaaaaaa", "w_aaaaaaaaaaaa", "c_aaaaaaaaaaa%00", "..%2Fx"]) {
+      for (
+        const id of ["x", "c_short", "C_aaaaaaaaaaaa", "c_aaaaaaaaaaa1", "c_aaaaaaaaaaaaa", "w_aaaaaaaaaaaa", "c_aaaaaaaaaaa%00", "..%2Fx"]
+      ) {
         for (const rest of ["", "/events", "/events/stream", "/messages", "/files/tree", "/pull-request"]) {
           refused(yield* ask(`${SANDBOXES}/${id}${rest}`, { key }), 400, "invalid_request")
         }
@@ -352,16 +373,23 @@ layer(http(), { excludeTestServices: true })("a path", (it) => {
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const id = yield* create(key)
-      const decide = (approvalId: string) => postJson(`${SANDBOXES}/${id}/approvals/${encodeURIComponent(approvalId)}`, key, { decision: "deny" })
-      for (const approvalId of ["a", text(300), rocket(300), "a/b?c#d%2F;e", "%", ".", ".."]) refused(yield* decide(approvalId), 404, "not_found")
-      for (const approvalId of [text(301), rocket(301), "a\u0000"]) refused(yield* decide(approvalId), 400, "invalid_request")
+      const decide = (approvalId: string) =>
+        postJson(`${SANDBOXES}/${id}/approvals/${encodeURIComponent(approvalId)}`, key, { decision: "deny" })
+      for (const approvalId of ["a", text(300), rocket(300), "a/b?c#d%2F;e", "%", ".", ".."]) {
+        refused(yield* decide(approvalId), 404, "not_found")
+      }
+      for (const approvalId of [text(301), rocket(301), "a\u0000"]) {
+        refused(yield* decide(approvalId), 400, "invalid_request")
+      }
     }))
 
   it.effect("takes a decision and nothing else", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const id = yield* create(key)
-      for (const body of [{}, { decision: "Approve" }, { decision: "approved" }, { decision: "deny", reason: "x" }, { decision: null }, []]) {
+      for (
+        const body of [{}, { decision: "Approve" }, { decision: "approved" }, { decision: "deny", reason: "x" }, { decision: null }, []]
+      ) {
         refused(yield* postJson(`${SANDBOXES}/${id}/approvals/a`, key, body), 400, "invalid_request")
       }
     }))

@@ -1,11 +1,19 @@
 import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
 import { Ids } from "@slipway/domain/Ids"
 import { type Model, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { Spending } from "@slipway/domain/sandbox/Spending"
+import { Effect } from "effect"
 import { creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "./Harness.ts"
 
-const limited: Model = { ...offlineDemo, id: "acme/limited", agentRuntime: "codex", profile: "codex", offline: false, efforts: ["low"], approvals: false }
+const limited: Model = {
+  ...offlineDemo,
+  id: "acme/limited",
+  agentRuntime: "codex",
+  profile: "codex",
+  offline: false,
+  efforts: ["low"],
+  approvals: false
+}
 const catalogue = {
   default: offlineDemo.id,
   models: [offlineDemo, limited],

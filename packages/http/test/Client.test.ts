@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
-import { FetchHttpClient } from "effect/http"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import * as EffectClient from "@slipway/http/client/EffectClient"
 import { serverSentEvents } from "@slipway/http/client/EventStream"
 import { type Event, SlipwayClient, SlipwayError } from "@slipway/http/client/SlipwayClient"
+import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { FetchHttpClient } from "effect/http"
 import { proxy } from "./CuttingProxy.ts"
 import { address, create, creation, drive, layer as http, mintKey, running, turnOf } from "./Harness.ts"
 
@@ -69,45 +69,50 @@ layer(
     Effect.gen(function*() {
       const { client } = yield* clientOf()
       const unknown = yield* failure(client.get("c_aaaaaaaaaaaa"))
-      assert.deepStrictEqual([unknown.status, unknown.code, unknown.message, unknown.isTemporary], [404, "not_found", "No such sandbox.", false])
+      assert.deepStrictEqual([unknown.status, unknown.code, unknown.message, unknown.isTemporary], [404, "not_found", "No such sandbox.",
+        false])
       assert.match(String(unknown.requestId), /^req_/u)
       const nobody = yield* failure(new SlipwayClient({ baseUrl: "http://127.0.0.1:1", apiKey: "x" }).list())
       assert.deepStrictEqual([nobody.status, nobody.code, nobody.isTemporary], [0, "unreachable", true])
     }))
 
-  it.effect("streams until the sandbox is finished, and every durable event comes once although the connection is cut", () =>
-    Effect.gen(function*() {
-      const { key } = yield* clientOf()
-      const { cut, url } = yield* proxy()
-      // The server asks to wait 2 s before each connection; a test need not.
-      const impatient: typeof fetch = (input, init) =>
-        fetch(input, init).then(async (response) =>
-          response.body === null || response.headers.get("content-type")?.startsWith("text/event-stream") !== true
-            ? response
-            : new Response(response.body.pipeThrough(hurried()), { status: response.status, headers: response.headers })
-        )
-      const client = new SlipwayClient({ baseUrl: url, apiKey: key, fetch: impatient })
-      const { id, turn } = yield* running(key)
-      const seen: Array<Event> = []
-      const reading = yield* Effect.forkChild(Effect.promise(async () => {
-        for await (const event of client.stream(id, { since: 0 })) {
-          seen.push(event)
-          if (seen.length % 7 === 0) cut()
+  it.effect(
+    "streams until the sandbox is finished, and every durable event comes once although the connection is cut",
+    () =>
+      Effect.gen(function*() {
+        const { key } = yield* clientOf()
+        const { cut, url } = yield* proxy()
+        // The server asks to wait 2 s before each connection; a test need not.
+        const impatient: typeof fetch = (input, init) =>
+          fetch(input, init).then(async (response) =>
+            response.body === null || response.headers.get("content-type")?.startsWith("text/event-stream") !== true
+              ? response
+              : new Response(response.body.pipeThrough(hurried()), { status: response.status, headers: response.headers })
+          )
+        const client = new SlipwayClient({ baseUrl: url, apiKey: key, fetch: impatient })
+        const { id, turn } = yield* running(key)
+        const seen: Array<Event> = []
+        const reading = yield* Effect.forkChild(Effect.promise(async () => {
+          for await (const event of client.stream(id, { since: 0 })) {
+            seen.push(event)
+            if (seen.length % 7 === 0) cut()
+          }
+        }))
+        for (let i = 0; i < 60; i++) {
+          yield* drive(id, [{
+            _tag: "RecordWork",
+            turnId: turn,
+            events: [{ type: "message.updated", turn_id: turn, data: { part_id: "m:text", message_id: "m", kind: "text", text: `${i}` } }]
+          }])
+          yield* Effect.yieldNow
         }
-      }))
-      for (let i = 0; i < 60; i++) {
-        yield* drive(id, [{
-          _tag: "RecordWork",
-          turnId: turn,
-          events: [{ type: "message.updated", turn_id: turn, data: { part_id: "m:text", message_id: "m", kind: "text", text: `${i}` } }]
-        }])
-        yield* Effect.yieldNow
-      }
-      yield* drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "gone", retryable: false }])
-      yield* Fiber.join(reading)
-      const log = yield* Effect.flatMap(SandboxStore, (store) => store.log(id, 0, 1000))
-      assert.deepStrictEqual(seen.flatMap((event) => event.id ?? []), log.map(({ seq }) => String(seq)))
-    }), 20_000)
+        yield* drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "gone", retryable: false }])
+        yield* Fiber.join(reading)
+        const log = yield* Effect.flatMap(SandboxStore, (store) => store.log(id, 0, 1000))
+        assert.deepStrictEqual(seen.flatMap((event) => event.id ?? []), log.map(({ seq }) => String(seq)))
+      }),
+    20_000
+  )
 
   it.effect("stops streaming when it is told to", () =>
     Effect.gen(function*() {
@@ -130,7 +135,8 @@ const hurried = () => {
   const decoder = new TextDecoder()
   const encoder = new TextEncoder()
   return new TransformStream<Uint8Array, Uint8Array>({
-    transform: (chunk, controller) => controller.enqueue(encoder.encode(decoder.decode(chunk, { stream: true }).replace("retry: 2000", "retry: 1")))
+    transform: (chunk, controller) =>
+      controller.enqueue(encoder.encode(decoder.decode(chunk, { stream: true }).replace("retry: 2000", "retry: 1")))
   })
 }
 
@@ -140,8 +146,14 @@ layer(http().pipe(Layer.provideMerge(FetchHttpClient.layer)), { excludeTestServi
       const { host, port } = yield* address
       const { key } = yield* mintKey()
       const client = yield* EffectClient.make({ baseUrl: `http://${host}:${port}`, apiKey: Redacted.make(key) })
-      const made = yield* client.createSandbox({ headers: { "idempotency-key": "k" as never }, payload: { ...creation, toolApprovalMode: "auto", metadata: {} } })
-      const again = yield* client.createSandbox({ headers: { "idempotency-key": "k" as never }, payload: { ...creation, toolApprovalMode: "auto", metadata: {} } })
+      const made = yield* client.createSandbox({
+        headers: { "idempotency-key": "k" as never },
+        payload: { ...creation, toolApprovalMode: "auto", metadata: {} }
+      })
+      const again = yield* client.createSandbox({
+        headers: { "idempotency-key": "k" as never },
+        payload: { ...creation, toolApprovalMode: "auto", metadata: {} }
+      })
       assert.deepStrictEqual([made.sandbox.id, again.constructor.name], [again.sandbox.id, "Replayed"])
       const sandboxId = made.sandbox.id
       assert.strictEqual((yield* client.getSandbox({ params: { sandboxId } })).status, "queued")

@@ -1,7 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { clientOf, limitKey, nobody, normalized, parse, type Trust } from "@slipway/http/middleware/ClientAddress"
+import { Effect } from "effect"
 import { ask, layer as http, mintKey, refused, SANDBOXES } from "./Harness.ts"
 
 const trusting = (list: string): Trust => {
@@ -20,7 +20,10 @@ describe("a list of trusted proxies", () => {
   })
 
   it("is nothing else", () => {
-    for (const list of ["", ",", "10.0.0.0/33", "::/129", "10.0.0", "proxy.example", "10.0.0.1:80", "10.0.0.0/-1", "10.0.0.1,", "fe80::1%eth0", "true", "*"]) {
+    for (
+      const list of ["", ",", "10.0.0.0/33", "::/129", "10.0.0", "proxy.example", "10.0.0.1:80", "10.0.0.0/-1", "10.0.0.1,", "fe80::1%eth0",
+        "true", "*"]
+    ) {
       assert.isNull(parse(list), list)
     }
   })
@@ -45,18 +48,23 @@ describe("the client's address", () => {
   })
 
   it("may have a port, and may be of IPv6 in any spelling", () => {
-    for (const [entry, address] of [
-      ["198.51.100.1:4711", "198.51.100.1"],
-      ["2001:DB8:0:0::1", "2001:db8::1"],
-      ["[2001:db8::1]", "2001:db8::1"],
-      ["[2001:db8::1]:4711", "2001:db8::1"],
-      ["::ffff:198.51.100.1", "198.51.100.1"],
-      ["1.2.3.4, [fd00::2]:80", "1.2.3.4"]
-    ] as const) assert.strictEqual(clientOf("::1", entry, trust), address, entry)
+    for (
+      const [entry, address] of [
+        ["198.51.100.1:4711", "198.51.100.1"],
+        ["2001:DB8:0:0::1", "2001:db8::1"],
+        ["[2001:db8::1]", "2001:db8::1"],
+        ["[2001:db8::1]:4711", "2001:db8::1"],
+        ["::ffff:198.51.100.1", "198.51.100.1"],
+        ["1.2.3.4, [fd00::2]:80", "1.2.3.4"]
+      ] as const
+    ) assert.strictEqual(clientOf("::1", entry, trust), address, entry)
   })
 
   it("is whoever handed on what cannot be read", () => {
-    for (const entry of ["nonsense", "unknown", "_hidden", "198.51.100.1:port", "1.2.3", "[::1", "198.51.100.1;", "\"198.51.100.1\"", "1.2.3.4,,", ",", "999.1.1.1"]) {
+    for (
+      const entry of ["nonsense", "unknown", "_hidden", "198.51.100.1:port", "1.2.3", "[::1", "198.51.100.1;", "\"198.51.100.1\"",
+        "1.2.3.4,,", ",", "999.1.1.1"]
+    ) {
       assert.strictEqual(clientOf("127.0.0.1", entry, trust), "127.0.0.1", entry)
       assert.strictEqual(clientOf("127.0.0.1", `1.2.3.4, ${entry}, 10.0.0.7`, trust), "10.0.0.7", entry)
     }
@@ -66,7 +74,9 @@ describe("the client's address", () => {
 
   it("counts for limits with the others of its network, where one has 2^64 of them", () => {
     assert.strictEqual(limitKey("198.51.100.1"), "198.51.100.1")
-    for (const text of ["2001:db8:1:2::1", "2001:db8:1:2:ffff::", "2001:db8:1:2:3:4:5:6"]) assert.strictEqual(limitKey(normalized(text) ?? ""), "2001:db8:1:2::/64", text)
+    for (const text of ["2001:db8:1:2::1", "2001:db8:1:2:ffff::", "2001:db8:1:2:3:4:5:6"]) {
+      assert.strictEqual(limitKey(normalized(text) ?? ""), "2001:db8:1:2::/64", text)
+    }
     assert.notStrictEqual(limitKey("2001:db8:1:3::1"), limitKey("2001:db8:1:2::1"))
     assert.strictEqual(limitKey("::1"), "0:0:0:0::/64")
     assert.strictEqual(limitKey(""), "")
@@ -76,42 +86,49 @@ describe("the client's address", () => {
 layer(http({ settings: { refusedKeysPerMinute: 2 } }), { excludeTestServices: true })("without trusted proxies", (it) => {
   it.effect("a made-up X-Forwarded-For does not begin the count anew", () =>
     Effect.gen(function*() {
-      const from = (address: string) => ask(SANDBOXES, { key: "wrong", headers: { "x-forwarded-for": address, forwarded: `for=${address}` } })
+      const from = (address: string) =>
+        ask(SANDBOXES, { key: "wrong", headers: { "x-forwarded-for": address, forwarded: `for=${address}` } })
       for (const n of [1, 2]) refused(yield* from(`198.51.100.${n}`), 401, "unauthorized")
       refused(yield* from("198.51.100.3"), 429, "rate_limited")
     }))
 })
 
-layer(http({ settings: { refusedKeysPerMinute: 2, trustedProxies: trusting("127.0.0.1,10.0.0.0/8") } }), { excludeTestServices: true })("behind a trusted proxy", (it) => {
-  const from = (forwarded: string | ReadonlyArray<string>) => ask(SANDBOXES, { key: "wrong", headers: { "x-forwarded-for": forwarded } })
+layer(http({ settings: { refusedKeysPerMinute: 2, trustedProxies: trusting("127.0.0.1,10.0.0.0/8") } }), { excludeTestServices: true })(
+  "behind a trusted proxy",
+  (it) => {
+    const from = (forwarded: string | ReadonlyArray<string>) => ask(SANDBOXES, { key: "wrong", headers: { "x-forwarded-for": forwarded } })
 
-  it.effect("clients are counted apart, whatever they put before their own address", () =>
-    Effect.gen(function*() {
-      for (const n of [1, 2]) refused(yield* from(`192.0.2.${n}, 198.51.100.1`), 401, "unauthorized")
-      refused(yield* from("198.51.100.1:4711"), 429, "rate_limited")
-      refused(yield* from("198.51.100.2"), 401, "unauthorized")
-      // A proxy that adds a line of its own.
-      refused(yield* from(["198.51.100.1", "10.0.0.3"]), 429, "rate_limited")
-      for (const n of [1, 2]) refused(yield* from(`2001:db8::${n}`), 401, "unauthorized")
-      refused(yield* from("[2001:db8::3]:80, 10.0.0.9"), 429, "rate_limited")
-    }))
+    it.effect("clients are counted apart, whatever they put before their own address", () =>
+      Effect.gen(function*() {
+        for (const n of [1, 2]) refused(yield* from(`192.0.2.${n}, 198.51.100.1`), 401, "unauthorized")
+        refused(yield* from("198.51.100.1:4711"), 429, "rate_limited")
+        refused(yield* from("198.51.100.2"), 401, "unauthorized")
+        // A proxy that adds a line of its own.
+        refused(yield* from(["198.51.100.1", "10.0.0.3"]), 429, "rate_limited")
+        for (const n of [1, 2]) refused(yield* from(`2001:db8::${n}`), 401, "unauthorized")
+        refused(yield* from("[2001:db8::3]:80, 10.0.0.9"), 429, "rate_limited")
+      }))
 
-  it.effect("the audit log has the client's address", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey({ scopes: ["webhooks"] })
-      yield* ask(SANDBOXES, { key, headers: { "x-forwarded-for": "203.0.113.50" } })
-      const [entry] = (yield* (yield* AuditLog).list({ since: null, limit: 100 })).filter(({ action }) => action === "scope.refused")
-      assert.strictEqual(entry?.origin?.address, "203.0.113.50")
-    }))
-})
+    it.effect("the audit log has the client's address", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey({ scopes: ["webhooks"] })
+        yield* ask(SANDBOXES, { key, headers: { "x-forwarded-for": "203.0.113.50" } })
+        const [entry] = (yield* (yield* AuditLog).list({ since: null, limit: 100 })).filter(({ action }) => action === "scope.refused")
+        assert.strictEqual(entry?.origin?.address, "203.0.113.50")
+      }))
+  }
+)
 
-layer(http({ settings: { connectionsPerAddress: 1, trustedProxies: trusting("127.0.0.1") } }), { excludeTestServices: true })("the connections of a trusted proxy", (it) => {
-  it.effect("are everybody's: requests under way are counted by client instead", () =>
-    Effect.gen(function*() {
-      const replies = yield* Effect.all(
-        Array.from({ length: 20 }, (_, n) => ask("/healthz", { headers: { "x-forwarded-for": `198.51.100.${n}` } })),
-        { concurrency: "unbounded" }
-      )
-      assert.isTrue(replies.every(({ status }) => status === 200))
-    }))
-})
+layer(http({ settings: { connectionsPerAddress: 1, trustedProxies: trusting("127.0.0.1") } }), { excludeTestServices: true })(
+  "the connections of a trusted proxy",
+  (it) => {
+    it.effect("are everybody's: requests under way are counted by client instead", () =>
+      Effect.gen(function*() {
+        const replies = yield* Effect.all(
+          Array.from({ length: 20 }, (_, n) => ask("/healthz", { headers: { "x-forwarded-for": `198.51.100.${n}` } })),
+          { concurrency: "unbounded" }
+        )
+        assert.isTrue(replies.every(({ status }) => status === 200))
+      }))
+  }
+)

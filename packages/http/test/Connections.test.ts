@@ -40,31 +40,36 @@ const get = (path: string, times = 1) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\
 
 const scriptOf = Effect.map(ask("/docs"), ({ text }) => /<script[^>]* src="([^"]+)"/u.exec(text)?.[1] ?? "/docs")
 
-layer(http({ settings: { patience: Duration.seconds(2) } }), { excludeTestServices: true })("readers that take nothing of what they asked for", (it) => {
-  it.effect("cost little memory, however many they are and however much they ask for", () =>
-    Effect.gen(function*() {
-      const script = yield* scriptOf
-      yield* ask(script)
-      yield* ask("/openapi.json")
-      const before = process.memoryUsage().rss
-      yield* Effect.all(Array.from({ length: 300 }, () => deaf(get("/docs", 3) + get(script, 3) + get("/openapi.json", 3))), { concurrency: 50 })
-      // Each was answered as far as it lets itself be.
-      for (let i = 0; i < 5; i++) yield* ask("/healthz")
-      const grown = process.memoryUsage().rss - before
-      assert.isBelow(grown, 150 * MIB, `grew by ${Math.round(grown / MIB)} MiB`)
-    }).pipe(Effect.scoped), 60_000)
+layer(http({ settings: { patience: Duration.seconds(2) } }), { excludeTestServices: true })(
+  "readers that take nothing of what they asked for",
+  (it) => {
+    it.effect("cost little memory, however many they are and however much they ask for", () =>
+      Effect.gen(function*() {
+        const script = yield* scriptOf
+        yield* ask(script)
+        yield* ask("/openapi.json")
+        const before = process.memoryUsage().rss
+        yield* Effect.all(Array.from({ length: 300 }, () => deaf(get("/docs", 3) + get(script, 3) + get("/openapi.json", 3))), {
+          concurrency: 50
+        })
+        // Each was answered as far as it lets itself be.
+        for (let i = 0; i < 5; i++) yield* ask("/healthz")
+        const grown = process.memoryUsage().rss - before
+        assert.isBelow(grown, 150 * MIB, `grew by ${Math.round(grown / MIB)} MiB`)
+      }).pipe(Effect.scoped), 60_000)
 
-  it.effect("are cut, whatever it is that they asked for", () =>
-    Effect.gen(function*() {
-      const script = yield* scriptOf
-      const { key } = yield* mintKey()
-      const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`key-${i}`, "x".repeat(1000)]))
-      for (let i = 0; i < 20; i++) yield* create(key, { metadata })
-      const list = `GET ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`
-      const sockets = yield* Effect.all([deaf(get(script, 8)), deaf(get("/openapi.json", 200)), deaf(list.repeat(50))])
-      yield* Effect.forEach(sockets, cut, { concurrency: "unbounded" })
-    }).pipe(Effect.scoped), 30_000)
-})
+    it.effect("are cut, whatever it is that they asked for", () =>
+      Effect.gen(function*() {
+        const script = yield* scriptOf
+        const { key } = yield* mintKey()
+        const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`key-${i}`, "x".repeat(1000)]))
+        for (let i = 0; i < 20; i++) yield* create(key, { metadata })
+        const list = `GET ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`
+        const sockets = yield* Effect.all([deaf(get(script, 8)), deaf(get("/openapi.json", 200)), deaf(list.repeat(50))])
+        yield* Effect.forEach(sockets, cut, { concurrency: "unbounded" })
+      }).pipe(Effect.scoped), 30_000)
+  }
+)
 
 layer(http(), { excludeTestServices: true })("documents that are the same for everybody", (it) => {
   it.effect("are compressed for who takes that, and not sent again to who has them", () =>
@@ -105,7 +110,8 @@ layer(http({ settings: { connectionsPerAddress: 5 } }), { excludeTestServices: t
           first.once("data", (chunk) => resolve(chunk.toString("latin1")))
           first.resume()
           first.write(get("/healthz"))
-        }))
+        })
+      )
       assert.match(answered, /^HTTP\/1\.1 200 /u)
       first.destroy()
       // The server sees it a moment later.

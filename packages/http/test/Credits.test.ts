@@ -1,19 +1,21 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
 import { Ids } from "@slipway/domain/Ids"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { Spending } from "@slipway/domain/sandbox/Spending"
+import { Effect, Layer } from "effect"
 import { create, creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "./Harness.ts"
 
 /** A credit for a cent. */
 it.layer(layer().pipe(Layer.provide(Layer.succeed(CreditPrice, 10_000))), { excludeTestServices: true })("credits", (it) => {
-  const give = Effect.fnUntraced(function*({ id: grantId, organizationId }: { readonly id: string; readonly organizationId: string }, creditAmount: number) {
-    const store = yield* PartnerStore
-    const claimId = yield* Ids.use((ids) => ids.uuid7)
-    yield* store.createClaim({ claimId, grantId, leadId: "lead", variant: "a", creditAmount })
-    yield* store.claim(claimId, { recipientId: "user_1", organizationId })
-  })
+  const give = Effect.fnUntraced(
+    function*({ id: grantId, organizationId }: { readonly id: string; readonly organizationId: string }, creditAmount: number) {
+      const store = yield* PartnerStore
+      const claimId = yield* Ids.use((ids) => ids.uuid7)
+      yield* store.createClaim({ claimId, grantId, leadId: "lead", variant: "a", creditAmount })
+      yield* store.claim(claimId, { recipientId: "user_1", organizationId })
+    }
+  )
 
   it.effect("without credits, creations and messages get 402 no_credits, repeated ones excepted, before a budget is looked at", () =>
     Effect.gen(function*() {
@@ -35,7 +37,11 @@ it.layer(layer().pipe(Layer.provide(Layer.succeed(CreditPrice, 10_000))), { excl
       yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
       const sent = yield* postJson(messages, key, { prompt: "More" }, headers)
       assert.strictEqual(sent.status, 201, sent.text)
-      yield* drive(id, [{ _tag: "StartTurn", turnId: json(sent).turnId }, { _tag: "EndTurn", turnId: json(sent).turnId, state: "succeeded" }])
+      yield* drive(id, [{ _tag: "StartTurn", turnId: json(sent).turnId }, {
+        _tag: "EndTurn",
+        turnId: json(sent).turnId,
+        state: "succeeded"
+      }])
 
       yield* spending.setBudget(grant.id, 20_000)
       yield* charge(id, 19_999)

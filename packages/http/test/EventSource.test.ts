@@ -1,8 +1,8 @@
 /** A client of somebody else's: the `eventsource` package, as browsers do it. */
 import { assert, layer } from "@effect/vitest"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Effect } from "effect"
 import { EventSource } from "eventsource"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { proxy } from "./CuttingProxy.ts"
 import { drive, layer as http, mintKey, running, SANDBOXES } from "./Harness.ts"
 

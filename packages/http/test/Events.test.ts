@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Fiber } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { LiveResponses } from "@slipway/http/middleware/LiveResponses"
+import { DateTime, Duration, Effect, Fiber } from "effect"
 import {
   ask,
   create,
@@ -38,11 +38,18 @@ const until = Effect.fnUntraced(function*(reader: EventReader, holds: (fields: R
 const seqOf = (block: string): ReadonlyArray<number> => (/^id: (\d+)\n/u.exec(block)?.slice(1) ?? []).map(Number)
 
 const say = (id: SandboxId, turn: string, texts: ReadonlyArray<string>) =>
-  drive(id, texts.map((text, i) => ({
-    _tag: "RecordWork" as const,
-    turnId: turn,
-    events: [{ type: "message.updated" as const, turn_id: turn, data: { part_id: "m:text", message_id: "m", kind: "text" as const, text: `${text} ${i}` } }]
-  })))
+  drive(
+    id,
+    texts.map((text, i) => ({
+      _tag: "RecordWork" as const,
+      turnId: turn,
+      events: [{
+        type: "message.updated" as const,
+        turn_id: turn,
+        data: { part_id: "m:text", message_id: "m", kind: "text" as const, text: `${text} ${i}` }
+      }]
+    }))
+  )
 
 const finish = (id: SandboxId) => drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "It is gone.", retryable: false }])
 
@@ -150,7 +157,8 @@ layer(http(), { excludeTestServices: true })("a log that is no longer kept in fu
       const { floor, id, kept } = yield* purged(key)
       for (const after of [0, floor]) {
         const { data, nextCursor } = json(yield* ask(`${SANDBOXES}/${id}/events?after=${after}`, { key }))
-        assert.deepStrictEqual([data.map((event: { readonly id: string }) => event.id), nextCursor], [kept.map(String), String(kept.at(-1))])
+        assert.deepStrictEqual([data.map((event: { readonly id: string }) => event.id), nextCursor], [kept.map(String),
+          String(kept.at(-1))])
         const reader = yield* openStream(`${streamOf(id)}?since=${after}`, { key })
         const read = yield* until(reader, ({ data }) => data?.type === "sandbox.status" && data.id === undefined)
         assert.deepStrictEqual(read.flatMap((fields) => fields.id ?? []), kept.map(String))
@@ -165,7 +173,10 @@ layer(http(), { excludeTestServices: true })("a log that is no longer kept in fu
       const head = (yield* logOf(id)).length
       yield* (yield* SandboxStore).purgeEvents(yield* DateTime.now, 10_000)
       for (const after of [0, head]) {
-        assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/events?after=${after}`, { key })), { data: [], nextCursor: String(after) })
+        assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/events?after=${after}`, { key })), {
+          data: [],
+          nextCursor: String(after)
+        })
         assert.strictEqual((yield* ask(`${streamOf(id)}?since=${after}`, { key })).status, 204)
       }
       const fresh = (yield* (yield* openStream(streamOf(id), { key })).rest).map(fieldsOf)
@@ -443,7 +454,8 @@ layer(http(), { excludeTestServices: true })("a shutdown", (it) => {
       yield* until(reader, ({ data }) => data?.type === "sandbox.status")
       yield* (yield* LiveResponses).shutDown
       const [resync, ...rest] = (yield* reader.rest).map(fieldsOf)
-      assert.deepStrictEqual([resync?.data.type, resync?.data.data, rest], ["stream.resync", { reason: "shutdown", resume_cursor: head }, []])
+      assert.deepStrictEqual([resync?.data.type, resync?.data.data, rest], ["stream.resync", { reason: "shutdown", resume_cursor: head },
+        []])
       const refusal = yield* ask(streamOf(id), { key })
       refused(refusal, 503, "unavailable")
       assert.strictEqual(refusal.headers["retry-after"], "1")
@@ -470,47 +482,55 @@ layer(http({ settings: { streamsPerUser: 3, streamsPerGrant: 4 } }), { excludeTe
       assert.strictEqual(json(yield* fourth.again).error.message, "This user has 3 open streams already.")
       // Two of the grant's four are Ada's.
       for (const status of [200, 200, 429]) assert.strictEqual((yield* open({ grant: "one", userId: bob })).status, status)
-      assert.strictEqual(json(yield* (yield* open({ grant: "one", userId: eve })).again).error.message, "This grant has 4 open streams already.")
+      assert.strictEqual(
+        json(yield* (yield* open({ grant: "one", userId: eve })).again).error.message,
+        "This grant has 4 open streams already."
+      )
       assert.strictEqual((yield* open({ grant: "two", userId: eve })).status, 200)
     }).pipe(Effect.scoped))
 })
 
-layer(http({ settings: { patience: Duration.seconds(1), streamsPerKey: 50 } }), { excludeTestServices: true })("a reader that stops reading", (it) => {
-  it.effect("costs little memory, is dropped, holds nobody up, and misses nothing when it comes back", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id, turn } = yield* running(key)
-      const MIB = 2 ** 20
-      // 20 MiB of log.
-      yield* say(id, turn, Array.from({ length: 320 }, () => "x".repeat(64 * 1024)))
-      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
-      const log = yield* logOf(id)
+layer(http({ settings: { patience: Duration.seconds(1), streamsPerKey: 50 } }), { excludeTestServices: true })(
+  "a reader that stops reading",
+  (it) => {
+    it.effect("costs little memory, is dropped, holds nobody up, and misses nothing when it comes back", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey()
+        const { id, turn } = yield* running(key)
+        const MIB = 2 ** 20
+        // 20 MiB of log.
+        yield* say(id, turn, Array.from({ length: 320 }, () => "x".repeat(64 * 1024)))
+        yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+        const log = yield* logOf(id)
 
-      // Without the test's own copies of the log.
-      const before = process.memoryUsage().rss
-      const stalled = yield* Effect.all(
-        Array.from({ length: 50 }, () =>
-          Effect.tap(openStream(`${streamOf(id)}?since=0`, { key }), (reader) => Effect.sync(() => reader.pause()))),
-        { concurrency: 10 }
-      )
-      const healthy = yield* openStream(`${streamOf(id)}?since=${log.length - 1}`, { key: (yield* mintKey()).key })
-      yield* until(healthy, (fields) => fields.id === String(log.length))
-      const grown = process.memoryUsage().rss - before
-      assert.ok(grown < 64 * MIB, `grew by ${Math.round(grown / MIB)} MiB`)
+        // Without the test's own copies of the log.
+        const before = process.memoryUsage().rss
+        const stalled = yield* Effect.all(
+          Array.from(
+            { length: 50 },
+            () => Effect.tap(openStream(`${streamOf(id)}?since=0`, { key }), (reader) => Effect.sync(() => reader.pause()))
+          ),
+          { concurrency: 10 }
+        )
+        const healthy = yield* openStream(`${streamOf(id)}?since=${log.length - 1}`, { key: (yield* mintKey()).key })
+        yield* until(healthy, (fields) => fields.id === String(log.length))
+        const grown = process.memoryUsage().rss - before
+        assert.ok(grown < 64 * MIB, `grew by ${Math.round(grown / MIB)} MiB`)
 
-      // Their places are free again once they were dropped, each when it is: all of them, since who is not yet would read on.
-      const places = Effect.forEach(stalled, () => openStream(streamOf(id), { key }), { concurrency: 10 })
-      yield* Effect.repeat(Effect.scoped(places), { until: (streams) => streams.every(({ status }) => status === 200) })
-      const read = yield* Effect.forEach(stalled, (reader) => {
-        reader.resume()
-        return reader.rest
-      })
-      assert.ok(stalled.every((reader) => reader.broken()))
-      const seen = (read[0] ?? []).flatMap(seqOf)
-      assert.ok(seen.length < log.length)
-      yield* finish(id)
-      const resumed = yield* (yield* openStream(`${streamOf(id)}?since=${seen.at(-1) ?? 0}`, { key })).rest
-      seen.push(...resumed.flatMap(seqOf))
-      assert.deepStrictEqual(seen, (yield* logOf(id)).map(({ seq }) => seq))
-    }), 60_000)
-})
+        // Their places are free again once they were dropped, each when it is: all of them, since who is not yet would read on.
+        const places = Effect.forEach(stalled, () => openStream(streamOf(id), { key }), { concurrency: 10 })
+        yield* Effect.repeat(Effect.scoped(places), { until: (streams) => streams.every(({ status }) => status === 200) })
+        const read = yield* Effect.forEach(stalled, (reader) => {
+          reader.resume()
+          return reader.rest
+        })
+        assert.ok(stalled.every((reader) => reader.broken()))
+        const seen = (read[0] ?? []).flatMap(seqOf)
+        assert.ok(seen.length < log.length)
+        yield* finish(id)
+        const resumed = yield* (yield* openStream(`${streamOf(id)}?since=${seen.at(-1) ?? 0}`, { key })).rest
+        seen.push(...resumed.flatMap(seqOf))
+        assert.deepStrictEqual(seen, (yield* logOf(id)).map(({ seq }) => seq))
+      }), 60_000)
+  }
+)

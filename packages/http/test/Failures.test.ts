@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber, Ref } from "effect"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Effect, Fiber, Ref } from "effect"
 import { ask, create, json, layer as http, mintKey, raw, refused, running, SANDBOXES } from "./Harness.ts"
 
 const down = Ref.makeUnsafe(false)

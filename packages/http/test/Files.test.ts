@@ -1,9 +1,17 @@
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Exit, Scope, Stream } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { FileProtected } from "@slipway/domain/files/FileRules"
 import type { FileTree } from "@slipway/domain/files/FileTree"
-import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, OnBehalfOf, TreesUnavailable, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import {
+  FileNotFound,
+  FileTooLarge,
+  IsDirectory,
+  NotADirectory,
+  OnBehalfOf,
+  TreesUnavailable,
+  type WorkingTrees
+} from "@slipway/domain/files/WorkingTrees"
+import { Deferred, Effect, Exit, Scope, Stream } from "effect"
 import { attachment } from "../src/handlers/ContentDisposition.ts"
 import { ask, create, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
 
@@ -31,7 +39,11 @@ const CHUNK = new Uint8Array(64 * 1024).fill(97)
 const trees: Partial<WorkingTrees["Service"]> = {
   has: () => Effect.succeed(true),
   list: (_key, directory) =>
-    directory === "file" ? Effect.fail(new NotADirectory()) : directory === "none" ? Effect.fail(new FileNotFound()) : Effect.succeed({ ...tree, directory }),
+    directory === "file"
+      ? Effect.fail(new NotADirectory())
+      : directory === "none"
+      ? Effect.fail(new FileNotFound())
+      : Effect.succeed({ ...tree, directory }),
   open: (_key, path, maximumBytes) => {
     switch (path) {
       case "none":
@@ -112,22 +124,27 @@ layer(http({ trees: { ...trees, list: listing } }), { excludeTestServices: true 
     }))
 })
 
-layer(http({ trees: { ...trees, has: () => Effect.succeed(false) } }), { excludeTestServices: true })("files of a worker that is away", (it) => {
-  it.effect("are to be asked for again in a moment", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      for (const path of ["tree", "download?path=x", "content?path=x"]) {
-        const reply = yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key })
-        refused(reply, 409, "agent_disconnected")
-        assert.strictEqual(reply.headers["retry-after"], "1")
-      }
-    }))
-})
+layer(http({ trees: { ...trees, has: () => Effect.succeed(false) } }), { excludeTestServices: true })(
+  "files of a worker that is away",
+  (it) => {
+    it.effect("are to be asked for again in a moment", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey()
+        const { id } = yield* running(key)
+        for (const path of ["tree", "download?path=x", "content?path=x"]) {
+          const reply = yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key })
+          refused(reply, 409, "agent_disconnected")
+          assert.strictEqual(reply.headers["retry-after"], "1")
+        }
+      }))
+  }
+)
 
 const refusing = () => Effect.fail(new TreesUnavailable({ detail: "The machine's disk is read-only.", retryable: false }))
 
-layer(http({ trees: { has: () => Effect.succeed(true), list: refusing, open: refusing, compare: refusing } }), { excludeTestServices: true })("files on a disk that refuses", (it) => {
+layer(http({ trees: { has: () => Effect.succeed(true), list: refusing, open: refusing, compare: refusing } }), {
+  excludeTestServices: true
+})("files on a disk that refuses", (it) => {
   it.effect("are unavailable, and to be asked for again later", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
@@ -150,8 +167,15 @@ layer(http({ trees, settings: { downloadsPerKey: 1 } }), { excludeTestServices: 
       const reply = yield* ask(of(id, "src/r\u00e9sum\u00e9.txt"), { key, headers: { range: "bytes=0-9" } })
       assert.strictEqual(reply.status, 200)
       assert.strictEqual(reply.text.length, CHUNK.length * 40)
-      const { date: _date, connection: _connection, ratelimit: _rate, "ratelimit-policy": _policy, "x-request-id": _id, "keep-alive": _alive, ...headers } =
-        reply.headers
+      const {
+        date: _date,
+        connection: _connection,
+        ratelimit: _rate,
+        "ratelimit-policy": _policy,
+        "x-request-id": _id,
+        "keep-alive": _alive,
+        ...headers
+      } = reply.headers
       assert.deepStrictEqual(headers, {
         "accept-ranges": "none",
         "cache-control": "no-store",
@@ -203,31 +227,40 @@ layer(http({ trees, settings: { downloadsPerKey: 1 } }), { excludeTestServices: 
     }))
 })
 
-layer(http({ trees, settings: { downloadsPerUser: 3, downloadsPerGrant: 4 } }), { excludeTestServices: true })("downloads of many keys", (it) => {
-  it.effect("are counted by user and by grant too: more keys do not give more of them; one that ends makes room", () =>
-    Effect.gen(function*() {
-      const begin = Effect.fnUntraced(function*(about: { readonly grant: string; readonly userId: string }) {
-        const { key } = yield* mintKey(about)
-        const { id } = yield* running(key)
-        const path = `${SANDBOXES}/${id}/files/download?path=`
-        const reader = yield* openStream(`${path}endless`, { key })
-        return { reader, again: Effect.map(ask(`${path}empty`, { key }), (reply) => reply.status === 200 ? "200" : `${reply.status} ${json(reply).error.message}`) }
-      })
-      const [ada, bob, eve] = [yield* joined("ada"), yield* joined("bob"), yield* joined("eve")]
-      for (const grant of ["one", "two", "one"]) assert.strictEqual((yield* begin({ grant, userId: ada })).reader.status, 200)
-      const fourth = yield* begin({ grant: "three", userId: ada })
-      assert.deepStrictEqual([fourth.reader.status, yield* fourth.again], [429, "429 This user has 3 open downloads already."])
-      // Two of the grant's four are Ada's.
-      const scope = yield* Scope.make()
-      assert.strictEqual((yield* Effect.provideService(begin({ grant: "one", userId: bob }), Scope.Scope, scope)).reader.status, 200)
-      assert.strictEqual((yield* begin({ grant: "one", userId: bob })).reader.status, 200)
-      const full = yield* begin({ grant: "one", userId: eve })
-      assert.deepStrictEqual([full.reader.status, yield* full.again], [429, "429 This grant has 4 open downloads already."])
-      assert.strictEqual((yield* begin({ grant: "two", userId: eve })).reader.status, 200)
-      yield* Scope.close(scope, Exit.void)
-      yield* full.again.pipe(Effect.repeat({ until: (said) => said === "200" }), Effect.timeout("5 seconds"))
-    }).pipe(Effect.scoped))
-})
+layer(http({ trees, settings: { downloadsPerUser: 3, downloadsPerGrant: 4 } }), { excludeTestServices: true })(
+  "downloads of many keys",
+  (it) => {
+    it.effect("are counted by user and by grant too: more keys do not give more of them; one that ends makes room", () =>
+      Effect.gen(function*() {
+        const begin = Effect.fnUntraced(function*(about: { readonly grant: string; readonly userId: string }) {
+          const { key } = yield* mintKey(about)
+          const { id } = yield* running(key)
+          const path = `${SANDBOXES}/${id}/files/download?path=`
+          const reader = yield* openStream(`${path}endless`, { key })
+          return {
+            reader,
+            again: Effect.map(
+              ask(`${path}empty`, { key }),
+              (reply) => reply.status === 200 ? "200" : `${reply.status} ${json(reply).error.message}`
+            )
+          }
+        })
+        const [ada, bob, eve] = [yield* joined("ada"), yield* joined("bob"), yield* joined("eve")]
+        for (const grant of ["one", "two", "one"]) assert.strictEqual((yield* begin({ grant, userId: ada })).reader.status, 200)
+        const fourth = yield* begin({ grant: "three", userId: ada })
+        assert.deepStrictEqual([fourth.reader.status, yield* fourth.again], [429, "429 This user has 3 open downloads already."])
+        // Two of the grant's four are Ada's.
+        const scope = yield* Scope.make()
+        assert.strictEqual((yield* Effect.provideService(begin({ grant: "one", userId: bob }), Scope.Scope, scope)).reader.status, 200)
+        assert.strictEqual((yield* begin({ grant: "one", userId: bob })).reader.status, 200)
+        const full = yield* begin({ grant: "one", userId: eve })
+        assert.deepStrictEqual([full.reader.status, yield* full.again], [429, "429 This grant has 4 open downloads already."])
+        assert.strictEqual((yield* begin({ grant: "two", userId: eve })).reader.status, 200)
+        yield* Scope.close(scope, Exit.void)
+        yield* full.again.pipe(Effect.repeat({ until: (said) => said === "200" }), Effect.timeout("5 seconds"))
+      }).pipe(Effect.scoped))
+  }
+)
 
 const released = Deferred.makeUnsafe<void>()
 
@@ -269,7 +302,12 @@ layer(http({ trees }), { excludeTestServices: true })("a file's content", (it) =
         previousPath: null,
         editable: false,
         working: {
-          content: "new", text: "new", hash: "3e757656cf36eca53338e520d134963a44f793f8", ref: "working", size: 3, binary: false
+          content: "new",
+          text: "new",
+          hash: "3e757656cf36eca53338e520d134963a44f793f8",
+          ref: "working",
+          size: 3,
+          binary: false
         },
         head: null,
         base: { content: null, text: null, hash: "aa".repeat(20), ref: "bb".repeat(20), size: 9, binary: true },
@@ -283,7 +321,8 @@ layer(http({ trees }), { excludeTestServices: true })("a file's content", (it) =
 })
 
 layer(http({ trees }), { excludeTestServices: true })("the name of a download", (it) => {
-  const names = ["a.txt", "-rf", "a b", "a\"b;c\\d", "100%", "it's (1)*", "\u65e5\u672c.txt", "\u202egnp.exe", "a\r\nSet-Cookie: x", "x".repeat(255), "\u{1F680}"]
+  const names = ["a.txt", "-rf", "a b", "a\"b;c\\d", "100%", "it's (1)*", "\u65e5\u672c.txt", "\u202egnp.exe", "a\r\nSet-Cookie: x",
+    "x".repeat(255), "\u{1F680}"]
 
   it.effect("is safe in a header and comes back exactly", () =>
     Effect.gen(function*() {

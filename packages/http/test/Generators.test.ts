@@ -1,10 +1,10 @@
 /** What code generators of others make of the public document: TypeScript that compiles strictly, with events told apart by `type`. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { promisify } from "node:util"
-import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
 
 const run = promisify(execFile)
 const document = path.join(import.meta.dirname, "../openapi.json")
@@ -13,7 +13,15 @@ const program = (specifier: string, below: string) => path.join(path.dirname(imp
 const generators = {
   "oazapfts": (target: string) => [program("oazapfts", "cli.js"), document, target],
   "swagger-typescript-api": (target: string) => [
-    program("swagger-typescript-api", "cli.mjs"), "generate", "--path", document, "--output", path.dirname(target), "--name", path.basename(target), "--silent"
+    program("swagger-typescript-api", "cli.mjs"),
+    "generate",
+    "--path",
+    document,
+    "--output",
+    path.dirname(target),
+    "--name",
+    path.basename(target),
+    "--silent"
   ]
 }
 
@@ -49,8 +57,16 @@ export const less: CreateSandbox = { repos: [] }
 `
 
 const options = {
-  strict: true, noUncheckedIndexedAccess: true, verbatimModuleSyntax: true, allowImportingTsExtensions: true, noEmit: true,
-  target: "es2024", lib: ["es2024", "dom", "dom.iterable"], module: "esnext", moduleResolution: "bundler", types: []
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  verbatimModuleSyntax: true,
+  allowImportingTsExtensions: true,
+  noEmit: true,
+  target: "es2024",
+  lib: ["es2024", "dom", "dom.iterable"],
+  module: "esnext",
+  moduleResolution: "bundler",
+  types: []
 }
 
 describe("the OpenAPI document in the hands of a code generator", () => {

@@ -1,9 +1,5 @@
 /** The whole HTTP side on memory stores, over a real socket. What only a machine can do is mocked: trees and source host. */
 import { assert } from "@effect/vitest"
-import { DateTime, Effect, Layer, Redacted } from "effect"
-import { HttpServer } from "effect/http"
-import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
-import { connect, type Socket } from "node:net"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
@@ -18,25 +14,29 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { Partners } from "@slipway/domain/partner/Partners"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxId, turnId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Spending } from "@slipway/domain/sandbox/Spending"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { HostNews } from "@slipway/domain/source/HostNews"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { StoreTrouble } from "@slipway/domain/StoreTrouble"
 import { Settings } from "@slipway/http/middleware/Settings"
 import * as Server from "@slipway/http/Server"
+import { DateTime, Effect, Layer, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
+import { connect, type Socket } from "node:net"
 
 export const PUBLIC_URL = "https://slipway.test"
 
@@ -69,11 +69,24 @@ export const layer = (
   ).pipe(
     Layer.provideMerge(PartnerStore.layerMemory),
     Layer.provideMerge(
-      Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(Layer.provideMerge(AccessStore.layerMemory), Layer.provideMerge(SessionStore.layerMemory))
+      Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(
+        Layer.provideMerge(AccessStore.layerMemory),
+        Layer.provideMerge(SessionStore.layerMemory)
+      )
     ),
     Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer))
   )
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layer, Publishing.layer, Partners.layer, Webhooks.layer, Access.layer, Members.layer, Sessions.layer).pipe(
+  const domain = Layer.mergeAll(
+    Sandboxes.layer,
+    SandboxEvents.layer,
+    Files.layer,
+    Publishing.layer,
+    Partners.layer,
+    Webhooks.layer,
+    Access.layer,
+    Members.layer,
+    Sessions.layer
+  ).pipe(
     Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
     Layer.provideMerge(stores)
   )
@@ -120,37 +133,45 @@ export const address = Effect.map(HttpServer.HttpServer, ({ address }) => {
 })
 
 /** One request on a connection of its own; the path goes out as it is. */
-export const ask = Effect.fnUntraced(function*(path: string, { body, chunked = false, headers = {}, key, method = body === undefined ? "GET" : "POST", port }: Ask = {}) {
-  const to = { ...yield* address, ...(port === undefined ? {} : { port }) }
-  return yield* Effect.promise(() =>
-    new Promise<Reply>((resolve, reject) => {
-      const json = body === undefined ? {} : { "content-type": "application/json" }
-      const length = body === undefined || chunked ? {} : { "content-length": Buffer.byteLength(body) }
-      const request = nodeRequest({
-        ...to,
-        path,
-        method,
-        agent: false,
-        headers: {
-          ...json,
-          ...length,
-          ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-          ...headers as Record<string, string | Array<string>>
-        }
-      }, (response) => {
-        const chunks: Array<Buffer> = []
-        response.on("data", (chunk: Buffer) => chunks.push(chunk))
-        response.on("error", reject)
-        response.on("end", () => {
-          const bytes = Buffer.concat(chunks)
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, rawHeaders: response.rawHeaders, text: bytes.toString("utf8"), bytes })
+export const ask = Effect.fnUntraced(
+  function*(path: string, { body, chunked = false, headers = {}, key, method = body === undefined ? "GET" : "POST", port }: Ask = {}) {
+    const to = { ...yield* address, ...(port === undefined ? {} : { port }) }
+    return yield* Effect.promise(() =>
+      new Promise<Reply>((resolve, reject) => {
+        const json = body === undefined ? {} : { "content-type": "application/json" }
+        const length = body === undefined || chunked ? {} : { "content-length": Buffer.byteLength(body) }
+        const request = nodeRequest({
+          ...to,
+          path,
+          method,
+          agent: false,
+          headers: {
+            ...json,
+            ...length,
+            ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+            ...headers as Record<string, string | Array<string>>
+          }
+        }, (response) => {
+          const chunks: Array<Buffer> = []
+          response.on("data", (chunk: Buffer) => chunks.push(chunk))
+          response.on("error", reject)
+          response.on("end", () => {
+            const bytes = Buffer.concat(chunks)
+            resolve({
+              status: response.statusCode ?? 0,
+              headers: response.headers,
+              rawHeaders: response.rawHeaders,
+              text: bytes.toString("utf8"),
+              bytes
+            })
+          })
         })
+        request.on("error", reject)
+        request.end(body)
       })
-      request.on("error", reject)
-      request.end(body)
-    })
-  )
-})
+    )
+  }
+)
 
 export const postJson = (path: string, key: string, body: unknown, headers: Ask["headers"] = {}) =>
   ask(path, { method: "POST", key, body: JSON.stringify(body), headers })
@@ -320,7 +341,9 @@ export const openStream = Effect.fnUntraced(function*(path: string, { headers = 
 })
 
 /** The fields of a block; `data` parsed. */
-export const fieldsOf = (block: string | null): { readonly id?: string; readonly data?: any; readonly retry?: string; readonly comment?: string } => {
+export const fieldsOf = (
+  block: string | null
+): { readonly id?: string; readonly data?: any; readonly retry?: string; readonly comment?: string } => {
   assert(block !== null, "the stream ended")
   const fields: Record<string, unknown> = {}
   for (const line of block.split("\n")) {

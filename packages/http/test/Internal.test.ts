@@ -1,9 +1,9 @@
 import { assert, expect, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
-import { OpenApi } from "effect/http-api"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Ids } from "@slipway/domain/Ids"
 import { InternalApi } from "@slipway/http/api/InternalApi"
+import { Effect } from "effect"
+import { OpenApi } from "effect/http-api"
 import { ask, create, json, layer as http, mintKey, refused } from "./Harness.ts"
 
 const INTERNAL = "/api/internal/v1"
@@ -13,7 +13,8 @@ const project = { ...claimant, repo: "acme/shop", connectedAt: "2190-01-01T00:00
 const invoice = { organizationId, kind: "subscription_initial", amountMinor: 900, currency: "EUR", paidAt: "2190-01-01T00:00:00.000Z" }
 
 const ingestKey = Effect.map(mintKey({ grant: "operator", scopes: ["partner:ingest"] }), ({ key }) => key)
-const put = (key: string, path: string, body: unknown) => ask(`${INTERNAL}${path}`, { method: "PUT", key, body: typeof body === "string" ? body : JSON.stringify(body) })
+const put = (key: string, path: string, body: unknown) =>
+  ask(`${INTERNAL}${path}`, { method: "PUT", key, body: typeof body === "string" ? body : JSON.stringify(body) })
 const uuid = Effect.flatMap(Ids, (ids) => ids.uuid7)
 
 /** Every call with a body it takes; `id` is in the address. */
@@ -21,7 +22,12 @@ const calls = Effect.gen(function*() {
   const { grant } = yield* mintKey({ grant: "partner" })
   const id = yield* uuid
   const offer = { grantId: grant.id, leadId: "lead-1", variant: "b", creditAmount: 5 }
-  return { grant, id, offer, of: [[`/claims/${id}`, offer], [`/claims/${id}/claimed`, claimant], [`/projects/${id}`, project], [`/invoices/${id}`, invoice]] as const }
+  return {
+    grant,
+    id,
+    offer,
+    of: [[`/claims/${id}`, offer], [`/claims/${id}/claimed`, claimant], [`/projects/${id}`, project], [`/invoices/${id}`, invoice]] as const
+  }
 })
 
 layer(http(), { excludeTestServices: true })("facts of the operator's systems", (it) => {
@@ -39,7 +45,15 @@ layer(http(), { excludeTestServices: true })("facts of the operator's systems", 
       }
       const claim = json(yield* put(key, `/claims/${id}`, offer))
       const { claimedAt, createdAt, ...rest } = claim
-      assert.deepStrictEqual(rest, { claimId: id, grantId: grant.id, leadId: "lead-1", variant: "b", creditAmount: 5, status: "claimed", ...claimant })
+      assert.deepStrictEqual(rest, {
+        claimId: id,
+        grantId: grant.id,
+        leadId: "lead-1",
+        variant: "b",
+        creditAmount: 5,
+        status: "claimed",
+        ...claimant
+      })
       for (const at of [claimedAt, createdAt]) assert.match(at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u)
       assert.deepStrictEqual(json(yield* put(key, `/projects/${id}`, project)), { projectId: id, ...project })
       assert.deepStrictEqual(json(yield* put(key, `/invoices/${id}`, invoice)), { invoiceId: id, ...invoice })
@@ -59,7 +73,11 @@ layer(http(), { excludeTestServices: true })("facts of the operator's systems", 
       yield* put(key, `/invoices/${id}`, { ...invoice, organizationId: grant.organizationId })
       const { data } = json(yield* ask("/api/public/v1/events", { key: partner }))
       assert.deepStrictEqual(data.map(({ sequence, type }: any) => [sequence, type]), [
-        [1, "credit_claim.created"], [2, "credit_claim.claimed"], [3, "project.connected"], [4, "task.started"], [5, "conversion.paid"]
+        [1, "credit_claim.created"],
+        [2, "credit_claim.claimed"],
+        [3, "project.connected"],
+        [4, "task.started"],
+        [5, "conversion.paid"]
       ])
       assert.deepInclude(data[3].data, { claimId: id, leadId: "lead-1", variant: "b", taskId, projectId: id })
       assert.notInclude(JSON.stringify(data), early)
@@ -87,7 +105,11 @@ layer(http(), { excludeTestServices: true })("facts of the operator's systems", 
       const key = yield* ingestKey
       for (const [path, body] of (yield* calls).of) {
         for (const name of Object.keys(body)) {
-          refused(yield* put(key, path, Object.fromEntries(Object.entries(body).filter(([other]) => other !== name))), 400, "invalid_request")
+          refused(
+            yield* put(key, path, Object.fromEntries(Object.entries(body).filter(([other]) => other !== name))),
+            400,
+            "invalid_request"
+          )
           for (const wrong of [null, [], {}, true, ""]) refused(yield* put(key, path, { ...body, [name]: wrong }), 400, "invalid_request")
         }
         for (const more of ["more", "claimId", "status"]) refused(yield* put(key, path, { ...body, [more]: "x" }), 400, "invalid_request")
@@ -104,15 +126,20 @@ layer(http(), { excludeTestServices: true })("facts of the operator's systems", 
         ...[0, -1, 1.5, 2 ** 53, "5"].map((creditAmount) => [claims, { ...offer, creditAmount }] as const),
         ...["x\u0000", "\ud800", long].map((leadId) => [claims, { ...offer, leadId }] as const),
         [claims, { ...offer, grantId: "grant" }],
-        [claimed, { ...claimant, recipientId: long }], [claimed, { ...claimant, organizationId: "acme" }],
+        [claimed, { ...claimant, recipientId: long }],
+        [claimed, { ...claimant, organizationId: "acme" }],
         ...["shop", "acme/.git", "../x"].map((repo) => [projects, { ...project, repo }] as const),
-        ...["2026-11-21", "2026-11-21T02:41:00Z", "2026-02-30T00:00:00.000Z", "+012026-11-21T02:41:00.000Z", "0001-01-01T00:00:00.000Z", 0].map((connectedAt) =>
-          [projects, { ...project, connectedAt }] as const),
-        [invoices, { ...invoice, kind: "refund" }], [invoices, { ...invoice, amountMinor: -1 }], [invoices, { ...invoice, currency: "eur" }]
+        ...["2026-11-21", "2026-11-21T02:41:00Z", "2026-02-30T00:00:00.000Z", "+012026-11-21T02:41:00.000Z", "0001-01-01T00:00:00.000Z", 0]
+          .map((connectedAt) => [projects, { ...project, connectedAt }] as const),
+        [invoices, { ...invoice, kind: "refund" }],
+        [invoices, { ...invoice, amountMinor: -1 }],
+        [invoices, { ...invoice, currency: "eur" }]
       ]
       for (const [path, body] of wrong) refused(yield* put(key, path, body), 400, "invalid_request")
       for (const path of ["/claims/x", "/claims/x/claimed"]) refused(yield* put(key, path, claimant), 400, "invalid_request")
-      for (const path of [`/projects/${long}`, `/invoices/${long}`, "/projects/%00", "/projects/%ff"]) refused(yield* put(key, path, project), 400, "invalid_request")
+      for (const path of [`/projects/${long}`, `/invoices/${long}`, "/projects/%00", "/projects/%ff"]) {
+        refused(yield* put(key, path, project), 400, "invalid_request")
+      }
     }))
 
   it.effect("take ids as they come, up to 200 characters", () =>
@@ -142,7 +169,8 @@ layer(http(), { excludeTestServices: true })("facts of the operator's systems", 
   it.effect("need the scope of their part of the API before anything else is looked at", () =>
     Effect.gen(function*() {
       const paths = [...(yield* calls).of.map(([path]) => `${INTERNAL}${path}`), `${INTERNAL}/nothing`, "/api/%69nternal/v1/nothing"]
-      const scopes: ReadonlyArray<ReadonlyArray<Scope>> = [[], ["sandboxes"], ["webhooks"], ["metrics:read"], ["sandboxes", "webhooks", "metrics:read"]]
+      const scopes: ReadonlyArray<ReadonlyArray<Scope>> = [[], ["sandboxes"], ["webhooks"], ["metrics:read"], ["sandboxes", "webhooks",
+        "metrics:read"]]
       for (const path of paths) {
         refused(yield* ask(path, { method: "PUT", body: "{}" }), 401, "unauthorized")
         for (const given of scopes) {

@@ -15,12 +15,15 @@ const opened = Effect.fnUntraced(function*(grant: string) {
   return { id, key, reader }
 })
 
-layer(http({
-  access: (store) => ({
-    ...store,
-    stillGood: (ids) => store.stillGood(ids).pipe(Effect.tap(() => Effect.andThen(asked.open, answers.await)))
-  })
-}), { excludeTestServices: true })("the watch for revocations", (it) => {
+layer(
+  http({
+    access: (store) => ({
+      ...store,
+      stillGood: (ids) => store.stillGood(ids).pipe(Effect.tap(() => Effect.andThen(asked.open, answers.await)))
+    })
+  }),
+  { excludeTestServices: true }
+)("the watch for revocations", (it) => {
   it.effect("leaves alone what was opened while the store answered", () =>
     Effect.gen(function*() {
       yield* answers.close

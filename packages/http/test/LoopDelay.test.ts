@@ -2,13 +2,13 @@
 // As the service has it.
 import "effect/schema/SchemaJITCompiler/enable"
 import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
-import { monitorEventLoopDelay } from "node:perf_hooks"
 import { Access } from "@slipway/domain/access/Access"
-import type { Scope } from "@slipway/domain/access/Principal"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
+import type { Scope } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { NAME } from "@slipway/http/middleware/SessionCookie"
+import { Effect, Redacted } from "effect"
+import { monitorEventLoopDelay } from "node:perf_hooks"
 import { ask, type Ask, creation, layer as http, mintKey, running, SANDBOXES } from "./Harness.ts"
 
 const MIB = 2 ** 20
@@ -147,7 +147,11 @@ layer(http(), { excludeTestServices: true })("no request holds the event loop", 
         ["a long tag", "/docs", { headers: { "if-none-match": `",`.repeat(7_000) } }],
         ["a long list of encodings", "/docs", { headers: { "accept-encoding": " gzip ;".repeat(2_000) } }],
         ["a long host", "/healthz", { headers: { host: "a".repeat(14_000) } }],
-        ["a long sign-in", "/sign-in", { method: "POST", body: `code=${"x".repeat(60_000)}`, headers: { "content-type": "application/x-www-form-urlencoded" } }],
+        ["a long sign-in", "/sign-in", {
+          method: "POST",
+          body: `code=${"x".repeat(60_000)}`,
+          headers: { "content-type": "application/x-www-form-urlencoded" }
+        }],
         ...([
           ["many fields", filled((i) => `f${i}=v`, 64_000, "&")],
           ["one field many times", filled(() => "scope=x", 64_000, "&")],
@@ -159,7 +163,8 @@ layer(http(), { excludeTestServices: true })("no request holds the event loop", 
             method: "POST",
             body: `${csrf}&${fields}`,
             headers: { cookie, "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" }
-          }]))
+          }])
+        )
       ]
       const slow: Array<string> = []
       for (const [name, path, asked] of cases) {

@@ -1,11 +1,11 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
-import { HttpApi } from "effect/http-api"
-import { TestClock } from "effect/testing"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { Api } from "@slipway/http/api/Api"
 import { InternalApi } from "@slipway/http/api/InternalApi"
 import { AREAS, areaOf } from "@slipway/http/middleware/RequestMetrics"
+import { Effect } from "effect"
+import { HttpApi } from "effect/http-api"
+import { TestClock } from "effect/testing"
 import { addressOf } from "../src/pages/Assets.ts"
 import { ask, create, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
 import { parse } from "./PrometheusText.ts"
@@ -21,10 +21,12 @@ const scraper = Effect.map(mintKey({ grant: "operations", scopes: ["metrics:read
 
 /** How much each series grew that is there afterwards; those that did not are left out. */
 const grown = (before: Scraped, after: Scraped, family: string) =>
-  Object.fromEntries(Array.from(after.values).flatMap(([series, value]) => {
-    const by = value - (before.values.get(series) ?? 0)
-    return by !== 0 && series.startsWith(family) ? [[series.slice(family.length), by]] : []
-  }))
+  Object.fromEntries(
+    Array.from(after.values).flatMap(([series, value]) => {
+      const by = value - (before.values.get(series) ?? 0)
+      return by !== 0 && series.startsWith(family) ? [[series.slice(family.length), by]] : []
+    })
+  )
 
 layer(http(), { excludeTestServices: true })("a scrape", (it) => {
   it.effect("is the text format of Prometheus, to GET and to HEAD", () =>
@@ -74,7 +76,12 @@ layer(http(), { excludeTestServices: true })("a scrape", (it) => {
       })
       assert.deepStrictEqual(grown(before, after, "slipway_http_refusals_total"), { [`{code="401"}`]: 1, [`{code="403"}`]: 1 })
       assert.deepStrictEqual(grown(before, after, "slipway_http_request_duration_seconds_count"), {
-        [`{area="metrics"}`]: 1, [`{area="sandboxes"}`]: 5, [`{area="events"}`]: 2, [`{area="health"}`]: 1, [`{area="other"}`]: 2, [`{area="docs"}`]: 1
+        [`{area="metrics"}`]: 1,
+        [`{area="sandboxes"}`]: 5,
+        [`{area="events"}`]: 2,
+        [`{area="health"}`]: 1,
+        [`{area="other"}`]: 2,
+        [`{area="docs"}`]: 1
       })
     }).pipe(Effect.orDie))
 
@@ -91,7 +98,6 @@ layer(http(), { excludeTestServices: true })("a scrape", (it) => {
         assert.strictEqual((yield* scrape(key)).values.get(stream), before + 1)
       }).pipe(Effect.scoped)
     }).pipe(Effect.orDie))
-
 })
 
 layer(http({ trees: { has: () => Effect.succeed(false) } }), { excludeTestServices: true })("a scrape after much happened", (it) => {
@@ -100,20 +106,34 @@ layer(http({ trees: { has: () => Effect.succeed(false) } }), { excludeTestServic
       const scraping = yield* mintKey({ grant: "distinctive-operations", scopes: ["metrics:read"] })
       const { grant, key, record } = yield* mintKey({ grant: "distinctive-grant" })
       const repo = "distinctive-owner/distinctive-repo"
-      const more = { repos: [{ fullName: repo, ref: "distinctive-ref" }], prompt: "distinctive-prompt", metadata: { "distinctive-field": "distinctive-value" } }
+      const more = {
+        repos: [{ fullName: repo, ref: "distinctive-ref" }],
+        prompt: "distinctive-prompt",
+        metadata: { "distinctive-field": "distinctive-value" }
+      }
       const { id, turn } = yield* running(key, { ...more, toolApprovalMode: "prompt" })
       yield* drive(id, [{
-        _tag: "RequestApproval", turnId: turn, approval: { approval_id: "distinctive-approval", tool: "distinctive-tool", kind: "edit", paths: ["distinctive-path"] }
+        _tag: "RequestApproval",
+        turnId: turn,
+        approval: { approval_id: "distinctive-approval", tool: "distinctive-tool", kind: "edit", paths: ["distinctive-path"] }
       }])
-      for (const path of [`/${id}`, `/${id}/events`, `/${id}/files/tree?directory=distinctive-directory`, `/${id}/distinctive-part`, "/distinctive-sandbox"]) {
-        for (const method of ["GET", "DISTINCTIVE"]) yield* ask(`${SANDBOXES}${path}`, { key, method, headers: { "x-distinctive": "distinctive-header" } })
+      for (
+        const path of [`/${id}`, `/${id}/events`, `/${id}/files/tree?directory=distinctive-directory`, `/${id}/distinctive-part`,
+          "/distinctive-sandbox"]
+      ) {
+        for (const method of ["GET", "DISTINCTIVE"]) {
+          yield* ask(`${SANDBOXES}${path}`, { key, method, headers: { "x-distinctive": "distinctive-header" } })
+        }
       }
       yield* ask("/distinctive-page")
       yield* ask(`/keys/${record.id}/revoke`)
       const { text } = yield* ask("/metrics", { key: scraping.key })
       assert.include(text, `slipway_approvals_pending 1`)
-      const named = [id, turn, grant.id, record.id, record.userId, key, key.slice(9, 20), scraping.key, scraping.record.id, scraping.grant.id, repo, "offline/demo"]
-      for (const name of [...named, "distinctive", "DISTINCTIVE"]) assert.notInclude(text, name)
+      const named = [id, turn, grant.id, record.id, record.userId, key, key.slice(9, 20), scraping.key, scraping.record.id,
+        scraping.grant.id, repo, "offline/demo"]
+      for (const name of [...named, "distinctive", "DISTINCTIVE"]) {
+        assert.notInclude(text, name)
+      }
       // Ids of any kind.
       assert.notMatch(text, /[0-9a-f]{8}-[0-9a-f]{4}|c_[a-z2-9]{12}|user_[0-9A-Z]{10}|req_|sbx_/u)
     }).pipe(Effect.orDie))
@@ -128,7 +148,8 @@ layer(http())("what is live", (it) => {
       yield* running(creator)
       yield* TestClock.adjust("90 seconds")
       const first = yield* scrape(key)
-      const live = ({ values }: Scraped) => ["queued", "creating", "running", "terminating"].map((status) => values.get(`slipway_sandboxes{status="${status}"}`))
+      const live = ({ values }: Scraped) =>
+        ["queued", "creating", "running", "terminating"].map((status) => values.get(`slipway_sandboxes{status="${status}"}`))
       assert.deepStrictEqual(live(first), [1, 0, 1, 0])
       assert.strictEqual(first.values.get("slipway_queue_age_seconds"), 90)
       yield* create(creator)
@@ -151,10 +172,12 @@ layer(http({ settings: { requestsPerMinute: 1 } }), { excludeTestServices: true 
     }).pipe(Effect.orDie))
 })
 
-layer(http({ access: (store) => ({ ...store, admit: () => Effect.fail(new StoreUnavailable({ cause: "cut" })) }) }), { excludeTestServices: true })("without a store", (it) => {
+layer(http({ access: (store) => ({ ...store, admit: () => Effect.fail(new StoreUnavailable({ cause: "cut" })) }) }), {
+  excludeTestServices: true
+})("without a store", (it) => {
   it.effect("there is no scrape, because nobody can be known", () =>
     Effect.gen(function*() {
-      refused(yield* ask("/metrics", { key: (yield* scraper) }), 503, "unavailable")
+      refused(yield* ask("/metrics", { key: yield* scraper }), 503, "unavailable")
     }).pipe(Effect.orDie))
 })
 
@@ -168,10 +191,24 @@ describe("the reader of these tests", () => {
   it("refuses what is not", () => {
     const histogram = (samples: string) => `# HELP h H.\n# TYPE h histogram\n${samples}`
     const bad = [
-      good.slice(0, -1), good + good, `${good}\n`, `${good}a_total{x="1",y=""} 1\n`, `${good}b_total 1\n`, `${good}a_total{x="3",x="3"} 1\n`, `${good}a_total{x=3} 1\n`,
-      `${good}a_total{} 1\n`, `${good}a_total{x="3"} NaN\n`, `${good}a_total{x="3"} 1 \n`, `${good}a_total{x="""} 1\n`, `${good}# TYPE b gauge\nb 1\n`, `${good}# HELP b B.\n`,
-      `${good}# HELP b B.\n# TYPE b summary\nb 1\n`, histogram("h_sum 0\nh_count 0\n"), histogram(`h_bucket{le="1"} 2\nh_bucket{le="+Inf"} 1\nh_sum 1\nh_count 1\n`),
-      histogram(`h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 1\nh_sum 1\nh_count 2\n`), histogram(`h_bucket{le="1"} 1\nh_sum 1\nh_count 1\n`)
+      good.slice(0, -1),
+      good + good,
+      `${good}\n`,
+      `${good}a_total{x="1",y=""} 1\n`,
+      `${good}b_total 1\n`,
+      `${good}a_total{x="3",x="3"} 1\n`,
+      `${good}a_total{x=3} 1\n`,
+      `${good}a_total{} 1\n`,
+      `${good}a_total{x="3"} NaN\n`,
+      `${good}a_total{x="3"} 1 \n`,
+      `${good}a_total{x="""} 1\n`,
+      `${good}# TYPE b gauge\nb 1\n`,
+      `${good}# HELP b B.\n`,
+      `${good}# HELP b B.\n# TYPE b summary\nb 1\n`,
+      histogram("h_sum 0\nh_count 0\n"),
+      histogram(`h_bucket{le="1"} 2\nh_bucket{le="+Inf"} 1\nh_sum 1\nh_count 1\n`),
+      histogram(`h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 1\nh_sum 1\nh_count 2\n`),
+      histogram(`h_bucket{le="1"} 1\nh_sum 1\nh_count 1\n`)
     ]
     for (const text of bad) assert.throws(() => parse(text), undefined, undefined, text)
   })
@@ -180,7 +217,10 @@ describe("the reader of these tests", () => {
 describe("the part of the service that an address is of", () => {
   it("is known of every endpoint, page and asset", () => {
     const paths: Array<string> = ["/docs", "/openapi.json", "/hooks/source-host", "/", addressOf("style.css")]
-    const reflecting = { onGroup: () => {}, onEndpoint: ({ endpoint }: { readonly endpoint: { readonly path: string } }) => paths.push(endpoint.path) }
+    const reflecting = {
+      onGroup: () => {},
+      onEndpoint: ({ endpoint }: { readonly endpoint: { readonly path: string } }) => paths.push(endpoint.path)
+    }
     HttpApi.reflect(Api, reflecting)
     HttpApi.reflect(InternalApi, reflecting)
     for (const path of paths) assert.notStrictEqual(areaOf(path), "other", path)
@@ -188,7 +228,8 @@ describe("the part of the service that an address is of", () => {
   })
 
   it("is one of the list, whatever is asked for", () => {
-    const odd = ["", "*", "/constructor", "/__proto__", `${SANDBOXES}/x/constructor`, `${SANDBOXES}/x/__proto__`, "/api/public/v1/toString", "//metrics", "/Metrics", null]
+    const odd = ["", "*", "/constructor", "/__proto__", `${SANDBOXES}/x/constructor`, `${SANDBOXES}/x/__proto__`, "/api/public/v1/toString",
+      "//metrics", "/Metrics", null]
     for (const path of odd) assert.strictEqual(areaOf(path), "other", String(path))
   })
 })

@@ -1,9 +1,9 @@
 import { assert, describe, expect, it } from "@effect/vitest"
-import { HttpApi, OpenApi } from "effect/http-api"
-import { Ajv2020 } from "ajv/dist/2020.js"
 import { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { Api } from "@slipway/http/api/Api"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import { HttpApi, OpenApi } from "effect/http-api"
 
 interface Schema {
   readonly description?: string
@@ -26,7 +26,8 @@ interface Operation {
 const document: Document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api)))
 
 const operations = Object.entries(document.paths).flatMap(([path, item]) =>
-  Object.entries(item).map(([method, operation]) => ({ path, method, operation })))
+  Object.entries(item).map(([method, operation]) => ({ path, method, operation }))
+)
 
 const everywhere = [400, 401, 403, 405, 429, 500, 503]
 /** Statuses by operation (decisions, section 1). */
@@ -83,7 +84,11 @@ describe("the OpenAPI document", () => {
         if (Number(status) < 400) continue
         assert.deepStrictEqual(content, { "application/json": { schema: { $ref: "#/components/schemas/Error" } } })
         assert.ok(headers !== undefined && "X-Request-Id" in headers)
-        assert.strictEqual("Retry-After" in headers, status === "429" || status === "503" || status === "409" && /agent_disconnected/u.test(JSON.stringify(operation.responses[status])))
+        assert.strictEqual(
+          "Retry-After" in headers,
+          status === "429" || status === "503" ||
+            status === "409" && /agent_disconnected/u.test(JSON.stringify(operation.responses[status]))
+        )
         const scoped = /insufficient_scope/u.test(JSON.stringify(operation.responses[status]))
         assert.strictEqual("WWW-Authenticate" in headers, status === "401" || scoped)
       }
@@ -135,7 +140,8 @@ describe("the OpenAPI document", () => {
       }
       return Object.keys(discriminator.mapping)
     }
-    assert.sameMembers(types("SandboxEventEnvelope"), [...SandboxEvent.members.map(({ fields }) => fields.type.literal), "snapshot", "stream.resync"])
+    assert.sameMembers(types("SandboxEventEnvelope"), [...SandboxEvent.members.map(({ fields }) => fields.type.literal), "snapshot",
+      "stream.resync"])
     assert.sameMembers(types("PartnerEvent"), PartnerFact.members.map(({ fields }) => fields.type.literal))
     const stream = document.paths["/api/public/v1/sandboxes/{sandboxId}/events/stream"]?.["get"]?.responses["200"]?.content
     assert.deepStrictEqual(stream, { "text/event-stream": { schema: { $ref: "#/components/schemas/SandboxEventEnvelope" } } })
@@ -156,7 +162,9 @@ describe("the OpenAPI document", () => {
     assert.strictEqual(schemas["CreateSandbox"].additionalProperties, false)
     assert.strictEqual(schemas["Sandbox"].properties.id.pattern, "^c_[a-z2-9]{12}$")
     assert.strictEqual(schemas["RepoRef"].properties.fullName.maxLength, 201)
-    const limit = operations.find(({ operation }) => operation.operationId === "listSandboxes")?.operation.parameters.find(({ name }) => name === "limit")
+    const limit = operations.find(({ operation }) => operation.operationId === "listSandboxes")?.operation.parameters.find(({ name }) =>
+      name === "limit"
+    )
     assert.deepStrictEqual(limit?.schema, { type: "integer", minimum: 1, maximum: 100, default: 100 })
   })
 

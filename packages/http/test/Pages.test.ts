@@ -1,5 +1,4 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
@@ -13,6 +12,7 @@ import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { NAME } from "@slipway/http/middleware/SessionCookie"
 import { localPath } from "@slipway/http/pages/Page"
 import { keepsSessions } from "@slipway/http/pages/SignInPages"
+import { DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { ask, type Ask, joined, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "./Harness.ts"
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -24,13 +24,18 @@ interface Browser {
   readonly cookie: string
   readonly get: (path: string, headers?: Ask["headers"]) => Effect.Effect<Reply, never, Layer.Success<ReturnType<typeof http>>>
   /** As a browser sends a form of the page it came from. */
-  readonly post: (path: string, fields: Fields, headers?: Ask["headers"]) => Effect.Effect<Reply, never, Layer.Success<ReturnType<typeof http>>>
+  readonly post: (
+    path: string,
+    fields: Fields,
+    headers?: Ask["headers"]
+  ) => Effect.Effect<Reply, never, Layer.Success<ReturnType<typeof http>>>
 }
 
 /** An array sends the field for each. */
 type Fields = Readonly<Record<string, string | ReadonlyArray<string>>>
 
-const encoded = (fields: Fields) => new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString()
+const encoded = (fields: Fields) =>
+  new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString()
 
 const FORM = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" }
 
@@ -49,7 +54,8 @@ const signedIn = Effect.fnUntraced(function*(userId: string) {
     csrf,
     cookie,
     get: (path, headers = {}) => ask(path, { headers: { cookie, ...headers } }),
-    post: (path, fields, headers = {}) => Effect.flatMap(placeOf, (place) => postForm(path, { csrf, place, ...fields }, { cookie, ...headers }))
+    post: (path, fields, headers = {}) =>
+      Effect.flatMap(placeOf, (place) => postForm(path, { csrf, place, ...fields }, { cookie, ...headers }))
   }
   return browser
 })
@@ -60,7 +66,8 @@ const asOwner = Effect.gen(function*() {
   return yield* signedIn((yield* (yield* MemberStore).owner).userId)
 })
 
-const grantIdOf = (name: string) => Effect.map(Effect.flatMap(AccessStore, ({ listGrants }) => listGrants), (grants) => grants.find((grant) => grant.name === name)?.id ?? "")
+const grantIdOf = (name: string) =>
+  Effect.map(Effect.flatMap(AccessStore, ({ listGrants }) => listGrants), (grants) => grants.find((grant) => grant.name === name)?.id ?? "")
 
 const keysOf = (grant: string) =>
   Effect.gen(function*() {
@@ -84,7 +91,9 @@ const guarded = ({ headers }: Reply): void => {
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
   )
   assert.deepStrictEqual(
-    ["cache-control", "referrer-policy", "x-frame-options", "x-content-type-options", "cross-origin-opener-policy"].map((name) => headers[name]),
+    ["cache-control", "referrer-policy", "x-frame-options", "x-content-type-options", "cross-origin-opener-policy"].map((name) =>
+      headers[name]
+    ),
     ["no-store", "same-origin", "DENY", "nosniff", "same-origin"]
   )
 }
@@ -100,7 +109,9 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
   describe("who is not signed in", () => {
     it.effect("is asked to sign in, and comes back to where they were", () =>
       Effect.gen(function*() {
-        for (const path of ["/keys", "/keys?done=revoked", "/keys/x/revoke"]) sentTo(yield* ask(path), `/sign-in?next=${encodeURIComponent(path)}`)
+        for (const path of ["/keys", "/keys?done=revoked", "/keys/x/revoke"]) {
+          sentTo(yield* ask(path), `/sign-in?next=${encodeURIComponent(path)}`)
+        }
         sentTo(yield* postForm("/keys", mint), "/sign-in?next=%2Fkeys")
         sentTo(yield* postForm("/keys", { name: "x".repeat(70_000) }), "/sign-in?next=%2Fkeys")
         sentTo(yield* postForm("/sign-out", {}), "/sign-in")
@@ -116,7 +127,10 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         assert.deepStrictEqual([page.status, page.headers["content-type"]], [404, "text/html; charset=utf-8"])
         assert.include(page.text, "There is nothing at this address.")
         assert.match(String(page.headers["content-security-policy"]), /default-src 'none'/u)
-        for (const [path, accept] of [["/nowhere", "application/json"], ["/api/nowhere", "text/html"], ["/api/public/v1/nowhere", "text/html"]] as const) {
+        for (
+          const [path, accept] of [["/nowhere", "application/json"], ["/api/nowhere", "text/html"], ["/api/public/v1/nowhere",
+            "text/html"]] as const
+        ) {
           const told = yield* ask(path, { headers: { accept } })
           assert.match(String(told.headers["content-type"]), /^application\/json/u, path)
           assert.isString(JSON.parse(told.text).error.code)
@@ -177,7 +191,16 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
     it.effect("is not taken from another site, nor used by it", () =>
       Effect.gen(function*() {
         const given = yield* code
-        for (const headers of strangers) page(yield* ask("/sign-in", { method: "POST", body: encoded({ code: given }), headers: { "content-type": FORM["content-type"], ...headers } }), 403)
+        for (const headers of strangers) {
+          page(
+            yield* ask("/sign-in", {
+              method: "POST",
+              body: encoded({ code: given }),
+              headers: { "content-type": FORM["content-type"], ...headers }
+            }),
+            403
+          )
+        }
         sentTo(yield* postForm("/sign-in", { code: given }), "/sandboxes")
       }))
   })
@@ -199,13 +222,27 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         const other = yield* asOwner
         const before = yield* keysOf("acme")
         const { cookie } = owner
-        for (const fields of [mint, { ...mint, csrf: "" }, { ...mint, csrf: other.csrf }, { ...mint, csrf: [owner.csrf, owner.csrf] }, { ...mint, csrf: cookie.split("=")[1] ?? "" }]) {
+        for (
+          const fields of [mint, { ...mint, csrf: "" }, { ...mint, csrf: other.csrf }, { ...mint, csrf: [owner.csrf, owner.csrf] }, {
+            ...mint,
+            csrf: cookie.split("=")[1] ?? ""
+          }]
+        ) {
           page(yield* postForm("/keys", fields, { cookie }), 403, "This form is out of date")
         }
         for (const headers of strangers) {
-          page(yield* ask("/keys", { method: "POST", body: encoded({ ...mint, csrf: owner.csrf }), headers: { cookie, "content-type": FORM["content-type"], ...headers } }), 403)
+          page(
+            yield* ask("/keys", {
+              method: "POST",
+              body: encoded({ ...mint, csrf: owner.csrf }),
+              headers: { cookie, "content-type": FORM["content-type"], ...headers }
+            }),
+            403
+          )
         }
-        for (const path of ["/sign-out", "/sign-out/everywhere", "/grant"]) page(yield* postForm(path, { csrf: other.csrf }, { cookie }), 403)
+        for (const path of ["/sign-out", "/sign-out/everywhere", "/grant"]) {
+          page(yield* postForm(path, { csrf: other.csrf }, { cookie }), 403)
+        }
         assert.deepStrictEqual(yield* keysOf("acme"), before)
         page(yield* owner.get("/keys"), 200)
       }))
@@ -223,9 +260,20 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         const owner = yield* asOwner
         const large = encoded({ ...mint, csrf: owner.csrf, name: "x".repeat(65_536) })
         page(yield* ask("/keys", { method: "POST", body: large, headers: { cookie: owner.cookie, ...FORM } }), 413)
-        page(yield* ask("/keys", { method: "POST", body: large, chunked: true, headers: { cookie: owner.cookie, ...FORM, "transfer-encoding": "chunked" } }), 413)
+        page(
+          yield* ask("/keys", {
+            method: "POST",
+            body: large,
+            chunked: true,
+            headers: { cookie: owner.cookie, ...FORM, "transfer-encoding": "chunked" }
+          }),
+          413
+        )
         page(yield* owner.post("/keys", { ...mint, more: "x".repeat(65_000) }), 200)
-        for (const type of ["application/json", "multipart/form-data; boundary=x", "text/plain", "application/x-www-form-urlencoded; charset=latin1"]) {
+        for (
+          const type of ["application/json", "multipart/form-data; boundary=x", "text/plain",
+            "application/x-www-form-urlencoded; charset=latin1"]
+        ) {
           page(yield* owner.post("/keys", mint, { "content-type": type }), 415)
         }
       }))
@@ -236,7 +284,10 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
       Effect.gen(function*() {
         const owner = yield* asOwner
         const addresses: ReadonlyArray<readonly [string, string]> = [
-          ["/keys", "GET, HEAD, POST, OPTIONS"], ["/sign-in", "GET, HEAD, POST, OPTIONS"], ["/sign-out", "POST, OPTIONS"], ["/grant", "GET, HEAD, POST, OPTIONS"],
+          ["/keys", "GET, HEAD, POST, OPTIONS"],
+          ["/sign-in", "GET, HEAD, POST, OPTIONS"],
+          ["/sign-out", "POST, OPTIONS"],
+          ["/grant", "GET, HEAD, POST, OPTIONS"],
           ["/keys/x/revoke", "GET, HEAD, POST, OPTIONS"]
         ]
         for (const [path, allow] of addresses) {
@@ -267,8 +318,24 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
 
   describe("where to go after signing in", () => {
     const hostile = [
-      "https://evil.test/", "//evil.test/", "/\\evil.test", "\\\\evil.test", "/\t/evil.test", "/\n/evil.test", "javascript:alert(1)", "keys", "", " /keys", "/keys\u0000",
-      "/é", "/./ /evil.test", "/.//evil.test", "/x/..//evil.test", `/${"x".repeat(2001)}`, "http:/keys", "/keys\r\nset-cookie: a=b"
+      "https://evil.test/",
+      "//evil.test/",
+      "/\\evil.test",
+      "\\\\evil.test",
+      "/\t/evil.test",
+      "/\n/evil.test",
+      "javascript:alert(1)",
+      "keys",
+      "",
+      " /keys",
+      "/keys\u0000",
+      "/é",
+      "/./ /evil.test",
+      "/.//evil.test",
+      "/x/..//evil.test",
+      `/${"x".repeat(2001)}`,
+      "http:/keys",
+      "/keys\r\nset-cookie: a=b"
     ]
 
     it.effect("is never another server", () =>
@@ -286,7 +353,8 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
       }))
 
     it("is kept as browsers will read it", () => {
-      assert.deepStrictEqual(["/keys", "/keys/../grant", "/a?next=//b", "/keys#x"].map(localPath), ["/keys", "/grant", "/a?next=//b", "/keys"])
+      assert.deepStrictEqual(["/keys", "/keys/../grant", "/a?next=//b", "/keys#x"].map(localPath), ["/keys", "/grant", "/a?next=//b",
+        "/keys"])
     })
   })
 
@@ -307,8 +375,11 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         assert.notInclude(list.text, key)
         assert.include(list.text, "&lt;b&gt;laptop&lt;/b&gt; 😀")
         assert.include(list.text, `sbx_live_…${record.last4}`)
-        const [entry] = (yield* (yield* AuditLog).list({ since: null, limit: 1000 })).filter(({ subjects }) => subjects["keyId"] === record.id)
-        assert.deepStrictEqual([entry?.actor, entry?.origin?.requestId], [{ _tag: "User", userId: owner.userId }, reply.headers["x-request-id"]])
+        const [entry] = (yield* (yield* AuditLog).list({ since: null, limit: 1000 })).filter(({ subjects }) =>
+          subjects["keyId"] === record.id
+        )
+        assert.deepStrictEqual([entry?.actor, entry?.origin?.requestId], [{ _tag: "User", userId: owner.userId },
+          reply.headers["x-request-id"]])
       }))
 
     it.effect("are not minted of what the form does not offer", () =>
@@ -318,9 +389,22 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         const before = yield* keysOf("acme")
         const { expires: _, ...endless } = mint
         const wrong: ReadonlyArray<Fields> = [
-          { ...mint, name: "" }, { ...mint, name: "   " }, { ...mint, name: "x".repeat(121) }, { ...mint, name: "a\u0000b" }, { ...mint, name: "a\nb" }, { ...mint, name: ["a", "b"] },
-          { ...mint, scope: [] }, { ...mint, scope: "root" }, { ...mint, scope: "partner:ingest" }, { ...mint, scope: ["sandboxes", "sandboxes"] }, { ...mint, scope: "toString" },
-          { ...mint, expires: "1" }, { ...mint, expires: "" }, { ...mint, expires: ["30", "90"] }, { ...mint, expires: "367" }, endless
+          { ...mint, name: "" },
+          { ...mint, name: "   " },
+          { ...mint, name: "x".repeat(121) },
+          { ...mint, name: "a\u0000b" },
+          { ...mint, name: "a\nb" },
+          { ...mint, name: ["a", "b"] },
+          { ...mint, scope: [] },
+          { ...mint, scope: "root" },
+          { ...mint, scope: "partner:ingest" },
+          { ...mint, scope: ["sandboxes", "sandboxes"] },
+          { ...mint, scope: "toString" },
+          { ...mint, expires: "1" },
+          { ...mint, expires: "" },
+          { ...mint, expires: ["30", "90"] },
+          { ...mint, expires: "367" },
+          endless
         ]
         for (const fields of wrong) page(yield* owner.post("/keys", fields), 400)
         page(yield* member.post("/keys", { ...mint, scope: "webhooks" }), 400)
@@ -353,7 +437,9 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         assert.include((yield* member.get("/keys?done=revoked")).text, "The key is revoked")
         sentTo(yield* member.get(address), "/keys?done=revoked")
         sentTo(yield* owner.post(address, {}), "/keys?done=revoked")
-        for (const done of ["toString", "__proto__", "<script>"]) assert.notInclude((yield* owner.get(`/keys?done=${done}`)).text, "class=\"told\"")
+        for (const done of ["toString", "__proto__", "<script>"]) {
+          assert.notInclude((yield* owner.get(`/keys?done=${done}`)).text, "class=\"told\"")
+        }
       }))
 
     it.effect("are minted in the grant that the form was of, or not at all", () =>
@@ -520,7 +606,8 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
     return { back: new URL(reply.headers["location"] ?? "").search, cookie: pair }
   })
   const CALLBACK = "/sign-in/github/callback"
-  const isForgotten = (reply: Reply) => assert(reply.headers["set-cookie"]?.some((cookie) => cookie.startsWith("__Host-slipway_oauth=; Max-Age=0; Path=/;")), reply.text)
+  const isForgotten = (reply: Reply) =>
+    assert(reply.headers["set-cookie"]?.some((cookie) => cookie.startsWith("__Host-slipway_oauth=; Max-Age=0; Path=/;")), reply.text)
 
   it.effect("is offered, and signs people in who may not do anything yet", () =>
     Effect.gen(function*() {
@@ -543,8 +630,12 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
     Effect.gen(function*() {
       const [mine, theirs] = [yield* begin(), yield* begin()]
       const attempts: ReadonlyArray<readonly [string, Record<string, string>]> = [
-        [mine.back, {}], [mine.back, { cookie: theirs.cookie }], [mine.back.replace(/state=[^&]*/u, "state="), { cookie: mine.cookie }],
-        [mine.back.replace(/&state=.*/u, ""), { cookie: mine.cookie }], ["", { cookie: mine.cookie }], ["?state=&code=x", { cookie: "__Host-slipway_oauth=" }],
+        [mine.back, {}],
+        [mine.back, { cookie: theirs.cookie }],
+        [mine.back.replace(/state=[^&]*/u, "state="), { cookie: mine.cookie }],
+        [mine.back.replace(/&state=.*/u, ""), { cookie: mine.cookie }],
+        ["", { cookie: mine.cookie }],
+        ["?state=&code=x", { cookie: "__Host-slipway_oauth=" }],
         ["?error=access_denied", { cookie: mine.cookie }]
       ]
       for (const [back, headers] of attempts) {
@@ -553,7 +644,9 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
         // Another tab of the browser may be about to come back.
         assert.isUndefined(reply.headers["set-cookie"])
       }
-      const denied = yield* ask(`${CALLBACK}?error=access_denied${mine.back.replace(/^.*&state/u, "&state")}`, { headers: { cookie: mine.cookie } })
+      const denied = yield* ask(`${CALLBACK}?error=access_denied${mine.back.replace(/^.*&state/u, "&state")}`, {
+        headers: { cookie: mine.cookie }
+      })
       page(denied, 403, "You are not signed in")
       isForgotten(denied)
       assert.include(denied.text, "says that you did not agree")
@@ -574,7 +667,10 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
     Effect.gen(function*() {
       const tampered = yield* begin()
       sentTo(yield* ask(CALLBACK + tampered.back, { headers: { cookie: `${tampered.cookie}%25` } }), "/sandboxes")
-      for (const [next, path] of [["/sandboxes?repo=a%2Fb&status=running", "/sandboxes?repo=a%2Fb&status=running"], [`/${"\"".repeat(1500)}`, "/sandboxes"]] as const) {
+      for (
+        const [next, path] of [["/sandboxes?repo=a%2Fb&status=running", "/sandboxes?repo=a%2Fb&status=running"], [`/${"\"".repeat(1500)}`,
+          "/sandboxes"]] as const
+      ) {
         const { back, cookie } = yield* begin(`?next=${encodeURIComponent(next)}`)
         assert.isBelow(cookie.length, 4000)
         sentTo(yield* ask(CALLBACK + back, { headers: { cookie } }), path)
@@ -592,23 +688,29 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
 
 const BEGUN = "__Host-slipway_oauth"
 
-layer(http({ settings: { refusedKeysPerMinute: 2 } }).pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("codes that somebody made up", (it) => {
-  it.effect("are not brought to the identity provider without end", () =>
-    Effect.gen(function*() {
-      const invented = ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: `${BEGUN}=s%20v%20` } })
-      for (const status of [403, 403, 429, 429]) page(yield* invented, status, "You are not signed in")
-      const { headers, text } = yield* invented
-      assert.match(String(headers["retry-after"]), /^[1-9]\d?$/u)
-      assert.include(text, `Try again in ${headers["retry-after"]} s.`)
-    }))
-})
+layer(http({ settings: { refusedKeysPerMinute: 2 } }).pipe(Layer.provide(knowsAda)), { excludeTestServices: true })(
+  "codes that somebody made up",
+  (it) => {
+    it.effect("are not brought to the identity provider without end", () =>
+      Effect.gen(function*() {
+        const invented = ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: `${BEGUN}=s%20v%20` } })
+        for (const status of [403, 403, 429, 429]) page(yield* invented, status, "You are not signed in")
+        const { headers, text } = yield* invented
+        assert.match(String(headers["retry-after"]), /^[1-9]\d?$/u)
+        assert.include(text, `Try again in ${headers["retry-after"]} s.`)
+      }))
+  }
+)
 
-layer(http({ settings: { refusedKeysPerMinute: 2, trustedProxies: (address) => address === "127.0.0.1" } }).pipe(Layer.provide(knowsAda)), { excludeTestServices: true })(
+layer(http({ settings: { refusedKeysPerMinute: 2, trustedProxies: (address) => address === "127.0.0.1" } }).pipe(Layer.provide(knowsAda)), {
+  excludeTestServices: true
+})(
   "made-up sign-ins behind a trusted proxy",
   (it) => {
     it.effect("stop only whoever makes them up", () =>
       Effect.gen(function*() {
-        const from = (address: string) => ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: `${BEGUN}=s%20v%20`, "x-forwarded-for": address } })
+        const from = (address: string) =>
+          ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: `${BEGUN}=s%20v%20`, "x-forwarded-for": address } })
         for (const status of [403, 403, 429, 429]) page(yield* from("198.51.100.1"), status, "You are not signed in")
         page(yield* from("198.51.100.2"), 403, "You are not signed in")
       }))
@@ -624,14 +726,17 @@ for (
 ) {
   const failing = Layer.succeed(IdentityProvider, {
     name: "GitHub",
-    begin: (redirectUri) => Effect.succeed({ url: `${redirectUri}?code=c&state=s`, state: Redacted.make("s"), verifier: Redacted.make("v") }),
+    begin: (redirectUri) =>
+      Effect.succeed({ url: `${redirectUri}?code=c&state=s`, state: Redacted.make("s"), verifier: Redacted.make("v") }),
     identify: () => Effect.fail(error)
   })
   layer(http().pipe(Layer.provide(failing)), { excludeTestServices: true })(`an identity provider that fails with ${status}`, (it) => {
     it.effect("is a page", () =>
       Effect.gen(function*() {
         const begun = yield* ask("/sign-in/github")
-        const reply = yield* ask("/sign-in/github/callback?code=c&state=s", { headers: { cookie: begun.headers["set-cookie"]?.[0]?.split(";")[0] ?? "" } })
+        const reply = yield* ask("/sign-in/github/callback?code=c&state=s", {
+          headers: { cookie: begun.headers["set-cookie"]?.[0]?.split(";")[0] ?? "" }
+        })
         page(reply, status, "You are not signed in")
         assert.notInclude(reply.text, "internal detail")
       }))
@@ -646,7 +751,8 @@ layer(http({ settings: { publicUrl: "http://10.0.0.5:4000" } }), { excludeTestSe
 
   it("of the machine itself is good enough for browsers", () => {
     assert.deepStrictEqual(
-      ["https://x.test", "http://localhost:1", "http://127.0.0.1", "http://[::1]:4000", "http://x.localhost", "http://x.test", "http://127.0.0.1.x.test", "http://localhost.x.test"].map(keepsSessions),
+      ["https://x.test", "http://localhost:1", "http://127.0.0.1", "http://[::1]:4000", "http://x.localhost", "http://x.test",
+        "http://127.0.0.1.x.test", "http://localhost.x.test"].map(keepsSessions),
       [true, true, true, true, true, false, false, false]
     )
   })

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect } from "effect"
 import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { SlipwayClient } from "@slipway/http/client/SlipwayClient"
+import { DateTime, Effect } from "effect"
 import { address, ask, json, layer as http, mintKey, refused } from "./Harness.ts"
 
 const FEED = "/api/public/v1/events"
@@ -34,14 +34,17 @@ layer(http(), { excludeTestServices: true })("the partner feed", (it) => {
       const { data, nextCursor, ...rest } = json(reply)
       assert.deepStrictEqual([nextCursor, rest], [6, {}])
       const attributed = { ...lead, occurredAt: wireAt }
-      assert.deepStrictEqual(data.map(({ createdAt, data, sequence, type }: any) => ({ createdAt, data, sequence, type })), [
-        { type: "credit_claim.created", data: { ...lead, creditAmount: 5, createdAt: wireAt, status: "pending", claimedAt: null } },
-        { type: "credit_claim.claimed", data: { ...lead, creditAmount: 5, createdAt: wireAt, status: "claimed", claimedAt: wireAt } },
-        { type: "project.connected", data: { ...attributed, projectId: "p" } },
-        { type: "task.started", data: { ...attributed, taskId: "t", projectId: "p" } },
-        { type: "pull_request.opened", data: { ...attributed, pullRequestId: "r", taskId: "t", projectId: null } },
-        { type: "conversion.paid", data: { ...attributed, conversionId: "c" } }
-      ].map((event, i) => ({ ...event, sequence: i + 1, createdAt: wireAt })))
+      assert.deepStrictEqual(
+        data.map(({ createdAt, data, sequence, type }: any) => ({ createdAt, data, sequence, type })),
+        [
+          { type: "credit_claim.created", data: { ...lead, creditAmount: 5, createdAt: wireAt, status: "pending", claimedAt: null } },
+          { type: "credit_claim.claimed", data: { ...lead, creditAmount: 5, createdAt: wireAt, status: "claimed", claimedAt: wireAt } },
+          { type: "project.connected", data: { ...attributed, projectId: "p" } },
+          { type: "task.started", data: { ...attributed, taskId: "t", projectId: "p" } },
+          { type: "pull_request.opened", data: { ...attributed, pullRequestId: "r", taskId: "t", projectId: null } },
+          { type: "conversion.paid", data: { ...attributed, conversionId: "c" } }
+        ].map((event, i) => ({ ...event, sequence: i + 1, createdAt: wireAt }))
+      )
       const ids: ReadonlyArray<string> = data.map(({ id }: any) => id)
       assert.ok(ids.every((id) => /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u.test(id)))
       assert.strictEqual(new Set(ids).size, 6)
@@ -71,7 +74,9 @@ layer(http(), { excludeTestServices: true })("the partner feed", (it) => {
       assert.deepStrictEqual(seen, Array.from({ length: 105 }, (_, i) => i + 1))
       const page = (query: string) => Effect.map(ask(`${FEED}?${query}`, { key }), json)
       assert.deepStrictEqual((yield* page("after=3&limit=2")).data.map(({ sequence }: any) => sequence), [4, 5])
-      for (const beyond of [106, Number.MAX_SAFE_INTEGER]) assert.deepStrictEqual(yield* page(`after=${beyond}`), { data: [], nextCursor: beyond })
+      for (const beyond of [106, Number.MAX_SAFE_INTEGER]) {
+        assert.deepStrictEqual(yield* page(`after=${beyond}`), { data: [], nextCursor: beyond })
+      }
     }))
 
   it.effect("is the grant's own", () =>

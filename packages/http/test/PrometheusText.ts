@@ -68,6 +68,8 @@ const checkHistograms = ({ types, values }: Scraped): void => {
       last.set(others, [le, count])
     }
     assert.isAbove(last.size, 0, name)
-    for (const [others, [le, count]] of last) assert.deepStrictEqual([le, count], [Infinity, values.get(`${name}_count${others}`)], name + others)
+    for (const [others, [le, count]] of last) {
+      assert.deepStrictEqual([le, count], [Infinity, values.get(`${name}_count${others}`)], name + others)
+    }
   }
 }

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { noChecks, type PullRequest } from "@slipway/domain/source/PullRequest"
 import { RepoNotAccessible, type SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Effect, Fiber } from "effect"
 import { DateTime } from "effect"
 import { ask, create, drive, json, layer as http, mintKey, openStream, postJson, refused, running, SANDBOXES } from "./Harness.ts"
 
@@ -42,7 +42,9 @@ layer(http(answers), { excludeTestServices: true })("a pull request", (it) => {
     body: string | undefined = "{}"
   ) {
     const events = yield* openStream(`${SANDBOXES}/${id}/events/stream`, { key })
-    const asked = yield* Effect.forkChild(ask(`${SANDBOXES}/${id}/pull-request`, { key, method: "POST", ...(body === undefined ? {} : { body }) }))
+    const asked = yield* Effect.forkChild(
+      ask(`${SANDBOXES}/${id}/pull-request`, { key, method: "POST", ...(body === undefined ? {} : { body }) })
+    )
     for (let block = ""; !block.includes("pull_request.updated");) block = (yield* events.next) ?? "pull_request.updated"
     yield* report(id, outcome)
     return yield* Fiber.join(asked)
@@ -100,7 +102,9 @@ layer(http(answers), { excludeTestServices: true })("a pull request", (it) => {
       refused(yield* ask(`${SANDBOXES}/${id}/pull-request`, { key, method: "POST" }), 400, "repo_required")
       refused(yield* ask(`${SANDBOXES}/${id}/pull-request`, { key }), 400, "repo_required")
       refused(yield* post({ repo: "acme/third" }), 404, "repo_not_found")
-      for (const body of [{ repo: "acme" }, { repo: null }, { repo: "acme/shop", draft: true }, []]) refused(yield* post(body), 400, "invalid_request")
+      for (const body of [{ repo: "acme" }, { repo: null }, { repo: "acme/shop", draft: true }, []]) {
+        refused(yield* post(body), 400, "invalid_request")
+      }
     }))
 
   it.effect("needs a running sandbox to be published", () =>
@@ -126,12 +130,15 @@ layer(http(host(() => Effect.fail(new SourceHostError({ operation: "read", detai
     }))
 })
 
-layer(http(host((repo) => Effect.fail(new RepoNotAccessible({ repo })))), { excludeTestServices: true })("a repository that is closed to us", (it) => {
-  it.effect("is 403", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      yield* report(id, { repo: "acme/shop", action_state: "idle", number: 3 })
-      refused(yield* ask(`${SANDBOXES}/${id}/pull-request`, { key }), 403, "repo_not_accessible")
-    }))
-})
+layer(http(host((repo) => Effect.fail(new RepoNotAccessible({ repo })))), { excludeTestServices: true })(
+  "a repository that is closed to us",
+  (it) => {
+    it.effect("is 403", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey()
+        const { id } = yield* running(key)
+        yield* report(id, { repo: "acme/shop", action_state: "idle", number: 3 })
+        refused(yield* ask(`${SANDBOXES}/${id}/pull-request`, { key }), 403, "repo_not_accessible")
+      }))
+  }
+)

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { SandboxPage } from "@slipway/http/api/SandboxesApi"
+import { Schema } from "effect"
 
 const encode = Schema.encodeSync(SandboxPage)
 

@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
 import { Ids } from "@slipway/domain/Ids"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Spending } from "@slipway/domain/sandbox/Spending"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { RepoNotAccessible, type SourceHost } from "@slipway/domain/source/SourceHost"
+import { Effect } from "effect"
 import {
   ask,
   create,
@@ -37,7 +37,12 @@ layer(http({ host }), { excludeTestServices: true })("creating a sandbox of a re
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const headers = { "idempotency-key": "k" }
-      const reply = yield* postJson(SANDBOXES, key, { ...creation, repos: [{ fullName: "acme/shop" }, { fullName: "acme/other" }] }, headers)
+      const reply = yield* postJson(
+        SANDBOXES,
+        key,
+        { ...creation, repos: [{ fullName: "acme/shop" }, { fullName: "acme/other" }] },
+        headers
+      )
       refused(reply, 403, "repo_not_accessible")
       assert.strictEqual(json(reply).error.message, "repository acme/other is not accessible. Add it.")
       assert.deepStrictEqual(json(yield* ask(SANDBOXES, { key })).data, [])
@@ -106,7 +111,9 @@ layer(http(), { excludeTestServices: true })("creating a sandbox", (it) => {
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const headers = { "idempotency-key": "order 42" }
-      const replies = yield* Effect.all(Array.from({ length: 50 }, () => postJson(SANDBOXES, key, creation, headers)), { concurrency: "unbounded" })
+      const replies = yield* Effect.all(Array.from({ length: 50 }, () => postJson(SANDBOXES, key, creation, headers)), {
+        concurrency: "unbounded"
+      })
       assert.strictEqual(replies.filter(({ status }) => status === 201).length, 1)
       assert.strictEqual(replies.filter(({ status }) => status === 200).length, 49)
       assert.strictEqual(new Set(replies.map((reply) => json(reply).id)).size, 1)
@@ -127,7 +134,11 @@ layer(http(), { excludeTestServices: true })("creating a sandbox", (it) => {
       const other = yield* mintKey({ grant: "two" })
       const headers = { "idempotency-key": "order 43" }
       const first = yield* postJson(SANDBOXES, key, creation, headers)
-      for (const more of [{ prompt: "Say hello" }, { title: "x" }, { repos: [{ fullName: "acme/shop", ref: "main" }] }, { model: "offline/demo" }]) {
+      for (
+        const more of [{ prompt: "Say hello" }, { title: "x" }, { repos: [{ fullName: "acme/shop", ref: "main" }] }, {
+          model: "offline/demo"
+        }]
+      ) {
         refused(yield* postJson(SANDBOXES, key, { ...creation, ...more }, headers), 409, "idempotency_conflict")
       }
       assert.strictEqual(json(yield* postJson(SANDBOXES, rotated.key, creation, headers)).id, json(first).id)
@@ -216,7 +227,10 @@ layer(http(), { excludeTestServices: true })("listing sandboxes", (it) => {
         altered[i] = (altered[i] ?? 0) ^ 1
         refused(yield* list(key, { after: altered.toString("base64url") }), 400, "invalid_cursor")
       }
-      for (const after of [`${nextCursor}=`, `${nextCursor}A`, nextCursor.slice(0, -1), ` ${nextCursor}`, Buffer.from("1 c_aaaaaaaaaaaa").toString("base64url")]) {
+      for (
+        const after of [`${nextCursor}=`, `${nextCursor}A`, nextCursor.slice(0, -1), ` ${nextCursor}`,
+          Buffer.from("1 c_aaaaaaaaaaaa").toString("base64url")]
+      ) {
         refused(yield* list(key, { after }), 400, "invalid_cursor")
       }
     }))
@@ -368,7 +382,11 @@ layer(http(), { excludeTestServices: true })("messages", (it) => {
       const { key } = yield* mintKey()
       const { id, turn } = yield* running(key)
       const said = (text: string, n: number) => [
-        { type: "message.updated" as const, turn_id: turn, data: { part_id: `m${n}:text`, message_id: `m${n}`, kind: "text" as const, text } },
+        {
+          type: "message.updated" as const,
+          turn_id: turn,
+          data: { part_id: `m${n}:text`, message_id: `m${n}`, kind: "text" as const, text }
+        },
         { type: "message.completed" as const, turn_id: turn, data: { message_id: `m${n}`, finish: "end_turn" as const } }
       ]
       yield* drive(id, [{ _tag: "RecordWork", turnId: turn, events: [...said("Hello.", 1), ...said("Done.", 2)] }])

@@ -1,11 +1,11 @@
 /** A person's session at the public API: what it opens, what ends it, and what the audit log says of it. */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Access } from "@slipway/domain/access/Access"
+import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Members } from "@slipway/domain/access/Members"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
+import { Effect, Redacted } from "effect"
 import { ask, create, fieldsOf, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
 
 /** Signs a new member in, in a grant of the name. */
@@ -16,7 +16,14 @@ const signedIn = Effect.fnUntraced(function*(login: string, grant: string) {
   const { session, token } = yield* sessions.signIn(userId, null)
   yield* sessions.chooseGrant(session, key.grant.id)
   const cookie = `${SessionCookie.NAME}=${Redacted.value(token)}`
-  return { ...key, session, token, userId, headers: { cookie }, csrf: { cookie, "x-csrf-token": Redacted.value(sessions.csrfToken(token)) } }
+  return {
+    ...key,
+    session,
+    token,
+    userId,
+    headers: { cookie },
+    csrf: { cookie, "x-csrf-token": Redacted.value(sessions.csrfToken(token)) }
+  }
 })
 
 const lastOf = (action: string) =>

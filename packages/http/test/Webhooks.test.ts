@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect } from "effect"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { bodyOf, EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/Webhook"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { DateTime, Effect } from "effect"
 import { ask, json, layer as http, mintKey, postJson, refused, withoutNames } from "./Harness.ts"
 
 const ENDPOINTS = "/api/internal/v1/webhook-endpoints"
@@ -21,7 +21,8 @@ const register = Effect.fnUntraced(function*(key: string, body: object = {}) {
   assert.strictEqual(reply.status, 201, reply.text)
   return json(reply)
 })
-const post = (path: string, key: string, body?: string) => ask(`${ENDPOINTS}${path}`, body === undefined ? { method: "POST", key } : { method: "POST", key, body })
+const post = (path: string, key: string, body?: string) =>
+  ask(`${ENDPOINTS}${path}`, body === undefined ? { method: "POST", key } : { method: "POST", key, body })
 const get = (path: string, key: string) => ask(`${ENDPOINTS}${path}`, { key })
 
 /** Tells the feed of the grant something; the id of the event. */
@@ -66,8 +67,14 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
       assert.strictEqual(Buffer.from(secret.slice(6), "base64").length, 32)
       assert.match(createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u)
       assert.deepStrictEqual(rest, {
-        url: "https://hooks.example.com/", types: null, state: "enabled", disabledReason: null, disabledAt: null,
-        lastSequence: 1, failedAttempts: 0, nextAttemptAt: null
+        url: "https://hooks.example.com/",
+        types: null,
+        state: "enabled",
+        disabledReason: null,
+        disabledAt: null,
+        lastSequence: 1,
+        failedAttempts: 0,
+        nextAttemptAt: null
       })
       const some = yield* register(key, { types: ["conversion.paid", "task.started"] })
       assert.deepStrictEqual(some.types, ["conversion.paid", "task.started"])
@@ -83,13 +90,39 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
     Effect.gen(function*() {
       const { key } = yield* newKey
       const bodies: ReadonlyArray<object> = [
-        {}, { url: 1 }, { url: null }, { url: "" }, { url: "x".repeat(2001) }, { url: `${URL}\u0000` }, { url: URL, secret: "whsec_x" }, { url: URL, more: 1 },
-        ...[null, [], "conversion.paid", ["nothing.happened"], ["conversion.paid", "conversion.paid"], [1]].map((types) => ({ url: URL, types })),
+        {},
+        { url: 1 },
+        { url: null },
+        { url: "" },
+        { url: "x".repeat(2001) },
+        { url: `${URL}\u0000` },
+        { url: URL, secret: "whsec_x" },
+        { url: URL, more: 1 },
+        ...[null, [], "conversion.paid", ["nothing.happened"], ["conversion.paid", "conversion.paid"], [1]].map((types) => ({
+          url: URL,
+          types
+        })),
         ...[
-          "http://hooks.example.com/", "ftp://hooks.example.com/", "hooks.example.com", "//hooks.example.com", "https://user:pass@hooks.example.com/",
-          "https://hooks.example.com/#x", "https://127.0.0.1/", "https://127.1/", "https://0177.0.0.1/", "https://2130706433/", "https://[::1]/", "https://0.0.0.0/",
-          "https://10.0.0.1/", "https://192.168.0.1/", "https://169.254.169.254/latest/meta-data", "https://100.64.0.1/", "https://[::ffff:10.0.0.1]/",
-          "https://[fd00::1]/", "https://[fe80::1]/", "https://private.example.com/"
+          "http://hooks.example.com/",
+          "ftp://hooks.example.com/",
+          "hooks.example.com",
+          "//hooks.example.com",
+          "https://user:pass@hooks.example.com/",
+          "https://hooks.example.com/#x",
+          "https://127.0.0.1/",
+          "https://127.1/",
+          "https://0177.0.0.1/",
+          "https://2130706433/",
+          "https://[::1]/",
+          "https://0.0.0.0/",
+          "https://10.0.0.1/",
+          "https://192.168.0.1/",
+          "https://169.254.169.254/latest/meta-data",
+          "https://100.64.0.1/",
+          "https://[::ffff:10.0.0.1]/",
+          "https://[fd00::1]/",
+          "https://[fe80::1]/",
+          "https://private.example.com/"
         ].map((url) => ({ url }))
       ]
       for (const body of bodies) {
@@ -98,7 +131,11 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
         assert.notInclude(reply.text, "example.com")
       }
       for (const text of ["", "[]", "{", "null"]) refused(yield* post("", key, text), 400, "invalid_request")
-      refused(yield* ask(ENDPOINTS, { method: "POST", key, body: "{}", headers: { "content-type": "text/plain" } }), 415, "unsupported_media_type")
+      refused(
+        yield* ask(ENDPOINTS, { method: "POST", key, body: "{}", headers: { "content-type": "text/plain" } }),
+        415,
+        "unsupported_media_type"
+      )
       refused(yield* post("", key, " ".repeat(1024 * 1024 + 1)), 413, "payload_too_large")
       assert.deepStrictEqual(json(yield* get("", key)), { data: [] })
       assert.lengthOf((yield* register(key, { types: EVENT_TYPES })).types, 6)
@@ -135,7 +172,11 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
         assert.deepStrictEqual([enabled.status, json(enabled)], [200, endpoint])
       }
       yield* attempt(endpoint.id, answered(500), { _tag: "Retry", at: DateTime.makeUnsafe("2190-01-01T00:00:00.123Z") })
-      assert.deepInclude(json(yield* get(`/${endpoint.id}`, key)), { state: "enabled", failedAttempts: 1, nextAttemptAt: "2190-01-01T00:00:00.123Z" })
+      assert.deepInclude(json(yield* get(`/${endpoint.id}`, key)), {
+        state: "enabled",
+        failedAttempts: 1,
+        nextAttemptAt: "2190-01-01T00:00:00.123Z"
+      })
 
       const deleted = yield* ask(`${ENDPOINTS}/${endpoint.id}`, { method: "DELETE", key })
       assert.deepStrictEqual([deleted.status, deleted.text], [204, ""])
@@ -143,7 +184,9 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
 
       const told = (yield* audit.list({ since: null, limit: 100_000 })).slice(before)
       assert.deepStrictEqual(told.filter(({ actor }) => actor._tag === "Key" && actor.keyId === record.id).map(({ action }) => action), [
-        "webhook.secret_rotated", "webhook.enabled", "webhook.deleted"
+        "webhook.secret_rotated",
+        "webhook.enabled",
+        "webhook.deleted"
       ])
       assert.notInclude(JSON.stringify(told), "whsec_")
     }))
@@ -176,7 +219,9 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
       }
       assert.deepStrictEqual(pages, all.data)
       for (const limit of ["0", "101", "x", ""]) refused(yield* get(`/${id}/deliveries?limit=${limit}`, key), 400, "invalid_request")
-      for (const cursor of ["", "x", "-1", "9007199254740992", "1&after=2"]) refused(yield* get(`/${id}/deliveries?after=${cursor}`, key), 400, "invalid_cursor")
+      for (const cursor of ["", "x", "-1", "9007199254740992", "1&after=2"]) {
+        refused(yield* get(`/${id}/deliveries?after=${cursor}`, key), 400, "invalid_cursor")
+      }
 
       const again = yield* post(`/${id}/deliveries/${second}/redeliver`, key)
       assert.deepStrictEqual([again.status, json(again)], [202, { eventId: second }])
@@ -206,9 +251,11 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
       const { key: stranger } = yield* newKey
       const { id } = yield* register(key)
       const event = yield* tell(grant.id)
-      const requests = [["GET", ""], ["DELETE", ""], ["POST", "/rotate-secret"], ["POST", "/enable"], ["GET", "/deliveries"], ["POST", `/deliveries/${event}/redeliver`]] as const
+      const requests = [["GET", ""], ["DELETE", ""], ["POST", "/rotate-secret"], ["POST", "/enable"], ["GET", "/deliveries"], ["POST",
+        `/deliveries/${event}/redeliver`]] as const
       for (const [method, path] of requests) {
-        const [foreign, unknown] = [yield* ask(`${ENDPOINTS}/${id}${path}`, { method, key: stranger }), yield* ask(`${ENDPOINTS}/${absent}${path}`, { method, key: stranger })]
+        const [foreign, unknown] = [yield* ask(`${ENDPOINTS}/${id}${path}`, { method, key: stranger }),
+          yield* ask(`${ENDPOINTS}/${absent}${path}`, { method, key: stranger })]
         refused(foreign, 404, "not_found")
         assert.deepStrictEqual(withoutNames(foreign), withoutNames(unknown))
         refused(yield* ask(`${ENDPOINTS}/nonsense${path}`, { method, key }), 400, "invalid_request")
@@ -224,7 +271,11 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
       for (const path of paths) {
         refused(yield* ask(`${ENDPOINTS}${path}`), 401, "unauthorized")
         for (const given of scopes) {
-          const reply = yield* ask(`${ENDPOINTS}${path}`, { method: "POST", body: "not JSON", key: (yield* mintKey({ scopes: given })).key })
+          const reply = yield* ask(`${ENDPOINTS}${path}`, {
+            method: "POST",
+            body: "not JSON",
+            key: (yield* mintKey({ scopes: given })).key
+          })
           refused(reply, 403, "insufficient_scope")
           assert.include(reply.headers["www-authenticate"], `scope="webhooks"`)
         }

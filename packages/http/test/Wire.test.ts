@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect, Redacted } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
+import { Duration, Effect, Redacted } from "effect"
 import { ask, create, creation, joined, json, layer as http, mintKey, raw, refused, type Reply, SANDBOXES } from "./Harness.ts"
 
 layer(http(), { excludeTestServices: true })("every reply", (it) => {
@@ -50,7 +50,8 @@ layer(http(), { excludeTestServices: true })("an address", (it) => {
         refused(yield* ask(path), 404, "not_found")
       }
       for (
-        const path of ["/api/public/v1/Sandboxes", "/api/public/v1/sandboxes/c_aaaaaaaaaaaa/", "/api/public/v2/sandboxes", "/api/", "/api/public//v1/sandboxes"]
+        const path of ["/api/public/v1/Sandboxes", "/api/public/v1/sandboxes/c_aaaaaaaaaaaa/", "/api/public/v2/sandboxes", "/api/",
+          "/api/public//v1/sandboxes"]
       ) {
         refused(yield* ask(path), 401, "unauthorized")
         refused(yield* ask(path, { key }), 404, "not_found")
@@ -114,7 +115,10 @@ layer(http(), { excludeTestServices: true })("an address", (it) => {
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const id = yield* create(key)
-      for (const path of [`${SANDBOXES}/`, `${SANDBOXES}//`, `${SANDBOXES}/${id}/`, `/api/public/v1//sandboxes`, `${SANDBOXES}/${id}/approvals/`, "/api/public/v1/events/"]) {
+      for (
+        const path of [`${SANDBOXES}/`, `${SANDBOXES}//`, `${SANDBOXES}/${id}/`, `/api/public/v1//sandboxes`,
+          `${SANDBOXES}/${id}/approvals/`, "/api/public/v1/events/"]
+      ) {
         for (const method of ["GET", "HEAD", "POST", "DELETE", "OPTIONS"]) {
           const reply = yield* ask(path, { key, method })
           assert.strictEqual(reply.status, 404, `${method} ${path}`)
@@ -279,45 +283,48 @@ layer(http({ settings: { requestsPerMinute: 3, refusedKeysPerMinute: 2 } }), { e
     }))
 })
 
-layer(http({ settings: { requestsPerMinute: 3, requestsPerUser: 5, requestsPerGrant: 4 } }), { excludeTestServices: true })("rates of many keys", (it) => {
-  const left = ({ headers, status }: Reply) => [status, String(headers["ratelimit"]).replace(/t=\d+/u, "t=")]
-  const isRefused = (reply: Reply, message: string) => {
-    refused(reply, 429, "rate_limited")
-    assert.strictEqual(json(reply).error.message, message)
-    assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
-    assert.strictEqual(reply.headers["ratelimit"], `"default";r=0;t=${reply.headers["retry-after"]}`)
-    assert.strictEqual(reply.headers["ratelimit-policy"], `"default";q=3;w=60`)
+layer(http({ settings: { requestsPerMinute: 3, requestsPerUser: 5, requestsPerGrant: 4 } }), { excludeTestServices: true })(
+  "rates of many keys",
+  (it) => {
+    const left = ({ headers, status }: Reply) => [status, String(headers["ratelimit"]).replace(/t=\d+/u, "t=")]
+    const isRefused = (reply: Reply, message: string) => {
+      refused(reply, 429, "rate_limited")
+      assert.strictEqual(json(reply).error.message, message)
+      assert.match(String(reply.headers["retry-after"]), /^[1-9]\d*$/u)
+      assert.strictEqual(reply.headers["ratelimit"], `"default";r=0;t=${reply.headers["retry-after"]}`)
+      assert.strictEqual(reply.headers["ratelimit-policy"], `"default";q=3;w=60`)
+    }
+
+    it.effect("count by grant too: more keys do not give more requests, and the headers tell what is left", () =>
+      Effect.gen(function*() {
+        const [ada, bob] = [yield* joined("ada"), yield* joined("bob")]
+        const [first, second] = [yield* mintKey({ grant: "one", userId: ada }), yield* mintKey({ grant: "one", userId: bob })]
+        for (const r of [2, 1]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: first.key })), [200, `"default";r=${r};t=`])
+        for (const r of [1, 0]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: second.key })), [200, `"default";r=${r};t=`])
+        for (const { key } of [first, second]) isRefused(yield* ask(SANDBOXES, { key }), "Too many requests of this grant.")
+        // Neither key nor user paid for that.
+        const elsewhere = yield* mintKey({ grant: "two", userId: bob })
+        for (const r of [2, 1, 0]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: elsewhere.key })), [200, `"default";r=${r};t=`])
+      }))
+
+    it.effect("count by user too, in all grants; other users and the user's own sessions are heard", () =>
+      Effect.gen(function*() {
+        const eve = yield* joined("eve")
+        const keys = yield* Effect.forEach(["three", "four"], (grant) => mintKey({ grant, userId: eve }))
+        const replies = yield* Effect.forEach([0, 0, 0, 1, 1], (i) => ask(SANDBOXES, { key: keys[i]!.key }))
+        assert.deepStrictEqual(replies.map(({ status }) => status), [200, 200, 200, 200, 200])
+        isRefused(yield* ask(SANDBOXES, { key: keys[1]!.key }), "Too many requests of this user.")
+        assert.strictEqual((yield* ask(SANDBOXES, { key: (yield* mintKey({ grant: "four" })).key })).status, 200)
+        const sessions = yield* Sessions
+        const bySession = Effect.fnUntraced(function*(token: Redacted.Redacted) {
+          return yield* ask(SANDBOXES, { headers: { cookie: `${SessionCookie.NAME}=${Redacted.value(token)}` } })
+        })
+        const [laptop, phone] = [yield* sessions.signIn(eve, null), yield* sessions.signIn(eve, null)]
+        for (const { token } of [laptop, phone, laptop, phone, laptop]) assert.strictEqual((yield* bySession(token)).status, 200)
+        isRefused(yield* bySession(phone.token), "Too many requests of this user.")
+      }))
   }
-
-  it.effect("count by grant too: more keys do not give more requests, and the headers tell what is left", () =>
-    Effect.gen(function*() {
-      const [ada, bob] = [yield* joined("ada"), yield* joined("bob")]
-      const [first, second] = [yield* mintKey({ grant: "one", userId: ada }), yield* mintKey({ grant: "one", userId: bob })]
-      for (const r of [2, 1]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: first.key })), [200, `"default";r=${r};t=`])
-      for (const r of [1, 0]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: second.key })), [200, `"default";r=${r};t=`])
-      for (const { key } of [first, second]) isRefused(yield* ask(SANDBOXES, { key }), "Too many requests of this grant.")
-      // Neither key nor user paid for that.
-      const elsewhere = yield* mintKey({ grant: "two", userId: bob })
-      for (const r of [2, 1, 0]) assert.deepStrictEqual(left(yield* ask(SANDBOXES, { key: elsewhere.key })), [200, `"default";r=${r};t=`])
-    }))
-
-  it.effect("count by user too, in all grants; other users and the user's own sessions are heard", () =>
-    Effect.gen(function*() {
-      const eve = yield* joined("eve")
-      const keys = yield* Effect.forEach(["three", "four"], (grant) => mintKey({ grant, userId: eve }))
-      const replies = yield* Effect.forEach([0, 0, 0, 1, 1], (i) => ask(SANDBOXES, { key: keys[i]!.key }))
-      assert.deepStrictEqual(replies.map(({ status }) => status), [200, 200, 200, 200, 200])
-      isRefused(yield* ask(SANDBOXES, { key: keys[1]!.key }), "Too many requests of this user.")
-      assert.strictEqual((yield* ask(SANDBOXES, { key: (yield* mintKey({ grant: "four" })).key })).status, 200)
-      const sessions = yield* Sessions
-      const bySession = Effect.fnUntraced(function*(token: Redacted.Redacted) {
-        return yield* ask(SANDBOXES, { headers: { cookie: `${SessionCookie.NAME}=${Redacted.value(token)}` } })
-      })
-      const [laptop, phone] = [yield* sessions.signIn(eve, null), yield* sessions.signIn(eve, null)]
-      for (const { token } of [laptop, phone, laptop, phone, laptop]) assert.strictEqual((yield* bySession(token)).status, 200)
-      isRefused(yield* bySession(phone.token), "Too many requests of this user.")
-    }))
-})
+)
 
 layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) => {
   const parse = (text: string) => {
@@ -349,9 +356,11 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
         ["GET /healthz HTTP/2.0\r\nHost: a\r\n\r\n", 400, "invalid_request"],
         ["GET /healthz HTTP/2.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n", 400, "invalid_request"],
         ["GET /healthz HTTP/0.9\r\nHost: a\r\n\r\n", 400, "invalid_request"],
-        ...["gzip, chunked", "gzip,chunked", "x, chunked", "identity, chunked", "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked", "gzip", "identity"].map(
-          (encoding) => [`POST /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ${encoding}\r\n\r\n0\r\n\r\n`, 400, "invalid_request"] as const
-        )
+        ...["gzip, chunked", "gzip,chunked", "x, chunked", "identity, chunked", "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked",
+          "gzip", "identity"].map(
+            (encoding) =>
+              [`POST /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ${encoding}\r\n\r\n0\r\n\r\n`, 400, "invalid_request"] as const
+          )
       ]
       for (const [bytes, status, code] of cases) {
         const reply = parse(yield* raw(bytes))
@@ -367,17 +376,21 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const body = JSON.stringify(creation)
-      const good = `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
-      const chunked = `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
-      for (const [bad, status] of [
-        ["nonsense\r\n\r\n", 400],
-        [`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(17 * 1024)}\r\n\r\n`, 431],
-        ["CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 404],
-        ["GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400],
-        ["GET / HTTP/2.0\r\nHost: a\r\n\r\n", 400],
-        // Its headers are good: the parser only fails in its body.
-        [`${chunked}nonsense\r\n`, 400]
-      ] as const) {
+      const good =
+        `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+      const chunked =
+        `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
+      for (
+        const [bad, status] of [
+          ["nonsense\r\n\r\n", 400],
+          [`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(17 * 1024)}\r\n\r\n`, 431],
+          ["CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 404],
+          ["GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400],
+          ["GET / HTTP/2.0\r\nHost: a\r\n\r\n", 400],
+          // Its headers are good: the parser only fails in its body.
+          [`${chunked}nonsense\r\n`, 400]
+        ] as const
+      ) {
         for (const n of [0, 1, 3]) {
           const answers = (yield* raw(good.repeat(n) + bad)).split("HTTP/1.1 ").slice(1).map((answer) => Number(answer.slice(0, 3)))
           assert.deepStrictEqual(answers, [...Array.from({ length: n }, () => 201), status], bad.slice(0, 60))
@@ -391,9 +404,13 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
         const text = yield* raw(`GET /healthz HTTP/${version}\r\n${header}\r\n\r\n`)
         assert.match(text, /^HTTP\/1.1 200 OK\r\n/u, header)
       }
-      const offered = yield* ask("/healthz", { headers: { connection: "Upgrade, HTTP2-Settings", upgrade: "h2c", "http2-settings": "AAMAAABk" } })
+      const offered = yield* ask("/healthz", {
+        headers: { connection: "Upgrade, HTTP2-Settings", upgrade: "h2c", "http2-settings": "AAMAAABk" }
+      })
       assert.strictEqual(offered.status, 200)
-      for (const host of ["a", "a.example:4000", "a.example.:", "127.0.0.1:80", "[::1]:4000", "xn--80ak6aa92e.com", "under_score", "A", "%41"]) {
+      for (
+        const host of ["a", "a.example:4000", "a.example.:", "127.0.0.1:80", "[::1]:4000", "xn--80ak6aa92e.com", "under_score", "A", "%41"]
+      ) {
         assert.match(yield* raw(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`), /^HTTP\/1.1 200 OK\r\n/u, host)
       }
       // Absolute form: the target's authority counts for nothing here.
@@ -419,7 +436,8 @@ layer(http(), { excludeTestServices: true })("public documents", (it) => {
         headers["content-security-policy"],
         "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
       )
-      assert.deepStrictEqual(["x-frame-options", "referrer-policy", "x-content-type-options"].map((name) => headers[name]), ["DENY", "same-origin", "nosniff"])
+      assert.deepStrictEqual(["x-frame-options", "referrer-policy", "x-content-type-options"].map((name) => headers[name]), ["DENY",
+        "same-origin", "nosniff"])
       const [, script = ""] = /<script src="(\/docs\/[^"]+)"><\/script>/u.exec(text) ?? []
       assert.include((yield* ask(script)).text, `"withDefaultFonts":false`)
       refused(yield* ask("/docs/other.js"), 404, "not_found")

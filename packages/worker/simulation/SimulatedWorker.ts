@@ -1,15 +1,16 @@
 /** The real worker in a simulation, with a reaper that comes by within its minutes. */
-import { Duration, Effect, Layer } from "effect"
 import type { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import * as StoreClock from "@slipway/domain/StoreClock"
 import type { Options } from "@slipway/domain/testing/Simulation"
 import { Timing, type Timings } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Duration, Effect, Layer } from "effect"
 
 export const workerWith = (
   more: Partial<Timings> = {},
   clock: Layer.Layer<never, never, SandboxStore> = StoreClock.layer
-): Options["worker"] => (options) =>
+): Options["worker"] =>
+(options) =>
   WorkerNode.start(options).pipe(
     Effect.updateService(Timing, (timings) => ({ ...timings, reap: Duration.seconds(10), ...more })),
     (worker) => Effect.flatMap(Layer.build(clock), (context) => Effect.provide(worker, context))

@@ -1,6 +1,6 @@
 /** `npm run simulate`: runs seeds of the simulation with the real worker. */
-import { parseArgs } from "node:util"
 import { failureOf, simulate } from "@slipway/domain/testing/Simulation"
+import { parseArgs } from "node:util"
 import { worker } from "./SimulatedWorker.ts"
 import { Totals } from "./Totals.ts"
 
@@ -58,4 +58,8 @@ for (let seed = from; seed < from + seeds; seed++) {
 }
 
 process.stdout.write(totals.table)
-process.stdout.write(`${totals.seeds} seeds from ${from}, ${totals.steps} steps, ${Math.round(totals.millis / 3_600_000)} simulated hours, ${rate()}: every rule held\n`)
+process.stdout.write(
+  `${totals.seeds} seeds from ${from}, ${totals.steps} steps, ${
+    Math.round(totals.millis / 3_600_000)
+  } simulated hours, ${rate()}: every rule held\n`
+)

@@ -1,10 +1,10 @@
 /** The agent of a held sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
-import { Context, Effect, Exit, Option, Scope } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
 import { type Model, ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
 import { ModelGateway, type ModelSession } from "@slipway/domain/sandbox/ModelGateway"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Context, Effect, Exit, Option, Scope } from "effect"
 import { elapsedMillis } from "./Elapsed.ts"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 import { readInstructions } from "./Instructions.ts"
@@ -42,8 +42,7 @@ export const open = Effect.fn("Agent.open")(function*(held: HeldSandbox, box: Bo
   const { sandbox } = yield* held.view
   const { models, unusable } = yield* ModelCatalogue
   const model = models.find(({ id }) => id === sandbox.model)
-  const refuse = (detail: string) =>
-    new AgentError({ runtime: sandbox.agentRuntime, operation: "open", detail, retryable: false })
+  const refuse = (detail: string) => new AgentError({ runtime: sandbox.agentRuntime, operation: "open", detail, retryable: false })
   if (model === undefined) {
     const known = unusable?.find(({ id }) => id === sandbox.model)
     return yield* refuse(known?.reason ?? `The model ${sandbox.model} is no longer offered.`)

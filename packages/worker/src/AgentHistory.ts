@@ -1,7 +1,7 @@
 /** The agent's own commits, read where its git can do no harm: in its box. */
-import { Effect, Stream } from "effect"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import type { SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Stream } from "effect"
 
 /** Arguments: the folder, the commit the tree started from. Says nothing when there is nothing beyond it. */
 const SCRIPT = `
@@ -22,5 +22,7 @@ export const read = (box: Box, folder: string): NonNullable<SnapshotOptions["his
     )
   ).pipe(
     Stream.interruptWhen(Effect.sleep(WITHIN)),
-    Stream.catch(({ message }) => Stream.drain(Stream.fromEffect(Effect.logWarning("the agent's commits cannot be read", { reason: message }))))
+    Stream.catch(({ message }) =>
+      Stream.drain(Stream.fromEffect(Effect.logWarning("the agent's commits cannot be read", { reason: message })))
+    )
   )

@@ -1,15 +1,15 @@
 /** From an accepted sandbox to an agent that is ready: box and clones side by side, then the agent. */
-import { Duration, Effect, Schedule, Schema } from "effect"
 import { type CloneFailed, TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Ids } from "@slipway/domain/Ids"
 import type { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
-import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { SandboxEventOf, SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
-import { turnId } from "@slipway/domain/sandbox/SandboxId"
 import { type Box, type HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { turnId } from "@slipway/domain/sandbox/SandboxId"
 import type { StaleLease } from "@slipway/domain/sandbox/SandboxStore"
+import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { RepoRef } from "@slipway/domain/source/RepoRef"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Duration, Effect, Schedule, Schema } from "effect"
 import * as Agent from "./Agent.ts"
 import type { HeldSandbox } from "./HeldSandbox.ts"
 import { reapOrphans } from "./ReapOrphans.ts"
@@ -33,8 +33,10 @@ const isRetryable = (error: Trouble | StaleLease): boolean => "retryable" in err
 
 const failed = (trouble: Trouble): SystemCommand => ({
   _tag: "Fail",
-  reason: trouble._tag === "RepoNotAccessible" ? "repo_not_accessible"
-    : trouble._tag === "CloneFailed" || trouble._tag === "SourceHostError" ? "clone_failed"
+  reason: trouble._tag === "RepoNotAccessible" ?
+    "repo_not_accessible"
+    : trouble._tag === "CloneFailed" || trouble._tag === "SourceHostError" ?
+    "clone_failed"
     : "boot_failed",
   error: trouble.message,
   retryable: isRetryable(trouble)
@@ -43,8 +45,10 @@ const failed = (trouble: Trouble): SystemCommand => ({
 type Stage = SandboxEventOf<"sandbox.boot">["data"]["stage"]
 
 const whole = <A, E, R>(step: Stage, self: Effect.Effect<A, E, R>) =>
-  Effect.catchDefect(self, (defect) =>
-    Effect.andThen(Effect.logError("a step of a boot broke", { step }, defect), new StepBroke({ step, retryable: true })))
+  Effect.catchDefect(
+    self,
+    (defect) => Effect.andThen(Effect.logError("a step of a boot broke", { step }, defect), new StepBroke({ step, retryable: true }))
+  )
 
 /** A few tries within 15 s, far below the deadline of a boot. */
 const patiently = <A, E extends Trouble | StaleLease, R>(self: Effect.Effect<A, E, R>) =>
@@ -99,8 +103,10 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(held: HeldSandbox) {
   const ids = yield* Ids
 
   const stage = <A, E extends Trouble | StaleLease, R>(name: Stage, self: Effect.Effect<A, E, R>, repo?: string) =>
-    Effect.flatMap(Effect.timed(patiently(whole(name, self))), ([took, result]) =>
-      Effect.as(held.write([report(name, took, repo)]), result))
+    Effect.flatMap(
+      Effect.timed(patiently(whole(name, self))),
+      ([took, result]) => Effect.as(held.write([report(name, took, repo)]), result)
+    )
 
   const steps = Effect.gen(function*() {
     const { repos } = yield* held.write([{ _tag: "StartBoot" }])

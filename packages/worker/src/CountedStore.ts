@@ -2,13 +2,13 @@
  * The store of sandboxes, with a count of what this process commits: boots, turns, approvals, publications. What a lost
  * answer hides was committed and is not counted.
  */
-import { Effect, Layer, Metric, Result } from "effect"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { ApprovalOutcome, type SandboxEvent, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { transitions } from "@slipway/domain/sandbox/Transition"
 import { TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import { isUnderWay, publicationOf } from "@slipway/domain/source/Publishing"
+import { Effect, Layer, Metric, Result } from "effect"
 import { counters } from "./Metrics.ts"
 
 const counter = (name: string, description: string) => Metric.counter(name, { description, incremental: true })
@@ -26,9 +26,17 @@ const durations = Metric.histogram("slipway_boot_duration_seconds", {
   description: "How long boots took that went through.",
   boundaries: [0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600]
 })
-const turns = counters("slipway_turns_ended_total", "Turns whose end this process recorded, by how they ended.", "state", TurnOutcome.literals)
+const turns = counters(
+  "slipway_turns_ended_total",
+  "Turns whose end this process recorded, by how they ended.",
+  "state",
+  TurnOutcome.literals
+)
 const approvals = counters(
-  "slipway_approvals_resolved_total", "Approvals that this process recorded as resolved, by outcome.", "outcome", ApprovalOutcome.literals
+  "slipway_approvals_resolved_total",
+  "Approvals that this process recorded as resolved, by outcome.",
+  "outcome",
+  ApprovalOutcome.literals
 )
 /** `invalid_request` is told when there was nothing to publish. */
 const outcomes: Readonly<Record<string, string>> = { invalid_request: "nothing_to_publish" }
@@ -36,13 +44,20 @@ const publications = counters(
   "slipway_publications_total",
   "Publications whose end this process recorded: published, or why not.",
   "outcome",
-  ["published", "nothing_to_publish", "repo_not_accessible", "agent_disconnected", "source_host_error", "unavailable", "sandbox_not_running"]
+  ["published", "nothing_to_publish", "repo_not_accessible", "agent_disconnected", "source_host_error", "unavailable",
+    "sandbox_not_running"]
 )
 const purged = counter("slipway_event_logs_purged_total", "Sandboxes whose events this process forgot because their time was over.")
 
 const declare = Effect.all([
-  Metric.value(created), Metric.value(started), Metric.value(durations), Metric.value(purged),
-  failed.declare, turns.declare, approvals.declare, publications.declare
+  Metric.value(created),
+  Metric.value(started),
+  Metric.value(durations),
+  Metric.value(purged),
+  failed.declare,
+  turns.declare,
+  approvals.declare,
+  publications.declare
 ], { discard: true })
 
 const count = (before: Sandbox, event: SandboxEvent): Effect.Effect<void> => {
@@ -83,8 +98,7 @@ export const layer = Layer.effect(
     yield* declare
     return SandboxStore.of({
       ...store,
-      create: (...creation) =>
-        Effect.tap(store.create(...creation), ({ replayed }) => replayed ? Effect.void : Metric.update(created, 1)),
+      create: (...creation) => Effect.tap(store.create(...creation), ({ replayed }) => replayed ? Effect.void : Metric.update(created, 1)),
       command: (key, command, now, keyed) =>
         Effect.suspend(() => {
           let decided: Decided | null = null

@@ -3,10 +3,10 @@
  * workers may do it. Closing its scope ends it gently: no new attempts, and a moment for those under way; one that is cut is
  * repeated by another worker once its claim has run out.
  */
-import { Cause, DateTime, Duration, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
 import { afterAttempt, bodyOf, isDelivered, type Outcome, signing, Trouble } from "@slipway/domain/partner/Webhook"
 import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
 import { type ClaimedDelivery, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { Cause, DateTime, Duration, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
 import { counters } from "./Metrics.ts"
 import { Timing } from "./Timing.ts"
 
@@ -18,9 +18,16 @@ const PURGED_AT_ONCE = 1000
 
 /** `refused`: whoever answered did not take it. */
 const outcomeOf = (outcome: Outcome): string => outcome._tag === "Failed" ? outcome.trouble : isDelivered(outcome) ? "delivered" : "refused"
-const attempted = counters("slipway_webhook_attempts_total", "Attempts of this worker to deliver an event to a webhook, by what came of it.", "outcome", [
-  "delivered", "refused", ...Trouble.literals
-])
+const attempted = counters(
+  "slipway_webhook_attempts_total",
+  "Attempts of this worker to deliver an event to a webhook, by what came of it.",
+  "outcome",
+  [
+    "delivered",
+    "refused",
+    ...Trouble.literals
+  ]
+)
 
 /** Makes one attempt and records what came of it. */
 export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: ClaimedDelivery) {
@@ -28,7 +35,13 @@ export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: C
   const sender = yield* WebhookSender
   const { event, manual, secrets, url } = claimed
   const at = yield* DateTime.now
-  const outcome = yield* sender.send({ url, id: event.id, at, body: bodyOf(event), secrets: signing(secrets, at).map(({ value }) => value) })
+  const outcome = yield* sender.send({
+    url,
+    id: event.id,
+    at,
+    body: bodyOf(event),
+    secrets: signing(secrets, at).map(({ value }) => value)
+  })
   yield* attempted.add(outcomeOf(outcome))
   const ended = yield* DateTime.now
   const next = afterAttempt(claimed.attempt, outcome, ended, yield* Random.next)

@@ -2,11 +2,11 @@
  * Ends sandboxes whose grant was revoked, and applies the time limits of all others (decisions 2.1, 2.2 and 9). Every worker
  * whose machine's clock is right does, so none is missed when one dies. What time it is the store says.
  */
-import { DateTime, Effect } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { ClockSkew, skewProblem } from "@slipway/domain/StoreClock"
+import { DateTime, Effect } from "effect"
 
 /** Sandboxes in one read. */
 const PAGE = 100
@@ -22,11 +22,14 @@ export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*(
       for (;;) {
         const { ids, now } = yield* find
         yield* Effect.forEach(ids, (id) =>
-          store.change(id, "policy", (sandbox) => decide(sandbox, { _tag: command }, { limits, now }), now).pipe(
-            // One sandbox's trouble must not keep the limits from the others.
-            Effect.catchTag(["IllegalTransition", "SandboxNotFound"], (error) => Effect.logError("a limit could not be applied", error))
-          ), { discard: true })
-        if (ids.length < PAGE) return
+          store.change(id, "policy", (sandbox) =>
+            decide(sandbox, { _tag: command }, { limits, now }), now).pipe(
+              // One sandbox's trouble must not keep the limits from the others.
+              Effect.catchTag(["IllegalTransition", "SandboxNotFound"], (error) => Effect.logError("a limit could not be applied", error))
+            ), { discard: true })
+        if (ids.length < PAGE) {
+          return
+        }
       }
     })
 

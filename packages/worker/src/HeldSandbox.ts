@@ -2,15 +2,22 @@
  * A sandbox under this worker's lease: its newest known state, and writes that carry the fence. What the store cannot
  * take just now is offered again until it does or the lease is lost, so nothing that happened is forgotten.
  */
-import { DateTime, Effect, Option, Result, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Hints } from "@slipway/domain/Hints"
 import type { Approval } from "@slipway/domain/sandbox/Approval"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type Context, decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { type Claimed, type Lease, type LogEntry, SandboxStore, type StaleLease, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import {
+  type Claimed,
+  type Lease,
+  type LogEntry,
+  SandboxStore,
+  type StaleLease,
+  StoreUnavailable
+} from "@slipway/domain/sandbox/SandboxStore"
+import { type Context, decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { DateTime, Effect, Option, Result, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Timing } from "./Timing.ts"
 
 export interface View {
@@ -74,7 +81,8 @@ const isWritten = (id: SandboxId, { events, now }: Tried, log: ReadonlyArray<Log
     events.every((event, i) => {
       const entry = log[start + i]
       return entry?.wire === toWire(id, { seq: entry?.seq ?? 0, at: now, event })
-    }))
+    })
+  )
 
 /** The events after `after`, up to {@link LOOK_BACK}: a page of the log may have fewer than were asked for. */
 const readLog = Effect.fnUntraced(function*(store: SandboxStore["Service"], id: SandboxId, after: number) {
@@ -103,10 +111,14 @@ export const make = Effect.fnUntraced(function*(claimed: Claimed) {
     lease,
     view: SubscriptionRef.get(views),
     until: (is) =>
-      SubscriptionRef.changes(views).pipe(Stream.filter(is), Stream.runHead, Effect.flatMap(Option.match({
-        onNone: () => Effect.never,
-        onSome: Effect.succeed
-      }))),
+      SubscriptionRef.changes(views).pipe(
+        Stream.filter(is),
+        Stream.runHead,
+        Effect.flatMap(Option.match({
+          onNone: () => Effect.never,
+          onSome: Effect.succeed
+        }))
+      ),
     observe,
     write: Effect.fn("HeldSandbox.write")(
       function*(commands: ReadonlyArray<SystemCommand>) {

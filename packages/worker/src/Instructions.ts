@@ -1,7 +1,7 @@
 /** What repositories ask of agents: their `AGENTS.md`, else their `CLAUDE.md`. Agents are kept from reading configuration there themselves. */
-import { Effect, Stream } from "effect"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Stream } from "effect"
 
 const NAMES = ["AGENTS.md", "CLAUDE.md"]
 
@@ -24,7 +24,8 @@ const readFirst = Effect.fnUntraced(function*(key: TreeKey) {
       Effect.catchTags({
         FileNotFound: () => Effect.succeed(null),
         IsDirectory: () => Effect.succeed(null),
-        FileProtected: () => Effect.as(Effect.logInfo("instructions to agents are left out: the file is protected", { ...key, name }), null),
+        FileProtected: () =>
+          Effect.as(Effect.logInfo("instructions to agents are left out: the file is protected", { ...key, name }), null),
         FileTooLarge: () => Effect.as(Effect.logInfo("instructions to agents are left out: the file is too large", { ...key, name }), null)
       })
     )

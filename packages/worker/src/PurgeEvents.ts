@@ -1,7 +1,7 @@
 /** Forgets what nobody was promised any longer: the events of sandboxes that ended long ago, and idempotency keys (decisions, sections 4 and 5). */
-import { DateTime, Effect } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { DateTime, Effect } from "effect"
 
 /** Sandboxes in one transaction: a log may be long. */
 const SANDBOXES = 20

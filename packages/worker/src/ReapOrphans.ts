@@ -2,10 +2,10 @@
  * Compares what this machine holds with what the store knows, and gives back what no sandbox needs: boxes and trees of
  * sandboxes that ended without this worker, or that never were.
  */
-import { Effect, Metric } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Effect, Metric } from "effect"
 import { giveBack } from "./ReleaseSandbox.ts"
 
 const reaped = Metric.counter("slipway_orphans_reaped_total", {
@@ -20,8 +20,11 @@ export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
   const store = yield* SandboxStore
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
-  const boxes = yield* Effect.catchTag(host.list, "HostError", (error) =>
-    Effect.as(Effect.logWarning("could not list the boxes", error), []))
+  const boxes = yield* Effect.catchTag(
+    host.list,
+    "HostError",
+    (error) => Effect.as(Effect.logWarning("could not list the boxes", error), [])
+  )
   const found = new Set([...boxes, ...(yield* trees.sandboxes)])
   const orphans = yield* store.over(Array.from(found))
   yield* Effect.forEach(orphans, (id) =>

@@ -1,9 +1,9 @@
 /** The end of a sandbox on this machine: no process, no box, no tree of it is left, and nothing reserved for its model. */
-import { Effect, Option, Schedule } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Option, Schedule } from "effect"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 
 /** Kills what runs and deletes what is stored. Safe to repeat. */
@@ -11,8 +11,11 @@ export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: Sandb
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   yield* host.stop(id)
-  yield* Effect.catchTag(trees.remove(id), "TreesUnavailable", ({ detail }) =>
-    new HostError({ operation: "stop", detail, retryable: true }))
+  yield* Effect.catchTag(
+    trees.remove(id),
+    "TreesUnavailable",
+    ({ detail }) => new HostError({ operation: "stop", detail, retryable: true })
+  )
   const gateway = yield* Effect.serviceOption(ModelGateway)
   if (Option.isSome(gateway)) yield* untilAvailable(gateway.value.forget(id))
 })

@@ -2,13 +2,13 @@
  * Runs one turn on an open agent: hands it the prompt, records what it does, passes on what people decide, and ends it
  * when they, a time limit or the worker's own shutdown want it to end.
  */
-import { Context, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import * as Pace from "@slipway/domain/Pace"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import type { ModelAccount } from "@slipway/domain/sandbox/ModelGateway"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"
+import { Context, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import { type Agent, rememberSession } from "./Agent.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import type { HeldSandbox, View } from "./HeldSandbox.ts"
@@ -41,7 +41,11 @@ const wishOf = ({ detached, sandbox }: View, turn: Turn): Wish | null => {
 }
 
 /** A budget or the credits refused a request of the agent. */
-const tooExpensive = ({ refusedFor }: ModelAccount): Wish => ({ state: "failed", reason: refusedFor ?? "budget_exceeded", initiator: "policy" })
+const tooExpensive = ({ refusedFor }: ModelAccount): Wish => ({
+  state: "failed",
+  reason: refusedFor ?? "budget_exceeded",
+  initiator: "policy"
+})
 
 /** `killed`: the agent did not end the turn although it was asked to. */
 type Answer = Result.Result<TurnEnd, AgentError> | "killed"

@@ -2,20 +2,20 @@
  * What a worker does for one sandbox while it holds the lease: it reads the state and makes reality agree with it, from
  * boot to release. There is no job beside the state, so a worker that takes over just begins here.
  */
-import { Duration, Effect, Exit, Schedule, Scope, Stream } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { Usage } from "@slipway/domain/sandbox/Usage"
 import { isActive } from "@slipway/domain/sandbox/Turn"
+import type { Usage } from "@slipway/domain/sandbox/Usage"
 import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/source/Publishing"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
+import { Duration, Effect, Exit, Schedule, Scope, Stream } from "effect"
 import * as Agent from "./Agent.ts"
 import * as AgentHistory from "./AgentHistory.ts"
-import { elapsedMillis } from "./Elapsed.ts"
 import { boot, type Booted } from "./BootSandbox.ts"
+import { elapsedMillis } from "./Elapsed.ts"
 import { type HeldSandbox, isLeaving, untilAvailable, type View } from "./HeldSandbox.ts"
 import { cleanUp, release } from "./ReleaseSandbox.ts"
 import { runTurn } from "./RunTurn.ts"

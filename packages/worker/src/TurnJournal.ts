@@ -2,13 +2,13 @@
  * What an agent did in one turn and the store does not know yet, in order. Texts and usage wait for their interval, and
  * a newer one takes the place of one that still waits, so the journal stays short however fast the agent talks.
  */
-import { Duration } from "effect"
 import type { Uuid } from "@slipway/domain/Ids"
 import { type AgentEvent, finishes, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
-import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { Initiator, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"
+import { Duration } from "effect"
 import type { Timings } from "./Timing.ts"
 
 type Work = SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">
@@ -37,8 +37,10 @@ const CHARACTERS_PER_MILLI = 16
 /** Characters of the command, about. Texts are long and are replaced with every word, so only they are not written out. */
 const sizeOf = (command: SystemCommand): number => {
   if (command._tag !== "RecordWork") return JSON.stringify(command).length
-  return command.events.reduce((size, event) =>
-    size + (event.type === "message.updated" ? event.data.text.length : JSON.stringify(event.data).length), 0)
+  return command.events.reduce(
+    (size, event) => size + (event.type === "message.updated" ? event.data.text.length : JSON.stringify(event.data).length),
+    0
+  )
 }
 
 const USAGE = "usage"
@@ -98,10 +100,14 @@ export class TurnJournal {
         const part = `${messageId}:${kind === "text" ? "text" : "thought"}`
         this.#message = messageId
         this.#hurry(part)
-        this.#replace(part, this.#timing.message, this.#record({
-          type: "message.updated",
-          data: { part_id: part, message_id: messageId, kind, text }
-        }))
+        this.#replace(
+          part,
+          this.#timing.message,
+          this.#record({
+            type: "message.updated",
+            data: { part_id: part, message_id: messageId, kind, text }
+          })
+        )
         return
       }
       case "ToolUpdated": {

@@ -3,10 +3,10 @@
  * limits and reaps what is left over. Closing its scope ends it gently: no new sandboxes, turns ended as interrupted
  * with reason `worker_shutdown`, agents stopped, leases given back so that another worker goes on at once.
  */
-import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
+import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
 import { elapsedMillis } from "./Elapsed.ts"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
@@ -43,7 +43,9 @@ const renewal = Duration.seconds(LEASE_RENEWAL_SECONDS)
 const KILL_MILLIS = 2000
 
 const heldGauge = Metric.gauge("slipway_worker_sandboxes", { description: "Sandboxes that this worker holds." })
-const slotsGauge = Metric.gauge("slipway_worker_slots", { description: "Sandboxes that this worker holds at most, but for those that are ending." })
+const slotsGauge = Metric.gauge("slipway_worker_slots", {
+  description: "Sandboxes that this worker holds at most, but for those that are ending."
+})
 
 /** Runs the worker until the scope closes. */
 export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker }: Options) {
@@ -159,7 +161,9 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
 /** Trouble of one round is logged, under a span of its own; the next round is the retry. */
 const round = (job: string) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
-    Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("a round of the worker failed", { job }, cause)),
+    Effect.tapCause((cause) =>
+      Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("a round of the worker failed", { job }, cause)
+    ),
     Effect.ignoreCause,
     RootSpan.within(`WorkerNode.${job}`)
   )

@@ -1,13 +1,13 @@
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Queue } from "effect"
 import { CloneFailed, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
+import { Deferred, Effect, Queue } from "effect"
 import { create, events, eventsOf, find, pass, principal, REPO, running, scenario, settle, startWorker, until } from "./Doubles.ts"
 
 scenario("boots box, clones and agent, and hands over the first prompt", (world) =>
@@ -36,7 +36,8 @@ scenario("boots box, clones and agent, and hands over the first prompt", (world)
     assert.deepStrictEqual([...stages].sort(), ["agent_start", "clone", "clone", "provision", "ready"])
     assert.deepStrictEqual(stages.slice(-2), ["agent_start", "ready"])
     const others = (yield* events(id)).filter(({ type }) => type !== "sandbox.boot").map(({ data, type }) =>
-      "status" in data ? data.status : "state" in data ? `${type} ${data.state}` : type)
+      "status" in data ? data.status : "state" in data ? `${type} ${data.state}` : type
+    )
     assert.deepStrictEqual(others, ["queued", "creating", "running", "turn.updated pending", "turn.started"])
   }))
 
@@ -122,37 +123,43 @@ scenario("a host that refuses and an agent that cannot start fail the sandbox as
   }))
 
 for (const step of ["provision", "clone", "agent_start"] as const) {
-  scenario(`a ${step} that breaks once is tried again; one that goes on breaking fails the sandbox as boot_failed, in words`, (world) =>
-    Effect.gen(function*() {
-      yield* startWorker(world)
-      world.defects.push(step)
-      const first = yield* create()
-      yield* pass("1 second")
-      yield* until(first, ({ status }) => status === "running")
+  scenario(
+    `a ${step} that breaks once is tried again; one that goes on breaking fails the sandbox as boot_failed, in words`,
+    (world) =>
+      Effect.gen(function*() {
+        yield* startWorker(world)
+        world.defects.push(step)
+        const first = yield* create()
+        yield* pass("1 second")
+        yield* until(first, ({ status }) => status === "running")
 
-      world.defects.push(...Array.from({ length: 20 }, () => step))
-      const second = yield* create()
-      yield* pass("30 seconds")
-      const { error, reason, status } = yield* find(second)
-      assert.deepStrictEqual([status, reason], ["failed", "boot_failed"])
-      assert.include(error, `The service broke while it did "${step}" of the boot.`)
-      assert.strictEqual(world.defects.length, 14)
-      yield* settle
-      assert.notInclude([...world.boxes, ...world.trees], second)
-    }))
+        world.defects.push(...Array.from({ length: 20 }, () => step))
+        const second = yield* create()
+        yield* pass("30 seconds")
+        const { error, reason, status } = yield* find(second)
+        assert.deepStrictEqual([status, reason], ["failed", "boot_failed"])
+        assert.include(error, `The service broke while it did "${step}" of the boot.`)
+        assert.strictEqual(world.defects.length, 14)
+        yield* settle
+        assert.notInclude([...world.boxes, ...world.trees], second)
+      })
+  )
 }
 
 const full = new TreesUnavailable({ detail: "There is no space left.", retryable: true })
 
-scenario("on a full disk room is made of what finished sandboxes left, then of mirrors, before one more try", (world) =>
-  Effect.gen(function*() {
-    yield* startWorker(world)
-    const left = SandboxId.make("c_zzzzzzzzzzzz")
-    world.trees.add(left)
-    world.cloneFailures.push(full)
-    yield* until(yield* create(), ({ status }) => status === "running")
-    assert.deepStrictEqual(world.roomMade, [`tree ${left}`, "mirrors"])
-  }))
+scenario(
+  "on a full disk room is made of what finished sandboxes left, then of mirrors, before one more try",
+  (world) =>
+    Effect.gen(function*() {
+      yield* startWorker(world)
+      const left = SandboxId.make("c_zzzzzzzzzzzz")
+      world.trees.add(left)
+      world.cloneFailures.push(full)
+      yield* until(yield* create(), ({ status }) => status === "running")
+      assert.deepStrictEqual(world.roomMade, [`tree ${left}`, "mirrors"])
+    })
+)
 
 scenario("a disk that stays full, or is read-only, fails the sandbox as boot_failed, in words", (world) =>
   Effect.gen(function*() {

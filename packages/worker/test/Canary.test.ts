@@ -2,13 +2,7 @@
  * A provider's key is planted where the operator puts it, an agent uses the model, looks around and is watched: the key is
  * nowhere in what belongs to a sandbox. Everything is real but the provider.
  */
-import { execFileSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Logger, Option, Redacted, References, Schema } from "effect"
-import { SqlClient } from "effect/sql"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import type { Profile } from "@slipway/adapters/agents/Profile"
 import { offline } from "@slipway/adapters/agents/profiles/offline"
@@ -27,13 +21,19 @@ import { Access } from "@slipway/domain/access/Access"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import { type Model, ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Effect, Layer, Logger, Option, Redacted, References, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { principal } from "./Doubles.ts"
 
 const KEY = `sk-canary-${"7c2e91d05b6f4a38".repeat(2)}`
@@ -69,7 +69,8 @@ const LOOK = [
 
 const filesBelow = (folder: string): ReadonlyArray<string> =>
   readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((entry) =>
-    entry.isFile() ? [join(entry.parentPath, entry.name)] : [])
+    entry.isFile() ? [join(entry.parentPath, entry.name)] : []
+  )
 
 /** Environments and command lines of everything that runs below the folder's marks. */
 const processesOf = (folder: string) =>
@@ -105,17 +106,29 @@ it.live("the provider's key is in no environment, command line, file, log, event
     )
     const provider = yield* FakeModel.start({ token: KEY })
     const model: Model = {
-      id: "acme/talker", agentRuntime: "opencode", profile: "talker", efforts: [], approvals: true, offline: false,
+      id: "acme/talker",
+      agentRuntime: "opencode",
+      profile: "talker",
+      efforts: [],
+      approvals: true,
+      offline: false,
       upstream: {
-        protocol: "openai-chat", baseUrl: `${provider.url}/v1`, model: "real-model", keyVariable: VARIABLE,
-        prices: { input: 1_000_000, cachedInput: 0, cacheWrite: 0, output: 2_000_000 }, contextTokens: 10_000, outputTokens: 1000
+        protocol: "openai-chat",
+        baseUrl: `${provider.url}/v1`,
+        model: "real-model",
+        keyVariable: VARIABLE,
+        prices: { input: 1_000_000, cachedInput: 0, cacheWrite: 0, output: 2_000_000 },
+        contextTokens: 10_000,
+        outputTokens: 1000
       }
     }
     const logs: Array<string> = []
 
     const live = Layer.mergeAll(Sandboxes.layer, Publishing.layer, Access.layer).pipe(
       Layer.provideMerge(Layer.mergeAll(
-        WorkingTreesGit.layer({ directory: join(folder, "trees") }).pipe(Layer.provideMerge(SandboxHostNone.layer({ directory: join(folder, "boxes") }))),
+        WorkingTreesGit.layer({ directory: join(folder, "trees") }).pipe(
+          Layer.provideMerge(SandboxHostNone.layer({ directory: join(folder, "boxes") }))
+        ),
         AgentRuntimeProfiles.layer({ registry: { talker } }),
         ModelGatewayHttp.layer({ keys: new Map([[VARIABLE, Redacted.make(KEY)]]) }).pipe(Layer.provideMerge(SpendingPostgres.layer)),
         Layer.mock(SourceHost, {
@@ -155,8 +168,16 @@ it.live("the provider's key is in no environment, command line, file, log, event
       provider.refuse({ status: 429, message: `slow down, ${KEY}` })
       yield* sandboxes.sendMessage(by, id, `[[shell ${ask("more")} > slow.txt]] [[shell sleep 600]]`, Option.none())
       const running = Effect.map(store.log(id, 0, 1000), (entries) =>
-        entries.map(({ wire }) => fromWire(wire).event).filter((event) => event.type === "tool.updated" && event.data.tool.includes("sleep") && event.data.status === "running"))
-      yield* running.pipe(Effect.delay("10 millis"), Effect.repeat({ until: (found) => found.length > 0 }))
+        entries.map(({ wire }) => fromWire(wire).event).filter((event) =>
+          event.type === "tool.updated" && event.data.tool.includes("sleep") && event.data.status === "running"
+        ))
+      yield* running.pipe(
+        Effect.delay("10 millis"),
+        Effect.repeat({
+          until: (found) =>
+            found.length > 0
+        })
+      )
 
       const processes = processesOf(join(folder, "boxes"))
       const files = filesBelow(folder).map((file) => `${file}\n${readFileSync(file, "latin1")}`)
@@ -164,18 +185,28 @@ it.live("the provider's key is in no environment, command line, file, log, event
       const tables = yield* sql<{ readonly name: string }>`
         SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`
       const rows = yield* Effect.forEach(tables, ({ name }) =>
-        Effect.map(sql<{ readonly row: string }>`SELECT t::text AS row FROM ${sql(name)} t`, (found) => found.map(({ row }) => `${name} ${row}`)))
+        Effect.map(sql<{ readonly row: string }>`SELECT t::text AS row FROM ${sql(name)} t`, (found) =>
+          found.map(({ row }) =>
+            `${name} ${row}`
+          )))
 
       const everywhere = { processes, files, logs, events, rows: rows.flat() }
       for (const [where, texts] of Object.entries(everywhere)) {
         assert.isAbove(texts.length, 0, where)
-        assert.deepStrictEqual(texts.filter((text) => text.includes(KEY)).map((text) => text.slice(0, 200)), [], where)
+        assert.deepStrictEqual(
+          texts.filter((text) =>
+            text.includes(KEY)
+          ).map((text) => text.slice(0, 200)),
+          [],
+          where
+        )
       }
 
       // What was looked for could have been found, and the model was really asked.
       const token = /MODEL_TOKEN=(\w+)/u.exec(processes.join("\n"))?.[1] ?? ""
       assert.strictEqual(token.length, 43)
-      const named = (name: string) => files.find((text) => text.startsWith(`${folder}/trees`) && text.split("\n", 1)[0]?.endsWith(`/${name}`)) ?? ""
+      const named = (name: string) =>
+        files.find((text) => text.startsWith(`${folder}/trees`) && text.split("\n", 1)[0]?.endsWith(`/${name}`)) ?? ""
       assert.include(named("environ.txt"), token)
       assert.include(named("cmdline.txt"), "offline/main")
       assert.include(named("answer.txt"), "200 ")

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
-import { Duration, Effect } from "effect"
 import { ClockSkew } from "@slipway/domain/StoreClock"
+import { Duration, Effect } from "effect"
 import { find, pass, running, scenario, settle, startWorker, until } from "./Doubles.ts"
 
 const HOUR = Duration.toMillis("1 hour")

@@ -1,7 +1,5 @@
 /** Webhooks from the feed to a receiver: Postgres, workers, HTTP. Nothing waits for a retry: what is due later is made due. */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
-import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -17,14 +15,22 @@ import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { bodyOf, type Endpoint, JITTER, type Outcome, signing, WAITS } from "@slipway/domain/partner/Webhook"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
 import { LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
-import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
 import { Timing } from "@slipway/worker/Timing"
+import { DateTime, Duration, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { SqlClient } from "effect/sql"
 
 const postgres = Webhooks.layer.pipe(
-  Layer.provideMerge(Layer.mergeAll(PartnerStorePostgres.layer, WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral)), WebhookSenderHttp.layer({ allowPrivate: true }))),
+  Layer.provideMerge(
+    Layer.mergeAll(
+      PartnerStorePostgres.layer,
+      WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral)),
+      WebhookSenderHttp.layer({ allowPrivate: true })
+    )
+  ),
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
@@ -39,7 +45,10 @@ const impatient = WebhookSenderHttp.layer({ allowPrivate: true, attemptTime: Dur
 /** A worker, and how to end it gently. */
 const worker = Effect.gen(function*() {
   const scope = yield* Scope.fork(yield* Effect.scope)
-  yield* DeliverWebhooks.start().pipe(Scope.provide(scope), Effect.provideService(Timing, { ...(yield* Timing), tick: Duration.millis(20) }))
+  yield* DeliverWebhooks.start().pipe(
+    Scope.provide(scope),
+    Effect.provideService(Timing, { ...(yield* Timing), tick: Duration.millis(20) })
+  )
   return { stop: Scope.close(scope, Exit.void) }
 })
 
@@ -60,11 +69,21 @@ const tell = Effect.fnUntraced(function*(grantId: string, count: number) {
   return yield* partners.feed(grantId, 0, 1000)
 })
 const find = ({ grantId, id }: Endpoint) => Effect.flatMap(Webhooks, (webhooks) => webhooks.find(grantId, id))
-const log = ({ grantId, id }: Endpoint) => Effect.map(Effect.flatMap(Webhooks, (webhooks) => webhooks.deliveries(grantId, id, { before: null, limit: 100 })), ({ deliveries }) => deliveries)
+const log = ({ grantId, id }: Endpoint) =>
+  Effect.map(
+    Effect.flatMap(Webhooks, (webhooks) => webhooks.deliveries(grantId, id, { before: null, limit: 100 })),
+    ({ deliveries }) => deliveries
+  )
 const idsOf = (received: ReadonlyArray<WebhookReceiver.Received>) => received.map(({ headers }) => headers["webhook-id"])
 const shift = (endpoint: Endpoint) =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) => sql`UPDATE webhook_endpoints SET due_at = least(due_at, created_at) WHERE id = ${endpoint.id}`)
-const expireClaims = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until IS NOT NULL`)
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`UPDATE webhook_endpoints SET due_at = least(due_at, created_at) WHERE id = ${endpoint.id}`
+  )
+const expireClaims = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql`UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until IS NOT NULL`
+)
 /** An endpoint of a receiver that is there, with so many events to be told of. */
 const scenario = Effect.fnUntraced(function*(count: number) {
   const receiver = yield* WebhookReceiver.start()
@@ -78,7 +97,12 @@ const NOBODY = 1
 const failures: ReadonlyArray<readonly [name: string, answer: WebhookReceiver.Answer | null, outcome: Outcome]> = [
   ["is down", null, { _tag: "Failed", trouble: "connection" }],
   ["answers 500", WebhookReceiver.status(500, {}, "broken"), { _tag: "Answered", status: 500, retryAfter: null, body: "broken" }],
-  ["sends elsewhere", WebhookReceiver.status(302, { location: "http://127.0.0.1:1/" }), { _tag: "Answered", status: 302, retryAfter: null, body: null }],
+  ["sends elsewhere", WebhookReceiver.status(302, { location: "http://127.0.0.1:1/" }), {
+    _tag: "Answered",
+    status: 302,
+    retryAfter: null,
+    body: null
+  }],
   ["resets the connection", WebhookReceiver.reset, { _tag: "Failed", trouble: "connection" }],
   ["never answers", WebhookReceiver.hang, { _tag: "Failed", trouble: "timeout" }]
 ]
@@ -110,8 +134,13 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
         for (const entry of entries) assert.deepStrictEqual([entry.outcome, entry.eventId, entry.manual], [outcome, events[0]?.id, false])
         const later = yield* (yield* WebhookStore).claim(DateTime.add(yield* DateTime.now, { days: 7 }), 1000)
         assert.notInclude(later.map(({ endpointId }) => endpointId), target.id)
-        const told = (yield* (yield* AuditLog).list({ since: null, limit: 1000 })).filter(({ subjects }) => subjects["endpointId"] === target.id)
-        assert.deepStrictEqual(told.map(({ action, subjects }) => [action, subjects["reason"]]), [["webhook.registered", undefined], ["webhook.disabled", "retries_exhausted"]])
+        const told = (yield* (yield* AuditLog).list({ since: null, limit: 1000 })).filter(({ subjects }) =>
+          subjects["endpointId"] === target.id
+        )
+        assert.deepStrictEqual(told.map(({ action, subjects }) => [action, subjects["reason"]]), [["webhook.registered", undefined], [
+          "webhook.disabled",
+          "retries_exhausted"
+        ]])
         if (answer === null) return
         assert.deepStrictEqual(idsOf(receiver.received), Array.from({ length: 10 }, () => events[0]?.id))
         yield* stop
@@ -155,35 +184,46 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       assert.deepInclude(yield* find(slow.endpoint), { cursor: 0, failures: 0 })
     }))
 
-  it.effect("what receivers got is the feed: the same ids in the same order, whatever fails and however many workers there are", () =>
-    Effect.gen(function*() {
-      const others = [yield* scenario(0), yield* scenario(0), yield* scenario(0)]
-      const answers = [WebhookReceiver.status(204), WebhookReceiver.status(200, {}, "ok"), WebhookReceiver.status(503), WebhookReceiver.reset, WebhookReceiver.status(307)]
-      // In no order that repeats soon.
-      const flaky = Array.from({ length: 1000 }, (_, n) => answers[(n * 3 + Math.floor(n / 4)) % answers.length] ?? WebhookReceiver.hang)
-      for (const { receiver } of others) receiver.answers.push(...flaky)
-      yield* worker
-      yield* worker
-      yield* worker
-      // While they are at it, more is told.
-      yield* Effect.forEach(others, ({ endpoint }) => tell(endpoint.grantId, 25), { concurrency: "unbounded" })
-      for (const { endpoint, receiver } of others) {
-        // No wait takes long, and no event fails often enough to disable its endpoint.
-        yield* until(Effect.andThen(Effect.forEach(others, ({ endpoint }) => shift(endpoint)), find(endpoint)), ({ cursor, disabled, failures }) => {
-          if (failures >= 5) receiver.answers.length = 0
-          return cursor === 25 || disabled !== null
-        })
-        const feed = yield* (yield* PartnerStore).feed(endpoint.grantId, 0, 1000)
-        const inOrder = idsOf(receiver.received).filter((id, i, all) => id !== all[i - 1])
-        assert.deepStrictEqual(inOrder, feed.map(({ id }) => id))
-        const delivered = (yield* log(endpoint)).filter(({ outcome }) => outcome._tag === "Answered" && outcome.status < 300).toReversed()
-        assert.deepStrictEqual(delivered.map(({ eventId, sequence }) => [eventId, sequence]), feed.map(({ id, sequence }) => [id, sequence]))
-        for (const { body, headers } of receiver.received) {
-          const event = feed.find(({ id }) => id === headers["webhook-id"])
-          assert.strictEqual(body.toString(), event === undefined ? "" : bodyOf(event))
+  it.effect(
+    "what receivers got is the feed: the same ids in the same order, whatever fails and however many workers there are",
+    () =>
+      Effect.gen(function*() {
+        const others = [yield* scenario(0), yield* scenario(0), yield* scenario(0)]
+        const answers = [WebhookReceiver.status(204), WebhookReceiver.status(200, {}, "ok"), WebhookReceiver.status(503),
+          WebhookReceiver.reset, WebhookReceiver.status(307)]
+        // In no order that repeats soon.
+        const flaky = Array.from({ length: 1000 }, (_, n) => answers[(n * 3 + Math.floor(n / 4)) % answers.length] ?? WebhookReceiver.hang)
+        for (const { receiver } of others) receiver.answers.push(...flaky)
+        yield* worker
+        yield* worker
+        yield* worker
+        // While they are at it, more is told.
+        yield* Effect.forEach(others, ({ endpoint }) => tell(endpoint.grantId, 25), { concurrency: "unbounded" })
+        for (const { endpoint, receiver } of others) {
+          // No wait takes long, and no event fails often enough to disable its endpoint.
+          yield* until(
+            Effect.andThen(Effect.forEach(others, ({ endpoint }) => shift(endpoint)), find(endpoint)),
+            ({ cursor, disabled, failures }) => {
+              if (failures >= 5) receiver.answers.length = 0
+              return cursor === 25 || disabled !== null
+            }
+          )
+          const feed = yield* (yield* PartnerStore).feed(endpoint.grantId, 0, 1000)
+          const inOrder = idsOf(receiver.received).filter((id, i, all) => id !== all[i - 1])
+          assert.deepStrictEqual(inOrder, feed.map(({ id }) => id))
+          const delivered = (yield* log(endpoint)).filter(({ outcome }) => outcome._tag === "Answered" && outcome.status < 300).toReversed()
+          assert.deepStrictEqual(
+            delivered.map(({ eventId, sequence }) => [eventId, sequence]),
+            feed.map(({ id, sequence }) => [id, sequence])
+          )
+          for (const { body, headers } of receiver.received) {
+            const event = feed.find(({ id }) => id === headers["webhook-id"])
+            assert.strictEqual(body.toString(), event === undefined ? "" : bodyOf(event))
+          }
         }
-      }
-    }), 60_000)
+      }),
+    60_000
+  )
 
   it.effect("what a worker sent and did not record before it died is sent again under the same id, by another one", () =>
     Effect.gen(function*() {
@@ -193,7 +233,13 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       const lost = (yield* store.claim(at, 1000)).find(({ endpointId }) => endpointId === endpoint.id)
       assert(lost !== undefined)
       const { event, secrets, url } = lost
-      yield* (yield* WebhookSender).send({ url, id: event.id, at, body: bodyOf(event), secrets: signing(secrets, at).map(({ value }) => value) })
+      yield* (yield* WebhookSender).send({
+        url,
+        id: event.id,
+        at,
+        body: bodyOf(event),
+        secrets: signing(secrets, at).map(({ value }) => value)
+      })
       const other = yield* scenario(1)
       yield* worker
       yield* until(find(other.endpoint), ({ cursor }) => cursor === 1)
@@ -202,7 +248,9 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       yield* expireClaims
       yield* until(find(endpoint), ({ cursor }) => cursor === 3)
       assert.deepStrictEqual(idsOf(receiver.received), [feed[0]?.id, ...feed.map(({ id }) => id)])
-      assert.isFalse(yield* store.record(lost, { at, durationMillis: 0, outcome: { _tag: "Failed", trouble: "timeout" } }, { _tag: "Retry", at }, at))
+      assert.isFalse(
+        yield* store.record(lost, { at, durationMillis: 0, outcome: { _tag: "Failed", trouble: "timeout" } }, { _tag: "Retry", at }, at)
+      )
       assert.deepInclude(yield* find(endpoint), { cursor: 3, failures: 0 })
     }))
 
@@ -242,7 +290,9 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       yield* until(log(endpoint), ({ length }) => length === 1)
       const sql = yield* SqlClient.SqlClient
       const began = (before: Duration.Duration) =>
-        sql`UPDATE webhook_deliveries SET at = now() - make_interval(secs => ${Duration.toSeconds(before)}) WHERE endpoint_id = ${endpoint.id}`
+        sql`UPDATE webhook_deliveries SET at = now() - make_interval(secs => ${
+          Duration.toSeconds(before)
+        }) WHERE endpoint_id = ${endpoint.id}`
       yield* began(Duration.subtract(LOG_RETENTION, Duration.hours(1)))
       yield* DeliverWebhooks.purgeLog()
       assert.lengthOf(yield* log(endpoint), 1)

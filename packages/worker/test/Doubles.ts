@@ -1,32 +1,37 @@
 /** Scripted stand-ins for the foreign systems of a worker, on the memory store: a test says what each does and when. */
 import { it } from "@effect/vitest"
-import { Clock, DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope, Stream } from "effect"
-import { TestClock } from "effect/testing"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import type { Principal } from "@slipway/domain/access/Principal"
 import { type CloneFailed, FileNotFound, FileTooLarge, type TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
-import type { Principal } from "@slipway/domain/access/Principal"
+import { Ids } from "@slipway/domain/Ids"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
-import { Ids } from "@slipway/domain/Ids"
 import { type Model, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
-import { Spending } from "@slipway/domain/sandbox/Spending"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { fromWire, type RecordedEvent, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { type HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxStore, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { fromWire, type RecordedEvent, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { type HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxStore, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Spending } from "@slipway/domain/sandbox/Spending"
 import { Publishing, request } from "@slipway/domain/source/Publishing"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
 import * as CountedStore from "@slipway/worker/CountedStore"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Clock, DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope, Stream } from "effect"
+import { TestClock } from "effect/testing"
 
 export const principal: Principal = {
-  credential: { _tag: "Key", keyId: "key" }, grantId: "grant", organizationId: "0197f1a0-0000-7000-8000-0000000000a1", userId: "user_1", scopes: new Set(["sandboxes"]), test: false
+  credential: { _tag: "Key", keyId: "key" },
+  grantId: "grant",
+  organizationId: "0197f1a0-0000-7000-8000-0000000000a1",
+  userId: "user_1",
+  scopes: new Set(["sandboxes"]),
+  test: false
 }
 const key = (id: SandboxId) => ({ grantId: principal.grantId, id })
 export const REPO = "acme/site"
@@ -81,10 +86,16 @@ export class FakeAgent {
 }
 
 export const say = (messageId: string, text: string, kind: "text" | "reasoning" = "text"): AgentEvent => ({
-  _tag: "MessageUpdated", messageId, kind, text
+  _tag: "MessageUpdated",
+  messageId,
+  kind,
+  text
 })
 export const tool = (callId: string, status: "pending" | "running" | "completed" | "error"): AgentEvent => ({
-  _tag: "ToolUpdated", callId, tool: "edit", status
+  _tag: "ToolUpdated",
+  callId,
+  tool: "edit",
+  status
 })
 export const ask = (approvalId: string): AgentEvent => ({ _tag: "ApprovalRequested", approvalId, tool: "edit", kind: "edit" })
 
@@ -144,55 +155,70 @@ const dying = (world: World, step: World["defects"][number]) =>
   })
 
 const Runtime = (world: World) =>
-  Layer.succeed(AgentRuntime, AgentRuntime.of({
-    open: Effect.fnUntraced(function*(options) {
-      if (world.opening !== undefined) yield* Deferred.await(world.opening)
-      yield* failing(world.openFailures)
-      yield* dying(world, "agent_start")
-      const agent = new FakeAgent(options, world.sessionId, world.hang)
-      yield* Effect.addFinalizer(() =>
-        Effect.map(world.closing, () => {
-          agent.closed = true
-        }))
-      world.agents.push(agent)
-      yield* Queue.offer(world.opened, agent)
-      return {
-        sessionId: Effect.sync(() => agent.sessionId),
-        prompt: Effect.fnUntraced(function*({ onEvent, text, turnId }) {
-          const prompt: Prompt = { turnId, text, onEvent, end: yield* Deferred.make<TurnEnd, AgentError>() }
-          agent.current = prompt
-          yield* Queue.offer(agent.prompts, prompt)
-          return yield* Deferred.await(prompt.end)
-        }),
-        decide: (approvalId, decision) => Effect.sync(() => void agent.decisions.push(`${approvalId} ${decision}`)),
-        interrupt: Effect.suspend(() => {
-          agent.interrupts++
-          return agent.hangs ? Effect.void : agent.end({ state: "interrupted" })
-        }),
-        exited: Deferred.await(agent.exit)
-      }
+  Layer.succeed(
+    AgentRuntime,
+    AgentRuntime.of({
+      open: Effect.fnUntraced(function*(options) {
+        if (world.opening !== undefined) yield* Deferred.await(world.opening)
+        yield* failing(world.openFailures)
+        yield* dying(world, "agent_start")
+        const agent = new FakeAgent(options, world.sessionId, world.hang)
+        yield* Effect.addFinalizer(() =>
+          Effect.map(world.closing, () => {
+            agent.closed = true
+          })
+        )
+        world.agents.push(agent)
+        yield* Queue.offer(world.opened, agent)
+        return {
+          sessionId: Effect.sync(() => agent.sessionId),
+          prompt: Effect.fnUntraced(function*({ onEvent, text, turnId }) {
+            const prompt: Prompt = { turnId, text, onEvent, end: yield* Deferred.make<TurnEnd, AgentError>() }
+            agent.current = prompt
+            yield* Queue.offer(agent.prompts, prompt)
+            return yield* Deferred.await(prompt.end)
+          }),
+          decide: (approvalId, decision) => Effect.sync(() => void agent.decisions.push(`${approvalId} ${decision}`)),
+          interrupt: Effect.suspend(() => {
+            agent.interrupts++
+            return agent.hangs ? Effect.void : agent.end({ state: "interrupted" })
+          }),
+          exited: Deferred.await(agent.exit)
+        }
+      })
     })
-  }))
+  )
 
 const Host = (world: World) =>
-  Layer.succeed(SandboxHost, SandboxHost.of({
-    get isolation() {
-      return world.isolation
-    },
-    provision: ({ sandboxId, workspace }) =>
-      Effect.as(
-        Effect.tap(Effect.andThen(failing(world.provisionFailures), dying(world, "provision")), () => Effect.sync(() => world.boxes.add(sandboxId))),
-        { sandboxId, workspace, home: "/home/agent", spawn: () => Effect.die("the fake agent needs no process") }
-      ),
-    find: () => Effect.succeedNone,
-    stop: (sandboxId) =>
-      Effect.tap(Effect.andThen(failing(world.stopFailures), world.stopping), () =>
-        Effect.sync(() => {
-          world.stops.push(sandboxId)
-          world.boxes.delete(sandboxId)
-        })),
-    list: Effect.sync(() => Array.from(world.boxes))
-  }))
+  Layer.succeed(
+    SandboxHost,
+    SandboxHost.of({
+      get isolation() {
+        return world.isolation
+      },
+      provision: ({ sandboxId, workspace }) =>
+        Effect.as(
+          Effect.tap(
+            Effect.andThen(failing(world.provisionFailures), dying(world, "provision")),
+            () => Effect.sync(() => world.boxes.add(sandboxId))
+          ),
+          {
+            sandboxId,
+            workspace,
+            home: "/home/agent",
+            spawn: () => Effect.die("the fake agent needs no process")
+          }
+        ),
+      find: () => Effect.succeedNone,
+      stop: (sandboxId) =>
+        Effect.tap(Effect.andThen(failing(world.stopFailures), world.stopping), () =>
+          Effect.sync(() => {
+            world.stops.push(sandboxId)
+            world.boxes.delete(sandboxId)
+          })),
+      list: Effect.sync(() => Array.from(world.boxes))
+    })
+  )
 
 const Trees = (world: World) =>
   Layer.mock(WorkingTrees, {
@@ -234,26 +260,36 @@ const Source = (world: World) =>
 
 /** Publishing whose push takes as long as the test wants. */
 const Publisher = (world: World) =>
-  Layer.effect(Publishing, Effect.map(SandboxStore, (store) =>
-    Publishing.of({
-      publish: () => Effect.die("not the worker's part"),
-      status: () => Effect.die("not the worker's part"),
-      follow: () => Effect.die("not the worker's part"),
-      carryOut: Effect.fnUntraced(function*(lease, sandbox, repo) {
-        yield* world.pushing
-        return yield* store.change(
-          sandbox.id, lease,
-          () => Result.succeed([{ type: "pull_request.updated", data: { repo, action_state: "idle", number: 1 } }]),
-          yield* DateTime.now
-        )
-      })
-    })))
+  Layer.effect(
+    Publishing,
+    Effect.map(SandboxStore, (store) =>
+      Publishing.of({
+        publish: () => Effect.die("not the worker's part"),
+        status: () => Effect.die("not the worker's part"),
+        follow: () => Effect.die("not the worker's part"),
+        carryOut: Effect.fnUntraced(function*(lease, sandbox, repo) {
+          yield* world.pushing
+          return yield* store.change(
+            sandbox.id,
+            lease,
+            () => Result.succeed([{ type: "pull_request.updated", data: { repo, action_state: "idle", number: 1 } }]),
+            yield* DateTime.now
+          )
+        })
+      }))
+  )
 
 const Memory = CountedStore.layer.pipe(Layer.provide(SandboxStore.layerMemory), Layer.provideMerge(Hints.layerMemory))
 /** The doubles on stores of the test's own. */
 export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore | Hints | Ids | A, E, R>) =>
   Layer.mergeAll(
-    Runtime(world), Host(world), Trees(world), Source(world), Publisher(world), Sandboxes.layer, ModelGateway.layerMemory
+    Runtime(world),
+    Host(world),
+    Trees(world),
+    Source(world),
+    Publisher(world),
+    Sandboxes.layer,
+    ModelGateway.layerMemory
   ).pipe(
     Layer.provideMerge(Spending.layerMemory.pipe(Layer.provideMerge(PartnerStore.layerMemory))),
     Layer.provideMerge(stores)
@@ -296,10 +332,12 @@ export class Process {
   }
 
   through<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | StoreUnavailable, R> {
-    return Effect.suspend(() =>
-      this.#state === "stuck" ? Effect.uninterruptible(this.#open.await) : this.#open.await).pipe(
-      Effect.andThen(Effect.suspend((): Effect.Effect<A, E | StoreUnavailable, R> =>
-        this.#state === "fail" ? Effect.fail(new StoreUnavailable({ cause: "cut" })) : self)),
+    return Effect.suspend(() => this.#state === "stuck" ? Effect.uninterruptible(this.#open.await) : this.#open.await).pipe(
+      Effect.andThen(
+        Effect.suspend((): Effect.Effect<A, E | StoreUnavailable, R> =>
+          this.#state === "fail" ? Effect.fail(new StoreUnavailable({ cause: "cut" })) : self
+        )
+      ),
       Effect.provideService(Clock.Clock, this.#storeClock)
     )
   }
@@ -317,9 +355,11 @@ export const startWorker = Effect.fnUntraced(function*(world: World, options: Pa
     find: (by) => through(store.find(by)),
     change: (id, by, decide, now) =>
       through(store.change(id, by, decide, now)).pipe(
-        Effect.tap(() => Effect.sync(() => {
-          if (by !== "policy") world.commits++
-        }))
+        Effect.tap(() =>
+          Effect.sync(() => {
+            if (by !== "policy") world.commits++
+          })
+        )
       ),
     approvals: (id, ids) => through(store.approvals(id, ids)),
     claim: (by, limit, ending) => through(store.claim(by, limit, ending)),
@@ -372,8 +412,7 @@ export const stealLease = Effect.fnUntraced(function*(id: SandboxId) {
   return claimed.map(({ lease }) => lease)
 })
 
-export const find = (id: SandboxId, grantId = principal.grantId) =>
-  Effect.orDie(SandboxStore.use((store) => store.find({ grantId, id })))
+export const find = (id: SandboxId, grantId = principal.grantId) => Effect.orDie(SandboxStore.use((store) => store.find({ grantId, id })))
 
 /** The sandbox as soon as it is as asked; time stands still meanwhile. */
 export const until = Effect.fnUntraced(function*(id: SandboxId, is: (sandbox: Sandbox) => boolean, grantId = principal.grantId) {
@@ -388,8 +427,7 @@ export const until = Effect.fnUntraced(function*(id: SandboxId, is: (sandbox: Sa
 /** Lets everything run that needs no time to pass. */
 export const settle = Effect.forEach(Array.from({ length: 200 }), () => Effect.yieldNow, { discard: true })
 
-export const pass = (duration: Parameters<typeof TestClock.adjust>[0]) =>
-  Effect.andThen(TestClock.adjust(duration), settle)
+export const pass = (duration: Parameters<typeof TestClock.adjust>[0]) => Effect.andThen(TestClock.adjust(duration), settle)
 
 export const log = (id: SandboxId) =>
   Effect.gen(function*() {

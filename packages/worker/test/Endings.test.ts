@@ -1,6 +1,5 @@
 /** Many sandboxes that end at once, on Postgres: whoever works for others meanwhile must not notice. No clock is turned here. */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Layer, Redacted } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
@@ -10,15 +9,18 @@ import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePo
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
+import { DateTime, Effect, Layer, Redacted } from "effect"
 import { create, layerOn, principal, running, startWorker, World } from "./Doubles.ts"
 
 const Stores = Layer.mergeAll(SandboxStorePostgres.layer, Access.layer).pipe(
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
-  Layer.provideMerge(Layer.unwrap(Effect.map(TestPostgres.database(Migrations.layer), (url) => Database.layer({ url: Redacted.make(url) }))))
+  Layer.provideMerge(
+    Layer.unwrap(Effect.map(TestPostgres.database(Migrations.layer), (url) => Database.layer({ url: Redacted.make(url) })))
+  )
 )
 
 const QUEUED = 800
@@ -38,9 +40,15 @@ it.live("a thousand sandboxes of one grant that are terminated at once cost no o
     // Every slot is taken, so these wait.
     const made = yield* Effect.forEach(Array.from({ length: QUEUED + BOOTING }), () => create({}, undefined, many), { concurrency: 8 })
     const booting = made.slice(0, BOOTING)
-    yield* Effect.forEach(booting, (id) =>
-      Effect.flatMap(DateTime.now, (now) =>
-        store.change(id, "policy", (sandbox) => decide(sandbox, { _tag: "StartBoot" }, { limits, now }), now)), { concurrency: 8 })
+    yield* Effect.forEach(
+      booting,
+      (id) =>
+        Effect.flatMap(
+          DateTime.now,
+          (now) => store.change(id, "policy", (sandbox) => decide(sandbox, { _tag: "StartBoot" }, { limits, now }), now)
+        ),
+      { concurrency: 8 }
+    )
 
     let stopping = 0
     let most = 0

@@ -1,17 +1,17 @@
 /** Boots on real trees whose disk is full, read-only or out of inodes. Mounting one takes root. */
-import { execFileSync } from "node:child_process"
-import { randomBytes } from "node:crypto"
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { assert } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { Context, Effect, Layer } from "effect"
+import { execFileSync } from "node:child_process"
+import { randomBytes } from "node:crypto"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { create, eventsOf, pass, REPO, scenario, startWorker, until, type World } from "./Doubles.ts"
 
 const MiB = 2 ** 20
@@ -22,7 +22,8 @@ const repository = (bytes: number) =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const path = mkdtempSync(join(tmpdir(), "slipway-origin-"))
-      const git = (...args: ReadonlyArray<string>) => execFileSync("git", ["-C", path, "-c", "user.name=a", "-c", "user.email=a@b.c", ...args], { stdio: "pipe" })
+      const git = (...args: ReadonlyArray<string>) =>
+        execFileSync("git", ["-C", path, "-c", "user.name=a", "-c", "user.email=a@b.c", ...args], { stdio: "pipe" })
       git("init", "--quiet", "--initial-branch=main")
       writeFileSync(join(path, LARGE), randomBytes(bytes))
       git("add", "--all")
@@ -53,32 +54,44 @@ const isOver = ({ status }: { readonly status: string }) => status === "failed" 
 
 if (SmallDisk.isPossible) {
   for (const trouble of SmallDisk.TROUBLES) {
-    scenario(`a disk that is ${trouble} fails the sandbox as boot_failed, in words; when it is mended the next one boots`, (world) =>
-      Effect.gen(function*() {
-        const { disk, trees } = yield* setUp(world, MiB)
-        disk.spoil(trouble)
-        const failed = yield* until(yield* create(), isOver)
-        assert.deepStrictEqual([failed.status, failed.reason], ["failed", "boot_failed"])
-        assert.match(failed.error ?? "", trouble === "read-only" ? /disk is read-only\. Whoever runs/u : /no space left on the machine's disk\. End sandboxes/u)
-        assert.include((yield* eventsOf(failed.id, "sandbox.error")).at(-1)?.data, { code: "boot_failed", retryable: trouble !== "read-only" })
-        disk.mend()
-        const next = yield* until(yield* create(), isOver)
-        assert.strictEqual(next.status, "running")
-        assert.isTrue(existsSync(join(trees.workspace(next.id), "site", LARGE)))
-      }))
+    scenario(
+      `a disk that is ${trouble} fails the sandbox as boot_failed, in words; when it is mended the next one boots`,
+      (world) =>
+        Effect.gen(function*() {
+          const { disk, trees } = yield* setUp(world, MiB)
+          disk.spoil(trouble)
+          const failed = yield* until(yield* create(), isOver)
+          assert.deepStrictEqual([failed.status, failed.reason], ["failed", "boot_failed"])
+          assert.match(
+            failed.error ?? "",
+            trouble === "read-only" ? /disk is read-only\. Whoever runs/u : /no space left on the machine's disk\. End sandboxes/u
+          )
+          assert.include((yield* eventsOf(failed.id, "sandbox.error")).at(-1)?.data, {
+            code: "boot_failed",
+            retryable: trouble !== "read-only"
+          })
+          disk.mend()
+          const next = yield* until(yield* create(), isOver)
+          assert.strictEqual(next.status, "running")
+          assert.isTrue(existsSync(join(trees.workspace(next.id), "site", LARGE)))
+        })
+    )
   }
 
-  scenario("what finished sandboxes left, and mirrors that nobody borrows from, go before a boot fails for want of space", (world) =>
-    Effect.gen(function*() {
-      // A mirror and a tree of it take twice as much: for two of them there is no room.
-      const { trees } = yield* setUp(world, 7 * MiB)
-      const left = SandboxId.make("c_zzzzzzzzzzzz")
-      const other = yield* repository(7 * MiB)
-      yield* trees.prepare({ sandboxId: left, repo: REPO }, { remote: other, ref: undefined, defaultBranch: "main", repos: [REPO] })
-      yield* pass("1 second")
-      const { error, id, status } = yield* until(yield* create(), isOver)
-      assert.deepStrictEqual([status, error], ["running", null])
-      assert.isTrue(existsSync(join(trees.workspace(id), "site", LARGE)))
-      assert.isFalse(yield* trees.has(left))
-    }))
+  scenario(
+    "what finished sandboxes left, and mirrors that nobody borrows from, go before a boot fails for want of space",
+    (world) =>
+      Effect.gen(function*() {
+        // A mirror and a tree of it take twice as much: for two of them there is no room.
+        const { trees } = yield* setUp(world, 7 * MiB)
+        const left = SandboxId.make("c_zzzzzzzzzzzz")
+        const other = yield* repository(7 * MiB)
+        yield* trees.prepare({ sandboxId: left, repo: REPO }, { remote: other, ref: undefined, defaultBranch: "main", repos: [REPO] })
+        yield* pass("1 second")
+        const { error, id, status } = yield* until(yield* create(), isOver)
+        assert.deepStrictEqual([status, error], ["running", null])
+        assert.isTrue(existsSync(join(trees.workspace(id), "site", LARGE)))
+        assert.isFalse(yield* trees.has(left))
+      })
+  )
 }

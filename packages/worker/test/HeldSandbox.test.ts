@@ -1,9 +1,9 @@
 import { assert } from "@effect/vitest"
-import { DateTime, Effect, Fiber } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxStore, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import * as HeldSandbox from "@slipway/worker/HeldSandbox"
+import { DateTime, Effect, Fiber } from "effect"
 import { create, eventsOf, find, pass, scenario, settle, stealLease } from "./Doubles.ts"
 
 const hold = Effect.gen(function*() {
@@ -70,7 +70,9 @@ scenario("what was written without an answer is not told twice", () =>
         })
     })
     const held = yield* Effect.provideService(hold, SandboxStore, cutOnce)
-    const writing = yield* Effect.forkChild(held.write([{ _tag: "StartBoot" }, { _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }]))
+    const writing = yield* Effect.forkChild(
+      held.write([{ _tag: "StartBoot" }, { _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }])
+    )
     yield* pass("1 second")
     assert.strictEqual((yield* Fiber.join(writing)).status, "creating")
     assert.strictEqual((yield* eventsOf(held.id, "sandbox.boot")).length, 1)

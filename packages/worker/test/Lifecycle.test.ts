@@ -1,11 +1,27 @@
 import { assert } from "@effect/vitest"
-import { Deferred, Duration, Effect } from "effect"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Timing } from "@slipway/worker/Timing"
+import { Deferred, Duration, Effect } from "effect"
 import {
-  ask, create, events, eventsOf, find, message, pass, principal, publishRequested, running, say, scenario, settle, startWorker, tool, until, type World
+  ask,
+  create,
+  events,
+  eventsOf,
+  find,
+  message,
+  pass,
+  principal,
+  publishRequested,
+  running,
+  say,
+  scenario,
+  settle,
+  startWorker,
+  tool,
+  until,
+  type World
 } from "./Doubles.ts"
 
 const terminate = (id: SandboxId) => Sandboxes.use((sandboxes) => sandboxes.terminate(principal, id))
@@ -67,7 +83,11 @@ scenario("terminates a running sandbox: what was said is kept, its turn and its 
       { state: "interrupted", reason: "terminated", initiator: "user" }
     ])
     assert.deepStrictEqual((yield* eventsOf(id, "sandbox.status")).map(({ data }) => data.status), [
-      "queued", "creating", "running", "terminating", "terminated"
+      "queued",
+      "creating",
+      "running",
+      "terminating",
+      "terminated"
     ])
   }))
 
@@ -112,19 +132,22 @@ scenario("keeps asking a host that refuses to let go", (world) =>
     assertNothingLeft(world)
   }))
 
-scenario("a host that refuses for ten minutes fails the release; the reaper goes on until nothing is left", (world) =>
-  Effect.gen(function*() {
-    yield* startWorker(world)
-    const { id } = yield* running(world)
-    world.stopFailures.push(...Array.from({ length: 30 }, () => refused))
-    yield* terminate(id)
-    yield* pass("11 minutes")
-    const sandbox = yield* find(id)
-    assert.strictEqual(sandbox.status, "failed")
-    assert.strictEqual(sandbox.reason, "release_failed")
-    yield* pass("10 minutes")
-    assertNothingLeft(world)
-  }))
+scenario(
+  "a host that refuses for ten minutes fails the release; the reaper goes on until nothing is left",
+  (world) =>
+    Effect.gen(function*() {
+      yield* startWorker(world)
+      const { id } = yield* running(world)
+      world.stopFailures.push(...Array.from({ length: 30 }, () => refused))
+      yield* terminate(id)
+      yield* pass("11 minutes")
+      const sandbox = yield* find(id)
+      assert.strictEqual(sandbox.status, "failed")
+      assert.strictEqual(sandbox.reason, "release_failed")
+      yield* pass("10 minutes")
+      assertNothingLeft(world)
+    })
+)
 
 scenario("a sandbox that nobody uses for half an hour succeeds and is given back", (world) =>
   Effect.gen(function*() {

@@ -1,25 +1,31 @@
 import { assert, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, Layer, Metric, Result } from "effect"
-import { interrupt, terminate } from "@slipway/domain/sandbox/Command"
 import { Ids } from "@slipway/domain/Ids"
+import type { Outcome } from "@slipway/domain/partner/Webhook"
+import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
+import { type ClaimedDelivery, WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
+import { interrupt, terminate } from "@slipway/domain/sandbox/Command"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { failure } from "@slipway/domain/source/Publishing"
 import { SourceHostError } from "@slipway/domain/source/SourceHost"
-import type { Outcome } from "@slipway/domain/partner/Webhook"
-import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
-import { type ClaimedDelivery, WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { attempt } from "@slipway/worker/DeliverWebhooks"
 import { Timing } from "@slipway/worker/Timing"
+import { DateTime, Duration, Effect, Layer, Metric, Result } from "effect"
 import { ask, create, pass, principal, publishRequested, REPO, running, scenario, settle, startWorker, until } from "./Doubles.ts"
 
 /** Every series that is not 0. Of a histogram, how much was seen and its sum. */
 const counted = Effect.map(Metric.snapshot, (series) =>
   Object.fromEntries(series.flatMap(({ attributes, id, state, type }) => {
     const name = [id.replace(/^slipway_/u, ""), ...Object.values(attributes ?? {})].join(" ")
-    const value = type === "Counter" ? Number(state.count) : type === "Gauge" ? Number(state.value) : type === "Histogram" ? [state.count, state.sum] : null
+    const value = type === "Counter"
+      ? Number(state.count)
+      : type === "Gauge"
+      ? Number(state.value)
+      : type === "Histogram"
+      ? [state.count, state.sum]
+      : null
     return value === 0 || value === null ? [] : [[name, value]]
   })))
 
@@ -74,7 +80,8 @@ counting("counts failures by their reason, boots and limits alike", (world) =>
     yield* create()
     yield* pass((yield* Policy).queue)
     yield* pass("1 second")
-    const { "sandboxes_failed_total boot_failed": ofBoot, "sandboxes_failed_total queue_timeout": ofQueue, "boots_started_total": boots } = yield* counted
+    const { "sandboxes_failed_total boot_failed": ofBoot, "sandboxes_failed_total queue_timeout": ofQueue, "boots_started_total": boots } =
+      yield* counted
     assert.deepStrictEqual([ofBoot, ofQueue, boots], [1, 1, 1])
   }))
 
@@ -97,7 +104,8 @@ counting("counts the end of a publication, and not what else is told of a pull r
     yield* told(failure(REPO, new SourceHostError({ operation: "push", detail: "no", retryable: true })))
     const all = yield* counted
     assert.deepStrictEqual(Object.keys(all).filter((name) => name.startsWith("publications_")).sort(), [
-      "publications_total published", "publications_total source_host_error"
+      "publications_total published",
+      "publications_total source_host_error"
     ])
     assert.deepStrictEqual([all["publications_total published"], all["publications_total source_host_error"]], [1, 1])
   }))
@@ -129,7 +137,14 @@ it.effect("counts attempts at webhooks by what came of them", () => {
       id: "0197f1a0-0000-7000-8000-000000000002",
       sequence: 1,
       createdAt: then,
-      data: { claimId: "0197f1a0-0000-7000-8000-000000000003", leadId: "lead", variant: "a", occurredAt: then, taskId: "c_k3v9p2m7x4qa", projectId: null }
+      data: {
+        claimId: "0197f1a0-0000-7000-8000-000000000003",
+        leadId: "lead",
+        variant: "a",
+        occurredAt: then,
+        taskId: "c_k3v9p2m7x4qa",
+        projectId: null
+      }
     },
     attempt: 1,
     manual: false,

@@ -1,10 +1,5 @@
 /** The worker on real technology: Postgres, git, processes of this machine and the offline agent. No clock is turned here. */
-import { execFileSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Option, Schema } from "effect"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
@@ -18,12 +13,17 @@ import { Access } from "@slipway/domain/access/Access"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Effect, Layer, Option, Schema } from "effect"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { principal } from "./Doubles.ts"
 
 const directory = Effect.acquireRelease(
@@ -44,7 +44,9 @@ const Machine = Layer.unwrap(Effect.map(directory, (path) => {
   const origin = join(path, "origin")
   makeOrigin(origin)
   return Layer.mergeAll(
-    WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))),
+    WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(
+      Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))
+    ),
     AgentRuntimeProfiles.layer(),
     Layer.mock(SourceHost, {
       name: "local",
@@ -70,11 +72,14 @@ it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated"
     const by = { ...principal, grantId: grant.id }
     yield* WorkerNode.start({ worker: "worker-1", machine: "machine-1", slots: 2 })
 
-    const body = { repos: [{ fullName: "acme/site" }], prompt: "[[say Hello]] [[write path=a.txt content=one]]", toolApprovalMode: "prompt" }
+    const body = {
+      repos: [{ fullName: "acme/site" }],
+      prompt: "[[say Hello]] [[write path=a.txt content=one]]",
+      toolApprovalMode: "prompt"
+    }
     const request = yield* Schema.decodeUnknownEffect(CreateSandbox)(body)
     const { sandbox: { id } } = yield* sandboxes.create(by, request, Option.none())
-    const until = (is: (sandbox: Sandbox) => boolean) =>
-      sandboxes.get(by, id).pipe(Effect.delay("10 millis"), Effect.repeat({ until: is }))
+    const until = (is: (sandbox: Sandbox) => boolean) => sandboxes.get(by, id).pipe(Effect.delay("10 millis"), Effect.repeat({ until: is }))
     const events = Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire).event))
     const ended = Effect.map(events, (all) => all.flatMap((event) => event.type === "turn.completed" ? [event.data] : []))
     const send = (prompt: string) => sandboxes.sendMessage(by, id, prompt, Option.none())

@@ -2,16 +2,16 @@
  * Publishing to GitHub with everything watched: neither the App's key nor its JWTs nor a token is anywhere but in what
  * GitHub gets and in the environment of the one git process that sends it.
  */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Logger, References, Stream } from "effect"
-import { SqlClient } from "effect/sql"
+import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Publishing } from "@slipway/domain/source/Publishing"
-import { refuse } from "@slipway/adapters/testing/github/Routes"
+import { Effect, Layer, Logger, References, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { publishOnce, REPO } from "./publishing/Worker.ts"
 import * as World from "./publishing/World.ts"
 
@@ -26,13 +26,16 @@ const inPercents = (secret: string): string => [...Buffer.from(secret)].map((byt
 
 /** Whether a text holds one of the secrets, plain or encoded. */
 const searchFor = (secrets: ReadonlySet<string>) => {
-  const needles = [...secrets].flatMap((secret) => [secret, ...inBase64(secret), encodeURIComponent(secret), inPercents(secret), inPercents(secret).toUpperCase()])
+  const needles = [...secrets].flatMap((
+    secret
+  ) => [secret, ...inBase64(secret), encodeURIComponent(secret), inPercents(secret), inPercents(secret).toUpperCase()])
   return (text: string): boolean => needles.some((needle) => text.includes(needle))
 }
 
 const filesBelow = (folder: string): ReadonlyArray<string> =>
   readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((entry) =>
-    entry.isFile() ? [`${entry.name}\n${readFileSync(join(entry.parentPath, entry.name), "latin1")}`] : [])
+    entry.isFile() ? [`${entry.name}\n${readFileSync(join(entry.parentPath, entry.name), "latin1")}`] : []
+  )
 
 /** Command lines of all processes, and environments of all but git's: that is where a token travels. */
 const processes = (): ReadonlyArray<string> =>
@@ -49,8 +52,12 @@ const processes = (): ReadonlyArray<string> =>
 
 const rows = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
-  const tables = yield* sql<{ readonly name: string }>`SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`
-  return (yield* Effect.forEach(tables, ({ name }) => sql<{ readonly row: string }>`SELECT t::text AS row FROM ${sql(name)} t`)).flat().map(({ row }) => row)
+  const tables = yield* sql<
+    { readonly name: string }
+  >`SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`
+  return (yield* Effect.forEach(tables, ({ name }) => sql<{ readonly row: string }>`SELECT t::text AS row FROM ${sql(name)} t`)).flat().map(
+    ({ row }) => row
+  )
 })
 
 /** What an agent finds who looks around, before a publication and after it. */
@@ -83,7 +90,14 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
       const host = yield* SandboxHost
       const sql = yield* SqlClient.SqlClient
       const box = yield* host.provision({ sandboxId: id, workspace: trees.workspace(id) })
-      const by = { credential: { _tag: "Key" as const, keyId: "k" }, grantId, organizationId: "0197f1a0-0000-7000-8000-0000000000a1", userId: "u", scopes: new Set<never>(), test: false }
+      const by = {
+        credential: { _tag: "Key" as const, keyId: "k" },
+        grantId,
+        organizationId: "0197f1a0-0000-7000-8000-0000000000a1",
+        userId: "u",
+        scopes: new Set<never>(),
+        test: false
+      }
       const answers: Array<string> = []
 
       // Three times: refused with what was sent, then a first and a later publication.
@@ -94,7 +108,8 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
         yield* publishOnce(lease, grantId)
         answers.push(JSON.stringify(yield* publishing.status(by, id, REPO)))
       }
-      assert.deepStrictEqual((yield* World.updates(id)).map(({ data }) => data.action_state), ["publishing", "failed", "publishing", "idle", "updating", "idle"])
+      assert.deepStrictEqual((yield* World.updates(id)).map(({ data }) => data.action_state), ["publishing", "failed", "publishing", "idle",
+        "updating", "idle"])
 
       // An agent is at work beside a publication.
       const agent = yield* box.spawn({ command: "sh", args: ["-c", LOOK], env: {} })
@@ -138,7 +153,8 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
 
       // And it would have been found, in each place and each form.
       const [token = ""] = app.issued
-      const forms = [token, Buffer.from(`x-access-token:${token}`).toString("base64"), Buffer.from(`token ${token}`).toString("base64"), inPercents(token)]
+      const forms = [token, Buffer.from(`x-access-token:${token}`).toString("base64"), Buffer.from(`token ${token}`).toString("base64"),
+        inPercents(token)]
       for (const form of forms) {
         yield* Effect.scoped(Effect.gen(function*() {
           writeFileSync(join(directory, "planted"), form)
@@ -152,9 +168,11 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
       assert.isTrue(holds(encodeURIComponent(app.privateKey)) && holds(Buffer.from(app.privateKey).toString("base64")))
     }).pipe(
       Effect.scoped,
-      Effect.provide(World.worker({ directory, ...origin.settings }, origin.privateKey).pipe(Layer.provideMerge(Layer.merge(
-        Logger.layer([Logger.map(Logger.formatJson, (line) => logs.push(line))]),
-        Layer.succeed(References.MinimumLogLevel, "All")
-      ))))
+      Effect.provide(
+        World.worker({ directory, ...origin.settings }, origin.privateKey).pipe(Layer.provideMerge(Layer.merge(
+          Logger.layer([Logger.map(Logger.formatJson, (line) => logs.push(line))]),
+          Layer.succeed(References.MinimumLogLevel, "All")
+        )))
+      )
     )
   }).pipe(Effect.provide(World.Database.layer)))

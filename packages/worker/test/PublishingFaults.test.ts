@@ -1,9 +1,9 @@
 /** GitHub fails while a worker publishes: what the sandbox is told, and that asking again is all it takes. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
-import { TestClock } from "effect/testing"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
+import { Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
 import * as World from "./publishing/World.ts"
 
 type GitHub = Effect.Success<ReturnType<typeof World.gitHubOrigin>>

@@ -1,9 +1,9 @@
 /** A hostile repository is published to GitHub: code of the agent's git runs in its box or not at all. */
+import { assert, it } from "@effect/vitest"
+import { headRef } from "@slipway/domain/source/PullRequest"
+import { Effect } from "effect"
 import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
-import { headRef } from "@slipway/domain/source/PullRequest"
 import { REPO } from "./publishing/Worker.ts"
 import * as World from "./publishing/World.ts"
 
@@ -26,7 +26,10 @@ const boobyTrap = (tree: string, marks: string, elsewhere: string, host: string)
     return path
   }
   for (const folder of ["hooks", "info"]) mkdirSync(join(tree, ".git", folder), { recursive: true })
-  for (const hook of ["pre-commit", "post-commit", "pre-push", "post-index-change", "reference-transaction", "prepare-commit-msg", "post-checkout", "pre-receive", "update"]) {
+  for (
+    const hook of ["pre-commit", "post-commit", "pre-push", "post-index-change", "reference-transaction", "prepare-commit-msg",
+      "post-checkout", "pre-receive", "update"]
+  ) {
     script(join(tree, ".git", "hooks", hook), touch(`hook-${hook}`))
   }
   const config = (folder: string, name: string, value: string) => World.git(folder, "config", "--add", name, value)
@@ -53,7 +56,10 @@ const boobyTrap = (tree: string, marks: string, elsewhere: string, host: string)
   writeFileSync(join(tree, ".git", "info", "attributes"), "*.md filter=evil\n")
   writeFileSync(join(tree, ".gitattributes"), "* filter=evil diff=evil merge=evil\n*.talk filter=talking\n")
   writeFileSync(join(tree, "some.talk"), "x\n")
-  writeFileSync(join(tree, ".gitmodules"), "[submodule \"nested\"]\n\tpath = nested\n\turl = ext::sh\n\tupdate = !touch x\n\tignore = none\n")
+  writeFileSync(
+    join(tree, ".gitmodules"),
+    "[submodule \"nested\"]\n\tpath = nested\n\turl = ext::sh\n\tupdate = !touch x\n\tignore = none\n"
+  )
   mkdirSync(join(tree, "nested"))
   World.git(join(tree, "nested"), "init", "--quiet")
   writeFileSync(join(tree, "nested", "file"), "n")
@@ -65,7 +71,8 @@ const boobyTrap = (tree: string, marks: string, elsewhere: string, host: string)
 }
 
 /** What sets off no trap while the agent commits them. */
-const HARMLESS = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "filter.evil.clean=cat", "-c", "filter.evil.smudge=cat"]
+const HARMLESS = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "filter.evil.clean=cat", "-c",
+  "filter.evil.smudge=cat"]
 
 it.live("a hostile repository runs nothing on the host, and is published to GitHub and nowhere else", () =>
   Effect.gen(function*() {
@@ -88,7 +95,12 @@ it.live("a hostile repository runs nothing on the host, and is published to GitH
     const copy = join(directory, "copy")
     cpSync(tree, copy, { recursive: true, verbatimSymlinks: true })
     fired("host")
-    for (const args of [["status"], ["add", "README.md"], ["-c", "commit.gpgSign=false", "commit", "--message", "x"], ["diff", "HEAD~1"], ["add", "some.talk"], ["fetch", "origin"]]) {
+    for (
+      const args of [["status"], ["add", "README.md"], ["-c", "commit.gpgSign=false", "commit", "--message", "x"], ["diff", "HEAD~1"], [
+        "add",
+        "some.talk"
+      ], ["fetch", "origin"]]
+    ) {
       tolerate(() => World.git(copy, ...args))
     }
     assert.includeMembers(fired("host"), ["filter-clean", "filter-process", "included", "hook-pre-commit", "external-diff", "ext"])
@@ -107,7 +119,15 @@ it.live("a hostile repository runs nothing on the host, and is published to GitH
       // The agent's commits came from its box, where its git may do what it likes.
       assert.strictEqual(World.git(origin.path, "log", "--format=%s", `trunk..${tip}`), "Say hello\nTrapped\nwork")
       assert.deepStrictEqual(World.git(origin.path, "ls-tree", "-r", "--name-only", tip).split("\n"), [
-        ".gitattributes", ".gitignore", ".gitmodules", "README.md", "committed.txt", "included", "link", "open.txt", "some.talk"
+        ".gitattributes",
+        ".gitignore",
+        ".gitmodules",
+        "README.md",
+        "committed.txt",
+        "included",
+        "link",
+        "open.txt",
+        "some.talk"
       ])
     }
     assert.deepStrictEqual(fired("host"), [])

@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, Layer } from "effect"
 import { Hints } from "@slipway/domain/Hints"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
-import { FaultKind } from "@slipway/domain/testing/simulation/Faults"
 import { failureOf, type Options, type Result, simulate } from "@slipway/domain/testing/Simulation"
+import { FaultKind } from "@slipway/domain/testing/simulation/Faults"
+import { DateTime, Duration, Effect, Layer } from "effect"
 import { worker, workerWith } from "../simulation/SimulatedWorker.ts"
 import { Totals } from "../simulation/Totals.ts"
 
@@ -18,13 +18,35 @@ const PATIENCE_MILLIS = 600_000
 /** What must happen for the rules to be worth something: every fault, and what becomes of it. */
 const through: ReadonlyArray<string> = [
   ...FaultKind,
-  "answers lost of store.change", "answers lost of store.create", "answers lost of source.openDraftPullRequest", "answers lost of trees.push",
-  "takeovers", "takeovers elsewhere", "writes under an old lease", "turns lost", "turns cancelled", "turns interrupted",
-  "approvals resolved by user", "approvals resolved by timeout", "decisions duplicate", "decisions approval_already_resolved",
-  "replayed creations", "commands duplicate", "connections cut or ended",
-  "publications publishing", "publications updating", "publications sandbox_not_running", "pull requests", "pull requests found again",
-  "sandboxes failed (boot_timeout)", "sandboxes failed (host_lost)", "sandboxes failed (agent_lost)", "sandboxes failed (release_failed)",
-  "sandboxes failed (repo_not_accessible)", "sandboxes succeeded (idle_timeout)", "sandboxes terminated (max_lifetime)"
+  "answers lost of store.change",
+  "answers lost of store.create",
+  "answers lost of source.openDraftPullRequest",
+  "answers lost of trees.push",
+  "takeovers",
+  "takeovers elsewhere",
+  "writes under an old lease",
+  "turns lost",
+  "turns cancelled",
+  "turns interrupted",
+  "approvals resolved by user",
+  "approvals resolved by timeout",
+  "decisions duplicate",
+  "decisions approval_already_resolved",
+  "replayed creations",
+  "commands duplicate",
+  "connections cut or ended",
+  "publications publishing",
+  "publications updating",
+  "publications sandbox_not_running",
+  "pull requests",
+  "pull requests found again",
+  "sandboxes failed (boot_timeout)",
+  "sandboxes failed (host_lost)",
+  "sandboxes failed (agent_lost)",
+  "sandboxes failed (release_failed)",
+  "sandboxes failed (repo_not_accessible)",
+  "sandboxes succeeded (idle_timeout)",
+  "sandboxes terminated (max_lifetime)"
 ]
 
 describe("the simulation", () => {
@@ -77,10 +99,16 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   }))],
   ["an approval where the last decision wins", "only reachable states are stored", store((store) => ({
     command: (key, command, now, keyed) =>
-      store.command(key, {
-        ...command,
-        decide: ({ approval, ...current }) => command.decide({ ...current, approval: approval === null ? null : { ...approval, outcome: null, by: null } })
-      }, now, keyed)
+      store.command(
+        key,
+        {
+          ...command,
+          decide: ({ approval, ...current }) =>
+            command.decide({ ...current, approval: approval === null ? null : { ...approval, outcome: null, by: null } })
+        },
+        now,
+        keyed
+      )
   }))],
   ["a store that shows a sandbox to any grant", "nothing of one grant is visible to another", (() => {
     const owners = new Map<string, string>()
@@ -95,21 +123,29 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   ["a log that loses the first event of a full page", "a reader gets every event once, in order", store((store) => ({
     log: (id, after, limit) => Effect.map(store.log(id, after, limit), (entries) => entries.length === limit ? entries.slice(1) : entries)
   }))],
-  ["a worker that believes its machine's clock", "what a worker writes is dated by the store's clock", { worker: workerWith({}, Layer.empty) }],
-  ["time limits that nobody finds", "a time limit is applied when it has come", store(() => ({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [] })) }))],
+  ["a worker that believes its machine's clock", "what a worker writes is dated by the store's clock", {
+    worker: workerWith({}, Layer.empty)
+  }],
+  ["time limits that nobody finds", "a time limit is applied when it has come",
+    store(() => ({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [] })) }))],
   ["hints that are lost for good", "a reader hears of every event within seconds", {
     layers: {
-      hints: Layer.effect(Hints, Effect.map(Hints, (hints) => {
-        let published = 0
-        return Hints.of({ ...hints, publish: (topics) => ++published % 3 === 0 ? Effect.void : hints.publish(topics) })
-      })).pipe(Layer.provide(Hints.layerMemory))
+      hints: Layer.effect(
+        Hints,
+        Effect.map(Hints, (hints) => {
+          let published = 0
+          return Hints.of({ ...hints, publish: (topics) => ++published % 3 === 0 ? Effect.void : hints.publish(topics) })
+        })
+      ).pipe(Layer.provide(Hints.layerMemory))
     }
   }],
   ["a worker that waits to be told", "a time limit is applied when it has come", { worker: workerWith({ tick: Duration.hours(1) }) }],
   ["a pull request that is opened without a look", "a pull request is looked for before one is opened", {
     layers: {
-      source: Layer.effect(SourceHost, Effect.map(SourceHost, (host) =>
-        SourceHost.of({ ...host, findOpenPullRequest: () => Effect.succeed(null) }))).pipe(Layer.provide(SourceHost.layerMemory))
+      source: Layer.effect(
+        SourceHost,
+        Effect.map(SourceHost, (host) => SourceHost.of({ ...host, findOpenPullRequest: () => Effect.succeed(null) }))
+      ).pipe(Layer.provide(SourceHost.layerMemory))
     }
   }],
   ["a host that keeps the boxes it was to give back", "everything settles", {
@@ -121,17 +157,28 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   }],
   ["an agent that does what it was denied", "an agent is told what was decided", {
     layers: {
-      agents: Layer.effect(AgentRuntime, Effect.map(AgentRuntime, (runtime) =>
-        AgentRuntime.of({
-          open: (options) =>
-            Effect.map(runtime.open(options), (session) => ({ ...session, decide: (approvalId) => session.decide(approvalId, "approve") }))
-        }))).pipe(Layer.provide(AgentRuntime.layerMemory))
+      agents: Layer.effect(
+        AgentRuntime,
+        Effect.map(AgentRuntime, (runtime) =>
+          AgentRuntime.of({
+            open: (options) =>
+              Effect.map(
+                runtime.open(options),
+                (session) => ({ ...session, decide: (approvalId) => session.decide(approvalId, "approve") })
+              )
+          }))
+      ).pipe(Layer.provide(AgentRuntime.layerMemory))
     }
   }],
   ["a feed that tells one grant of another", "a feed tells each fact of its grant once", {
     layers: {
-      partners: Layer.effect(PartnerStore, Effect.map(PartnerStore, (store) =>
-        PartnerStore.of({ ...store, feed: (_grantId, after, limit) => store.feed("grant-1", after, limit) }))).pipe(Layer.provide(PartnerStore.layerMemory))
+      partners: Layer.effect(
+        PartnerStore,
+        Effect.map(
+          PartnerStore,
+          (store) => PartnerStore.of({ ...store, feed: (_grantId, after, limit) => store.feed("grant-1", after, limit) })
+        )
+      ).pipe(Layer.provide(PartnerStore.layerMemory))
     }
   }]
 ]

@@ -1,32 +1,50 @@
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Queue } from "effect"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { Deferred, Effect, Fiber, Queue } from "effect"
 import {
-  ask, create, events, eventsOf, find, message, pass, principal, publishRequested, running, say, scenario, settle, startWorker, stealLease, until
+  ask,
+  create,
+  events,
+  eventsOf,
+  find,
+  message,
+  pass,
+  principal,
+  publishRequested,
+  running,
+  say,
+  scenario,
+  settle,
+  startWorker,
+  stealLease,
+  until
 } from "./Doubles.ts"
 
 const other = { worker: "worker-2" }
 
-scenario("a worker that vanishes is replaced when its lease ends; the running turn fails, the agent is resumed", (world) =>
-  Effect.gen(function*() {
-    const first = yield* startWorker(world)
-    const { agent, id } = yield* running(world)
-    first.network = "hang"
-    yield* startWorker(world, other)
-    yield* pass("25 seconds")
-    assert.strictEqual(world.agents.length, 1)
-    yield* pass("10 seconds")
+scenario(
+  "a worker that vanishes is replaced when its lease ends; the running turn fails, the agent is resumed",
+  (world) =>
+    Effect.gen(function*() {
+      const first = yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      first.network = "hang"
+      yield* startWorker(world, other)
+      yield* pass("25 seconds")
+      assert.strictEqual(world.agents.length, 1)
+      yield* pass("10 seconds")
 
-    const second = yield* world.nextAgent
-    assert.strictEqual(second.options.resume, "native-1")
-    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
-      { state: "failed", reason: "agent_lost", initiator: "provider" }
-    ])
-    assert.isTrue(agent.closed)
-    yield* message(id, "Go on")
-    assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
-    assert.strictEqual((yield* find(id)).status, "running")
-  }))
+      const second = yield* world.nextAgent
+      assert.strictEqual(second.options.resume, "native-1")
+      assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
+        { state: "failed", reason: "agent_lost", initiator: "provider" }
+      ])
+      assert.isTrue(agent.closed)
+      yield* message(id, "Go on")
+      assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
+      assert.strictEqual((yield* find(id)).status, "running")
+    })
+)
 
 scenario("what a replaced worker still writes changes nothing", (world) =>
   Effect.gen(function*() {

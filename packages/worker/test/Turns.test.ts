@@ -1,12 +1,27 @@
 import { assert } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Queue } from "effect"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { PENDING_APPROVALS } from "@slipway/domain/sandbox/OutputLimit"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { ShowToolDetail } from "@slipway/worker/RunTurn"
+import { DateTime, Deferred, Effect, Queue } from "effect"
 import {
-  ask, events, eventsOf, find, log, message, pass, principal, publishRequested, running, say, scenario, settle, startWorker, tool, until
+  ask,
+  events,
+  eventsOf,
+  find,
+  log,
+  message,
+  pass,
+  principal,
+  publishRequested,
+  running,
+  say,
+  scenario,
+  settle,
+  startWorker,
+  tool,
+  until
 } from "./Doubles.ts"
 
 const interrupt = (id: SandboxId) => Sandboxes.use((sandboxes) => sandboxes.interrupt(principal, id))
@@ -29,9 +44,15 @@ scenario("writes a text at most every 250 ms, and its last version before anythi
     yield* settle
 
     const texts = (yield* log(id)).filter(({ event }) => event.type === "message.updated")
-    assert.deepStrictEqual(texts.map(({ at, event }) => [DateTime.toEpochMillis(at), event.type === "message.updated" && event.data.text.length]), [
-      [0, 1], [250, 25], [500, 50], [600, 7]
-    ])
+    assert.deepStrictEqual(
+      texts.map(({ at, event }) => [DateTime.toEpochMillis(at), event.type === "message.updated" && event.data.text.length]),
+      [
+        [0, 1],
+        [250, 25],
+        [500, 50],
+        [600, 7]
+      ]
+    )
     assert.strictEqual(world.commits - before, 4)
     const [last, next] = (yield* events(id)).slice(-2)
     assert.deepStrictEqual(last?.data, { part_id: "m1:text", message_id: "m1", kind: "text", text: "the end" })
@@ -51,7 +72,8 @@ scenario("completes the turn's last message when the turn ends, and no other", (
     yield* agent.end({ state: "succeeded" })
     const { turn } = yield* ended(id)
     assert.deepStrictEqual((yield* events(id)).slice(-2).map(({ data, type }) => [type, data]), [
-      ["message.completed", { message_id: "m2", finish: "end_turn" }], ["turn.completed", { state: "succeeded" }]
+      ["message.completed", { message_id: "m2", finish: "end_turn" }],
+      ["turn.completed", { state: "succeeded" }]
     ])
     assert.deepStrictEqual((yield* eventsOf(id, "message.completed")).map(({ data }) => data.message_id), ["m2"])
     const messages = yield* Sandboxes.use((sandboxes) => sandboxes.messages(principal, id, { after: 0, limit: 10 }))
@@ -75,7 +97,11 @@ scenario("writes what happens together in one transaction, in order", (world) =>
     const { agent, id } = yield* running(world)
     const before = world.commits
     yield* agent.emit(
-      say("m1", "hm", "reasoning"), say("m1", "I edit."), tool("t1", "pending"), tool("t1", "running"), tool("t1", "completed")
+      say("m1", "hm", "reasoning"),
+      say("m1", "I edit."),
+      tool("t1", "pending"),
+      tool("t1", "running"),
+      tool("t1", "completed")
     )
     yield* agent.end({ state: "succeeded" })
     const { turn } = yield* ended(id)
@@ -83,12 +109,22 @@ scenario("writes what happens together in one transaction, in order", (world) =>
     assert.strictEqual(world.commits - before, 1)
     const written = (yield* events(id)).slice(-7)
     assert.deepStrictEqual(written.map(({ type }) => type), [
-      "message.updated", "message.updated", "tool.updated", "tool.updated", "tool.updated", "message.completed", "turn.completed"
+      "message.updated",
+      "message.updated",
+      "tool.updated",
+      "tool.updated",
+      "tool.updated",
+      "message.completed",
+      "turn.completed"
     ])
     assert.deepStrictEqual(written[0]?.data, { part_id: "m1:thought", message_id: "m1", kind: "reasoning", text: "hm" })
     assert.deepStrictEqual(written[1]?.data, { part_id: "m1:text", message_id: "m1", kind: "text", text: "I edit." })
     assert.deepStrictEqual(written[4]?.data, {
-      part_id: "tool:t1", message_id: `turn-tools:${turn?.id}`, call_id: "t1", tool: "edit", status: "completed"
+      part_id: "tool:t1",
+      message_id: `turn-tools:${turn?.id}`,
+      call_id: "t1",
+      tool: "edit",
+      status: "completed"
     })
     assert.deepStrictEqual(written[6]?.data, { state: "succeeded" })
   }))
@@ -114,22 +150,28 @@ scenario("adds the turn's usage to the sandbox's, at most every 5 s and once bef
   }))
 
 for (const shows of [true, false]) {
-  scenario(`${shows ? "tells" : "does not tell, where that is not wanted,"} what tool calls do and write`, (world) =>
-    Effect.gen(function*() {
-      yield* Effect.provideService(startWorker(world), ShowToolDetail, shows)
-      const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
-      const detail = { command: "ls", output: "a" }
-      const preview = { command: "ls" }
-      yield* agent.emit(
-        { _tag: "ToolUpdated", callId: "t1", tool: "ls", status: "running", detail },
-        { _tag: "ApprovalRequested", approvalId: "t1", tool: "ls", kind: "command", preview }
-      )
-      yield* agent.end({ state: "succeeded" })
-      yield* ended(id)
-      // What the turn's end closes keeps what it was.
-      assert.deepStrictEqual((yield* eventsOf(id, "tool.updated")).map((event) => event.data.detail), shows ? [detail, detail] : [undefined, undefined])
-      assert.deepStrictEqual((yield* eventsOf(id, "approval.requested")).map(({ data }) => data.preview), [shows ? preview : undefined])
-    }))
+  scenario(
+    `${shows ? "tells" : "does not tell, where that is not wanted,"} what tool calls do and write`,
+    (world) =>
+      Effect.gen(function*() {
+        yield* Effect.provideService(startWorker(world), ShowToolDetail, shows)
+        const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+        const detail = { command: "ls", output: "a" }
+        const preview = { command: "ls" }
+        yield* agent.emit(
+          { _tag: "ToolUpdated", callId: "t1", tool: "ls", status: "running", detail },
+          { _tag: "ApprovalRequested", approvalId: "t1", tool: "ls", kind: "command", preview }
+        )
+        yield* agent.end({ state: "succeeded" })
+        yield* ended(id)
+        // What the turn's end closes keeps what it was.
+        assert.deepStrictEqual(
+          (yield* eventsOf(id, "tool.updated")).map((event) => event.data.detail),
+          shows ? [detail, detail] : [undefined, undefined]
+        )
+        assert.deepStrictEqual((yield* eventsOf(id, "approval.requested")).map(({ data }) => data.preview), [shows ? preview : undefined])
+      })
+  )
 }
 
 scenario("passes on approvals and denials, once each", (world) =>
@@ -348,7 +390,11 @@ scenario("loses nothing while the store is away", (world) =>
     yield* agent.end({ state: "succeeded" })
     yield* ended(id)
     assert.deepStrictEqual((yield* events(id)).slice(-5).map(({ type }) => type), [
-      "message.updated", "tool.updated", "tool.updated", "message.completed", "turn.completed"
+      "message.updated",
+      "tool.updated",
+      "tool.updated",
+      "message.completed",
+      "turn.completed"
     ])
   }))
 
@@ -371,7 +417,10 @@ scenario("publishes while a turn runs, without holding it up", (world) =>
     yield* publishRequested(id)
     yield* settle
     assert.deepStrictEqual((yield* eventsOf(id, "pull_request.updated")).map(({ data }) => data.action_state), [
-      "publishing", "idle", "updating", "idle"
+      "publishing",
+      "idle",
+      "updating",
+      "idle"
     ])
   }))
 
@@ -414,34 +463,41 @@ scenario("an agent that writes without end is held to 1,000 events a second", (w
     assert.strictEqual(written.at(-1), 2500)
   }))
 
-scenario("a turn whose agent sends a message larger than any is read fails, and the next one has another agent", (world) =>
-  Effect.gen(function*() {
-    yield* startWorker(world)
-    const { agent, id } = yield* running(world)
-    yield* agent.emit(tool("t1", "running"))
-    yield* agent.fail(new AgentError({ runtime: "fake", operation: "prompt", detail: "too large", retryable: false, tooLarge: true }))
-    const { error, status } = yield* ended(id)
-    assert.deepStrictEqual([status, error], ["running", "The agent sent a message that is larger than any may be, so the turn was ended."])
-    assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "output_limit", initiator: "policy" })
-    assert.deepInclude((yield* eventsOf(id, "tool.updated")).at(-1)?.data, { status: "error", error: "the turn ended first" })
-    const second = yield* world.nextAgent
-    assert.isTrue(agent.closed)
-    yield* message(id, "Go on")
-    assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
-  }))
+scenario(
+  "a turn whose agent sends a message larger than any is read fails, and the next one has another agent",
+  (world) =>
+    Effect.gen(function*() {
+      yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      yield* agent.emit(tool("t1", "running"))
+      yield* agent.fail(new AgentError({ runtime: "fake", operation: "prompt", detail: "too large", retryable: false, tooLarge: true }))
+      const { error, status } = yield* ended(id)
+      assert.deepStrictEqual([status, error], ["running",
+        "The agent sent a message that is larger than any may be, so the turn was ended."])
+      assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "output_limit", initiator: "policy" })
+      assert.deepInclude((yield* eventsOf(id, "tool.updated")).at(-1)?.data, { status: "error", error: "the turn ended first" })
+      const second = yield* world.nextAgent
+      assert.isTrue(agent.closed)
+      yield* message(id, "Go on")
+      assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
+    })
+)
 
-scenario("a turn that goes beyond a limit fails, its agent is stopped, and what it still says is dropped", (world) =>
-  Effect.gen(function*() {
-    yield* startWorker(world)
-    world.hang = true
-    const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
-    for (let i = 0; i <= PENDING_APPROVALS; i++) yield* agent.emit(ask(`t${i}`))
-    const { approvals, error, turn } = yield* ended(id)
-    assert.deepStrictEqual([approvals, turn?.state], [[], "failed"])
-    assert.include(error ?? "", "too much at once")
-    assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "output_limit", initiator: "policy" })
-    yield* agent.emit(say("m1", "more"))
-    yield* pass("3 seconds")
-    assert.isTrue(agent.closed)
-    assert.deepStrictEqual(yield* eventsOf(id, "message.updated"), [])
-  }))
+scenario(
+  "a turn that goes beyond a limit fails, its agent is stopped, and what it still says is dropped",
+  (world) =>
+    Effect.gen(function*() {
+      yield* startWorker(world)
+      world.hang = true
+      const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+      for (let i = 0; i <= PENDING_APPROVALS; i++) yield* agent.emit(ask(`t${i}`))
+      const { approvals, error, turn } = yield* ended(id)
+      assert.deepStrictEqual([approvals, turn?.state], [[], "failed"])
+      assert.include(error ?? "", "too much at once")
+      assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "output_limit", initiator: "policy" })
+      yield* agent.emit(say("m1", "more"))
+      yield* pass("3 seconds")
+      assert.isTrue(agent.closed)
+      assert.deepStrictEqual(yield* eventsOf(id, "message.updated"), [])
+    })
+)

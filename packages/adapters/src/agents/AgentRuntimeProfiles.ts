@@ -1,7 +1,7 @@
 /** `AgentRuntime` over a registry of profiles: the profile names the dialect, the dialect's driver does the rest. */
-import { Effect, Layer, type Scope } from "effect"
 import { AgentError, AgentRuntime, type AgentSession, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Layer, type Scope } from "effect"
 import * as AcpSession from "./acp/AcpSession.ts"
 import * as ClaudeSession from "./claude/ClaudeSession.ts"
 import * as CodexSession from "./codex/CodexSession.ts"

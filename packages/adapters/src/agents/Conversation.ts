@@ -2,7 +2,6 @@
  * What every driver does the same way, whatever the protocol: prompts run one at a time, each frame is handled before
  * the next is read, approvals wait for their decision, an interrupt closes everything before the agent hears of it.
  */
-import { Duration, Effect, Option, Redacted, type Scope, Semaphore } from "effect"
 import {
   AgentError,
   type AgentEvent,
@@ -13,6 +12,7 @@ import {
   type TurnEnd
 } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { Duration, Effect, Option, Redacted, type Scope, Semaphore } from "effect"
 import { Redaction, Redactor } from "../redaction/Redaction.ts"
 import type { OutputEnded } from "./stdio/JsonLines.ts"
 import * as TurnEvents from "./TurnEvents.ts"
@@ -168,8 +168,11 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
 
         return yield* Effect.whileLoop({ while: () => current.ended === null, body: () => given.next, step: () => {} }).pipe(
           Effect.catch(gone("prompt")),
-          Effect.andThen(Effect.suspend(() =>
-            current.ended?.broken === undefined ? Effect.void : Effect.fail(fail("prompt", current.ended.broken, false)))),
+          Effect.andThen(
+            Effect.suspend(() =>
+              current.ended?.broken === undefined ? Effect.void : Effect.fail(fail("prompt", current.ended.broken, false))
+            )
+          ),
           Effect.matchEffect({
             onSuccess: Effect.fnUntraced(function*() {
               const { failure, finish } = current.ended ?? { finish: "end_turn" as const }

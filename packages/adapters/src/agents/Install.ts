@@ -3,15 +3,15 @@
  * registry, its proxy and a cache. Nothing is unpacked or run whose digest is not the pinned one, and no install script at all.
  * Safe to repeat; what was interrupted is taken up where npm's cache has come to.
  */
+import { Effect, Schema } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
-import { createInterface } from "node:readline"
 import { createHash } from "node:crypto"
 import { createReadStream, createWriteStream } from "node:fs"
 import { mkdir, readdir, rename, rm } from "node:fs/promises"
 import path from "node:path"
+import { createInterface } from "node:readline"
 import { pipeline } from "node:stream/promises"
 import { createBrotliDecompress } from "node:zlib"
-import { Effect, Schema } from "effect"
 import * as Installed from "./Installed.ts"
 import type { Pin } from "./Pins.ts"
 import type { Profile, Program } from "./Profile.ts"
@@ -62,11 +62,15 @@ const complaint = ({ output }: Ran): string => {
 
 const npm = Effect.fnUntraced(function*(folder: string, args: ReadonlyArray<string>) {
   // From the environment of a script of another package npm would take that package's settings.
-  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_(?:config_local_prefix|package|lifecycle)/iu.test(name)))
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^npm_(?:config_local_prefix|package|lifecycle)/iu.test(name))
+  )
   const ran = yield* run("npm", args, { cwd: folder, env: inherited }).pipe(
     Effect.mapError((error) =>
       new InstallFailed({
-        detail: error.code === "ENOENT" ? "npm was not found. Install Node.js with npm and try again." : `npm could not be started (${error.code}).`
+        detail: error.code === "ENOENT"
+          ? "npm was not found. Install Node.js with npm and try again."
+          : `npm could not be started (${error.code}).`
       })
     )
   )
@@ -97,7 +101,8 @@ const fetch = Effect.fnUntraced(function*(folder: string, { integrity, spec }: P
   const tarball = path.join(folder, file)
   if ((yield* Effect.promise(() => digestOf(tarball))) !== integrity) {
     return yield* new InstallFailed({
-      detail: `What the registry gives for ${spec} is not what Slipway was tried with: its SHA-512 is another one. Nothing of it was unpacked or run.`
+      detail:
+        `What the registry gives for ${spec} is not what Slipway was tried with: its SHA-512 is another one. Nothing of it was unpacked or run.`
     })
   }
   return tarball
@@ -113,10 +118,15 @@ const unpack = Effect.fnUntraced(function*(tarball: string, target: string) {
     },
     catch: unusable(made)
   })
-  const ran = yield* run("tar", ["-xzf", tarball, "-C", made, "--strip-components=1", "--no-same-owner"], { cwd: made, env: { PATH: process.env.PATH } }).pipe(
+  const ran = yield* run("tar", ["-xzf", tarball, "-C", made, "--strip-components=1", "--no-same-owner"], {
+    cwd: made,
+    env: { PATH: process.env.PATH }
+  }).pipe(
     Effect.mapError((error) => new InstallFailed({ detail: `tar could not be started (${error.code}).` }))
   )
-  if (ran.code !== 0) return yield* new InstallFailed({ detail: `${tarball} could not be unpacked: ${ran.output.slice(0, SHOWN_LINES).join(" ")}` })
+  if (ran.code !== 0) {
+    return yield* new InstallFailed({ detail: `${tarball} could not be unpacked: ${ran.output.slice(0, SHOWN_LINES).join(" ")}` })
+  }
   yield* Effect.promise(async () => {
     await rm(target, { recursive: true, force: true })
     await rename(made, target)
@@ -148,7 +158,9 @@ export const unboxed = (folder: string): FirstRun => (command, args) => {
 /** Starts the program once: a download that does not run on this machine is none. */
 const verify = Effect.fnUntraced(function*(name: string, program: Program, folder: string, firstRun: FirstRun) {
   const command = yield* Installed.binaryOf(folder, program)
-  if (command === null) return yield* new InstallFailed({ detail: `${name} was installed without its program: this machine may need another build.` })
+  if (command === null) {
+    return yield* new InstallFailed({ detail: `${name} was installed without its program: this machine may need another build.` })
+  }
   const ran = yield* firstRun(command, ["--version"])
   if (ran.code !== 0 || !ran.output.some((line) => line.includes(program.version))) {
     return yield* new InstallFailed({ detail: `${command} does not work here: ${ran.output.slice(0, SHOWN_LINES).join(" ")}` })
@@ -164,24 +176,30 @@ export const install = Effect.fn("Install.install")(function*(options: {
 }) {
   const { agents, firstRun, folder, progress } = options
   const platform = Installed.thisPlatform()
-  yield* Effect.forEach(agents, Effect.fnUntraced(function*({ name, profile, program }) {
-    const { version } = program
-    const there = yield* Installed.inspect(name, profile, folder)
-    if (there.state === "ready") return yield* progress(`${name} ${version} is there`)
-    const pins = program.pins(platform)
-    if (pins.length === 0) return yield* new InstallFailed({ detail: there.reason })
-    const downloads = path.join(folder, ".downloads")
-    yield* Effect.gen(function*() {
-      const tarballs = yield* Effect.forEach(pins, (pin, i) =>
-        Effect.andThen(progress(`${name} ${version}: fetching ${pin.spec}`), fetch(path.join(downloads, String(i)), pin)))
-      yield* progress(`${name} ${version}: unpacking`)
-      yield* Effect.forEach(pins, ({ folder: target }, i) => unpack(tarballs[i] ?? "", path.join(folder, "node_modules", target)))
-      const [binary] = program.binaries(platform)
-      if (program.compressed !== undefined && binary !== undefined) {
-        yield* decompress(path.join(folder, "node_modules", program.compressed(platform)), path.join(folder, "node_modules", binary))
-      }
-      yield* verify(name, program, folder, firstRun)
-    }).pipe(Effect.ensuring(Effect.promise(() => rm(downloads, { recursive: true, force: true, maxRetries: 3 }))))
-    yield* progress(`${name} ${version} is ready`)
-  }), { discard: true })
+  yield* Effect.forEach(
+    agents,
+    Effect.fnUntraced(function*({ name, profile, program }) {
+      const { version } = program
+      const there = yield* Installed.inspect(name, profile, folder)
+      if (there.state === "ready") return yield* progress(`${name} ${version} is there`)
+      const pins = program.pins(platform)
+      if (pins.length === 0) return yield* new InstallFailed({ detail: there.reason })
+      const downloads = path.join(folder, ".downloads")
+      yield* Effect.gen(function*() {
+        const tarballs = yield* Effect.forEach(
+          pins,
+          (pin, i) => Effect.andThen(progress(`${name} ${version}: fetching ${pin.spec}`), fetch(path.join(downloads, String(i)), pin))
+        )
+        yield* progress(`${name} ${version}: unpacking`)
+        yield* Effect.forEach(pins, ({ folder: target }, i) => unpack(tarballs[i] ?? "", path.join(folder, "node_modules", target)))
+        const [binary] = program.binaries(platform)
+        if (program.compressed !== undefined && binary !== undefined) {
+          yield* decompress(path.join(folder, "node_modules", program.compressed(platform)), path.join(folder, "node_modules", binary))
+        }
+        yield* verify(name, program, folder, firstRun)
+      }).pipe(Effect.ensuring(Effect.promise(() => rm(downloads, { recursive: true, force: true, maxRetries: 3 }))))
+      yield* progress(`${name} ${version} is ready`)
+    }),
+    { discard: true }
+  )
 })

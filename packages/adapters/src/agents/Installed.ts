@@ -1,25 +1,25 @@
 /** Which agents are there to be started, and for each that is not: why, and the command that helps. */
+import { Effect, Schema } from "effect"
 import { readFileSync } from "node:fs"
 import { access, constants, readFile } from "node:fs/promises"
 import path from "node:path"
-import { Effect, Schema } from "effect"
 import type { Platform, Profile, Program } from "./Profile.ts"
 
 export type Installed =
   | {
-      readonly state: "ready"
-      /** Of the program; `null`: it is a part of Slipway. */
-      readonly version: string | null
-      /** Absolute path of what is started. */
-      readonly command: string
-    }
+    readonly state: "ready"
+    /** Of the program; `null`: it is a part of Slipway. */
+    readonly version: string | null
+    /** Absolute path of what is started. */
+    readonly command: string
+  }
   | {
-      readonly state: "unusable"
-      /** What is there, if anything. */
-      readonly version: string | null
-      /** A sentence with the command that helps. */
-      readonly reason: string
-    }
+    readonly state: "unusable"
+    /** What is there, if anything. */
+    readonly version: string | null
+    /** A sentence with the command that helps. */
+    readonly reason: string
+  }
 
 /** Where `slipway agents install` puts programs, below the data folder. */
 export const folderIn = (dataDir: string): string => path.join(dataDir, "agents")
@@ -75,7 +75,10 @@ export const inspect = Effect.fn("Installed.inspect")(function*(
     return unusable(null, `${name} has no build for ${platform.os} on ${platform.arch}.`)
   }
   if (program.pins(platform).length === 0) {
-    return unusable(null, `Slipway does not know the digest of ${name} ${program.version} for ${platform.os} on ${platform.arch}, so it is not installed there.`)
+    return unusable(
+      null,
+      `Slipway does not know the digest of ${name} ${program.version} for ${platform.os} on ${platform.arch}, so it is not installed there.`
+    )
   }
   const version = folder === null ? null : yield* packageVersion(folder, program.package)
   if (folder === null || version === null) return unusable(null, `${name} is not installed. ${helps(name)}`)
@@ -86,4 +89,3 @@ export const inspect = Effect.fn("Installed.inspect")(function*(
   if (command === null) return unusable(version, `${name} is installed without its program. ${helps(name)}`)
   return { state: "ready", version, command }
 })
-

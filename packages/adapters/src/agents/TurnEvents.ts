@@ -2,10 +2,10 @@
  * Turns what an agent reports during one turn, in whatever dialect, into the domain's events: whole texts, ids of our
  * own, tools that only move forward. Every driver feeds one of these; it knows no protocol and does nothing itself.
  */
-import { Result } from "effect"
+import type { Uuid } from "@slipway/domain/Ids"
 import type { AgentEvent, Finish } from "@slipway/domain/sandbox/AgentRuntime"
 import * as ToolCall from "@slipway/domain/sandbox/ToolCall"
-import type { Uuid } from "@slipway/domain/Ids"
+import { Result } from "effect"
 import { PartText } from "./PartText.ts"
 
 type MessageKind = Extract<AgentEvent, { readonly _tag: "MessageUpdated" }>["kind"]
@@ -74,7 +74,9 @@ const MAX_OUTPUT = 8 * ToolCall.OUTPUT_BYTES
  */
 export const make = (turnId: Uuid, redacted: (text: string) => string = (text) => text): TurnEvents => {
   let messages = 0
-  let message: { readonly messageId: string; readonly nativeId: string | null; readonly kind: MessageKind; readonly text: PartText } | undefined
+  let message:
+    | { readonly messageId: string; readonly nativeId: string | null; readonly kind: MessageKind; readonly text: PartText }
+    | undefined
   const tools = new Map<string, Tool>()
   let interrupted = false
   let ended = false
@@ -147,7 +149,9 @@ export const make = (turnId: Uuid, redacted: (text: string) => string = (text) =
     chunk: (kind, nativeId, text) => {
       if (ended) return []
       if (message !== undefined && (message.kind !== kind || message.nativeId !== nativeId)) {
-        message = message.kind === "reasoning" && kind === "text" ? { messageId: message.messageId, kind, nativeId, text: new PartText() } : undefined
+        message = message.kind === "reasoning" && kind === "text"
+          ? { messageId: message.messageId, kind, nativeId, text: new PartText() }
+          : undefined
       }
       if (message === undefined) {
         // Some runtimes open a message with nothing in it and never come back to it.

@@ -14,7 +14,9 @@ export const destination = (text: string): { readonly host: string; readonly por
   if (port < 1 || port > 65_535 || isIP(host) !== 0) return undefined
   const labels = host.split(".")
   // What ends in a number is an address to some resolvers: 127.1, 0x7f.1.
-  if (!labels.every((label) => LABEL.test(label)) || !/[a-z]/u.test(labels.at(-1) ?? "") || /^0x/u.test(labels.at(-1) ?? "")) return undefined
+  if (!labels.every((label) => LABEL.test(label)) || !/[a-z]/u.test(labels.at(-1) ?? "") || /^0x/u.test(labels.at(-1) ?? "")) {
+    return undefined
+  }
   return { host, port }
 }
 

@@ -1,10 +1,10 @@
 /** The only way out of isolated sandboxes: for each a unix socket, behind it a proxy that keeps to one allow list. */
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Context, Effect, Layer, Schema, type Scope } from "effect"
 import { chmod, chown, open, rm } from "node:fs/promises"
 import type { Server } from "node:http"
 import { dirname, basename } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Context, Effect, Layer, Schema, type Scope } from "effect"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import type { AllowList } from "./AllowList.ts"
 import * as Proxy from "./Proxy.ts"
 
@@ -30,8 +30,10 @@ exec "$@"
 `
 
 /** The command line, inside a box, of `command` with the port of {@link bridge} before it. `socket` is the box's path of its way out. */
-export const bridged = (socket: string, command: ReadonlyArray<string>): ReadonlyArray<string> =>
-  ["/bin/sh", "-c", BRIDGED, "slipway-bridge", process.execPath, bridge, `${PORT}`, socket, ...command]
+export const bridged = (
+  socket: string,
+  command: ReadonlyArray<string>
+): ReadonlyArray<string> => ["/bin/sh", "-c", BRIDGED, "slipway-bridge", process.execPath, bridge, `${PORT}`, socket, ...command]
 
 /** Tells tools of a box where the proxy is. Names in both cases, since tools read either. */
 export const environment: Readonly<Record<string, string>> = Object.fromEntries(
@@ -110,7 +112,15 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
           refused: ({ reason, target }) => {
             const before = refusals.next(Date.now())
             if (before === null) return
-            run(Effect.logWarning("a sandbox was refused a connection", { sandboxId, target, reason, refusals: refusals.count, ...(before === 0 ? {} : { notLogged: before }) }))
+            run(
+              Effect.logWarning("a sandbox was refused a connection", {
+                sandboxId,
+                target,
+                reason,
+                refusals: refusals.count,
+                ...(before === 0 ? {} : { notLogged: before })
+              })
+            )
           }
         })
         const opened = Effect.tryPromise({
@@ -130,7 +140,8 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
               throw error
             }
           },
-          catch: (error) => new EgressError({ detail: `The sandbox's way out could not be opened: ${error instanceof Error ? error.message : error}` })
+          catch: (error) =>
+            new EgressError({ detail: `The sandbox's way out could not be opened: ${error instanceof Error ? error.message : error}` })
         })
         yield* Effect.acquireRelease(opened, (folder) =>
           Effect.promise(async () => {

@@ -17,7 +17,15 @@ import { type AllowList, destination } from "./AllowList.ts"
 export interface Refusal {
   /** What was asked for, at most 200 characters of it. */
   readonly target: string
-  readonly reason: "not allowed" | "not a public address" | "not encrypted" | "not resolved" | "not reached" | "no model session" | "too many connections" | "not understood"
+  readonly reason:
+    | "not allowed"
+    | "not a public address"
+    | "not encrypted"
+    | "not resolved"
+    | "not reached"
+    | "no model session"
+    | "too many connections"
+    | "not understood"
 }
 
 export interface Options {
@@ -43,7 +51,16 @@ const IDLE_MILLIS = 300_000
 
 /** Of this connection alone (RFC 9110, 7.6.1), or about a proxy. */
 const HOP_BY_HOP = new Set([
-  "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "host"
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "host"
 ])
 
 const printable = (text: string) => text.slice(0, 200).replace(/[^\x20-\x7e]/gu, "?")
@@ -83,7 +100,9 @@ const join = (client: Duplex, upstream: Socket, head: Buffer) => {
 }
 
 const headersOf = (message: IncomingMessage) =>
-  Object.fromEntries(Object.entries(message.headersDistinct).filter(([name]) => !HOP_BY_HOP.has(name)).map(([name, values]) => [name, values ?? []]))
+  Object.fromEntries(
+    Object.entries(message.headersDistinct).filter(([name]) => !HOP_BY_HOP.has(name)).map(([name, values]) => [name, values ?? []])
+  )
 
 /** Not yet listening. Whoever closes it also ends the connections it has made. */
 export const make = (options: Options): { readonly server: Server; readonly close: () => void } => {
@@ -112,7 +131,12 @@ export const make = (options: Options): { readonly server: Server; readonly clos
     if (target === undefined) return refuse("no model session", 403, "This sandbox has no session with a model.")
     const headers = { ...headersOf(request), ...(encoding === undefined ? {} : { "transfer-encoding": "chunked" }) }
     const upstream = send({
-      agent, host: target.hostname, port: target.port, method: request.method, path: request.url, headers
+      agent,
+      host: target.hostname,
+      port: target.port,
+      method: request.method,
+      path: request.url,
+      headers
     }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, headersOf(answer))
       answer.pipe(response)

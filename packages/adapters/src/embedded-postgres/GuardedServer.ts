@@ -1,6 +1,6 @@
 /** A server process that does not outlive us, `kill -9` included, and that a Ctrl-C meant for us does not reach. */
-import { spawn } from "node:child_process"
 import { Deferred, Effect, Option } from "effect"
+import { spawn } from "node:child_process"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import type { Account } from "./ServerAccount.ts"
 import { environment } from "./SystemProcess.ts"

@@ -1,8 +1,8 @@
 /** Postgres from the npm package of this platform, in a place where the server's account can run it. */
+import { Effect, Schema } from "effect"
 import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink } from "node:fs/promises"
 import { createRequire } from "node:module"
 import path from "node:path"
-import { Effect, Schema } from "effect"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import type { Account } from "./ServerAccount.ts"
 import { run } from "./SystemProcess.ts"

@@ -3,12 +3,12 @@
  *
  * `<dataDir>/postgres` holds `cluster` (the database), `postgres.log` and, when needed, a copy of the binaries.
  */
+import * as PgConnection from "@effect/sql-pg/PgConnection"
+import { Deferred, Effect, Schedule, Scope } from "effect"
 import { createHash } from "node:crypto"
 import { constants } from "node:fs"
 import { chmod, chown, lstat, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from "node:fs/promises"
 import path from "node:path"
-import { Deferred, Effect, Schedule, Scope } from "effect"
-import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import * as GuardedServer from "./GuardedServer.ts"
 import * as PostgresBinaries from "./PostgresBinaries.ts"
@@ -130,7 +130,9 @@ const removeLeftovers = (home: string) =>
       const age = Date.now() - await stat(folder).then(({ mtimeMs }) => mtimeMs, () => Date.now())
       const maker = Number(/^(\d+)-/u.exec(name.slice(MAKING.length))?.[1] ?? 0)
       const isMade = maker === process.pid || maker > 0 && isAlive(maker)
-      if (isMade ? age > MAKING_MILLIS : maker > 0 || age > MAKING_MILLIS) await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
+      if (isMade ? age > MAKING_MILLIS : maker > 0 || age > MAKING_MILLIS) {
+        await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
+      }
     }
   })
 
@@ -147,8 +149,10 @@ const initialise = (
     Effect.fnUntraced(function*(folder) {
       if (account !== null) yield* onDisk(() => chown(folder, account.uid, account.gid))
       const { complaint, succeeded } = yield* run(initdb, [
-        "-D", asSeenByServer(folder, account),
-        "-U", ServiceRole.SUPERUSER,
+        "-D",
+        asSeenByServer(folder, account),
+        "-U",
+        ServiceRole.SUPERUSER,
         "--auth-local=trust",
         "--auth-host=reject",
         "--encoding=UTF8",
@@ -307,10 +311,18 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
   })
   const prepare = Effect.fnUntraced(function*(cluster: string) {
     const complaint = yield* ServiceRole.prepare({
-      postgres: binaries.postgres, own: asSeenByServer(cluster, account), cluster, account, throwAway: !durable
+      postgres: binaries.postgres,
+      own: asSeenByServer(cluster, account),
+      cluster,
+      account,
+      throwAway: !durable
     }).pipe(
       // Another process does the same, or has just started the server.
-      Effect.repeat({ while: (complaint) => complaint?.includes("postmaster.pid") === true, schedule: Schedule.spaced("50 millis"), times: 100 })
+      Effect.repeat({
+        while: (complaint) => complaint?.includes("postmaster.pid") === true,
+        schedule: Schedule.spaced("50 millis"),
+        times: 100
+      })
     )
     if (complaint !== null) {
       return yield* failed(`The database in ${place.home} could not be prepared: ${complaint}`, "Check the free space of the data folder.")
@@ -341,7 +353,11 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
     }
     const server = yield* GuardedServer.start({
       command: [
-        binaries.postgres, "-D", own, "-p", String(PORT),
+        binaries.postgres,
+        "-D",
+        own,
+        "-p",
+        String(PORT),
         ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
       ],
       account,
@@ -357,16 +373,19 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
     )
     yield* Effect.andThen(ours, Effect.retry(ask(connection, (session) => session.query("SELECT 1")), Schedule.spaced("10 millis"))).pipe(
       Effect.orDie,
-      Effect.raceFirst(Effect.andThen(server.exited, Effect.gen(function*() {
-        // The one that refuses a second server is Postgres: whoever made postmaster.pid first has won, and may still be
-        // writing it.
-        yield* untilLockIsWritten(place.cluster)
-        yield* clear(place.cluster)
-        return yield* failed(
-          `Postgres did not start: ${yield* complaints(place.log, log.start)}`,
-          `See ${place.log}.`
-        )
-      }))),
+      Effect.raceFirst(Effect.andThen(
+        server.exited,
+        Effect.gen(function*() {
+          // The one that refuses a second server is Postgres: whoever made postmaster.pid first has won, and may still be
+          // writing it.
+          yield* untilLockIsWritten(place.cluster)
+          yield* clear(place.cluster)
+          return yield* failed(
+            `Postgres did not start: ${yield* complaints(place.log, log.start)}`,
+            `See ${place.log}.`
+          )
+        })
+      )),
       Effect.timeoutOrElse({
         duration: "60 seconds",
         orElse: () => failed("Postgres did not answer within 60 seconds.", `See ${place.log}.`)

@@ -18,12 +18,9 @@ export const Accounts = Context.Reference<{
     // `id` and not /etc/passwd, which does not list accounts of a directory service.
     lookup: (name) =>
       Effect.all([run("id", ["-u", name]), run("id", ["-g", name])]).pipe(
-        Effect.map(([uid, gid]) =>
-          uid.succeeded && gid.succeeded ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : null
-        )
+        Effect.map(([uid, gid]) => uid.succeeded && gid.succeeded ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : null)
       ),
-    create: (name) =>
-      Effect.asVoid(run("useradd", ["--system", "--no-create-home", "--shell", "/usr/sbin/nologin", name]))
+    create: (name) => Effect.asVoid(run("useradd", ["--system", "--no-create-home", "--shell", "/usr/sbin/nologin", name]))
   })
 })
 

@@ -3,10 +3,10 @@
  * which somebody smuggles in reads no file of the server's account and starts no program. The superuser, who made the cluster,
  * is let in no more.
  */
+import { Effect } from "effect"
 import { constants } from "node:fs"
 import { open, readFile, rename } from "node:fs/promises"
 import path from "node:path"
-import { Effect } from "effect"
 import type { Account } from "./ServerAccount.ts"
 import { run } from "./SystemProcess.ts"
 
@@ -18,21 +18,24 @@ export const DATABASE = "slipway"
 const admission = (who: string) => `# Written by Slipway.\nlocal ${who} trust\n`
 
 // Each line is a statement. One that was done before fails, and the next one goes on.
-const makeRole = (attributes: string) => `CREATE ROLE ${ROLE} LOGIN NOSUPERUSER ${attributes}
+const makeRole = (attributes: string) =>
+  `CREATE ROLE ${ROLE} LOGIN NOSUPERUSER ${attributes}
 CREATE DATABASE ${DATABASE} OWNER ${ROLE}
 ALTER DATABASE ${DATABASE} OWNER TO ${ROLE}
 `
 
 /** A cluster of an earlier version has tables that the superuser made. Sequences of columns go with their tables. */
 const handOver = `ALTER SCHEMA public OWNER TO ${ROLE}
-DO $$ DECLARE own text; BEGIN FOR own IN ${[
-  `SELECT format('ALTER TABLE %s OWNER TO ${ROLE}', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace` +
-  " AND c.relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i')" +
-  " AND c.relkind = 'S')",
-  `SELECT format('ALTER ROUTINE %s OWNER TO ${ROLE}', p.oid::regprocedure) FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace`,
-  `SELECT format('ALTER TYPE %s OWNER TO ${ROLE}', t.oid::regtype) FROM pg_type t WHERE t.typnamespace = 'public'::regnamespace` +
-  " AND t.typtype IN ('e', 'd')"
-].join(" UNION ALL ")} LOOP EXECUTE own; END LOOP; END $$
+DO $$ DECLARE own text; BEGIN FOR own IN ${
+  [
+    `SELECT format('ALTER TABLE %s OWNER TO ${ROLE}', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace` +
+    " AND c.relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i')" +
+    " AND c.relkind = 'S')",
+    `SELECT format('ALTER ROUTINE %s OWNER TO ${ROLE}', p.oid::regprocedure) FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace`,
+    `SELECT format('ALTER TYPE %s OWNER TO ${ROLE}', t.oid::regtype) FROM pg_type t WHERE t.typnamespace = 'public'::regnamespace` +
+    " AND t.typtype IN ('e', 'd')"
+  ].join(" UNION ALL ")
+} LOOP EXECUTE own; END LOOP; END $$
 `
 
 /**
@@ -53,8 +56,7 @@ export const prepare = Effect.fn("ServiceRole.prepare")(function*(options: {
   const wanted = admission(throwAway ? "all all" : `${DATABASE} ${ROLE}`)
   if ((yield* Effect.promise(() => readFile(file, "utf8"))) === wanted) return null
 
-  const alone = (database: string, input: string) =>
-    run(postgres, ["--single", "-D", own, database], { account, cwd: cluster, input })
+  const alone = (database: string, input: string) => run(postgres, ["--single", "-D", own, database], { account, cwd: cluster, input })
   const made = yield* alone("postgres", makeRole(throwAway ? "CREATEDB CREATEROLE" : "NOCREATEDB NOCREATEROLE"))
   if (!made.succeeded) return made.complaint
   const handed = yield* alone(DATABASE, handOver)

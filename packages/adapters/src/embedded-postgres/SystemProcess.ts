@@ -1,7 +1,7 @@
 /** Other programs of this machine: running one to its end, and looking at one that runs. */
+import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { readFile } from "node:fs/promises"
-import { Effect } from "effect"
 import type { Account } from "./ServerAccount.ts"
 
 /** All that a program of ours inherits: no secret of the service reaches Postgres or its logs. */

@@ -9,9 +9,33 @@ import type { Protocol } from "./Protocol.ts"
  * with the provider: `store`, `metadata`, `deferred`, `prompt_cache_retention`; and whatever is not known.
  */
 const FIELDS: ReadonlySet<string> = new Set([
-  "messages", "temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "seed", "stop",
-  "logit_bias", "logprobs", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "response_format",
-  "reasoning_effort", "reasoning", "thinking", "enable_thinking", "chat_template_kwargs", "verbosity", "user", "safety_identifier",
+  "messages",
+  "temperature",
+  "top_p",
+  "top_k",
+  "min_p",
+  "frequency_penalty",
+  "presence_penalty",
+  "repetition_penalty",
+  "seed",
+  "stop",
+  "logit_bias",
+  "logprobs",
+  "top_logprobs",
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "functions",
+  "function_call",
+  "response_format",
+  "reasoning_effort",
+  "reasoning",
+  "thinking",
+  "enable_thinking",
+  "chat_template_kwargs",
+  "verbosity",
+  "user",
+  "safety_identifier",
   "prompt_cache_key"
 ])
 
@@ -34,7 +58,11 @@ export const chat: Protocol = {
     const own = ownTools(only(asked, FIELDS), ({ type }) => type === "function" || type === "custom")
     return {
       body: {
-        ...changed(own, "reasoning", (value) => only(objectAt({ value }, "value"), new Set(["effort", "max_tokens", "enabled", "exclude"]))),
+        ...changed(
+          own,
+          "reasoning",
+          (value) => only(objectAt({ value }, "value"), new Set(["effort", "max_tokens", "enabled", "exclude"]))
+        ),
         model,
         [name]: outputLimit(asked, LIMITS, outputTokens),
         ...(asked["stream"] === true ? { stream: true, stream_options: { include_usage: true } } : {})

@@ -34,7 +34,10 @@ export interface CutOff {
  * Tokens the provider named, and beyond them by the bytes that went to and fro, and by the time: a model that thinks sends
  * nothing. Of an answer that was to come in one piece nothing tells how far it was.
  */
-export const ofCutOff = ({ body, input, outputTokens, streaming }: Prepared, { elapsedMillis, known, receivedBytes, whole }: CutOff): Tokens => {
+export const ofCutOff = (
+  { body, input, outputTokens, streaming }: Prepared,
+  { elapsedMillis, known, receivedBytes, whole }: CutOff
+): Tokens => {
   const sent = input.measured ? Math.min(Math.ceil(body.length / BYTES_PER_TOKEN), input.tokens) : input.tokens
   const unseen = whole ? 0 : streaming ? Math.ceil(elapsedMillis / 1000 * TOKENS_PER_SECOND) : outputTokens
   return {

@@ -2,9 +2,9 @@
  * One request to a provider and its answer on the way to the agent, byte by byte and no faster than the agent reads.
  * Interrupting it cuts both connections at once.
  */
+import { Effect } from "effect"
 import { type Agent, type ClientRequest, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http"
 import { request as httpsRequest } from "node:https"
-import { Effect } from "effect"
 import { isObject } from "./JsonFields.ts"
 import { KeyGuard, withoutKey } from "./KeyGuard.ts"
 import type { Protocol } from "./Protocol.ts"
@@ -42,7 +42,12 @@ export interface Outgoing {
 export type Outcome = "unsent" | "refused" | "answered" | "cut"
 
 /** An error of ours, in the protocol's words. */
-export const refuse = (response: ServerResponse, protocol: Protocol, error: Parameters<Protocol["error"]>[0], headers: Readonly<Record<string, string>> = {}) => {
+export const refuse = (
+  response: ServerResponse,
+  protocol: Protocol,
+  error: Parameters<Protocol["error"]>[0],
+  headers: Readonly<Record<string, string>> = {}
+) => {
   if (response.headersSent) {
     response.destroy()
     return
@@ -117,7 +122,11 @@ export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect
       if (over) return
       cut()
       failed(null, "")
-      refuse(response, protocol, { status, code: status === 504 ? "upstream_timeout" : "upstream_unavailable", message: failures[because] ?? "" })
+      refuse(response, protocol, {
+        status,
+        code: status === 504 ? "upstream_timeout" : "upstream_unavailable",
+        message: failures[because] ?? ""
+      })
       finish(sent ? "cut" : "unsent")
     }
     const left = () => {
@@ -145,7 +154,9 @@ export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect
           refuse(response, protocol, {
             status: status < 400 ? 502 : status,
             code: "upstream_error",
-            message: refused ? "The model's provider refuses the service's account." : `The model's provider answered with status ${status}.`
+            message: refused
+              ? "The model's provider refuses the service's account."
+              : `The model's provider answered with status ${status}.`
           }, refused ? {} : shown)
         } else {
           response.writeHead(status, { ...shown, "content-type": "application/json", "cache-control": "no-store" })

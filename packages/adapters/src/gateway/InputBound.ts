@@ -13,10 +13,33 @@ export interface Input {
 
 /** Types of objects that are text and what is said about it. */
 const TEXT: ReadonlySet<unknown> = new Set([
-  undefined, "text", "input_text", "output_text", "refusal", "reasoning", "summary_text", "reasoning_text", "thinking", "redacted_thinking",
-  "message", "function", "custom", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "local_shell_call",
-  "local_shell_call_output", "apply_patch_call", "apply_patch_call_output", "tool_search_call", "tool_search_output", "additional_tools",
-  "tool_use", "tool_result", "tool_reference"
+  undefined,
+  "text",
+  "input_text",
+  "output_text",
+  "refusal",
+  "reasoning",
+  "summary_text",
+  "reasoning_text",
+  "thinking",
+  "redacted_thinking",
+  "message",
+  "function",
+  "custom",
+  "function_call",
+  "function_call_output",
+  "custom_tool_call",
+  "custom_tool_call_output",
+  "local_shell_call",
+  "local_shell_call_output",
+  "apply_patch_call",
+  "apply_patch_call_output",
+  "tool_search_call",
+  "tool_search_output",
+  "additional_tools",
+  "tool_use",
+  "tool_result",
+  "tool_reference"
 ])
 
 /** Fields under which providers look for something that is not text, types or not. */
@@ -24,7 +47,17 @@ const MEDIA = /url|uri|file|image|audio|video|media|document|source|blob/iu
 
 /** Arguments of tool calls, descriptions of tools and remarks: read as the text they are. */
 const TAKEN_AS_TEXT: ReadonlySet<string> = new Set([
-  "input", "arguments", "action", "operation", "tools", "function", "custom", "cache_control", "caller", "annotations", "citations"
+  "input",
+  "arguments",
+  "action",
+  "operation",
+  "tools",
+  "function",
+  "custom",
+  "cache_control",
+  "caller",
+  "annotations",
+  "citations"
 ])
 
 /** As it is written, to the letter: another way to write an address is another address to somebody. */
@@ -47,7 +80,9 @@ const inlineImage = (part: Readonly<Record<string, unknown>>): number | undefine
   }
   if (type === "image" && image === undefined && isObject(source)) {
     const { data, media_type: media, type: kind, ...others } = source
-    return kind === "base64" && IMAGE_TYPES.has(media) && typeof data === "string" && Object.keys(others).length === 0 ? data.length : undefined
+    return kind === "base64" && IMAGE_TYPES.has(media) && typeof data === "string" && Object.keys(others).length === 0
+      ? data.length
+      : undefined
   }
   return undefined
 }
@@ -60,7 +95,7 @@ export const inputBound = (contents: ReadonlyArray<unknown>, bytes: number, cont
   const left = [...contents]
   while (left.length > 0) {
     const value = left.pop()
-    if (Array.isArray(value)) for (const part of value) left.push(part)
+    if (Array.isArray(value)) { for (const part of value) left.push(part) }
     if (!isObject(value)) continue
     const image = inlineImage(value)
     if (image !== undefined) {

@@ -16,12 +16,33 @@ const types: Readonly<Record<number, string>> = {
  * Left out, because they cost: `service_tier`, `speed`, `inference_geo`, `mcp_servers`, `container`; and whatever is not known.
  */
 const FIELDS: ReadonlySet<string> = new Set([
-  "messages", "system", "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice", "thinking", "output_config",
-  "output_format", "metadata", "context_management", "cache_control"
+  "messages",
+  "system",
+  "temperature",
+  "top_p",
+  "top_k",
+  "stop_sequences",
+  "tools",
+  "tool_choice",
+  "thinking",
+  "output_config",
+  "output_format",
+  "metadata",
+  "context_management",
+  "cache_control"
 ])
 
 const FREE_FIELDS: ReadonlySet<string> = new Set([
-  "model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "output_format", "context_management", "cache_control"
+  "model",
+  "messages",
+  "system",
+  "tools",
+  "tool_choice",
+  "thinking",
+  "output_config",
+  "output_format",
+  "context_management",
+  "cache_control"
 ])
 
 /** Those with a name of Anthropic's that the client runs. */
@@ -30,8 +51,7 @@ const OWN = /^(?:custom$|bash_|text_editor_|memory_)/u
 /** An hour in the cache costs more than the catalogue's price, which is that of five minutes. */
 const usual = (cache: unknown) => changed(objectAt({ cache }, "cache"), "ttl", () => undefined)
 
-const block = (value: unknown): unknown =>
-  isObject(value) ? changed(changed(value, "cache_control", usual), "content", blocks) : value
+const block = (value: unknown): unknown => isObject(value) ? changed(changed(value, "cache_control", usual), "content", blocks) : value
 
 const blocks = (value: unknown): unknown => Array.isArray(value) ? value.map(block) : value
 
@@ -48,11 +68,15 @@ const USUAL_CONTEXT = 200_000
 const prepared = (asked: Json): Json =>
   ["system", "messages", "tools"].reduce(
     (body, name) => changed(body, name, blocks),
-    changed(changed(
-      ownTools(only(asked, FIELDS), ({ type }) => type === undefined || typeof type === "string" && OWN.test(type)),
-      "cache_control",
-      usual
-    ), "context_management", clearing)
+    changed(
+      changed(
+        ownTools(only(asked, FIELDS), ({ type }) => type === undefined || typeof type === "string" && OWN.test(type)),
+        "cache_control",
+        usual
+      ),
+      "context_management",
+      clearing
+    )
   )
 
 export const messages: Protocol = {
@@ -61,7 +85,9 @@ export const messages: Protocol = {
   freeFields: FREE_FIELDS,
   headers: ["anthropic-version", "anthropic-beta"],
   header: (value, { contextTokens }) =>
-    contextTokens > USUAL_CONTEXT ? value : value.split(",").map((name) => name.trim()).filter((name) => !LONG_CONTEXT.test(name)).join(","),
+    contextTokens > USUAL_CONTEXT
+      ? value
+      : value.split(",").map((name) => name.trim()).filter((name) => !LONG_CONTEXT.test(name)).join(","),
   credentials: (key) => ({ "x-api-key": key }),
   prepare: (asked, { model, outputTokens }) => {
     const limit = outputLimit(asked, ["max_tokens"], outputTokens)
@@ -80,7 +106,11 @@ export const messages: Protocol = {
     const before = Math.max(0, tokens.input - tokens.cachedInput - tokens.cacheWrite)
     const now = { cacheWrite: cacheWrite ?? tokens.cacheWrite, cachedInput: cachedInput ?? tokens.cachedInput }
     return {
-      tokens: { ...now, input: (uncached ?? before) + now.cacheWrite + now.cachedInput, output: countAt(usage, "output_tokens") ?? tokens.output },
+      tokens: {
+        ...now,
+        input: (uncached ?? before) + now.cacheWrite + now.cachedInput,
+        output: countAt(usage, "output_tokens") ?? tokens.output
+      },
       final: final || !started && countAt(usage, "output_tokens") !== undefined
     }
   },

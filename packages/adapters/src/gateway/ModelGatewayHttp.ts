@@ -3,17 +3,17 @@
  * provider. Requests go out with the operator's key and model, whatever the agent says; only what the protocol needs is let
  * through, either way. Every answer is counted before the agent has all of it.
  */
-import { chmod, rm } from "node:fs/promises"
-import { Agent as HttpAgent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
-import { Agent as HttpsAgent } from "node:https"
-import type { AddressInfo } from "node:net"
-import { Cause, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redacted, Schedule, Stream } from "effect"
+import { Ids } from "@slipway/domain/Ids"
 import { costOf, noTokens } from "@slipway/domain/sandbox/Budget"
 import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
 import { type ModelAccount, ModelGateway, ModelGatewayError } from "@slipway/domain/sandbox/ModelGateway"
 import { codeOf, type ModelCall, Spending, type SpendingRefused } from "@slipway/domain/sandbox/Spending"
 import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"
-import { Ids } from "@slipway/domain/Ids"
+import { Cause, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redacted, Schedule, Stream } from "effect"
+import { chmod, rm } from "node:fs/promises"
+import { Agent as HttpAgent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import { Agent as HttpsAgent } from "node:https"
+import type { AddressInfo } from "node:net"
 import { Admission, type Bounds, type Door, type Entry } from "./Admission.ts"
 import { ofCutOff, upperBound } from "./Estimate.ts"
 import { exchange, type Outcome, type Outgoing, refuse, type TimeLimits } from "./Exchange.ts"
@@ -153,7 +153,8 @@ const tokenOf = ({ headers }: IncomingMessage): string => {
 }
 
 /** Whose errors a client understands that is not known to us. */
-const protocolOf = (path: string): Protocol => path.startsWith(protocols["anthropic-messages"].route) ? protocols["anthropic-messages"] : protocols["openai-chat"]
+const protocolOf = (path: string): Protocol =>
+  path.startsWith(protocols["anthropic-messages"].route) ? protocols["anthropic-messages"] : protocols["openai-chat"]
 
 const listen = (server: Server, where: { readonly port: 0 } | { readonly socket: string }) =>
   Effect.callback<void, ModelGatewayError>((resume) => {
@@ -192,9 +193,14 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
 
       const charge = (call: ModelCall, cost: number | null) =>
         spending.charge(call, cost).pipe(
-          Effect.retry(Schedule.upTo(Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("10 seconds")]), { duration: "10 minutes" })),
+          Effect.retry(
+            Schedule.upTo(Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("10 seconds")]), { duration: "10 minutes" })
+          ),
           Effect.tapCause((cause) =>
-            Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("what a request to a model cost could not be recorded", { ...call, microUsd: cost }, cause)),
+            Cause.hasInterruptsOnly(cause)
+              ? Effect.void
+              : Effect.logError("what a request to a model cost could not be recorded", { ...call, microUsd: cost }, cause)
+          ),
           Effect.ignoreCause
         )
 
@@ -237,7 +243,12 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
       }
 
       const serve = Effect.fnUntraced(function*(
-        session: Session, entry: Entry, request: IncomingMessage, response: ServerResponse, path: string, free: boolean
+        session: Session,
+        entry: Entry,
+        request: IncomingMessage,
+        response: ServerResponse,
+        path: string,
+        free: boolean
       ) {
         const { account, grantId, key, protocol, sandboxId, upstream } = session
         const refused = (status: number, code: string, message: string, headers?: Record<string, string>) =>
@@ -251,7 +262,12 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           return yield* refused(413, "request_too_large", `A request may have ${maximumBytes} bytes.`)
         }
         if (bytes === "too much") {
-          return yield* refused(429, "too_many_requests", "The requests under way have too many bytes. Try again when one of them is over.", AGAIN)
+          return yield* refused(
+            429,
+            "too_many_requests",
+            "The requests under way have too many bytes. Try again when one of them is over.",
+            AGAIN
+          )
         }
         if (bytes === "too slow") {
           return yield* refused(408, "request_timeout", "The request did not arrive in time.", { connection: "close" })
@@ -324,7 +340,11 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           if (logged.has(known)) return
           logged.add(known)
           runCharge(Effect.logWarning("a model's provider does not answer as it should", {
-            sandboxId, model: upstream.model, status, trouble: trouble.kind, what: trouble.message
+            sandboxId,
+            model: upstream.model,
+            status,
+            trouble: trouble.kind,
+            what: trouble.message
           }))
         }
         const counted = () => {
@@ -365,7 +385,14 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         const { upstream } = session
         if (request.method === "GET" && path === "/v1/models") {
           response.writeHead(200, { "content-type": "application/json", "cache-control": "no-store" })
-          const model = { id: upstream.model, object: "model", type: "model", created: 0, owned_by: "slipway", display_name: upstream.model }
+          const model = {
+            id: upstream.model,
+            object: "model",
+            type: "model",
+            created: 0,
+            owned_by: "slipway",
+            display_name: upstream.model
+          }
           return response.end(JSON.stringify({ object: "list", data: [model], has_more: false }))
         }
         const free = protocol.free.includes(path)
@@ -376,11 +403,13 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         if (entry === null) {
           return refuse(response, protocol, { status: 429, code: "too_many_requests", message: "Too many requests are under way." }, AGAIN)
         }
-        session.run(serve(session, entry, request, response, path, free).pipe(
-          Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("the model gateway failed", cause)),
-          Effect.ignoreCause,
-          Effect.ensuring(Effect.sync(entry.leave))
-        ))
+        session.run(
+          serve(session, entry, request, response, path, free).pipe(
+            Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("the model gateway failed", cause)),
+            Effect.ignoreCause,
+            Effect.ensuring(Effect.sync(entry.leave))
+          )
+        )
       }
 
       const start = (where: Parameters<typeof listen>[1]) =>
@@ -459,4 +488,3 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
       })
     })
   )
-

@@ -1,6 +1,6 @@
 /** Prepares large requests, one after the other, away from the thread that serves everybody. See `Preparer`. */
-import { parentPort } from "node:worker_threads"
 import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import { parentPort } from "node:worker_threads"
 import { prepare } from "./Preparation.ts"
 
 export interface Task {

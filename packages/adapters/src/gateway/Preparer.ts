@@ -1,8 +1,8 @@
 /** Prepares requests: small ones at once, large ones on a thread of their own, so that nobody else waits for them. */
-import { Worker } from "node:worker_threads"
-import { fileURLToPath } from "node:url"
-import { Effect, type Scope } from "effect"
 import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import { Effect, type Scope } from "effect"
+import { fileURLToPath } from "node:url"
+import { Worker } from "node:worker_threads"
 import { prepare, type Prepared } from "./Preparation.ts"
 import type { Task } from "./PreparationThread.ts"
 
@@ -12,7 +12,9 @@ const SMALL_BYTES = 256 * 1024
 /** What the largest request takes with {@link prepare}'s bound on its values, twice. */
 const THREAD_MEGABYTES = 768
 
-const thread = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./PreparationThread.ts" : "./PreparationThread.js", import.meta.url))
+const thread = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "./PreparationThread.ts" : "./PreparationThread.js", import.meta.url)
+)
 
 interface Done {
   readonly id: number

@@ -9,8 +9,21 @@ import type { Json, Protocol } from "./Protocol.ts"
  * `previous_response_id`, `conversation`, `prompt`, `metadata`, `prompt_cache_retention`; and whatever is not known.
  */
 const FIELDS: ReadonlySet<string> = new Set([
-  "input", "instructions", "temperature", "top_p", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text",
-  "include", "truncation", "prompt_cache_key", "user", "safety_identifier"
+  "input",
+  "instructions",
+  "temperature",
+  "top_p",
+  "top_logprobs",
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "reasoning",
+  "text",
+  "include",
+  "truncation",
+  "prompt_cache_key",
+  "user",
+  "safety_identifier"
 ])
 
 const REASONING: ReadonlySet<string> = new Set(["effort", "summary", "generate_summary"])

@@ -23,10 +23,17 @@ export const troubleOf = ({ keyVariable, model }: Upstream, status: number | nul
     }
   }
   if (status === 402 || status !== null && status < 500 && NOTHING_LEFT.test(said)) {
-    return { kind: "account", message: `The service's account with the provider of ${about} is used up${because}. Whoever runs the service must top it up.` }
+    return {
+      kind: "account",
+      message: `The service's account with the provider of ${about} is used up${because}. Whoever runs the service must top it up.`
+    }
   }
-  if (status === 429) return { kind: "rate", message: `The provider of ${about} takes no more requests for now${because}. Send the message again later.` }
-  if (status === 404) return { kind: "model", message: `The provider does not know ${about}${because}. Whoever runs the service must correct the catalogue.` }
+  if (status === 429) {
+    return { kind: "rate", message: `The provider of ${about} takes no more requests for now${because}. Send the message again later.` }
+  }
+  if (status === 404) {
+    return { kind: "model", message: `The provider does not know ${about}${because}. Whoever runs the service must correct the catalogue.` }
+  }
   if (status === null || status >= 500) {
     return { kind: "provider", message: `The provider of ${about} does not answer${because}. Send the message again later.` }
   }

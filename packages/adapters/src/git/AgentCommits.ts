@@ -2,8 +2,8 @@
  * Takes over the agent's own commits, of which nothing is trusted: they are looked at beside the repository, by their bytes,
  * and become a part of it only when they are sound. Nothing in the agent's `.git` is read; what is here came from its box.
  */
-import { Effect, Stream } from "effect"
 import { isEnvironmentFile } from "@slipway/domain/files/FileRules"
+import { Effect, Stream } from "effect"
 import type { BoxGit } from "./BoxGit.ts"
 import { asEmpty } from "./Changes.ts"
 import { eachField, line } from "./Git.ts"
@@ -24,13 +24,20 @@ const check = Effect.fnUntraced(function*(repository: HostRepository, box: BoxGi
   const range = [sha, `^${baseSha}`, "--"]
   const commits = Number(line(yield* ask(repository, ["rev-list", "--count", `--max-count=${MAXIMUM_COMMITS + 1}`, ...range])))
   if (commits > MAXIMUM_COMMITS) return yield* unsound(`They are more than ${MAXIMUM_COMMITS}.`)
-  yield* ask(repository, ["merge-base", "--is-ancestor", baseSha, sha]).pipe(Effect.mapError(() => unsound("They do not go on from the commit the tree started from.")))
-  if (line(yield* ask(repository, ["rev-list", "--max-parents=0", ...range])) !== "") return yield* unsound("They bring in another history.")
+  yield* ask(repository, ["merge-base", "--is-ancestor", baseSha, sha]).pipe(
+    Effect.mapError(() => unsound("They do not go on from the commit the tree started from."))
+  )
+  if (line(yield* ask(repository, ["rev-list", "--max-parents=0", ...range])) !== "") {
+    return yield* unsound("They bring in another history.")
+  }
   // Everything they need is there.
   yield* ask(repository, ["rev-list", "--objects", "--quiet", ...range])
 
   // :<old mode> <new mode> <old id> <new id> <status>, then the name; each commit against each of its parents
-  const parts = eachField(yield* ask(repository, ["log", "--raw", "-m", "-z", "--format=", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", ...range]))
+  const parts = eachField(
+    yield* ask(repository, ["log", "--raw", "-m", "-z", "--format=", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv",
+      "--ignore-submodules=none", ...range])
+  )
   const added: Array<Buffer> = []
   let found: string | undefined
   yield* inPieces(parts, (head) => {

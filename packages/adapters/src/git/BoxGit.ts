@@ -3,10 +3,10 @@
  * the agent could not read itself, so neither a link that is swapped under it nor files that take it long harm anybody
  * else. It sees the host's repository of the tree, read-only, and nothing in the agent's `.git` tells it what to do.
  */
-import { join } from "node:path"
-import { Effect, Option, Stream } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Option, Stream } from "effect"
+import { join } from "node:path"
 import { CONFIG, ENVIRONMENT, GitFailed } from "./Git.ts"
 import type { HostRepository } from "./HostRepository.ts"
 
@@ -65,7 +65,10 @@ echo "$made"
 
 /** Beside what every git of ours goes by. What is written there is thrown away, or read anew by the host. */
 const BOX_CONFIG = [
-  ...CONFIG, "core.fsync=none", "core.compression=1", "core.bigFileThreshold=16m",
+  ...CONFIG,
+  "core.fsync=none",
+  "core.compression=1",
+  "core.bigFileThreshold=16m",
   // Owners have other numbers inside. Times and sizes say what was changed; the time of the last change nobody can set.
   "core.checkStat=minimal"
 ]
@@ -140,7 +143,8 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
       const process = yield* Effect.mapError(
         box.value.spawn({
           command: "sh",
-          args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, join(workspace, repository.folder), repository.baseSha, ...packed],
+          args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, join(workspace, repository.folder), repository.baseSha,
+            ...packed],
           env: { ...BOX_ENVIRONMENT, GIT_DIR: repository.gitDir },
           readOnly: [repository.gitDir],
           isOffline: true

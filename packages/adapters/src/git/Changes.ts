@@ -1,7 +1,7 @@
 /** What differs between the commit a tree started from and the tree as it is. */
-import { Effect } from "effect"
 import { isGitPath } from "@slipway/domain/files/FileRules"
 import type { FileEntry, FileStatus } from "@slipway/domain/files/FileTree"
+import { Effect } from "effect"
 import type { BoxGit } from "./BoxGit.ts"
 import { eachField, fields, terminated } from "./Git.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
@@ -34,7 +34,15 @@ const kindOf = (mode: string): FileEntry["kind"] => mode === "120000" ? "symlink
 
 /** Options of every `diff` and `diff-tree` whose output {@link parse} reads. */
 export const DIFF_OPTIONS = [
-  "--raw", "--numstat", "-z", "--no-abbrev", "--find-renames", "-l500", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"
+  "--raw",
+  "--numstat",
+  "-z",
+  "--no-abbrev",
+  "--find-renames",
+  "-l500",
+  "--no-ext-diff",
+  "--no-textconv",
+  "--ignore-submodules=all"
 ] as const
 
 /** New files come out as `untracked`. Names that are no text are left out. */
@@ -101,29 +109,45 @@ let comparisons = 0
 export const changes = Effect.fn("Changes.changes")(function*(repository: HostRepository, box: BoxGit, published: string | undefined) {
   const nested: Array<string> = []
   let isTruncated = false
-  const diff = yield* box.changes(repository, [...DIFF_OPTIONS, "--no-color"], Effect.fnUntraced(function*(names) {
-    const files: Array<Buffer> = []
-    let count = 0
-    yield* inPieces(eachField(names), (path) => {
-      isTruncated = ++count > MAXIMUM_NEW
-      if (isTruncated) return false
-      const folder = isNestedRepository(path) ? decodeName(path.subarray(0, -1)) : undefined
-      if (folder !== undefined) nested.push(folder)
-      else if (!isNestedRepository(path) && !isGitPath(path.toString())) files.push(path)
+  const diff = yield* box.changes(
+    repository,
+    [...DIFF_OPTIONS, "--no-color"],
+    Effect.fnUntraced(function*(names) {
+      const files: Array<Buffer> = []
+      let count = 0
+      yield* inPieces(eachField(names), (path) => {
+        isTruncated = ++count > MAXIMUM_NEW
+        if (isTruncated) return false
+        const folder = isNestedRepository(path) ? decodeName(path.subarray(0, -1)) : undefined
+        if (folder !== undefined) nested.push(folder)
+        else if (!isNestedRepository(path) && !isGitPath(path.toString())) files.push(path)
+      })
+      // New files must be in the index to be compared; entered as empty they differ from what is in the tree.
+      return asEmpty(files)
     })
-    // New files must be in the index to be compared; entered as empty they differ from what is in the tree.
-    return asEmpty(files)
-  }))
+  )
   const isPublished = published === undefined ? undefined : new Set(
-    fields(yield* run(repository, [
-      "diff-tree", "-r", "--no-renames", "--name-only", "--diff-filter=A", "-z", repository.baseSha, published
-    ])).map((path) => path.toString())
+    fields(
+      yield* run(repository, [
+        "diff-tree",
+        "-r",
+        "--no-renames",
+        "--name-only",
+        "--diff-filter=A",
+        "-z",
+        repository.baseSha,
+        published
+      ])
+    ).map((path) => path.toString())
   )
   const parsed = yield* parse(diff)
   return {
     number: ++comparisons,
-    changes: isPublished === undefined ? parsed : parsed.map((change): Change =>
-      change.status === "untracked" && isPublished.has(change.path) ? { ...change, status: "added" } : change),
+    changes: isPublished === undefined ?
+      parsed :
+      parsed.map((change): Change =>
+        change.status === "untracked" && isPublished.has(change.path) ? { ...change, status: "added" } : change
+      ),
     nested,
     isTruncated
   }

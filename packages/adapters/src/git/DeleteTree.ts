@@ -1,7 +1,7 @@
+import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { access, constants, lstat } from "node:fs/promises"
 import { dirname } from "node:path"
-import { Effect } from "effect"
 
 const run = (command: string, args: ReadonlyArray<string>): Promise<number | null> =>
   new Promise((resolve, reject) => {

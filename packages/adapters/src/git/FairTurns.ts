@@ -83,12 +83,12 @@ export const make = ({ atOnce, perGroup }: Limits) => {
 
   /** Does `work` when its turn comes; fails with `late` when that is not `within` the time. */
   return (group: string, key: string, within: Duration.Input) =>
-    <A, E, R, E2>(work: Effect.Effect<A, E, R>, late: () => E2): Effect.Effect<A, E | E2, R> =>
-      Effect.acquireUseRelease(
-        Effect.interruptible(enter(group, key, within, late)),
-        () => work,
-        () => Effect.sync(() => end(group, key))
-      )
+  <A, E, R, E2>(work: Effect.Effect<A, E, R>, late: () => E2): Effect.Effect<A, E | E2, R> =>
+    Effect.acquireUseRelease(
+      Effect.interruptible(enter(group, key, within, late)),
+      () => work,
+      () => Effect.sync(() => end(group, key))
+    )
 }
 
 export type Turns = ReturnType<typeof make>

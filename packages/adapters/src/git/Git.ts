@@ -2,8 +2,8 @@
  * Runs one git process so that nothing but our own files tells it what to do: no configuration, hook, filter,
  * credential helper, pager or editor of this machine or of a repository takes part.
  */
-import { spawn } from "node:child_process"
 import { type Duration, Effect, Redacted, Schema } from "effect"
+import { spawn } from "node:child_process"
 
 /** A git process that did not end well. What it means is known to whoever asked for it. */
 export class GitFailed extends Schema.TaggedError<GitFailed>()("GitFailed", {
@@ -53,20 +53,42 @@ export const ENVIRONMENT = {
 
 /** `name=value` configuration of every git process of ours. */
 export const CONFIG = [
-  "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.untrackedCache=false", "core.attributesFile=/dev/null",
-  "core.excludesFile=/dev/null", "core.sshCommand=/bin/false", "core.symlinks=true", "core.autocrlf=false",
-  "core.protectNTFS=true", "core.protectHFS=true", "credential.helper=", "diff.external=", "diff.ignoreSubmodules=all",
-  "submodule.recurse=false", "fetch.recurseSubmodules=false", "protocol.allow=never", "http.followRedirects=false",
+  "core.hooksPath=/dev/null",
+  "core.fsmonitor=false",
+  "core.untrackedCache=false",
+  "core.attributesFile=/dev/null",
+  "core.excludesFile=/dev/null",
+  "core.sshCommand=/bin/false",
+  "core.symlinks=true",
+  "core.autocrlf=false",
+  "core.protectNTFS=true",
+  "core.protectHFS=true",
+  "credential.helper=",
+  "diff.external=",
+  "diff.ignoreSubmodules=all",
+  "submodule.recurse=false",
+  "fetch.recurseSubmodules=false",
+  "protocol.allow=never",
+  "http.followRedirects=false",
   // A connection that moves less than 1 kB/s for a minute is dead.
-  "http.lowSpeedLimit=1000", "http.lowSpeedTime=60",
+  "http.lowSpeedLimit=1000",
+  "http.lowSpeedTime=60",
   "transfer.fsckObjects=true",
   // Blemishes of old, well-known histories that source hosts accept too.
-  "fetch.fsck.badTimezone=ignore", "fetch.fsck.missingSpaceBeforeDate=ignore", "fetch.fsck.zeroPaddedFilemode=ignore",
+  "fetch.fsck.badTimezone=ignore",
+  "fetch.fsck.missingSpaceBeforeDate=ignore",
+  "fetch.fsck.zeroPaddedFilemode=ignore",
   // Packs are written whole and synced, loose objects are not: after a crash an object is there with all it needs, or not at all.
-  "fetch.unpackLimit=1", "core.fsync=committed,reference",
-  "gc.auto=0", "maintenance.auto=false", "commit.gpgSign=false", "push.gpgSign=false",
+  "fetch.unpackLimit=1",
+  "core.fsync=committed,reference",
+  "gc.auto=0",
+  "maintenance.auto=false",
+  "commit.gpgSign=false",
+  "push.gpgSign=false",
   // So a repository is always named by `--git-dir` or `GIT_DIR`, never found.
-  "safe.bareRepository=explicit", "safe.directory=*", "advice.addEmbeddedRepo=false"
+  "safe.bareRepository=explicit",
+  "safe.directory=*",
+  "advice.addEmbeddedRepo=false"
 ]
 
 /** Seconds of a processor, and KiB of address space: indexes of packs are mapped into it, some of them large. */
@@ -103,7 +125,10 @@ const scrub = (stderr: string, authorization: GitOptions["authorization"]): stri
  * What git wrote to standard output. `args` start with the git command (global options before it go into `options`).
  * Interruption and the limits (default: one minute, 64 MiB) kill the process with all it started.
  */
-export const git = (args: readonly [command: string, ...ReadonlyArray<string>], options: GitOptions = {}): Effect.Effect<Buffer, GitFailed> => {
+export const git = (
+  args: readonly [command: string, ...ReadonlyArray<string>],
+  options: GitOptions = {}
+): Effect.Effect<Buffer, GitFailed> => {
   const { authorization, config = [], env = {}, input, isLimited = false, maximumBytes = 67_108_864, timeout = "1 minute" } = options
   const fail = (reason: GitFailed["reason"], code: number | null, stderr: string) =>
     new GitFailed({ command: args[0], reason, code, stderr: scrub(stderr, authorization) })
@@ -145,8 +170,10 @@ export const git = (args: readonly [command: string, ...ReadonlyArray<string>], 
     child.once("error", (cause) => resume(Effect.die(new Error("git could not be started; is it installed and on PATH?", { cause }))))
     child.once("close", (code) =>
       resume(
-        size > maximumBytes ? fail("output", code, stderr)
-          : code === 0 ? Effect.succeed(Buffer.concat(chunks))
+        size > maximumBytes ?
+          fail("output", code, stderr)
+          : code === 0 ?
+          Effect.succeed(Buffer.concat(chunks))
           : fail("exit", code, stderr)
       ))
     return Effect.promise(() => {

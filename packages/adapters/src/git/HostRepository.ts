@@ -2,12 +2,12 @@
  * The host's own repository of one working tree: its GIT_DIR lies outside the tree, borrows the mirror's objects and is
  * the only one a git process of ours ever uses. The agent gets a throw-away `.git` in the tree, which we never read.
  */
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Counter } from "@slipway/domain/Text"
+import { Effect, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { Effect, Option, Schema } from "effect"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Counter } from "@slipway/domain/Text"
 import { deleteTree } from "./DeleteTree.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
 import { layOut, setAttributes } from "./GitDir.ts"
@@ -48,14 +48,20 @@ const markOf = (gitDir: string): string => join(gitDir, "slipway.json")
 export const open = (gitDir: string, workspace: string): Effect.Effect<Option.Option<HostRepository>> =>
   Effect.promise(() => readFile(markOf(gitDir), "utf8").catch(() => undefined)).pipe(
     Effect.map((content) =>
-      Option.map(content === undefined ? Option.none() : Schema.decodeOption(PreparedFile)(content), (prepared) => ({ ...prepared, gitDir, workspace }))
+      Option.map(
+        content === undefined ? Option.none() : Schema.decodeOption(PreparedFile)(content),
+        (prepared) => ({ ...prepared, gitDir, workspace })
+      )
     )
   )
 
 /** The folders whose objects the repositories in `directory` borrow. A folder that is not there has none. */
 export const borrowed = async (directory: string): Promise<ReadonlyArray<string>> => {
-  const found = await Promise.all((await orAbsent(readdir(directory), [])).map((name) =>
-    orAbsent(readFile(join(directory, name, "objects", "info", "alternates"), "utf8"), "")))
+  const found = await Promise.all(
+    (await orAbsent(readdir(directory), [])).map((name) =>
+      orAbsent(readFile(join(directory, name, "objects", "info", "alternates"), "utf8"), "")
+    )
+  )
   return found.flatMap((text) => text.split("\n")).filter((path) => path !== "")
 }
 

@@ -1,10 +1,17 @@
 /** One directory of a working tree as the interface shows it: what is on disk, merged with what git says of it. */
-import { Effect } from "effect"
 import { isProtected } from "@slipway/domain/files/FileRules"
 import {
-  type ChangedFile, type ChangedFiles, type FileEntry, type FileStatus, type FileTree, MAX_CHANGES, MAX_ENTRIES, type PartialWarning
+  type ChangedFile,
+  type ChangedFiles,
+  type FileEntry,
+  type FileStatus,
+  type FileTree,
+  MAX_CHANGES,
+  MAX_ENTRIES,
+  type PartialWarning
 } from "@slipway/domain/files/FileTree"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect } from "effect"
 import * as Changes from "./Changes.ts"
 import { FirstInOrder } from "./FirstInOrder.ts"
 import { eachField, type GitFailed } from "./Git.ts"
@@ -19,8 +26,11 @@ export type Compared = Effect.Effect<Comparison, GitFailed>
 
 /** An agent can make a tree that git gives up on: of that nothing is known. */
 export const known = <A>(repo: RepoName, said: Effect.Effect<A, GitFailed>): Effect.Effect<A | undefined> =>
-  Effect.catchTag(said, "GitFailed", (failure) =>
-    Effect.as(Effect.logWarning("git could not compare a working tree", { repo, failure: failure.message }), undefined))
+  Effect.catchTag(
+    said,
+    "GitFailed",
+    (failure) => Effect.as(Effect.logWarning("git could not compare a working tree", { repo, failure: failure.message }), undefined)
+  )
 
 /** Files are there although git gave up on their tree. */
 const UNREADABLE: ReadonlyArray<PartialWarning> = ["unreadable_entries"]
@@ -138,10 +148,14 @@ const scan = Effect.fnUntraced(function*(repository: HostRepository, directory: 
     }
     const stats = SafeTree.statEntry(folder, bytes)
     if (stats === "gone") return
-    const kind = stats === "unreadable" ? undefined
-      : stats.isFile() ? "file"
-      : stats.isDirectory() ? "directory"
-      : stats.isSymbolicLink() ? "symlink"
+    const kind = stats === "unreadable" ?
+      undefined
+      : stats.isFile() ?
+      "file"
+      : stats.isDirectory() ?
+      "directory"
+      : stats.isSymbolicLink() ?
+      "symlink"
       : undefined
     if (stats === "unreadable" || kind === undefined) warnings.add("unreadable_entries")
     else entries.push({ name, kind, size: stats.size, mtimeMs: Math.max(0, Math.floor(stats.mtimeMs)) })

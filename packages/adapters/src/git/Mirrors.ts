@@ -11,15 +11,15 @@
  * A download lands in a repository of its own and is moved to the mirror when it is whole. So one that is broken off
  * leaves neither locks nor objects in a mirror, and may go on in an orphan of a killed worker without doing harm.
  */
-import { createHash, randomUUID } from "node:crypto"
-import { renameSync, statSync } from "node:fs"
-import { lstat, mkdir, readdir, readFile, rename, rm, utimes } from "node:fs/promises"
-import { basename, join } from "node:path"
-import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
 import { isCommitId, isRefName, type RepoName } from "@slipway/domain/source/RepoRef"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { Counter } from "@slipway/domain/Text"
+import { Clock, Duration, Effect, Option, Schema } from "effect"
+import { createHash, randomUUID } from "node:crypto"
+import { renameSync, statSync } from "node:fs"
+import { lstat, mkdir, readdir, readFile, rename, rm, utimes } from "node:fs/promises"
+import { basename, join } from "node:path"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import { deleteTree } from "./DeleteTree.ts"
 import { git, type GitFailed, line } from "./Git.ts"
@@ -124,11 +124,22 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
       Effect.forever
     )
     yield* git([
-      "fetch", "--quiet", "--no-write-fetch-head", "--no-tags", "--no-auto-maintenance", ...depth === null ? [] : [`--depth=${depth}`],
-      ...via.fetchArguments, "--end-of-options", via.url, `${sha}:refs/commits/${sha}`
+      "fetch",
+      "--quiet",
+      "--no-write-fetch-head",
+      "--no-tags",
+      "--no-auto-maintenance",
+      ...depth === null ? [] : [`--depth=${depth}`],
+      ...via.fetchArguments,
+      "--end-of-options",
+      via.url,
+      `${sha}:refs/commits/${sha}`
     ], { ...via.options, env, timeout: limits.fetchTime }).pipe(
-      Effect.catchIf((failure) => failure.reason === "timeout", () =>
-        Effect.fail(tooMuch(`It could not be fetched within ${Duration.toMinutes(limits.fetchTime)} minutes`, "SLIPWAY_CLONE_MINUTES"))),
+      Effect.catchIf(
+        (failure) => failure.reason === "timeout",
+        () =>
+          Effect.fail(tooMuch(`It could not be fetched within ${Duration.toMinutes(limits.fetchTime)} minutes`, "SLIPWAY_CLONE_MINUTES"))
+      ),
       Effect.raceFirst(watch)
     )
     if ((yield* sizeOf(packs)) > limits.fetchBytes) return yield* Effect.fail(tooLarge)
@@ -170,7 +181,8 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     )
   const tooManyFiles = tooMuch(`The commit has more than ${limits.checkoutFiles} files`, "SLIPWAY_CHECKOUT_FILES")
   const excessOf = ({ bytes, files }: Known): Explanation | undefined =>
-    files > limits.checkoutFiles ? tooManyFiles
+    files > limits.checkoutFiles ?
+      tooManyFiles
       : bytes > limits.checkoutBytes
       ? tooMuch(`The files of the commit have more than ${bytesText(limits.checkoutBytes)} together`, "SLIPWAY_CHECKOUT_MIB")
       : undefined
@@ -230,10 +242,11 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     const packs = join(mirror, "objects", "pack")
     yield* locked(mirror)(Effect.promise(() => clearLeftovers(packs)))
     if ((yield* Effect.promise(() => namesIn(packs))).filter((name) => name.endsWith(".idx")).length <= MAX_PACKS) return
-    yield* Effect.promise(() => Promise.all(["packed-refs.lock", "packed-refs.new"].map((name) => rm(join(mirror, name), { force: true })))).pipe(
-      Effect.andThen(git(["pack-refs", "--all"], { env: { GIT_DIR: mirror } })),
-      locked(mirror)
-    )
+    yield* Effect.promise(() => Promise.all(["packed-refs.lock", "packed-refs.new"].map((name) => rm(join(mirror, name), { force: true }))))
+      .pipe(
+        Effect.andThen(git(["pack-refs", "--all"], { env: { GIT_DIR: mirror } })),
+        locked(mirror)
+      )
     // Of all ways to repack this one drops no object, reachable or not, and need not write large packs again for each small one.
     yield* git(["repack", "--geometric=2", "-d", "-n", "--quiet"], {
       env: { GIT_DIR: mirror },
@@ -258,10 +271,17 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
 
   const each = Effect.fnUntraced(function*<E>(work: (mirror: string) => Effect.Effect<void, E>) {
     const names = yield* Effect.promise(() => readdir(directory))
-    yield* Effect.forEach(names.filter((name) => name.endsWith(".git")), (name) =>
-      Effect.catchCause(work(join(directory, name)), (cause) => Effect.logWarning("a mirror could not be put in order", { mirror: name }, cause)), {
-      discard: true
-    })
+    yield* Effect.forEach(
+      names.filter((name) => name.endsWith(".git")),
+      (name) =>
+        Effect.catchCause(
+          work(join(directory, name)),
+          (cause) => Effect.logWarning("a mirror could not be put in order", { mirror: name }, cause)
+        ),
+      {
+        discard: true
+      }
+    )
   })
 
   /** Removes mirrors that nobody borrows from and that nobody has asked for since `oldest`, and what is left of downloads. */
@@ -333,10 +353,12 @@ const readShallow = async (gitDir: string): Promise<ReadonlyArray<string>> =>
 const layOutMirror = async (mirror: string): Promise<void> => {
   await Promise.all(["commits", "objects/pack", "refs/commits"].map((folder) => mkdir(join(mirror, folder), { recursive: true })))
   const files = { HEAD: "ref: refs/heads/none\n", config: "[core]\n\trepositoryformatversion = 0\n\tbare = true\n" }
-  await Promise.all(Object.entries(files).map(async ([name, content]) => {
-    const path = join(mirror, name)
-    if (await readFile(path, "utf8").catch(() => undefined) !== content) await replaceFile(path, content)
-  }))
+  await Promise.all(
+    Object.entries(files).map(async ([name, content]) => {
+      const path = join(mirror, name)
+      if (await readFile(path, "utf8").catch(() => undefined) !== content) await replaceFile(path, content)
+    })
+  )
 }
 
 /** None when the folder is not there yet. */

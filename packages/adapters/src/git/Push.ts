@@ -1,11 +1,11 @@
 /** Pushes commits of a working tree, replacing nothing on the other side that we did not push there ourselves. */
-import { createHash } from "node:crypto"
-import { access, mkdir, readFile, writeFile } from "node:fs/promises"
-import { join } from "node:path"
-import { Effect } from "effect"
 import { PushFailed } from "@slipway/domain/files/WorkingTrees"
 import { isCommitId, isRefName } from "@slipway/domain/source/RepoRef"
 import type { Remote } from "@slipway/domain/source/SourceHost"
+import { Effect } from "effect"
+import { createHash } from "node:crypto"
+import { access, mkdir, readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
 import { type GitFailed, line } from "./Git.ts"
 import { replaceFile } from "./GitDir.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
@@ -36,7 +36,9 @@ export const push = Effect.fn("Push.push")(function*(
     )
   const via = transport(remote)
   if (via === undefined) return yield* refuse(unsupported)
-  if (!isCommitId(sha) || !isRefName(headRef)) return yield* refuse({ detail: "The branch or the commit has no valid name.", retryable: false })
+  if (!isCommitId(sha) || !isRefName(headRef)) {
+    return yield* refuse({ detail: "The branch or the commit has no valid name.", retryable: false })
+  }
   const [ref, ours] = [`refs/heads/${headRef}`, attempts(repository, headRef)]
 
   const base = repository.baseRef === null ? [] : [`refs/heads/${repository.baseRef}`]
@@ -46,10 +48,12 @@ export const push = Effect.fn("Push.push")(function*(
       timeout: TIMEOUT
     }).pipe(Effect.catchTag("GitFailed", failed)),
     (advertised) =>
-      new Map(line(advertised).split("\n").map((entry) => {
-        const [tip = "", name = ""] = entry.split("\t")
-        return [name, tip]
-      }))
+      new Map(
+        line(advertised).split("\n").map((entry) => {
+          const [tip = "", name = ""] = entry.split("\t")
+          return [name, tip]
+        })
+      )
   )
 
   /** Answers what kept it from arriving, if anything did. */
@@ -65,8 +69,14 @@ export const push = Effect.fn("Push.push")(function*(
     // Else what is sent is all that no branch there points to: the whole history, once the base has moved on.
     const negotiates = current === "" && !base.some((name) => tips.get(name) === repository.baseSha)
     return yield* run(repository, [
-      "push", "--quiet", "--no-verify", `--force-with-lease=${ref}:${current}`, ...via.pushArguments,
-      "--end-of-options", via.url, `${sha}:${ref}`
+      "push",
+      "--quiet",
+      "--no-verify",
+      `--force-with-lease=${ref}:${current}`,
+      ...via.pushArguments,
+      "--end-of-options",
+      via.url,
+      `${sha}:${ref}`
     ], {
       ...via.options,
       config: [...via.options.config ?? [], `push.negotiate=${negotiates}`],

@@ -2,10 +2,10 @@
  * Objects as a box writes them: an id and a line feed, then a pack. Nothing of it is trusted: it lies beside the repository
  * until it was looked at, and git names every object by its bytes anew.
  */
+import { isCommitId } from "@slipway/domain/source/RepoRef"
+import { Effect, Schema } from "effect"
 import { access, mkdir, open, rename } from "node:fs/promises"
 import { join } from "node:path"
-import { Effect, Schema } from "effect"
-import { isCommitId } from "@slipway/domain/source/RepoRef"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 
 /** Why they are not taken. */
@@ -44,7 +44,10 @@ export const receive = Effect.fnUntraced(function*(repository: HostRepository, m
   const folder = join(place, "pack")
   const [pack, index] = [join(folder, "pack-received.pack"), join(folder, "pack-received.idx")]
   yield* Effect.promise(() => mkdir(folder, { recursive: true }))
-  const output = yield* Effect.acquireRelease(Effect.promise(() => open(pack, "wx", 0o600)), (output) => Effect.promise(() => output.close()))
+  const output = yield* Effect.acquireRelease(
+    Effect.promise(() => open(pack, "wx", 0o600)),
+    (output) => Effect.promise(() => output.close())
+  )
   let head = Buffer.alloc(0)
   let left = maximumBytes
 
@@ -65,10 +68,16 @@ export const receive = Effect.fnUntraced(function*(repository: HostRepository, m
       return isWhole ? Effect.succeed(id) : Effect.fail(unsound("They do not begin with the id of an object."))
     }),
     index: run(repository, ["index-pack", STRICT, "--threads=1", "-o", index, pack], {
-      timeout: TIMEOUT, isLimited: true
+      timeout: TIMEOUT,
+      isLimited: true
     }),
     beside: (asked, args, options) =>
-      run(asked, args, { timeout: TIMEOUT, isLimited: true, ...options, env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: place, ...options?.env } }),
+      run(asked, args, {
+        timeout: TIMEOUT,
+        isLimited: true,
+        ...options,
+        env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: place, ...options?.env }
+      }),
     keep: (name) =>
       Effect.uninterruptible(Effect.promise(async () => {
         const packs = join(repository.gitDir, "objects", "pack")

@@ -59,7 +59,8 @@ const EXPLANATIONS: ReadonlyArray<readonly [pattern: RegExp, detail: string, ret
   [/returned error: 404|repository not found|repository '.*' not found|does not appear to be a git repository/iu,
     "The repository was not found.", false],
   [/dubious ownership/u, "The repository belongs to another user of this machine.", false],
-  [/fsck error|bad object|mismatched algorithms|(?:filename|mode) in tree entry|too-short tree/u, "The repository holds objects that git refuses to take.", false],
+  [/fsck error|bad object|mismatched algorithms|(?:filename|mode) in tree entry|too-short tree/u,
+    "The repository holds objects that git refuses to take.", false],
   [/No space left on device/u, "There is no space left on this machine.", true]
 ]
 

@@ -2,14 +2,12 @@
  * Reads below a folder whose owner may swap any name in it for a link at any moment. Each folder is opened relative to
  * the descriptor of its parent and no name is resolved twice, so what is read lies in the tree. Names are bytes.
  */
-import {
-  close, closeSync, constants, fstatSync, lstatSync, openSync, read as readDescriptor, readlinkSync, type Stats
-} from "node:fs"
-import { opendir } from "node:fs/promises"
-import { promisify } from "node:util"
-import { Effect, Result, type Scope } from "effect"
 import { FileProtected } from "@slipway/domain/files/FileRules"
 import { FileNotFound, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
+import { Effect, Result, type Scope } from "effect"
+import { close, closeSync, constants, fstatSync, lstatSync, openSync, read as readDescriptor, readlinkSync, type Stats } from "node:fs"
+import { opendir } from "node:fs/promises"
+import { promisify } from "node:util"
 import { FirstInOrder } from "./FirstInOrder.ts"
 
 export interface Folder {
@@ -28,8 +26,7 @@ const { O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 const below = (folder: Folder, name: Uint8Array): Buffer =>
   Buffer.concat([process.platform === "linux" ? Buffer.from(`/proc/self/fd/${folder.fd}`) : folder.path, Buffer.from("/"), name])
 
-const self = (folder: Folder): Buffer =>
-  process.platform === "linux" ? Buffer.from(`/proc/self/fd/${folder.fd}`) : folder.path
+const self = (folder: Folder): Buffer => process.platform === "linux" ? Buffer.from(`/proc/self/fd/${folder.fd}`) : folder.path
 
 const errorCode = (cause: unknown): string | undefined =>
   cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : undefined
@@ -128,7 +125,11 @@ const openFolderSync = (root: string, path: Buffer): Result.Result<Folder, FileN
 type HardLinks = "one" | "any"
 
 /** Opens a plain file. The descriptor is the caller's to close. */
-const openFileSync = (folder: Folder, name: Buffer, hardLinks: HardLinks): Result.Result<OpenFile, FileNotFound | IsDirectory | FileProtected> => {
+const openFileSync = (
+  folder: Folder,
+  name: Buffer,
+  hardLinks: HardLinks
+): Result.Result<OpenFile, FileNotFound | IsDirectory | FileProtected> => {
   if (!isName(name)) return Result.fail(new FileNotFound())
   let fd: number
   try {

@@ -2,9 +2,9 @@
  * Commits a tree as it is. The box says what it holds, as objects; what may be in a commit is decided here, by those objects
  * alone: its parent, which names it may have, that no environment file and no other repository is new in it, and its size.
  */
-import { Effect } from "effect"
 import { isEnvironmentFile, isGitPath } from "@slipway/domain/files/FileRules"
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
+import { Effect } from "effect"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as AgentCommits from "./AgentCommits.ts"
 import type { BoxGit } from "./BoxGit.ts"
@@ -36,38 +36,45 @@ const choose = Effect.fnUntraced(function*(names: Buffer) {
 })
 
 /** Names in `tree` that must not be in a commit. Fails when it holds what git would not have made, or too much. */
-const strange = Effect.fnUntraced(function*(repository: HostRepository, tree: string, maximumBytes: number, ask: ReceivedPack.ReceivedPack["beside"]) {
-  // :<old mode> <new mode> <old id> <new id> <status>, then the name
-  const parts = eachField(yield* ask(repository, ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", `${repository.baseSha}^{tree}`, tree], {
-    maximumBytes: MAXIMUM_DIFF_BYTES
-  }))
-  const left: Array<Buffer> = []
-  const blobs: Array<string> = []
-  let unsound: string | undefined
-  let count = 0
-  yield* inPieces(parts, (head) => {
-    const [oldMode = "", newMode = "", , id = ""] = head.toString("latin1").slice(1).split(" ")
-    const path = parts.next().value ?? Buffer.alloc(0)
-    const isNew = oldMode === ABSENT
-    if (++count > MAXIMUM_FILES) unsound = `More than ${MAXIMUM_FILES} files are changed.`
-    else if (isNew && isGitPath(path.toString())) unsound = "A file has a name that git does not allow."
-    else if (newMode === REPOSITORY && oldMode !== REPOSITORY || isNew && isEnvironmentFile(path.toString())) left.push(path)
-    else if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) blobs.push(id)
-    return unsound === undefined
-  })
-  if (unsound !== undefined) return yield* ReceivedPack.unsound(unsound)
-  const sizes = yield* ask(repository, ["cat-file", "--batch-check=%(objectsize)"], { input: blobs.map((id) => `${id}\n`).join("") })
-  const bytes = sizes.toString("latin1").split("\n").reduce((sum, size) => sum + (Number(size) || 0), 0)
-  if (bytes > maximumBytes) return yield* ReceivedPack.unsound(`The changed files have more than ${maximumBytes} bytes together.`)
-  return left
-})
+const strange = Effect.fnUntraced(
+  function*(repository: HostRepository, tree: string, maximumBytes: number, ask: ReceivedPack.ReceivedPack["beside"]) {
+    // :<old mode> <new mode> <old id> <new id> <status>, then the name
+    const parts = eachField(
+      yield* ask(repository, ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none",
+        `${repository.baseSha}^{tree}`, tree], {
+        maximumBytes: MAXIMUM_DIFF_BYTES
+      })
+    )
+    const left: Array<Buffer> = []
+    const blobs: Array<string> = []
+    let unsound: string | undefined
+    let count = 0
+    yield* inPieces(parts, (head) => {
+      const [oldMode = "", newMode = "", , id = ""] = head.toString("latin1").slice(1).split(" ")
+      const path = parts.next().value ?? Buffer.alloc(0)
+      const isNew = oldMode === ABSENT
+      if (++count > MAXIMUM_FILES) unsound = `More than ${MAXIMUM_FILES} files are changed.`
+      else if (isNew && isGitPath(path.toString())) unsound = "A file has a name that git does not allow."
+      else if (newMode === REPOSITORY && oldMode !== REPOSITORY || isNew && isEnvironmentFile(path.toString())) left.push(path)
+      else if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) blobs.push(id)
+      return unsound === undefined
+    })
+    if (unsound !== undefined) return yield* ReceivedPack.unsound(unsound)
+    const sizes = yield* ask(repository, ["cat-file", "--batch-check=%(objectsize)"], { input: blobs.map((id) => `${id}\n`).join("") })
+    const bytes = sizes.toString("latin1").split("\n").reduce((sum, size) => sum + (Number(size) || 0), 0)
+    if (bytes > maximumBytes) return yield* ReceivedPack.unsound(`The changed files have more than ${maximumBytes} bytes together.`)
+    return left
+  }
+)
 
 /** A pure function of the tree and the options: dated by the making of the tree, so that a repeated run gives the same commit. */
 export const snapshot = Effect.fn("Snapshot.snapshot")(
   function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, maximumBytes: number) {
     const { baseRef, baseSha, preparedAt, repo } = repository
     // First: what the agent commits meanwhile is in the tree.
-    const own = options.history === undefined ? undefined : yield* AgentCommits.take(repository, box, options.history(baseSha), maximumBytes)
+    const own = options.history === undefined
+      ? undefined
+      : yield* AgentCommits.take(repository, box, options.history(baseSha), maximumBytes)
     const treeOf = (commit: string) => Effect.map(run(repository, ["rev-parse", "--verify", `${commit}^{tree}`]), line)
     const [baseTree, ownTree] = [yield* treeOf(baseSha), own === undefined ? undefined : yield* treeOf(own)]
 
@@ -113,8 +120,10 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
 )
 
 const explain = ({ reason }: GitFailed) =>
-  reason === "timeout" ? { detail: "Committing the changes took too long.", retryable: true }
-    : reason === "output" ? { detail: "There are too many changes to commit.", retryable: false }
+  reason === "timeout" ?
+    { detail: "Committing the changes took too long.", retryable: true }
+    : reason === "output" ?
+    { detail: "There are too many changes to commit.", retryable: false }
     : { detail: "Git could not commit the changes.", retryable: false }
 
 /** The tree without these. */

@@ -6,19 +6,29 @@
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>        the tree: all that the agent may write
  *     <directory>/sandboxes/<sandbox>/making/                   trees that are not ready
  */
-import { createHash, randomUUID } from "node:crypto"
-import { chmod, mkdir, readdir, stat } from "node:fs/promises"
-import { availableParallelism } from "node:os"
-import { basename, join, resolve } from "node:path"
-import { Cause, Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import {
-  CloneFailed, FileNotFound, FileTooLarge, type FileVersion, IsDirectory, OnBehalfOf, PushFailed, type SnapshotOptions, type TreeKey, TreesUnavailable, WorkingTrees
+  CloneFailed,
+  FileNotFound,
+  FileTooLarge,
+  type FileVersion,
+  IsDirectory,
+  OnBehalfOf,
+  PushFailed,
+  type SnapshotOptions,
+  type TreeKey,
+  TreesUnavailable,
+  WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import { Cause, Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
+import { createHash, randomUUID } from "node:crypto"
+import { chmod, mkdir, readdir, stat } from "node:fs/promises"
+import { availableParallelism } from "node:os"
+import { basename, join, resolve } from "node:path"
 import * as SizedFolders from "../hosts/box/SizedFolders.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as BoxGit from "./BoxGit.ts"
@@ -61,7 +71,10 @@ export interface Options {
 const MAINTENANCE_INTERVAL = "6 hours"
 
 /** Trees that git looks over at once, one of each sandbox: they take time of processors and of the disk from everybody. */
-const AT_WORK: FairTurns.Limits = { atOnce: Math.max(4, availableParallelism()), perGroup: Math.max(2, Math.floor(availableParallelism() / 2)) }
+const AT_WORK: FairTurns.Limits = {
+  atOnce: Math.max(4, availableParallelism()),
+  perGroup: Math.max(2, Math.floor(availableParallelism() / 2))
+}
 /** Listings wait so long for their turn, and then are shown without what git says. */
 const WAIT = "5 seconds"
 const PUBLICATION_WAIT = "2 minutes"
@@ -112,7 +125,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       const sandboxes = yield* Effect.promise(() => readdir(sandboxesDirectory))
       // What is not mounted would seem to borrow nothing.
       yield* Effect.forEach(sandboxes.filter(isSandboxId), (id) => folders.reopen(id), { discard: true })
-      return new Set((yield* Effect.promise(() => Promise.all(sandboxes.map((id) => HostRepository.borrowed(join(sandboxesDirectory, id, "git")))))).flat())
+      return new Set(
+        (yield* Effect.promise(() => Promise.all(sandboxes.map((id) => HostRepository.borrowed(join(sandboxesDirectory, id, "git"))))))
+          .flat()
+      )
     })
   })
   const host = yield* SandboxHost
@@ -145,13 +161,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
   }
   /** What the disk refuses can be acted on; anything else that dies is a defect. `key`: of the tree that all of it was done in. */
   const minded = <A, E, R>(self: Effect.Effect<A, E, R>, key?: TreeKey): Effect.Effect<A, E | TreesUnavailable, R> =>
-    Effect.catchDefect(self, Effect.fnUntraced(function*(defect) {
-      const trouble = DiskTrouble.of(defect)
-      if (trouble === undefined) return yield* Effect.die(defect)
-      yield* Effect.logWarning("the disk of the working trees refused something", defect)
-      const isOwn = key !== undefined && trouble.retryable && (yield* folders.isSized(key.sandboxId))
-      return yield* new TreesUnavailable(isOwn ? { detail: SANDBOX_FULL, retryable: false } : trouble)
-    }))
+    Effect.catchDefect(
+      self,
+      Effect.fnUntraced(function*(defect) {
+        const trouble = DiskTrouble.of(defect)
+        if (trouble === undefined) return yield* Effect.die(defect)
+        yield* Effect.logWarning("the disk of the working trees refused something", defect)
+        const isOwn = key !== undefined && trouble.retryable && (yield* folders.isSized(key.sandboxId))
+        return yield* new TreesUnavailable(isOwn ? { detail: SANDBOX_FULL, retryable: false } : trouble)
+      })
+    )
   const workspace = (sandboxId: SandboxId): string => join(sandboxDirectory(sandboxId), "workspace")
   const gitDirectory = ({ repo, sandboxId }: TreeKey): string =>
     join(sandboxDirectory(sandboxId), "git", repo.toLowerCase().replace("/", "+"))
@@ -162,52 +181,57 @@ const make = Effect.fnUntraced(function*(options: Options) {
     )
   const exclusive = <A, E, R>(self: Effect.Effect<A, E, R>, key: TreeKey): Effect.Effect<A, E, R> => locked(gitDirectory(key))(self)
 
-  const prepare = Effect.fn("WorkingTrees.prepare")(function*(key: TreeKey, source: Parameters<Trees["prepare"]>[1]) {
-    const { repo, sandboxId } = key
-    const gitDir = gitDirectory(key)
-    yield* folders.reopen(sandboxId)
-    const existing = yield* HostRepository.open(gitDir, workspace(sandboxId))
-    if (Option.isSome(existing)) return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
+  const prepare = Effect.fn("WorkingTrees.prepare")(
+    function*(key: TreeKey, source: Parameters<Trees["prepare"]>[1]) {
+      const { repo, sandboxId } = key
+      const gitDir = gitDirectory(key)
+      yield* folders.reopen(sandboxId)
+      const existing = yield* HostRepository.open(gitDir, workspace(sandboxId))
+      if (Option.isSome(existing)) return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
 
-    const commit = yield* mirrors.fetch(repo, source.remote, source.ref, source.defaultBranch)
-    const sites = join(sandboxDirectory(sandboxId), "making", basename(gitDir))
-    const making: HostRepository.Making = {
-      site: join(sites, randomUUID()),
-      repo,
-      gitDir,
-      workspace: workspace(sandboxId),
-      folder: folder(repo, source.repos),
-      baseSha: commit.sha,
-      baseRef: commit.branch,
-      objects: commit.objects,
-      objectsInBox: options.objectsInBox?.(commit.objects) ?? commit.objects,
-      shallow: commit.shallow,
-      preparedAt: yield* Clock.currentTimeMillis
-    }
-    yield* folders.open(sandboxId)
-    yield* Effect.promise(async () => {
-      await ownFolder(sandboxDirectory(sandboxId))
-      await mkdir(sites, { recursive: true, mode: 0o700 })
-    })
-    yield* HostRepository.make(making).pipe(
-      // What cannot be deleted now, because an orphan still writes to it, goes with the sandbox.
-      // Room that is made elsewhere would not help.
-      Effect.catchCause(Effect.fnUntraced(function*(cause) {
-        if (DiskTrouble.of(Cause.squash(cause))?.retryable === true && (yield* folders.isSized(sandboxId))) {
-          return yield* new CloneFailed({ repo, detail: TOO_LARGE, retryable: false })
-        }
-        return yield* Effect.failCause(cause)
-      })),
-      Effect.ensuring(Effect.ignoreCause(deleteTree(sites))),
-      Effect.catchTag("GitFailed", (failure) =>
-        DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
-          Effect.logWarning("git could not check out a commit", { repo, failure: failure.message }),
-          new CloneFailed({ repo, detail: "The commit could not be checked out.", retryable: failure.reason === "timeout" })
-        ))
-    )
-    if (commit.isNew) yield* Queue.offer(growth, undefined)
-    return { baseSha: making.baseSha, baseRef: making.baseRef }
-  }, Effect.scoped, exclusive, (self) => minded(self))
+      const commit = yield* mirrors.fetch(repo, source.remote, source.ref, source.defaultBranch)
+      const sites = join(sandboxDirectory(sandboxId), "making", basename(gitDir))
+      const making: HostRepository.Making = {
+        site: join(sites, randomUUID()),
+        repo,
+        gitDir,
+        workspace: workspace(sandboxId),
+        folder: folder(repo, source.repos),
+        baseSha: commit.sha,
+        baseRef: commit.branch,
+        objects: commit.objects,
+        objectsInBox: options.objectsInBox?.(commit.objects) ?? commit.objects,
+        shallow: commit.shallow,
+        preparedAt: yield* Clock.currentTimeMillis
+      }
+      yield* folders.open(sandboxId)
+      yield* Effect.promise(async () => {
+        await ownFolder(sandboxDirectory(sandboxId))
+        await mkdir(sites, { recursive: true, mode: 0o700 })
+      })
+      yield* HostRepository.make(making).pipe(
+        // What cannot be deleted now, because an orphan still writes to it, goes with the sandbox.
+        // Room that is made elsewhere would not help.
+        Effect.catchCause(Effect.fnUntraced(function*(cause) {
+          if (DiskTrouble.of(Cause.squash(cause))?.retryable === true && (yield* folders.isSized(sandboxId))) {
+            return yield* new CloneFailed({ repo, detail: TOO_LARGE, retryable: false })
+          }
+          return yield* Effect.failCause(cause)
+        })),
+        Effect.ensuring(Effect.ignoreCause(deleteTree(sites))),
+        Effect.catchTag("GitFailed", (failure) =>
+          DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+            Effect.logWarning("git could not check out a commit", { repo, failure: failure.message }),
+            new CloneFailed({ repo, detail: "The commit could not be checked out.", retryable: failure.reason === "timeout" })
+          ))
+      )
+      if (commit.isNew) yield* Queue.offer(growth, undefined)
+      return { baseSha: making.baseSha, baseRef: making.baseRef }
+    },
+    Effect.scoped,
+    exclusive,
+    (self) => minded(self)
+  )
 
   const comparing = FairTurns.sharing<Listing.Comparison, GitFailed>(turn, scope)
   const compared = (sandboxId: SandboxId, repository: HostRepository.HostRepository): Listing.Compared =>
@@ -219,7 +243,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
         () => new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })
       ))
 
-  const listing = FairTurns.sharing<FileTree, Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable>(FairTurns.make(AT_WORK), scope)
+  const listing = FairTurns.sharing<FileTree, Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable>(
+    FairTurns.make(AT_WORK),
+    scope
+  )
   const list = Effect.fn("WorkingTrees.list")(function*(key: TreeKey, directory: string) {
     if (isProtected(directory)) return yield* new FileProtected()
     const repository = yield* find(key)
@@ -249,9 +276,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const open = Effect.fn("WorkingTrees.open")(function*(key: TreeKey, path: string, maximumBytes: number) {
     if (isProtected(path)) return yield* new FileProtected()
     const { fd, stats: { size } } = yield* openFile(yield* find(key), path, maximumBytes)
-    const bytes = Stream.unfold(0, (position) =>
-      position === size ? Effect.undefined : Effect.flatMap(SafeTree.readChunk(fd, position, size), (chunk) =>
-        chunk.length === 0 ? new FileNotFound() : Effect.succeed([chunk, position + chunk.length] as const)))
+    const bytes = Stream.unfold(
+      0,
+      (position) =>
+        position === size ?
+          Effect.undefined :
+          Effect.flatMap(
+            SafeTree.readChunk(fd, position, size),
+            (chunk) => chunk.length === 0 ? new FileNotFound() : Effect.succeed([chunk, position + chunk.length] as const)
+          )
+    )
     return { size, bytes }
   }, minded)
 
@@ -268,13 +302,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
   }, Effect.scoped)
 
   /** `null` unless the commit has a regular file there. */
-  const committedVersion = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, commit: string, path: string, maximumBytes: number) {
-    const entry = yield* Effect.orDie(HostRepository.run(repository, ["ls-tree", "-z", "-l", commit, "--", path]))
-    const [mode = "", , blob = "", size = ""] = entry.subarray(0, entry.indexOf(0x09)).toString().split(/ +/u)
-    if (!mode.startsWith("100")) return null
-    if (Number(size) > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
-    return versionOf(yield* Effect.orDie(HostRepository.run(repository, ["cat-file", "blob", blob])), commit, commit)
-  })
+  const committedVersion = Effect.fnUntraced(
+    function*(repository: HostRepository.HostRepository, commit: string, path: string, maximumBytes: number) {
+      const entry = yield* Effect.orDie(HostRepository.run(repository, ["ls-tree", "-z", "-l", commit, "--", path]))
+      const [mode = "", , blob = "", size = ""] = entry.subarray(0, entry.indexOf(0x09)).toString().split(/ +/u)
+      if (!mode.startsWith("100")) return null
+      if (Number(size) > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
+      return versionOf(yield* Effect.orDie(HostRepository.run(repository, ["cat-file", "blob", blob])), commit, commit)
+    }
+  )
 
   const compare = Effect.fn("WorkingTrees.compare")(function*(key: TreeKey, path: string, maximumBytes: number) {
     if (isProtected(path)) return yield* new FileProtected()
@@ -290,7 +326,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
     function*(key: TreeKey, commit: SnapshotOptions) {
       const repository = yield* find(key)
       return yield* turn(yield* OnBehalfOf, key.sandboxId, PUBLICATION_WAIT)(
-        Snapshot.snapshot(repository, BoxGit.make(host, key.sandboxId), commit, options.maximumSnapshotBytes ?? Snapshot.MAX_SNAPSHOT_BYTES),
+        Snapshot.snapshot(
+          repository,
+          BoxGit.make(host, key.sandboxId),
+          commit,
+          options.maximumSnapshotBytes ?? Snapshot.MAX_SNAPSHOT_BYTES
+        ),
         () => new PushFailed({ repo: key.repo, detail: "This machine has too much to publish just now.", retryable: true })
       )
     },
@@ -299,24 +340,48 @@ const make = Effect.fnUntraced(function*(options: Options) {
     notPushed
   )
 
-  const push = Effect.fn("WorkingTrees.push")(function*(key: TreeKey, target: Parameters<Trees["push"]>[1]) {
-    const repository = yield* Effect.mapError(find(key), () =>
-      new PushFailed({ repo: key.repo, detail: "The sandbox has no working tree here.", retryable: false }))
-    yield* Push.push(repository, target)
-  }, exclusive, minded, notPushed)
+  const push = Effect.fn("WorkingTrees.push")(
+    function*(key: TreeKey, target: Parameters<Trees["push"]>[1]) {
+      const repository = yield* Effect.mapError(
+        find(key),
+        () => new PushFailed({ repo: key.repo, detail: "The sandbox has no working tree here.", retryable: false })
+      )
+      yield* Push.push(repository, target)
+    },
+    exclusive,
+    minded,
+    notPushed
+  )
 
   const has = Effect.fn("WorkingTrees.has")((sandboxId: SandboxId) =>
-    Effect.promise(() => stat(sandboxDirectory(sandboxId)).then(() => true, () => false)))
+    Effect.promise(() => stat(sandboxDirectory(sandboxId)).then(() => true, () => false))
+  )
 
-  const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) => minded(Effect.suspend(() => {
-    // It becomes a path that is deleted with all that is in it.
-    if (!isSandboxId(sandboxId)) throw new Error("not a sandbox id")
-    return folders.remove(sandboxId)
-  })))
+  const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) =>
+    minded(Effect.suspend(() => {
+      // It becomes a path that is deleted with all that is in it.
+      if (!isSandboxId(sandboxId)) throw new Error("not a sandbox id")
+      return folders.remove(sandboxId)
+    }))
+  )
 
   const sandboxes = Effect.promise(async () => (await readdir(sandboxesDirectory)).filter(isSandboxId))
 
-  return WorkingTrees.of({ workspace, folder, prepare, list, changes, open, compare, snapshot, push, has, remove, sandboxes, makeRoom: minded(Effect.andThen(mirrors.makeRoom, folders.trim)) })
+  return WorkingTrees.of({
+    workspace,
+    folder,
+    prepare,
+    list,
+    changes,
+    open,
+    compare,
+    snapshot,
+    push,
+    has,
+    remove,
+    sandboxes,
+    makeRoom: minded(Effect.andThen(mirrors.makeRoom, folders.trim))
+  })
 })
 
 /** What git says of a tree, it says in the box that the host has for its sandbox. */

@@ -1,9 +1,9 @@
 /** What is read of GitHub's answers, and what it is called here. Other fields are left behind. */
-import { Schema } from "effect"
 import type { Identity } from "@slipway/domain/access/Identity"
 import type { CheckRun, PullRequest, PullRequestComment, WorkflowRun } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
+import { Schema } from "effect"
 
 const nullable = Schema.NullOr(Schema.String)
 const User = Schema.NullOr(Schema.Struct({ login: Schema.String, avatar_url: Schema.String }))

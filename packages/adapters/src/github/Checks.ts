@@ -20,7 +20,8 @@ export const summarize = (runs: Checks["runs"], checkRuns: Checks["checkRuns"]):
   const shown = checkRuns.length > 0 ? checkRuns : runs
   if (shown.length === 0) return noChecks
   const passed = shown.filter((run) => stateOf(run) === "success").length
-  const changes = [...runs.map(({ updatedAt }) => updatedAt), ...checkRuns.flatMap(({ completedAt, startedAt }) => completedAt ?? startedAt ?? [])].sort()
+  const changes = [...runs.map(({ updatedAt }) => updatedAt),
+    ...checkRuns.flatMap(({ completedAt, startedAt }) => completedAt ?? startedAt ?? [])].sort()
   const last = changes.at(-1)
   return {
     label: `${passed} of ${shown.length} ${shown.length === 1 ? "check" : "checks"} passed`,

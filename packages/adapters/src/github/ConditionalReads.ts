@@ -21,40 +21,46 @@ export const make = (api: GitHubApi) => {
   /** In the order of their last use. */
   const kept = new Map<string, Kept>()
 
-  const page = Effect.fnUntraced(function*<A, I>(access: Access, path: string, schema: Schema.Codec<A, I>, query: Readonly<Record<string, string | number>>) {
-    const key = `${access.owner}/${access.name}${path}?${new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))}`
-    const known = kept.get(key)
-    const answer = yield* api.request(access, "GET", path, query, known === undefined ? {} : { "if-none-match": known.etag }).pipe(
-      onStatus(304, () => Effect.succeed("unchanged" as const))
-    )
-    kept.delete(key)
-    if (answer === "unchanged") {
-      if (known !== undefined) kept.set(key, known)
-      return { value: known?.value as A, hasNext: known?.hasNext === true }
+  const page = Effect.fnUntraced(
+    function*<A, I>(access: Access, path: string, schema: Schema.Codec<A, I>, query: Readonly<Record<string, string | number>>) {
+      const key = `${access.owner}/${access.name}${path}?${new URLSearchParams(
+        Object.entries(query).map(([name, value]) => [name, String(value)])
+      )}`
+      const known = kept.get(key)
+      const answer = yield* api.request(access, "GET", path, query, known === undefined ? {} : { "if-none-match": known.etag }).pipe(
+        onStatus(304, () => Effect.succeed("unchanged" as const))
+      )
+      kept.delete(key)
+      if (answer === "unchanged") {
+        if (known !== undefined) kept.set(key, known)
+        return { value: known?.value as A, hasNext: known?.hasNext === true }
+      }
+      const { etag, link = "" } = answer.headers
+      const read = { value: yield* api.decode(schema, answer), hasNext: link.includes("rel=\"next\"") }
+      if (etag !== undefined) kept.set(key, { etag, ...read })
+      for (const oldest of kept.keys()) {
+        if (kept.size <= MAXIMUM_KEPT) break
+        kept.delete(oldest)
+      }
+      return read
     }
-    const { etag, link = "" } = answer.headers
-    const read = { value: yield* api.decode(schema, answer), hasNext: link.includes("rel=\"next\"") }
-    if (etag !== undefined) kept.set(key, { etag, ...read })
-    for (const oldest of kept.keys()) {
-      if (kept.size <= MAXIMUM_KEPT) break
-      kept.delete(oldest)
-    }
-    return read
-  })
+  )
 
   return {
     one: <A, I>(access: Access, path: string, schema: Schema.Codec<A, I>): Effect.Effect<A, GitHubFailed | TokenRefused> =>
       Effect.map(page(access, path, schema, {}), ({ value }) => value),
 
     /** All pages of a list, up to {@link MAXIMUM_PAGES}. */
-    all: Effect.fnUntraced(function*<A, I>(access: Access, path: string, schema: Schema.Codec<A, I>, query: Readonly<Record<string, string>> = {}) {
-      const pages: Array<A> = []
-      for (let number = 1; number <= MAXIMUM_PAGES; number++) {
-        const { hasNext, value } = yield* page(access, path, schema, { ...query, per_page: PER_PAGE, page: number })
-        pages.push(value)
-        if (!hasNext) break
+    all: Effect.fnUntraced(
+      function*<A, I>(access: Access, path: string, schema: Schema.Codec<A, I>, query: Readonly<Record<string, string>> = {}) {
+        const pages: Array<A> = []
+        for (let number = 1; number <= MAXIMUM_PAGES; number++) {
+          const { hasNext, value } = yield* page(access, path, schema, { ...query, per_page: PER_PAGE, page: number })
+          pages.push(value)
+          if (!hasNext) break
+        }
+        return pages
       }
-      return pages
-    })
+    )
   }
 }

@@ -2,10 +2,10 @@
  * Requests to GitHub's REST API as a GitHub App: each one with a time limit, sent once, and with what went wrong told in
  * GitHub's words, free of secrets. Tokens are minted for one repository and for what an operation needs.
  */
-import { createPrivateKey } from "node:crypto"
-import { Duration, Effect, Redacted, Schema } from "effect"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Duration, Effect, Redacted, Schema } from "effect"
+import { createPrivateKey } from "node:crypto"
 
 export interface Options {
   /** The App's id, or its client id. */
@@ -37,7 +37,8 @@ export class GitHubFailed extends Schema.TaggedError<GitHubFailed>()("GitHubFail
 export class TokenRefused extends Schema.TaggedError<TokenRefused>()("TokenRefused", { detail: Schema.String }) {}
 
 /** Handles failures of that one status. */
-export const onStatus = <A2, E2>(status: number, handle: (failure: GitHubFailed) => Effect.Effect<A2, E2>) =>
+export const onStatus =
+  <A2, E2>(status: number, handle: (failure: GitHubFailed) => Effect.Effect<A2, E2>) =>
   <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A | A2, E | E2> =>
     Effect.catchIf(self, (error) => error instanceof GitHubFailed && error.status === status, (error) => handle(error as E & GitHubFailed))
 
@@ -110,7 +111,8 @@ const includes = (granted: string | undefined, wanted: "read" | "write"): boolea
 export const said = (data: unknown): string => {
   if (!isRefusal(data)) return ""
   const errors = (data.errors ?? []).map((error) =>
-    typeof error === "string" ? error : hasMessage(error) ? error.message : isFieldError(error) ? `${error.field} is ${error.code}` : "")
+    typeof error === "string" ? error : hasMessage(error) ? error.message : isFieldError(error) ? `${error.field} is ${error.code}` : ""
+  )
   return [data.message, ...errors].filter((text) => text !== "").join(": ")
 }
 
@@ -138,7 +140,12 @@ const waitOf = (status: number, headers: Answer["headers"], message: string): nu
 export const failureOf = (status: number, headers: Answer["headers"], message: string): GitHubFailed => {
   const detail = message === "" ? `GitHub answered with status ${status}.` : `GitHub says: ${message}`
   const retryAfter = waitOf(status, headers, message)
-  return new GitHubFailed({ status, detail, retryable: retryAfter !== undefined || status >= 500, ...(retryAfter === undefined ? {} : { retryAfter }) })
+  return new GitHubFailed({
+    status,
+    detail,
+    retryable: retryAfter !== undefined || status >= 500,
+    ...(retryAfter === undefined ? {} : { retryAfter })
+  })
 }
 
 /** The system's name of a broken connection, such as `ECONNREFUSED`; messages would name addresses. */
@@ -158,7 +165,8 @@ export const webUrlOf = (apiUrl: string): string => {
 export const withoutSlash = (url: string): string => url.replace(/\/+$/u, "")
 
 /** Whether others could listen to what is sent there. */
-export const isOpenLine = ({ hostname, protocol }: URL): boolean => protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)
+export const isOpenLine = ({ hostname, protocol }: URL): boolean =>
+  protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)
 
 /** Fails when the key is none, or would be sent over an open line. GitHub is not asked yet. */
 export const make = Effect.fnUntraced(function*(options: Options) {
@@ -225,7 +233,11 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       Effect.timeoutOrElse({
         duration: timeout,
         orElse: () =>
-          new GitHubFailed({ status: null, detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`, retryable: true })
+          new GitHubFailed({
+            status: null,
+            detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`,
+            retryable: true
+          })
       }),
       Effect.filterOrFail(
         ({ status }) => status < 300,
@@ -236,17 +248,22 @@ export const make = Effect.fnUntraced(function*(options: Options) {
 
   /** As `schema` has it. What is no such thing is some other server's answer, or half of one. */
   const decode = <A, I>(schema: Schema.Codec<A, I>, { data, status }: Answer) =>
-    Effect.mapError(Schema.decodeUnknownEffect(schema)(data), () =>
-      new GitHubFailed({ status, detail: `The answer of ${host} could not be understood.`, retryable: true }))
+    Effect.mapError(
+      Schema.decodeUnknownEffect(schema)(data),
+      () => new GitHubFailed({ status, detail: `The answer of ${host} could not be understood.`, retryable: true })
+    )
 
   /** An unknown id is a 404 to GitHub; it is as wrong as a wrong key. */
   const ofApp = (route: `${"GET" | "POST"} ${string}`, parameters: Readonly<Record<string, unknown>>) =>
-    Effect.mapError(send("app", route, parameters, {}), (failure) =>
-      failure.status !== 401 && !failure.detail.includes("Integration not found") ? failure : new GitHubFailed({
-        status: 401,
-        detail: `GitHub does not accept the App's key; check the App's id and its private key. ${failure.detail}`,
-        retryable: false
-      }))
+    Effect.mapError(
+      send("app", route, parameters, {}),
+      (failure) =>
+        failure.status !== 401 && !failure.detail.includes("Integration not found") ? failure : new GitHubFailed({
+          status: 401,
+          detail: `GitHub does not accept the App's key; check the App's id and its private key. ${failure.detail}`,
+          retryable: false
+        })
+    )
 
   /** A new token with all of `needed`, and what of `wanted` the installation has. */
   const mint = Effect.fn("GitHubApi.mint")(function*(repo: RepoName, needed: Permissions, wanted: Permissions = {}) {
@@ -258,7 +275,9 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     )
     if (typeof installation.suspended_at === "string") return yield* hidden
     const has = ([permission, level]: readonly [string, "read" | "write"]) => includes(installation.permissions[permission], level)
-    const missing = Object.entries(needed).filter((entry) => entry[0] !== "metadata" && !has(entry)).map(([permission, level]) => `${permission}: ${level}`)
+    const missing = Object.entries(needed).filter((entry) => entry[0] !== "metadata" && !has(entry)).map(([permission, level]) =>
+      `${permission}: ${level}`
+    )
     if (missing.length > 0) {
       const detail = `The GitHub App may not do this here: its installation lacks ${missing.join(", ")}. The owner of ${repo} can grant it.`
       return yield* new GitHubFailed({ status: 403, detail, retryable: false })

@@ -1,8 +1,8 @@
 /** `HostNews` from GitHub: webhooks of a GitHub App, signed with the secret that was given to it. */
 import { verify } from "@octokit/webhooks-methods"
-import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { HostNews, NotAuthentic } from "@slipway/domain/source/HostNews"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect, Layer, Option, Redacted, Schema } from "effect"
 
 /** https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request, and the events on reviews that look like it. */
 const PullRequestNews = Schema.fromJsonString(Schema.Struct({

@@ -2,9 +2,9 @@
  * `IdentityProvider` on GitHub, by the user flow of a GitHub App: OAuth 2 codes with PKCE. The token reads the profile once
  * and is forgotten. Nothing is repeated: a code is good for one request, whatever became of the answer.
  */
+import { IdentityProvider, IdentityProviderError, SignInRefused } from "@slipway/domain/access/IdentityProvider"
 import { Duration, Effect, Layer, Redacted, Schema } from "effect"
 import * as oauth from "oauth4webapi"
-import { IdentityProvider, IdentityProviderError, SignInRefused } from "@slipway/domain/access/IdentityProvider"
 import * as Answers from "./Answers.ts"
 import { API_VERSION, codeOf, failureOf, GitHubFailed, isOpenLine, said, scrub, webUrlOf, withoutSlash } from "./GitHubApi.ts"
 
@@ -45,7 +45,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const server: oauth.AuthorizationServer = { issuer: webUrl, token_endpoint: `${webUrl}/login/oauth/access_token` }
   const client: oauth.Client = { client_id: clientId }
 
-  const unreadable = (status: number) => new GitHubFailed({ status, detail: `The answer of ${host} could not be understood.`, retryable: true })
+  const unreadable = (status: number) =>
+    new GitHubFailed({ status, detail: `The answer of ${host} could not be understood.`, retryable: true })
 
   /** One request. What is no answer to it is thrown as `GitHubFailed`. */
   const request = async (url: string, init: RequestInit) => {
@@ -73,11 +74,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }).pipe(
       Effect.timeoutOrElse({
         duration: timeout,
-        orElse: () => new GitHubFailed({ status: null, detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`, retryable: true })
+        orElse: () =>
+          new GitHubFailed({
+            status: null,
+            detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`,
+            retryable: true
+          })
       })
     )
 
-  const broken = (error: unknown) => new GitHubFailed({ status: null, detail: `The connection to ${host} failed (${codeOf(error)}).`, retryable: true })
+  const broken = (error: unknown) =>
+    new GitHubFailed({ status: null, detail: `The connection to ${host} failed (${codeOf(error)}).`, retryable: true })
 
   /** The token that GitHub gives for a code. */
   const exchange = (code: string, verifier: string, redirectUri: string) => {
@@ -109,7 +116,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
         const detail = error.status === 404
           ? "GitHub does not know the client id."
           : `GitHub says: ${secrets.reduce(scrub, error.error_description ?? error.error)}`
-        return REFUSED.has(error.error) ? new SignInRefused({ detail }) : new GitHubFailed({ status: error.status, detail, retryable: false })
+        return REFUSED.has(error.error)
+          ? new SignInRefused({ detail })
+          : new GitHubFailed({ status: error.status, detail, retryable: false })
       }
       // The library's own messages and causes hold what was answered: the token, if one was.
       return codeOf(error).startsWith("OAUTH_") ? unreadable(200) : broken(error)
@@ -134,7 +143,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
         status === 401
           ? new GitHubFailed({ status, detail: "GitHub does not know the token it has just given.", retryable: true })
           : failureOf(status, headers, scrub(said(parsed(text)), Redacted.value(token)))),
-      Effect.flatMap(({ status, text }) => Effect.mapError(Schema.decodeUnknownEffect(Answers.Profile)(parsed(text)), () => unreadable(status)))
+      Effect.flatMap(({ status, text }) =>
+        Effect.mapError(Schema.decodeUnknownEffect(Answers.Profile)(parsed(text)), () => unreadable(status))
+      )
     )
 
   return IdentityProvider.of({
@@ -143,19 +154,30 @@ const make = Effect.fnUntraced(function*(options: Options) {
       const [state, verifier] = [oauth.generateRandomState(), oauth.generateRandomCodeVerifier()]
       const challenge = yield* Effect.promise(() => oauth.calculatePKCECodeChallenge(verifier))
       const query = new URLSearchParams({
-        client_id: clientId, redirect_uri: redirectUri, state, code_challenge: challenge, code_challenge_method: "S256"
+        client_id: clientId,
+        redirect_uri: redirectUri,
+        state,
+        code_challenge: challenge,
+        code_challenge_method: "S256"
       })
       return { url: `${webUrl}/login/oauth/authorize?${query}`, state: Redacted.make(state), verifier: Redacted.make(verifier) }
     }),
-    identify: Effect.fn("IdentityProvider.identify")(function*({ code, redirectUri, verifier }) {
-      if (code === "") return yield* new SignInRefused({ detail: "GitHub sent no code along." })
-      return Answers.toIdentity(yield* profile(yield* exchange(code, Redacted.value(verifier), redirectUri)))
-    }, Effect.catchTag("GitHubFailed", Effect.fnUntraced(function*({ detail, retryable, status }) {
-      yield* Effect.logWarning("GitHub could not tell who signs in", { status, detail })
-      return yield* new IdentityProviderError({ detail, retryable })
-    })))
+    identify: Effect.fn("IdentityProvider.identify")(
+      function*({ code, redirectUri, verifier }) {
+        if (code === "") return yield* new SignInRefused({ detail: "GitHub sent no code along." })
+        return Answers.toIdentity(yield* profile(yield* exchange(code, Redacted.value(verifier), redirectUri)))
+      },
+      Effect.catchTag(
+        "GitHubFailed",
+        Effect.fnUntraced(function*({ detail, retryable, status }) {
+          yield* Effect.logWarning("GitHub could not tell who signs in", { status, detail })
+          return yield* new IdentityProviderError({ detail, retryable })
+        })
+      )
+    )
   })
 })
 
 /** Fails when secrets would be sent over an open line. GitHub is not asked yet. */
-export const layer = (options: Options): Layer.Layer<IdentityProvider, IdentityProviderError> => Layer.effect(IdentityProvider, make(options))
+export const layer = (options: Options): Layer.Layer<IdentityProvider, IdentityProviderError> =>
+  Layer.effect(IdentityProvider, make(options))

@@ -2,8 +2,8 @@
  * Which accounts the App is installed for, as GitHub last said. Looked up from time to time in the background, so that
  * nobody who creates a sandbox waits for GitHub. A process that never asks never looks.
  */
-import { Clock, Duration, Effect, Queue } from "effect"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
+import { Clock, Duration, Effect, Queue } from "effect"
 import type { GitHubApi } from "./GitHubApi.ts"
 
 const INTERVAL = Duration.minutes(5)
@@ -19,7 +19,9 @@ export const make = Effect.fnUntraced(function*(api: Pick<GitHubApi, "accounts">
   const look = Effect.gen(function*() {
     const accounts = yield* api.accounts
     listed = { accounts, atMillis: yield* Clock.currentTimeMillis }
-  }).pipe(Effect.catch((failure) => Effect.logWarning("the installations of the GitHub App could not be listed", { reason: failure.message })))
+  }).pipe(
+    Effect.catch((failure) => Effect.logWarning("the installations of the GitHub App could not be listed", { reason: failure.message }))
+  )
 
   yield* Queue.take(wanted).pipe(
     Effect.andThen(Effect.forever(look.pipe(

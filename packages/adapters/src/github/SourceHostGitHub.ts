@@ -3,16 +3,16 @@
  * repository and no more than the operation needs. Nothing is repeated that may have taken effect: whoever opens a pull
  * request looks for it first.
  */
-import { Clock, Duration, Effect, Layer, Redacted } from "effect"
 import type { Checks } from "@slipway/domain/source/PullRequest"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Clock, Duration, Effect, Layer, Redacted } from "effect"
 import * as Answers from "./Answers.ts"
 import { hidden, summarize } from "./Checks.ts"
 import * as ConditionalReads from "./ConditionalReads.ts"
 import * as GitHubApi from "./GitHubApi.ts"
-import * as Installations from "./Installations.ts"
 import { type Access, type GitHubFailed, onStatus, type Permissions, type TokenRefused } from "./GitHubApi.ts"
+import * as Installations from "./Installations.ts"
 
 export type { Options } from "./GitHubApi.ts"
 
@@ -35,19 +35,29 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
 
   /** The port's errors for GitHub's. */
   const within = <A>(operation: string, repo: RepoName, self: Effect.Effect<A, GitHubFailed | RepoNotAccessible | SourceHostError>) =>
-    Effect.catchTag(self, "GitHubFailed", Effect.fnUntraced(function*({ detail, retryAfter, retryable, status }) {
-      yield* Effect.logWarning("GitHub did not do what it was asked to", { operation, repo, status, detail })
-      // Blocked for legal reasons.
-      if (status === 451) return yield* new RepoNotAccessible({ repo })
-      return yield* new SourceHostError({ operation, detail, retryable, ...(retryAfter === undefined ? {} : { retryAfter }) })
-    }))
+    Effect.catchTag(
+      self,
+      "GitHubFailed",
+      Effect.fnUntraced(function*({ detail, retryAfter, retryable, status }) {
+        yield* Effect.logWarning("GitHub did not do what it was asked to", { operation, repo, status, detail })
+        // Blocked for legal reasons.
+        if (status === 451) return yield* new RepoNotAccessible({ repo })
+        return yield* new SourceHostError({ operation, detail, retryable, ...(retryAfter === undefined ? {} : { retryAfter }) })
+      })
+    )
 
   /** Runs `self`, or once `repeated` if the token was refused: it may have ended, or not be known everywhere yet. */
   const again = <A>(self: Effect.Effect<A, Trouble>, repeated: Effect.Effect<A, Trouble>) =>
     self.pipe(
       Effect.catchTag("TokenRefused", () => repeated),
       Effect.catchTag("TokenRefused", ({ detail }) =>
-        Effect.fail(new GitHubApi.GitHubFailed({ status: 401, detail: `GitHub does not know the token it has just given. ${detail}`, retryable: true })))
+        Effect.fail(
+          new GitHubApi.GitHubFailed({
+            status: 401,
+            detail: `GitHub does not know the token it has just given. ${detail}`,
+            retryable: true
+          })
+        ))
     )
 
   const withToken = <A>(repo: RepoName, permissions: Permissions, use: (access: Access) => Effect.Effect<A, Trouble>) => {
@@ -74,7 +84,8 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
     return yield* again(Effect.catchTag(use(known.access), "SourceHostError", () => afresh), afresh)
   })
 
-  const noPullRequest = (operation: string) => new SourceHostError({ operation, detail: "There is no such pull request.", retryable: false })
+  const noPullRequest = (operation: string) =>
+    new SourceHostError({ operation, detail: "There is no such pull request.", retryable: false })
 
   const readPull = (operation: string, access: Access, number: number) =>
     api.request(access, "GET", "/pulls/{number}", { number }).pipe(
@@ -86,7 +97,9 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
     const fullName = `${access.owner}/${access.name}`.toLowerCase()
     const answer = yield* api.request(access, "GET", "/pulls", { state: "open", head: `${access.owner}:${headRef}`, per_page: 100 })
     // A filter that GitHub does not understand is none to it.
-    const found = (yield* api.decode(Answers.PullList, answer)).find(({ head }) => head.ref === headRef && head.repo?.full_name.toLowerCase() === fullName)
+    const found = (yield* api.decode(Answers.PullList, answer)).find(({ head }) =>
+      head.ref === headRef && head.repo?.full_name.toLowerCase() === fullName
+    )
     if (found === undefined) return null
     const pull = yield* readPull(operation, access, found.number)
     return pull.state === "open" ? Answers.toPullRequest(pull) : null
@@ -122,7 +135,9 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
     return {
       pullRequest: Answers.toPullRequest(pull),
       checks,
-      comments: comments.flat(2).map(Answers.toComment).sort((a, b) => a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : a.id - b.id),
+      comments: comments.flat(2).map(Answers.toComment).sort((a, b) =>
+        a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : a.id - b.id
+      ),
       pending: pull.state === "open" && pull.mergeable === null
     }
   })
@@ -135,17 +150,27 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
       return new RepoNotAccessible({ repo, advice: `Install the GitHub App for ${repo.split("/")[0]}, with this repository.` })
     }),
     repository: Effect.fn("SourceHost.repository")((repo: RepoName) =>
-      within("read the repository", repo, withToken(repo, { metadata: "read" }, (access) =>
-        api.request(access, "GET", "").pipe(
-          Effect.flatMap((answer) => api.decode(Answers.Repository, answer)),
-          Effect.map(({ default_branch, full_name }) => ({ fullName: full_name, defaultBranch: default_branch })),
-          onStatus(404, () => Effect.fail(new RepoNotAccessible({ repo })))
-        )))),
+      within(
+        "read the repository",
+        repo,
+        withToken(repo, { metadata: "read" }, (access) =>
+          api.request(access, "GET", "").pipe(
+            Effect.flatMap((answer) => api.decode(Answers.Repository, answer)),
+            Effect.map(({ default_branch, full_name }) => ({ fullName: full_name, defaultBranch: default_branch })),
+            onStatus(404, () => Effect.fail(new RepoNotAccessible({ repo })))
+          ))
+      )
+    ),
     remote: Effect.fn("SourceHost.remote")((repo: RepoName, access: "read" | "write") =>
-      within(access === "read" ? "read the repository" : "push", repo, Effect.map(api.mint(repo, { metadata: "read", contents: access }), (minted) => ({
-        url: api.remoteUrl(minted),
-        authorization: Redacted.make(`Basic ${Buffer.from(`x-access-token:${Redacted.value(minted.token)}`).toString("base64")}`)
-      })))),
+      within(
+        access === "read" ? "read the repository" : "push",
+        repo,
+        Effect.map(api.mint(repo, { metadata: "read", contents: access }), (minted) => ({
+          url: api.remoteUrl(minted),
+          authorization: Redacted.make(`Basic ${Buffer.from(`x-access-token:${Redacted.value(minted.token)}`).toString("base64")}`)
+        }))
+      )
+    ),
     findOpenPullRequest: Effect.fn("SourceHost.findOpenPullRequest")((repo: RepoName, headRef: string) => {
       const operation = "find the pull request"
       return within(operation, repo, withToken(repo, READ, (access) => findOpen(operation, access, headRef)))
@@ -169,21 +194,33 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
         }
         return yield* failure
       })
-      return within(operation, repo, withToken(repo, OPEN, (access) =>
-        api.request(access, "POST", "/pulls", { title, body, base: baseRef, head: headRef, draft: true }).pipe(
-          Effect.flatMap((answer) => api.decode(Answers.Pull, answer)),
-          Effect.map(Answers.toPullRequest),
-          onStatus(422, (failure) => explain(access, failure))
-        )))
+      return within(
+        operation,
+        repo,
+        withToken(
+          repo,
+          OPEN,
+          (access) =>
+            api.request(access, "POST", "/pulls", { title, body, base: baseRef, head: headRef, draft: true }).pipe(
+              Effect.flatMap((answer) => api.decode(Answers.Pull, answer)),
+              Effect.map(Answers.toPullRequest),
+              onStatus(422, (failure) => explain(access, failure))
+            )
+        )
+      )
     }),
     pullRequestPushed: Effect.fn("SourceHost.pullRequestPushed")((repo, number, { headSha }) => {
       const operation = "update the pull request"
-      return within(operation, repo, withToken(repo, READ, (access) =>
-        Effect.map(readPull(operation, access, number), (pull) => {
-          const pullRequest = Answers.toPullRequest(pull)
-          // GitHub took the push, but notices it a moment later.
-          return pull.state === "open" ? { ...pullRequest, headSha } : pullRequest
-        })))
+      return within(
+        operation,
+        repo,
+        withToken(repo, READ, (access) =>
+          Effect.map(readPull(operation, access, number), (pull) => {
+            const pullRequest = Answers.toPullRequest(pull)
+            // GitHub took the push, but notices it a moment later.
+            return pull.state === "open" ? { ...pullRequest, headSha } : pullRequest
+          }))
+      )
     }),
     pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")((repo: RepoName, number: number) => {
       const operation = "read the pull request"

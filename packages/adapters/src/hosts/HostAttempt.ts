@@ -1,6 +1,6 @@
 /** Work of a host that the machine may refuse. */
-import { Effect } from "effect"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect } from "effect"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 
 /** Why: in sentences where it is the disk, else in the system's word for it. */

@@ -2,10 +2,10 @@
  * Git on a repository of this machine that belongs to the operator. None of the programs that it names is run, but one: a
  * merge driver that the operator assigned in its `info/attributes`, as `git merge` would.
  */
+import { DateTime, Effect } from "effect"
 import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
-import { DateTime, Effect } from "effect"
 import { fields, git, type GitFailed, type GitOptions, line } from "../git/Git.ts"
 
 /** Whether `path` is the top folder of a checkout; else it is a bare repository. */
@@ -50,7 +50,15 @@ export interface Counts {
 /** What `head` changed since it left `base`, renames found. */
 export const counts = Effect.fnUntraced(function*(path: string, base: string, head: string) {
   const summary = yield* run(path, [
-    "diff", "--shortstat", "--find-renames", "-l500", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", `${base}...${head}`, "--"
+    "diff",
+    "--shortstat",
+    "--find-renames",
+    "-l500",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--ignore-submodules=all",
+    `${base}...${head}`,
+    "--"
   ])
   const count = (what: RegExp) => Number(what.exec(summary)?.[1] ?? 0)
   const result: Counts = {
@@ -84,10 +92,20 @@ export const beforeMerge = Effect.fnUntraced(function*(path: string, base: strin
  */
 export const diff = (path: string, from: string, to: string, statWidth: number | null): Effect.Effect<Buffer, GitFailed> =>
   bytes(path, [
-    "diff-tree", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "-l500",
+    "diff-tree",
+    "-r",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--find-renames",
+    "-l500",
     // Where a submodule points is worth reviewing.
-    "--ignore-submodules=none", "--submodule=short",
-    statWidth === null ? "--patch" : `--stat=${statWidth}`, from, to, "--"
+    "--ignore-submodules=none",
+    "--submodule=short",
+    statWidth === null ? "--patch" : `--stat=${statWidth}`,
+    from,
+    to,
+    "--"
   ], { config: ["core.quotePath=false"] })
 
 /** The folder in which a branch is checked out, if it is. */
@@ -104,19 +122,26 @@ export const isClean = Effect.fnUntraced(function*(folder: string) {
   const env = { GIT_WORK_TREE: folder }
   const status = yield* run(folder, ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"], { env })
   if (status !== "") return false
-  const pending = yield* Effect.forEach(["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"], (name) =>
-    Effect.match(run(folder, ["rev-parse", "--verify", "--quiet", name]), { onSuccess: () => true, onFailure: () => false }))
+  const pending = yield* Effect.forEach(
+    ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"],
+    (name) => Effect.match(run(folder, ["rev-parse", "--verify", "--quiet", name]), { onSuccess: () => true, onFailure: () => false })
+  )
   return !pending.includes(true)
 })
 
 /** Whether files of a commit pass through programs when they are checked out, such as those of LFS. */
 export const hasFilters = Effect.fnUntraced(function*(path: string, sha: string) {
-  const files = fields(yield* bytes(path, ["ls-tree", "-r", "-z", "--name-only", sha])).filter((name) => /(?:^|\/)\.gitattributes$/u.test(name.toString("latin1")))
+  const files = fields(yield* bytes(path, ["ls-tree", "-r", "-z", "--name-only", sha])).filter((name) =>
+    /(?:^|\/)\.gitattributes$/u.test(name.toString("latin1"))
+  )
   // A name with a line feed cannot be asked for in lines: whoever has one merges by hand.
   if (files.some((name) => name.includes(10))) return true
-  const contents = yield* run(path, ["cat-file", "--batch"], { input: Buffer.concat(files.map((name) => Buffer.concat([Buffer.from(`${sha}:`), name, Buffer.from("\n")]))) })
+  const contents = yield* run(path, ["cat-file", "--batch"], {
+    input: Buffer.concat(files.map((name) => Buffer.concat([Buffer.from(`${sha}:`), name, Buffer.from("\n")])))
+  })
   const own = join(gitDir(path), "info/attributes")
-  return /(?:^|\s)filter=/mu.test(contents) || existsSync(own) && /(?:^|\s)filter=/mu.test(yield* Effect.promise(() => readFile(own, "utf8")))
+  return /(?:^|\s)filter=/mu.test(contents) ||
+    existsSync(own) && /(?:^|\s)filter=/mu.test(yield* Effect.promise(() => readFile(own, "utf8")))
 })
 
 /**
@@ -160,4 +185,6 @@ export const makeCommit = (path: string, { at, author, message, parents, tree }:
 
 /** Points a branch from one commit to another, or with `null` nowhere: then it is deleted. Fails when it points elsewhere. */
 export const moveBranch = (path: string, branch: string, from: string, to: string | null): Effect.Effect<void, GitFailed> =>
-  Effect.asVoid(run(path, ["update-ref", "--no-deref", ...(to === null ? ["-d", `refs/heads/${branch}`, from] : [`refs/heads/${branch}`, to, from])]))
+  Effect.asVoid(
+    run(path, ["update-ref", "--no-deref", ...(to === null ? ["-d", `refs/heads/${branch}`, from] : [`refs/heads/${branch}`, to, from])])
+  )

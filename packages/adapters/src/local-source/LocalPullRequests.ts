@@ -2,14 +2,14 @@
  * What `slipway pulls` shows and does of pull requests of repositories on this machine. How they stand is
  * `SourceHostLocal`'s to say: it is asked before and after.
  */
-import { statSync } from "node:fs"
-import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
 import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import type { Author } from "@slipway/domain/source/Publishing"
 import type { PullRequest } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { statSync } from "node:fs"
 import type { GitFailed } from "../git/Git.ts"
 import { guard } from "../postgres/SqlFailure.ts"
 import * as LocalGit from "./LocalGit.ts"
@@ -26,8 +26,19 @@ export class PullRequestRefused extends Schema.TaggedError<PullRequestRefused>()
   /** `null`: it is about the repository. */
   number: Schema.NullOr(Schema.Int),
   reason: Schema.Literals([
-    "unknown repository", "unknown number", "unreadable", "closed", "merged", "no base", "no commit", "nothing in common",
-    "merged without a merge commit", "too large", "checked out", "conflict", "moved"
+    "unknown repository",
+    "unknown number",
+    "unreadable",
+    "closed",
+    "merged",
+    "no base",
+    "no commit",
+    "nothing in common",
+    "merged without a merge commit",
+    "too large",
+    "checked out",
+    "conflict",
+    "moved"
   ]),
   /** Sentences for people. */
   detail: Schema.String
@@ -63,8 +74,9 @@ export const mergeCommands = ({ pullRequest, repository }: LocalPullRequest): Re
 }
 
 /** Commands that get its files into any clone of the repository. */
-export const fetchCommands = ({ pullRequest, repository }: LocalPullRequest): ReadonlyArray<string> =>
-  [`git fetch ${quote(repository.path)} ${quote(pullRequest.headRef)}`, "git switch --detach FETCH_HEAD"]
+export const fetchCommands = (
+  { pullRequest, repository }: LocalPullRequest
+): ReadonlyArray<string> => [`git fetch ${quote(repository.path)} ${quote(pullRequest.headRef)}`, "git switch --detach FETCH_HEAD"]
 
 export class LocalPullRequests extends Context.Service<LocalPullRequests, {
   /** What was changed last comes first. `unreadable`: repositories whose open ones could not be looked at. */
@@ -94,7 +106,8 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
       const select = SqlSchema.findAll({
         Request: Schema.Struct({ repo: Schema.NullOr(RepoName), number: Schema.NullOr(Schema.Int), open: Schema.Boolean }),
         Result: Schema.Struct({ fullName: RepoName, path: Schema.String, number: Schema.Int }),
-        execute: ({ number, open, repo }) => sql`
+        execute: ({ number, open, repo }) =>
+          sql`
           SELECT full_name AS "fullName", path, number FROM local_pull_requests
           JOIN local_repositories ON local_repositories.id = repository_id
           WHERE removed_at IS NULL
@@ -125,13 +138,19 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
         yield* known(repo, number)
         const [row] = yield* guard(select({ repo, number, open: false }))
         if (row === undefined) {
-          return yield* refuse(repo, number)("unknown number", `there is no such pull request. Those there are: slipway pulls --repo ${repo} --state all`)
+          return yield* refuse(repo, number)(
+            "unknown number",
+            `there is no such pull request. Those there are: slipway pulls --repo ${repo} --state all`
+          )
         }
         return yield* Effect.catchTag(look(row), "RepoNotAccessible", () => unreadable(row.fullName, number, row.path))
       })
 
       /** What git cannot do becomes a refusal. */
-      const withGit = <A>({ pullRequest: { number }, repository: { fullName, path } }: LocalPullRequest, self: Effect.Effect<A, GitFailed | Trouble>) =>
+      const withGit = <A>(
+        { pullRequest: { number }, repository: { fullName, path } }: LocalPullRequest,
+        self: Effect.Effect<A, GitFailed | Trouble>
+      ) =>
         Effect.catchTag(self, "GitFailed", (failure) =>
           Effect.andThen(
             Effect.logWarning("git failed in a local repository", { repo: fullName, failure: failure.message }),
@@ -139,11 +158,16 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
           ))
 
       /** Taken before it goes: a branch that is checked out somewhere cannot be deleted. */
-      const deletable = Effect.fnUntraced(function*({ pullRequest: { headRef, number }, repository: { fullName, path } }: LocalPullRequest) {
-        const folder = yield* LocalGit.checkedOutIn(path, headRef)
-        if (folder === undefined) return
-        return yield* refuse(fullName, number)("checked out", `its branch cannot be deleted: it is checked out in ${folder}. Switch to another branch there.`)
-      })
+      const deletable = Effect.fnUntraced(
+        function*({ pullRequest: { headRef, number }, repository: { fullName, path } }: LocalPullRequest) {
+          const folder = yield* LocalGit.checkedOutIn(path, headRef)
+          if (folder === undefined) return
+          return yield* refuse(fullName, number)(
+            "checked out",
+            `its branch cannot be deleted: it is checked out in ${folder}. Switch to another branch there.`
+          )
+        }
+      )
 
       /** Leaves a branch that has moved since. */
       const deleteBranch = ({ pullRequest: { headRef, headSha }, repository: { path } }: LocalPullRequest) =>
@@ -156,40 +180,57 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
           // Those that count as open may have been merged since anybody looked.
           const rows = yield* guard(select({ repo, number: null, open: state === "open" }))
           const missing = new Map<string, LocalRepository>()
-          const looked = yield* Effect.forEach(rows, (row) =>
-            Effect.catchTag(look(row), "RepoNotAccessible", () =>
-              Effect.sync(() => void missing.set(row.fullName, { fullName: row.fullName, path: row.path }))), { concurrency: 4 })
-          const pullRequests = looked.flatMap((one) =>
-            one === undefined || state !== "all" && one.pullRequest.state !== state ? [] : [one]
-          ).sort((a, b) => DateTime.toEpochMillis(b.pullRequest.updatedAt) - DateTime.toEpochMillis(a.pullRequest.updatedAt))
+          const looked = yield* Effect.forEach(
+            rows,
+            (row) =>
+              Effect.catchTag(
+                look(row),
+                "RepoNotAccessible",
+                () => Effect.sync(() => void missing.set(row.fullName, { fullName: row.fullName, path: row.path }))
+              ),
+            { concurrency: 4 }
+          )
+          const pullRequests = looked.flatMap((one) => one === undefined || state !== "all" && one.pullRequest.state !== state ? [] : [one])
+            .sort((a, b) => DateTime.toEpochMillis(b.pullRequest.updatedAt) - DateTime.toEpochMillis(a.pullRequest.updatedAt))
           return { pullRequests, unreadable: [...missing.values()] }
         }),
         diff: Effect.fn("LocalPullRequests.diff")(function*(repo: RepoName, number: number, statWidth: number | null) {
           const found = yield* find(repo, number)
           const { pullRequest: { baseRef, headRef, headSha, merged }, repository: { path } } = found
           const refused = refuse(found.repository.fullName, number)
-          return yield* withGit(found, Effect.gen(function*() {
-            if ((yield* LocalGit.commit(path, headSha)) === undefined) {
-              return yield* refused("no commit", `its branch ${headRef} was deleted, and git has removed the commit ${headSha} since.`)
-            }
-            const base = (yield* LocalGit.tips(path, baseRef)).get(baseRef)
-            if (base === undefined) return yield* refused("no base", `there is no branch ${baseRef} to compare it with.`)
-            const before = merged ? yield* LocalGit.beforeMerge(path, base, headSha) : base
-            if (before === undefined) {
-              return yield* refused("merged without a merge commit", `${baseRef} was moved on to it, so git does not know where it began. See: git -C ${quote(path)} log -p ${headSha}`)
-            }
-            const from = yield* LocalGit.mergeBase(path, before, headSha)
-            if (from === undefined) return yield* refused("nothing in common", `${headRef} and ${baseRef} have no commit in common.`)
-            return yield* LocalGit.diff(path, from, headSha, statWidth).pipe(
-              Effect.catchIf(({ reason }) => reason === "output", () =>
-                refused("too large", `its diff is too large to show. See it in parts: git -C ${quote(path)} diff ${from} ${headSha} -- <file>`))
-            )
-          }))
+          return yield* withGit(
+            found,
+            Effect.gen(function*() {
+              if ((yield* LocalGit.commit(path, headSha)) === undefined) {
+                return yield* refused("no commit", `its branch ${headRef} was deleted, and git has removed the commit ${headSha} since.`)
+              }
+              const base = (yield* LocalGit.tips(path, baseRef)).get(baseRef)
+              if (base === undefined) return yield* refused("no base", `there is no branch ${baseRef} to compare it with.`)
+              const before = merged ? yield* LocalGit.beforeMerge(path, base, headSha) : base
+              if (before === undefined) {
+                return yield* refused(
+                  "merged without a merge commit",
+                  `${baseRef} was moved on to it, so git does not know where it began. See: git -C ${quote(path)} log -p ${headSha}`
+                )
+              }
+              const from = yield* LocalGit.mergeBase(path, before, headSha)
+              if (from === undefined) return yield* refused("nothing in common", `${headRef} and ${baseRef} have no commit in common.`)
+              return yield* LocalGit.diff(path, from, headSha, statWidth).pipe(
+                Effect.catchIf(({ reason }) => reason === "output", () =>
+                  refused(
+                    "too large",
+                    `its diff is too large to show. See it in parts: git -C ${quote(path)} diff ${from} ${headSha} -- <file>`
+                  ))
+              )
+            })
+          )
         }),
         close: Effect.fn("LocalPullRequests.close")(function*(repo: RepoName, number: number, options) {
           const found = yield* find(repo, number)
           const { pullRequest, repository: { fullName } } = found
-          if (pullRequest.merged) return yield* refuse(fullName, number)("merged", "it was merged, which cannot be taken back by closing it.")
+          if (pullRequest.merged) {
+            return yield* refuse(fullName, number)("merged", "it was merged, which cannot be taken back by closing it.")
+          }
           if (pullRequest.state === "closed") return { ...found, changed: false, branchDeleted: false }
           if (options.deleteBranch) yield* withGit(found, deletable(found))
           const at = DateTime.formatIso(yield* DateTime.now)
@@ -204,47 +245,61 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
           const refused = refuse(fullName, number)
           if (merged) return { ...found, changed: false, branchDeleted: false }
           if (state === "closed") return yield* refused("closed", "it was closed without being merged.")
-          return yield* withGit(found, Effect.gen(function*() {
-            const base = (yield* LocalGit.tips(path, baseRef)).get(baseRef)
-            if (base === undefined) return yield* refused("no base", `there is no branch ${baseRef} to merge into.`)
-            const folder = yield* LocalGit.checkedOutIn(path, baseRef)
-            /** Whoever works there decides what becomes of their files. */
-            const leave = (why: string) =>
-              refused("checked out", `${baseRef} is checked out in ${folder}, ${why}. Merge it there: cd ${quote(folder ?? "")} && git merge --no-ff ${quote(headRef)}`)
-            if (folder !== undefined) {
-              if (!isOurs(folder)) return yield* leave("which belongs to another user")
-              if (yield* LocalGit.hasFilters(path, base)) return yield* leave(FILTERED)
-              if (!(yield* LocalGit.isClean(folder))) return yield* leave("where something is not committed yet")
-            }
-            if (options.deleteBranch) yield* deletable(found)
-            if ((yield* LocalGit.mergeBase(path, base, headSha)) === undefined) {
-              return yield* refused("nothing in common", `${headRef} and ${baseRef} have no commit in common.`)
-            }
-            const tree = yield* LocalGit.mergedTree(path, base, headSha)
-            if (tree === undefined) {
-              const where = LocalGit.isCheckout(path) ? "" : "In a clone of it: "
-              return yield* refused("conflict", `it conflicts with ${baseRef}. Merge it by hand. ${where}${mergeCommands(found).join(" && ")}`)
-            }
-            const merge = yield* LocalGit.makeCommit(path, {
-              tree,
-              parents: [base, headSha],
-              message: `Merge pull request #${number} from ${headRef}\n\n${title}\n`,
-              author: options.author,
-              at: yield* DateTime.now
+          return yield* withGit(
+            found,
+            Effect.gen(function*() {
+              const base = (yield* LocalGit.tips(path, baseRef)).get(baseRef)
+              if (base === undefined) return yield* refused("no base", `there is no branch ${baseRef} to merge into.`)
+              const folder = yield* LocalGit.checkedOutIn(path, baseRef)
+              /** Whoever works there decides what becomes of their files. */
+              const leave = (why: string) =>
+                refused(
+                  "checked out",
+                  `${baseRef} is checked out in ${folder}, ${why}. Merge it there: cd ${quote(folder ?? "")} && git merge --no-ff ${
+                    quote(headRef)
+                  }`
+                )
+              if (folder !== undefined) {
+                if (!isOurs(folder)) return yield* leave("which belongs to another user")
+                if (yield* LocalGit.hasFilters(path, base)) return yield* leave(FILTERED)
+                if (!(yield* LocalGit.isClean(folder))) return yield* leave("where something is not committed yet")
+              }
+              if (options.deleteBranch) yield* deletable(found)
+              if ((yield* LocalGit.mergeBase(path, base, headSha)) === undefined) {
+                return yield* refused("nothing in common", `${headRef} and ${baseRef} have no commit in common.`)
+              }
+              const tree = yield* LocalGit.mergedTree(path, base, headSha)
+              if (tree === undefined) {
+                const where = LocalGit.isCheckout(path) ? "" : "In a clone of it: "
+                return yield* refused(
+                  "conflict",
+                  `it conflicts with ${baseRef}. Merge it by hand. ${where}${mergeCommands(found).join(" && ")}`
+                )
+              }
+              const merge = yield* LocalGit.makeCommit(path, {
+                tree,
+                parents: [base, headSha],
+                message: `Merge pull request #${number} from ${headRef}\n\n${title}\n`,
+                author: options.author,
+                at: yield* DateTime.now
+              })
+              if (folder !== undefined && (yield* LocalGit.hasFilters(path, merge))) return yield* leave(FILTERED)
+              const move = folder === undefined ? LocalGit.moveBranch(path, baseRef, base, merge) : LocalGit.fastForward(folder, merge)
+              yield* move.pipe(
+                Effect.catchTag(
+                  "GitFailed",
+                  Effect.fnUntraced(function*(failure) {
+                    if ((yield* LocalGit.tips(path, baseRef)).get(baseRef) === base) {
+                      return yield* folder === undefined ? failure : leave("where a file that git does not know is in the way")
+                    }
+                    return yield* refused("moved", `${baseRef} was moved by somebody else meanwhile. Try again.`)
+                  })
+                )
+              )
+              const branchDeleted = options.deleteBranch && (yield* deleteBranch(found))
+              return { ...yield* find(repo, number), changed: true, branchDeleted, ...(folder === undefined ? {} : { checkout: folder }) }
             })
-            if (folder !== undefined && (yield* LocalGit.hasFilters(path, merge))) return yield* leave(FILTERED)
-            const move = folder === undefined ? LocalGit.moveBranch(path, baseRef, base, merge) : LocalGit.fastForward(folder, merge)
-            yield* move.pipe(
-              Effect.catchTag("GitFailed", Effect.fnUntraced(function*(failure) {
-                if ((yield* LocalGit.tips(path, baseRef)).get(baseRef) === base) {
-                  return yield* folder === undefined ? failure : leave("where a file that git does not know is in the way")
-                }
-                return yield* refused("moved", `${baseRef} was moved by somebody else meanwhile. Try again.`)
-              }))
-            )
-            const branchDeleted = options.deleteBranch && (yield* deleteBranch(found))
-            return { ...yield* find(repo, number), changed: true, branchDeleted, ...(folder === undefined ? {} : { checkout: folder }) }
-          }))
+          )
         })
       })
     })

@@ -1,10 +1,10 @@
 /** Which repositories of this machine sandboxes may start from: what `slipway repos` shows and changes. */
-import { access, constants, realpath, stat } from "node:fs/promises"
-import { resolve } from "node:path"
-import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
 import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { access, constants, realpath, stat } from "node:fs/promises"
+import { resolve } from "node:path"
 import { guard } from "../postgres/SqlFailure.ts"
 import { textArray } from "../postgres/TextArray.ts"
 import * as LocalGit from "./LocalGit.ts"
@@ -59,7 +59,8 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
       const upsert = SqlSchema.findOne({
         Request: Schema.Struct({ ...LocalRepository.fields, at: Schema.DateTimeUtcFromDate }),
         Result: LocalRepository,
-        execute: ({ at, fullName, path }) => sql`
+        execute: ({ at, fullName, path }) =>
+          sql`
           INSERT INTO local_repositories (full_name, path, created_at) VALUES (${fullName}, ${path}, ${at})
           ON CONFLICT (lower(full_name)) DO UPDATE SET full_name = excluded.full_name, path = excluded.path, removed_at = NULL
           RETURNING ${columns}`
@@ -67,13 +68,15 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
       const select = SqlSchema.findOneOption({
         Request: RepoName,
         Result: LocalRepository,
-        execute: (fullName) => sql`
+        execute: (fullName) =>
+          sql`
           SELECT ${columns} FROM local_repositories WHERE lower(full_name) = lower(${fullName}) AND removed_at IS NULL`
       })
       const selectNames = SqlSchema.findAll({
         Request: Schema.Array(RepoName),
         Result: Schema.Struct({ fullName: RepoName }),
-        execute: (fullNames) => sql`
+        execute: (fullNames) =>
+          sql`
           SELECT full_name AS "fullName" FROM local_repositories
           WHERE lower(full_name) = ANY(${textArray(fullNames.map((fullName) => fullName.toLowerCase()))}::text[]) AND removed_at IS NULL`
       })
@@ -121,7 +124,9 @@ const inspect = Effect.fnUntraced(function*(path: string) {
   const [shallow, format] = shape.split("\n")
   if (shallow === "true") return yield* refuse("shallow")
   if (format !== "sha1") return yield* refuse("sha256")
-  const branch = yield* LocalGit.run(real, ["for-each-ref", "--count=1", "refs/heads"]).pipe(Effect.mapError(() => refuse("not a repository")))
+  const branch = yield* LocalGit.run(real, ["for-each-ref", "--count=1", "refs/heads"]).pipe(
+    Effect.mapError(() => refuse("not a repository"))
+  )
   if (branch === "") return yield* refuse("empty")
   return real
 })

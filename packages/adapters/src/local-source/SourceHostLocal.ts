@@ -6,12 +6,12 @@
  * - a head that is in the history of its base is merged, which closes it (a squashed merge is not noticed);
  * - a branch that is deleted closes it, and so does whoever closes it (`LocalPullRequests`); closed ones stay as they are.
  */
-import { DateTime, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
 import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { noChecks, PullRequest } from "@slipway/domain/source/PullRequest"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { DateTime, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
 import type { GitFailed } from "../git/Git.ts"
 import { guard } from "../postgres/SqlFailure.ts"
 import * as LocalGit from "./LocalGit.ts"
@@ -43,7 +43,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
     SqlSchema.findOneOption({
       Request: Schema.Void,
       Result: Row,
-      execute: () => sql`
+      execute: () =>
+        sql`
         SELECT ${columns} FROM local_pull_requests
         WHERE repository_id = ${repositoryId(repo)} AND head_ref = ${headRef} AND state = 'open'`
     })()
@@ -59,7 +60,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
     SqlSchema.findOne({
       Request: Schema.Void,
       Result: Row,
-      execute: () => sql`
+      execute: () =>
+        sql`
         WITH repository AS (
           UPDATE local_repositories SET pull_requests = pull_requests + 1 WHERE lower(full_name) = lower(${repo})
           RETURNING id, pull_requests
@@ -139,10 +141,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
       // What cannot be looked up is not known; whoever stores the sandbox meets the same trouble.
     }, Effect.catchTag("StoreUnavailable", () => Effect.succeed(null))),
     repository: Effect.fn("SourceHost.repository")((repo: RepoName) =>
-      within("read the repository", repo, ({ fullName, path }) =>
-        Effect.map(LocalGit.defaultBranch(path), (defaultBranch) => ({ fullName, defaultBranch })))),
+      within(
+        "read the repository",
+        repo,
+        ({ fullName, path }) => Effect.map(LocalGit.defaultBranch(path), (defaultBranch) => ({ fullName, defaultBranch }))
+      )
+    ),
     remote: Effect.fn("SourceHost.remote")((repo: RepoName) =>
-      within("read the repository", repo, ({ path }) => Effect.succeed({ url: path, authorization: null }))),
+      within("read the repository", repo, ({ path }) => Effect.succeed({ url: path, authorization: null }))
+    ),
     findOpenPullRequest: Effect.fn("SourceHost.findOpenPullRequest")((repo: RepoName, headRef: string) =>
       within("find the pull request", repo, (repository) =>
         Effect.gen(function*() {
@@ -150,7 +157,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
           if (Option.isNone(row)) return null
           const seen = yield* look(repository, row.value, yield* DateTime.now)
           return seen.state === "open" ? toPullRequest(repository, seen) : null
-        }))),
+        }))
+    ),
     openDraftPullRequest: Effect.fn("SourceHost.openDraftPullRequest")((repo, draft) => {
       const operation = "open the pull request"
       const refuse = (detail: string) => new SourceHostError({ operation, detail, retryable: false })
@@ -159,7 +167,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
           const tips = yield* LocalGit.tips(repository.path, draft.headRef, draft.baseRef)
           const base = tips.get(draft.baseRef)
           if (base === undefined) return yield* refuse(`There is no branch "${draft.baseRef}" to merge into.`)
-          if (tips.get(draft.headRef) !== draft.headSha) return yield* refuse(`The branch "${draft.headRef}" is not at the commit that was pushed.`)
+          if (tips.get(draft.headRef) !== draft.headSha) {
+            return yield* refuse(`The branch "${draft.headRef}" is not at the commit that was pushed.`)
+          }
           const counts = yield* LocalGit.counts(repository.path, base, draft.headSha)
           const row = yield* insert(repo, draft, counts).pipe(
             Effect.catchReason("SqlError", "UniqueViolation", () =>

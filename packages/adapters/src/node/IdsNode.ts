@@ -1,8 +1,8 @@
 /** `Ids` on Node's cryptography. */
+import { Ids, NAMESPACE } from "@slipway/domain/Ids"
 import { Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { hash, randomInt } from "node:crypto"
-import { Ids, NAMESPACE } from "@slipway/domain/Ids"
 
 const namespace = Buffer.from(NAMESPACE.replaceAll("-", ""), "hex")
 
@@ -18,8 +18,7 @@ export const layer = Layer.effect(
   Ids,
   Effect.map(SecureRandom.SecureRandom, (random) =>
     Ids.of({
-      random: (alphabet, length) =>
-        Effect.sync(() => Array.from({ length }, () => alphabet.charAt(randomInt(alphabet.length))).join("")),
+      random: (alphabet, length) => Effect.sync(() => Array.from({ length }, () => alphabet.charAt(randomInt(alphabet.length))).join("")),
       uuid7: Effect.orDie(random.uuidV7()),
       ulid: random.ulid,
       derive: uuid5,

@@ -1,10 +1,10 @@
 /** `AccessStore` on Postgres. Authentication and the rate slot are one statement. */
-import { DateTime, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
 import { AccessStore, GrantNotFound, KeyNotFound, minted, type RateLimits } from "@slipway/domain/access/AccessStore"
 import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
 import { MintRefused } from "@slipway/domain/access/Minting"
 import { Scope } from "@slipway/domain/access/Principal"
+import { DateTime, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "./Database.ts"
 import * as MemberStorePostgres from "./MemberStorePostgres.ts"
 import { RateSlotRow, slotOf } from "./RateSlotRow.ts"
@@ -145,71 +145,88 @@ export const layer = Layer.effect(
         }
       }, guard),
 
-      listGrants: guard(SqlSchema.findAll({
-        Request: Schema.Void,
-        Result: GrantRow,
-        execute: () => sql`SELECT ${grantColumns} FROM grants g ORDER BY created_at DESC, id DESC`
-      })(undefined)),
+      listGrants: guard(
+        SqlSchema.findAll({
+          Request: Schema.Void,
+          Result: GrantRow,
+          execute: () => sql`SELECT ${grantColumns} FROM grants g ORDER BY created_at DESC, id DESC`
+        })(undefined)
+      ),
 
-      revokeGrant: Effect.fn("AccessStore.revokeGrant")(function*(idOrName, at) {
-        const found = yield* SqlSchema.findOneOption({
-          Request: Schema.String,
-          Result: Schema.Struct({ ...GrantRow.fields, ...Changed }),
-          execute: (grant) => sql`
+      revokeGrant: Effect.fn("AccessStore.revokeGrant")(
+        function*(idOrName, at) {
+          const found = yield* SqlSchema.findOneOption({
+            Request: Schema.String,
+            Result: Schema.Struct({ ...GrantRow.fields, ...Changed }),
+            execute: (grant) =>
+              sql`
             UPDATE grants g SET revoked_at = coalesce(g.revoked_at, ${DateTime.formatIso(at)}::timestamptz)
             FROM (
               SELECT id, revoked_at IS NULL AS good FROM grants WHERE id::text = ${grant} OR name = ${grant} AND revoked_at IS NULL FOR UPDATE
             ) before
             WHERE g.id = before.id RETURNING ${grantColumns}, before.good AS changed`
-        })(idOrName)
-        if (Option.isNone(found)) return yield* new GrantNotFound({ grant: idOrName })
-        const { changed, ...grant } = found.value
-        if (changed) yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
-        return grant
-      }, sql.withTransaction, guard),
+          })(idOrName)
+          if (Option.isNone(found)) return yield* new GrantNotFound({ grant: idOrName })
+          const { changed, ...grant } = found.value
+          if (changed) yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
+          return grant
+        },
+        sql.withTransaction,
+        guard
+      ),
 
-      createKey: Effect.fn("AccessStore.createKey")(function*(key, digest, most) {
-        // Whoever mints at the same time waits for this one's commit, and counts its key.
-        yield* sql`SELECT 1 FROM users WHERE id = ${key.userId} FOR NO KEY UPDATE`
-        const [found] = yield* sql<{ readonly full: boolean }>`
+      createKey: Effect.fn("AccessStore.createKey")(
+        function*(key, digest, most) {
+          // Whoever mints at the same time waits for this one's commit, and counts its key.
+          yield* sql`SELECT 1 FROM users WHERE id = ${key.userId} FOR NO KEY UPDATE`
+          const [found] = yield* sql<{ readonly full: boolean }>`
           SELECT count(*) >= ${most}::integer AS full
           FROM api_keys k JOIN grants g ON g.id = k.grant_id AND g.revoked_at IS NULL
           WHERE k.user_id = ${key.userId} AND k.revoked_at IS NULL
             AND (k.expires_at IS NULL OR k.expires_at > ${DateTime.formatIso(key.createdAt)}::timestamptz)`
-        if (found?.full === true) return yield* new MintRefused({ because: "too_many_keys" })
-        yield* sql`
+          if (found?.full === true) return yield* new MintRefused({ because: "too_many_keys" })
+          yield* sql`
           INSERT INTO api_keys (id, grant_id, user_id, label, prefix, last4, scopes, created_at, expires_at, digest)
           VALUES (${key.id}, ${key.grantId}, ${key.userId}, ${key.label}, ${key.prefix}, ${key.last4},
             ${textArray(key.scopes)}::text[], ${DateTime.formatIso(key.createdAt)},
             ${key.expiresAt === null ? null : DateTime.formatIso(key.expiresAt)}, ${digest})`
-        yield* audit.append([minted(key)])
-        return { ...key, lastUsedAt: null, revokedAt: null }
-      }, sql.withTransaction, guard),
+          yield* audit.append([minted(key)])
+          return { ...key, lastUsedAt: null, revokedAt: null }
+        },
+        sql.withTransaction,
+        guard
+      ),
 
       listKeys: Effect.fn("AccessStore.listKeys")(function*(grantId) {
         return yield* SqlSchema.findAll({
           Request: Schema.Void,
           Result: KeyRow,
-          execute: () => sql`
+          execute: () =>
+            sql`
             SELECT ${keyColumns} FROM api_keys k ${grantId === null ? sql`` : sql`WHERE grant_id = ${grantId}`}
             ORDER BY created_at DESC, id DESC`
         })(undefined)
       }, guard),
 
-      revokeKey: Effect.fn("AccessStore.revokeKey")(function*(id, at) {
-        const found = yield* SqlSchema.findOneOption({
-          Request: Schema.String,
-          Result: Schema.Struct({ ...KeyRow.fields, ...Changed }),
-          execute: (key) => sql`
+      revokeKey: Effect.fn("AccessStore.revokeKey")(
+        function*(id, at) {
+          const found = yield* SqlSchema.findOneOption({
+            Request: Schema.String,
+            Result: Schema.Struct({ ...KeyRow.fields, ...Changed }),
+            execute: (key) =>
+              sql`
             UPDATE api_keys k SET revoked_at = coalesce(k.revoked_at, ${DateTime.formatIso(at)}::timestamptz)
             FROM (SELECT id, revoked_at IS NULL AS good FROM api_keys WHERE id::text = ${key} FOR UPDATE) before
             WHERE k.id = before.id RETURNING ${keyColumns}, before.good AS changed`
-        })(id)
-        if (Option.isNone(found)) return yield* new KeyNotFound({ key: id })
-        const { changed, ...key } = found.value
-        if (changed) yield* audit.append([{ action: "key.revoked", at, subjects: { keyId: id, grantId: key.grantId } }])
-        return key
-      }, sql.withTransaction, guard)
+          })(id)
+          if (Option.isNone(found)) return yield* new KeyNotFound({ key: id })
+          const { changed, ...key } = found.value
+          if (changed) yield* audit.append([{ action: "key.revoked", at, subjects: { keyId: id, grantId: key.grantId } }])
+          return key
+        },
+        sql.withTransaction,
+        guard
+      )
     })
   })
 ).pipe(Layer.provideMerge(MemberStorePostgres.layer))

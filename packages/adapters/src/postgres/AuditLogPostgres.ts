@@ -1,7 +1,7 @@
 /** `AuditLog` on Postgres: a table that nothing changes but by adding to it. */
+import { Acting, ActingFrom, Action, Actor, AuditLog, Origin } from "@slipway/domain/access/AuditLog"
 import { DateTime, Effect, Layer, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Acting, ActingFrom, Action, Actor, AuditLog, Origin } from "@slipway/domain/access/AuditLog"
 import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
 
@@ -48,7 +48,8 @@ export const layer = Layer.effect(
         const newestFirst = yield* SqlSchema.findAll({
           Request: Schema.Struct({ since: Schema.NullOr(Schema.String), limit: Schema.Int }),
           Result: EntryRow,
-          execute: ({ limit, since }) => sql`
+          execute: ({ limit, since }) =>
+            sql`
             SELECT action, at, subjects, actor, origin FROM audit_log
             WHERE at >= coalesce(${since}::timestamptz, '-infinity') ORDER BY seq DESC LIMIT ${limit}`
         })({ since: since === null ? null : DateTime.formatIso(since), limit })
@@ -57,13 +58,18 @@ export const layer = Layer.effect(
 
       follow: Effect.gen(function*() {
         const last = Effect.map(
-          sql<{ readonly last: bigint | null }>`SELECT pg_sequence_last_value(pg_get_serial_sequence('audit_log', 'seq')::regclass) AS last`,
+          sql<
+            { readonly last: bigint | null }
+          >`SELECT pg_sequence_last_value(pg_get_serial_sequence('audit_log', 'seq')::regclass) AS last`,
           ([row]) => Number(row?.last ?? 0)
         )
-        const writers = Effect.map(sql<{ readonly writer: string }>`
+        const writers = Effect.map(
+          sql<{ readonly writer: string }>`
           SELECT virtualtransaction || ' ' || pid AS writer FROM pg_locks
           WHERE relation = 'audit_log'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-            AND mode = 'RowExclusiveLock' AND granted`, (rows) => new Set(rows.map(({ writer }) => writer)))
+            AND mode = 'RowExclusiveLock' AND granted`,
+          (rows) => new Set(rows.map(({ writer }) => writer))
+        )
         const after = SqlSchema.findAll({
           Request: Int8,
           Result: Schema.Struct({ seq: Int8, ...EntryRow.fields }),
@@ -74,7 +80,9 @@ export const layer = Layer.effect(
 
         let horizon: Horizon | null = yield* ahead
         let complete = Math.max(0, horizon.last - BEHIND)
-        let told = new Set((yield* sql<{ readonly seq: bigint }>`SELECT seq FROM audit_log WHERE seq > ${complete}`).map(({ seq }) => Number(seq)))
+        let told = new Set(
+          (yield* sql<{ readonly seq: bigint }>`SELECT seq FROM audit_log WHERE seq > ${complete}`).map(({ seq }) => Number(seq))
+        )
 
         return Effect.gen(function*() {
           if (horizon === null) horizon = yield* ahead

@@ -111,12 +111,15 @@ export const reach = Effect.fn("Database.reach")(function*(url: Redacted.Redacte
   const began = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
   return yield* look.pipe(Effect.catch((first) =>
     !passes(first) || Duration.isZero(patience) ? refuse(first) : Effect.gen(function*() {
-      yield* Effect.logWarning(`the database at ${at} does not answer yet (${reasonOf(first)}): waiting for it up to ${Duration.format(patience)}`)
+      yield* Effect.logWarning(
+        `the database at ${at} does not answer yet (${reasonOf(first)}): waiting for it up to ${Duration.format(patience)}`
+      )
       const found = yield* look.pipe(
         Effect.retry({
           while: (error) =>
             Effect.clockWith((clock) =>
-              Effect.map(clock.currentTimeMillis, (now) => passes(error) && now - began < Duration.toMillis(patience))),
+              Effect.map(clock.currentTimeMillis, (now) => passes(error) && now - began < Duration.toMillis(patience))
+            ),
           schedule: Schedule.spaced("500 millis")
         }),
         Effect.mapError(refuse)

@@ -3,8 +3,8 @@
  * what is lost on the way, and only for topics that somebody watches.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
-import { Effect, Layer, Queue, Schedule } from "effect"
 import { Hints, makeLocal, type Topic, WORK } from "@slipway/domain/Hints"
+import { Effect, Layer, Queue, Schedule } from "effect"
 import { textArray } from "./TextArray.ts"
 
 const CHANNEL = "slipway_hints"

@@ -1,16 +1,27 @@
 /** `PartnerStore` on Postgres. */
-import { DateTime, Effect, Layer, Schema } from "effect"
-import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { GrantNotFound } from "@slipway/domain/access/AccessStore"
 import { Ids } from "@slipway/domain/Ids"
 import {
-  type Claim, claim, type Claimant, connectProject, conversionId, createClaim, Invoice, Project, openPullRequest, payInvoice,
-  type Pull, pullRequestId, type Touch
+  type Claim,
+  claim,
+  type Claimant,
+  connectProject,
+  conversionId,
+  createClaim,
+  Invoice,
+  Project,
+  openPullRequest,
+  payInvoice,
+  type Pull,
+  pullRequestId,
+  type Touch
 } from "@slipway/domain/partner/Attribution"
 import { balanceOf } from "@slipway/domain/partner/Credits"
 import { naturalId, type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { ClaimNotFound, PartnerStore, type Telling } from "@slipway/domain/partner/PartnerStore"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { DateTime, Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
 
@@ -73,8 +84,10 @@ export const makeTell = Effect.gen(function*() {
   const ids = yield* Ids
   return Effect.fnUntraced(function*(tell: ReadonlyArray<Telling>, at: DateTime.Utc) {
     if (tell.length === 0) return
-    const tellings = yield* Effect.forEach(tell, ({ fact, grantId }) =>
-      Effect.map(ids.uuid7, (id) => ({ grant_id: grantId, id, natural_id: naturalId(fact), ...encodeFact(fact) })))
+    const tellings = yield* Effect.forEach(
+      tell,
+      ({ fact, grantId }) => Effect.map(ids.uuid7, (id) => ({ grant_id: grantId, id, natural_id: naturalId(fact), ...encodeFact(fact) }))
+    )
     yield* sql`SELECT tell_partners(${JSON.stringify(tellings)}::jsonb, ${DateTime.formatIso(at)}::timestamptz)`
   })
 })
@@ -87,7 +100,8 @@ export const makeOpened = Effect.gen(function*() {
   const tasks = SqlSchema.findAll({
     Request: Schema.String,
     Result: Schema.Struct({ ...TouchRow.fields, projectId: Schema.NullOr(Schema.String) }),
-    execute: (sandboxId) => sql`
+    execute: (sandboxId) =>
+      sql`
       SELECT ${sql.literal(TOUCH)}, t.project_id AS "projectId" FROM partner_tasks t JOIN credit_claims c ON c.id = t.claim_id
       WHERE t.sandbox_id = ${sandboxId}`
   })
@@ -108,7 +122,8 @@ export const layer = Layer.effect(
     const rows = SqlSchema.findAll({
       Request: Schema.Struct({ grantId: Schema.String, after: Schema.Int, limit: Schema.Int }),
       Result: FeedRow,
-      execute: ({ after, grantId, limit }) => sql`
+      execute: ({ after, grantId, limit }) =>
+        sql`
         SELECT id, sequence, type, data, created_at AS "createdAt" FROM partner_events
         WHERE grant_id = ${grantId} AND sequence > ${after}::bigint ORDER BY sequence LIMIT ${limit}`
     })
@@ -118,7 +133,8 @@ export const layer = Layer.effect(
         SqlSchema.findAll({
           Request: Schema.Void,
           Result: ClaimRow,
-          execute: () => sql`
+          execute: () =>
+            sql`
             SELECT id AS "claimId", grant_id AS "grantId", lead_id AS "leadId", variant, credit_amount AS "creditAmount",
               created_at AS "createdAt", recipient_id AS "recipientId", organization_id AS "organizationId", claimed_at AS "claimedAt"
             FROM credit_claims ${where}`
@@ -146,21 +162,24 @@ export const layer = Layer.effect(
     const projects = SqlSchema.findAll({
       Request: Schema.String,
       Result: ProjectRow,
-      execute: (id) => sql`
+      execute: (id) =>
+        sql`
         SELECT id AS "projectId", recipient_id AS "recipientId", organization_id AS "organizationId", repo, connected_at AS "connectedAt"
         FROM partner_projects WHERE id = ${id}`
     })
     const invoices = SqlSchema.findAll({
       Request: Schema.String,
       Result: InvoiceRow,
-      execute: (id) => sql`
+      execute: (id) =>
+        sql`
         SELECT id AS "invoiceId", organization_id AS "organizationId", kind, amount_minor AS "amountMinor", currency, paid_at AS "paidAt"
         FROM paid_invoices WHERE id = ${id}`
     })
     const movements = SqlSchema.findAll({
       Request: Schema.String,
       Result: MovementRow,
-      execute: (organizationId) => sql`
+      execute: (organizationId) =>
+        sql`
         SELECT claim_id AS "claimId", credits, at FROM credit_ledger
         WHERE organization_id = ${organizationId} ORDER BY at DESC, claim_id DESC`
     })
@@ -168,19 +187,25 @@ export const layer = Layer.effect(
     const charges = SqlSchema.findAll({
       Request: Schema.String,
       Result: ChargeRow,
-      execute: (organizationId) => sql`
+      execute: (organizationId) =>
+        sql`
         SELECT sandbox_id AS "sandboxId", least(sum(micros), ${Number.MAX_SAFE_INTEGER})::bigint AS micros, max(at) AS at FROM credit_charges
         WHERE organization_id = ${organizationId} GROUP BY sandbox_id ORDER BY max(at) DESC, sandbox_id DESC`
     })
     const balances = SqlSchema.findAll({
       Request: Schema.String,
       Result: BalanceRow,
-      execute: (organizationId) => sql`
+      execute: (organizationId) =>
+        sql`
         SELECT coalesce(b.credits, 0) AS credits, coalesce(s.spent, 0) AS spent FROM (SELECT ${organizationId}::uuid AS id) o
         LEFT JOIN credit_balances b ON b.organization_id = o.id LEFT JOIN credit_spending s ON s.organization_id = o.id`
     })
 
-    const times = SqlSchema.findAll({ Request: Schema.Void, Result: At, execute: () => sql`SELECT date_trunc('milliseconds', clock_timestamp()) AS at` })
+    const times = SqlSchema.findAll({
+      Request: Schema.Void,
+      Result: At,
+      execute: () => sql`SELECT date_trunc('milliseconds', clock_timestamp()) AS at`
+    })
     const locked = SqlSchema.findAll({ Request: Schema.String, Result: At, execute: (id) => sql`SELECT lock_attribution(${id}) AS at` })
     const now = Effect.map(times(undefined), ([row]) => row!.at)
     /** Waits for every other fact about the organization. The time follows theirs. */
@@ -190,8 +215,10 @@ export const layer = Layer.effect(
 
     return PartnerStore.of({
       feed: Effect.fn("PartnerStore.feed")(function*(grantId, after, limit) {
-        return yield* Effect.forEach(yield* rows({ grantId, after, limit }), ({ data, type, ...place }) =>
-          Effect.map(decodeFact({ type, data }), (fact): PartnerEvent => ({ ...fact, ...place })))
+        return yield* Effect.forEach(
+          yield* rows({ grantId, after, limit }),
+          ({ data, type, ...place }) => Effect.map(decodeFact({ type, data }), (fact): PartnerEvent => ({ ...fact, ...place }))
+        )
       }, guard),
 
       record: Effect.fn("PartnerStore.record")((decide, at) =>
@@ -236,7 +263,9 @@ export const layer = Layer.effect(
               INSERT INTO credit_balances AS b (organization_id, credits) VALUES (${organizationId}, ${credits})
               ON CONFLICT (organization_id) DO UPDATE SET credits = least(b.credits + excluded.credits, ${Number.MAX_SAFE_INTEGER})`
             yield* sql`
-              INSERT INTO credit_ledger (claim_id, organization_id, credits, at) VALUES (${claimId}, ${organizationId}, ${credits}, ${iso(at)})`
+              INSERT INTO credit_ledger (claim_id, organization_id, credits, at) VALUES (${claimId}, ${organizationId}, ${credits}, ${
+              iso(at)
+            })`
           }
           if (touch.recipient !== null) {
             yield* sql`

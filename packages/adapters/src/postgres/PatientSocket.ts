@@ -2,9 +2,9 @@
  * Sockets to Postgres that give up a server which has become silent. Where packets are dropped or the server is stopped, the
  * kernel goes on for a quarter of an hour, and a driver that waits for an answer does so for as long.
  */
+import { Duration, Redacted } from "effect"
 import { type NetConnectOpts, Socket } from "node:net"
 import { Duplex } from "node:stream"
-import { Duration, Redacted } from "effect"
 import type { DatabaseLocation } from "./Database.ts"
 
 /** How long an idle connection may lie before the kernel asks whether its peer is there: ten times, a second apart. */

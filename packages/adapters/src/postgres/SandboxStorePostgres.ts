@@ -1,6 +1,4 @@
 /** `SandboxStore` on Postgres. One row is a sandbox; its lock orders everything that happens to it. */
-import { DateTime, Duration, Effect, Layer, Option, Schema, Struct } from "effect"
-import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
@@ -11,7 +9,6 @@ import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { type Creation, created, evolve, initial, Sandbox, wholeMessage } from "@slipway/domain/sandbox/Sandbox"
-import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { partOf, type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import {
@@ -26,6 +23,9 @@ import {
   topicsOf,
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
+import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
+import { DateTime, Duration, Effect, Layer, Option, Schema, Struct } from "effect"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import { Reads, Renewals } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
@@ -228,7 +228,8 @@ export const layer = Layer.effect(
       readonly keyed: KeyedRequest
       readonly id: SandboxId
       readonly commandId: string | null
-    }) => sql`
+    }) =>
+      sql`
       INSERT INTO idempotency_keys AS known (grant_id, route, key, fingerprint, sandbox_id, command_id)
       VALUES (${binding.grantId}, ${binding.route}, ${binding.keyed.key}, ${binding.keyed.fingerprint}, ${binding.id}, ${binding.commandId})
       ON CONFLICT (grant_id, route, key) DO UPDATE SET
@@ -243,8 +244,10 @@ export const layer = Layer.effect(
       const state = encodeState(sandbox)
       const inserted = yield* sql`
         WITH bound AS (
-          ${keyed === null ? sql`SELECT 1` : sql`
-${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id, commandId: null })} RETURNING 1`}
+          ${
+        keyed === null ? sql`SELECT 1` : sql`
+${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id, commandId: null })} RETURNING 1`
+      }
         ), made AS (
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
@@ -264,8 +267,10 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           SELECT made.id, e.seq, ${at}::timestamptz, e.type, e.part, e.wire
           FROM made, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS e(seq bigint, type text, part text, wire text)
         )
-        SELECT ${organizationId === undefined ? sql`1` : sql`
-          start_task(id, ${creation.createdBy}, ${organizationId}, ${repos[0]?.fullName ?? ""}, ${at}, ${yield* ids.uuid7})`} FROM made`
+        SELECT ${
+        organizationId === undefined ? sql`1` : sql`
+          start_task(id, ${creation.createdBy}, ${organizationId}, ${repos[0]?.fullName ?? ""}, ${at}, ${yield* ids.uuid7})`
+      } FROM made`
       return inserted.length > 0 ? Option.some(sandbox) : Option.none()
     })
 
@@ -286,7 +291,8 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     const boundTo = SqlSchema.findOneOption({
       Request: Schema.Struct({ grantId: Schema.String, route: Schema.String, key: Schema.String }),
       Result: Schema.Struct({ fingerprint: Schema.String, id: SandboxId, commandId: Schema.NullOr(Schema.String) }),
-      execute: ({ grantId, key, route }) => sql`
+      execute: ({ grantId, key, route }) =>
+        sql`
         SELECT fingerprint, sandbox_id AS id, command_id AS "commandId" FROM idempotency_keys
         WHERE grant_id = ${grantId} AND route = ${route} AND key = ${key}
           AND created_at >= now() - make_interval(days => ${RETENTION_DAYS})`
@@ -301,7 +307,8 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     const approvalRows = SqlSchema.findAll({
       Request: Schema.Struct({ id: SandboxId, approvalIds: Schema.Array(Schema.String) }),
       Result: Approval,
-      execute: ({ approvalIds, id }) => sql`
+      execute: ({ approvalIds, id }) =>
+        sql`
         SELECT approval_id AS "approvalId", outcome, resolved_by AS by FROM approvals
         WHERE sandbox_id = ${id} AND approval_id = ANY(${textArray(approvalIds)}::text[])`
     })
@@ -316,7 +323,8 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         text: Schema.String,
         createdAt: Instant
       }),
-      execute: ([id, after, limit]) => reads`
+      execute: ([id, after, limit]) =>
+        reads`
         SELECT seq, id, turn_id AS "turnId", role, text, created_at AS "createdAt" FROM (
           SELECT *, ${bytesBefore(sql`octet_length(text)`, sql`seq`)} FROM messages
           WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}
@@ -327,7 +335,8 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     const censusRows = SqlSchema.findAll({
       Request: Schema.Void,
       Result: CensusRow,
-      execute: () => sql`
+      execute: () =>
+        sql`
         SELECT status, count(*) AS count, count(*) FILTER (WHERE lease_until > now()) AS leased, min(created_at) AS oldest,
           sum(jsonb_array_length(approvals))::bigint AS approvals
         FROM sandboxes WHERE status IN ('queued', 'creating', 'running', 'terminating') GROUP BY status`
@@ -343,7 +352,8 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     const dueRows = SqlSchema.findNonEmpty({
       Request: Schema.Int,
       Result: Schema.Struct({ now: Instant, id: Schema.NullOr(SandboxId) }),
-      execute: (limit) => sql`
+      execute: (limit) =>
+        sql`
         SELECT now() AS now, due.id FROM (SELECT) one LEFT JOIN (
           SELECT id, deadline_at FROM sandboxes WHERE deadline_at <= now() ORDER BY deadline_at LIMIT ${limit}
         ) due ON true ORDER BY due.deadline_at`
@@ -357,7 +367,9 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
 
     return SandboxStore.of({
       create: Effect.fn("SandboxStore.create")(function*(creation, keyed, refused = null, organizationId) {
-        const make = maxActive === null ? insert(creation, keyed, organizationId) : insertLimited(creation, keyed, organizationId, maxActive)
+        const make = maxActive === null
+          ? insert(creation, keyed, organizationId)
+          : insertLimited(creation, keyed, organizationId, maxActive)
         for (;;) {
           const made = refused !== null ? Option.none() : yield* make.pipe(
             Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken()))
@@ -381,10 +393,14 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
       list: Effect.fn("SandboxStore.list")(function*(grantId, { after, limit, repo, status }) {
         const rows = yield* reads`
           SELECT ${columns} FROM (
-          SELECT s.*, ${bytesBefore(sql`
+          SELECT s.*, ${
+          bytesBefore(
+            sql`
               octet_length(s.prompt) + octet_length(coalesce(s.turn ->> 'prompt', '')) + octet_length(s.approvals::text) +
               octet_length(s.metadata::text) + octet_length(s.publications::text) + octet_length(s.repos::text) + octet_length(s.title)`,
-            sql`created_at DESC, id DESC`)}
+            sql`created_at DESC, id DESC`
+          )
+        }
           FROM sandboxes s
           WHERE s.grant_id = ${grantId}
             ${after === null ? sql`` : sql`AND (s.created_at, s.id) < (${iso(after.createdAt)}::timestamptz, ${after.id})`}
@@ -464,7 +480,8 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           Result: ClaimedRow,
           // A grant's next one comes behind as many as workers hold of it, and behind its own that waited longer. What another
           // worker is just claiming is passed over, so there is one to spare for each.
-          execute: () => sql`
+          execute: () =>
+            sql`
             WITH ending AS (
               SELECT id, ${elsewhere} FROM sandboxes WHERE status = 'terminating' AND ${isFree}
               ORDER BY created_at LIMIT ${ending} FOR UPDATE SKIP LOCKED
@@ -491,7 +508,10 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
             RETURNING ${columns}, s.fence, s.agent_session AS "agentSession", free.elsewhere`
         })(undefined)
         return rows.map(({ agentSession, elsewhere, fence, ...sandbox }): Claimed => ({
-          lease: { sandboxId: sandbox.id, fence }, sandbox, agentSession, elsewhere
+          lease: { sandboxId: sandbox.id, fence },
+          sandbox,
+          agentSession,
+          elsewhere
         }))
       }, guard),
 

@@ -1,10 +1,10 @@
 /** `SessionStore` on Postgres. */
-import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
-import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import type { Visit } from "@slipway/domain/access/Session"
 import { SessionStore, told } from "@slipway/domain/access/SessionStore"
 import { Role } from "@slipway/domain/access/User"
+import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import { Reads } from "./Database.ts"
 import { RateSlotRow, slotOf } from "./RateSlotRow.ts"
@@ -42,7 +42,8 @@ export const layer = Layer.effect(
     const visits = SqlSchema.findOneOption({
       Request: Schema.Struct({ digest: Schema.String, credential: Schema.Int, user: Schema.Int }),
       Result: VisitRow,
-      execute: ({ credential, digest, user }) => reads`
+      execute: ({ credential, digest, user }) =>
+        reads`
         WITH found AS MATERIALIZED (
           SELECT s.id, s.user_id, s.created_at, s.last_seen_at, u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at,
             p.place
@@ -68,7 +69,8 @@ export const layer = Layer.effect(
     const open = SqlSchema.findAll({
       Request: Schema.String,
       Result: Schema.Struct({ ...SessionRow.fields, grantId: Schema.String }),
-      execute: (visits) => reads`
+      execute: (visits) =>
+        reads`
         SELECT s.id, s.user_id AS "userId", s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
         FROM jsonb_to_recordset(${visits}::jsonb) AS v("sessionId" uuid, "grantId" uuid)
         JOIN sessions s ON s.id = v."sessionId"
@@ -82,21 +84,29 @@ export const layer = Layer.effect(
       SqlSchema.findAll({
         Request: Schema.Void,
         Result: SessionRow,
-        execute: () => sql`
+        execute: () =>
+          sql`
           WITH ended AS (DELETE FROM sessions WHERE ${which} RETURNING ${columns}),
             forgotten AS (DELETE FROM rate_windows w USING ended e WHERE w.key_id = e.id)
           SELECT * FROM ended`
       })(undefined)
 
     return SessionStore.of({
-      start: Effect.fn("SessionStore.start")(function*(session, digest, { replaces, staleBefore }) {
-        const { createdAt, id, userId } = session
-        const ended = yield* endWhere(sql`digest = ${replaces} OR user_id = ${userId} AND created_at < ${DateTime.formatIso(staleBefore)}`)
-        yield* sql`
+      start: Effect.fn("SessionStore.start")(
+        function*(session, digest, { replaces, staleBefore }) {
+          const { createdAt, id, userId } = session
+          const ended = yield* endWhere(
+            sql`digest = ${replaces} OR user_id = ${userId} AND created_at < ${DateTime.formatIso(staleBefore)}`
+          )
+          yield* sql`
           INSERT INTO sessions (id, digest, user_id, created_at, last_seen_at)
           VALUES (${id}, ${digest}, ${userId}, ${DateTime.formatIso(createdAt)}, ${DateTime.formatIso(session.lastSeenAt)})`
-        yield* audit.append([...ended.map((other) => told("session.ended", other, createdAt)), told("session.started", session, createdAt)])
-      }, sql.withTransaction, guard),
+          yield* audit.append([...ended.map((other) => told("session.ended", other, createdAt)),
+            told("session.started", session, createdAt)])
+        },
+        sql.withTransaction,
+        guard
+      ),
 
       admit: Effect.fnUntraced(function*(digest, limits) {
         const found = Option.getOrNull(yield* visits({ digest, ...limits }))
@@ -119,34 +129,50 @@ export const layer = Layer.effect(
         yield* sql`UPDATE sessions SET last_seen_at = greatest(last_seen_at, ${DateTime.formatIso(at)}) WHERE id = ${id}`
       }, guard),
 
-      end: Effect.fn("SessionStore.end")(function*(digest, at) {
-        const ended = yield* endWhere(sql`digest = ${digest}`)
-        yield* audit.append(ended.map((session) => told("session.ended", session, at)))
-        return ended[0] ?? null
-      }, sql.withTransaction, guard),
+      end: Effect.fn("SessionStore.end")(
+        function*(digest, at) {
+          const ended = yield* endWhere(sql`digest = ${digest}`)
+          yield* audit.append(ended.map((session) => told("session.ended", session, at)))
+          return ended[0] ?? null
+        },
+        sql.withTransaction,
+        guard
+      ),
 
-      endAll: Effect.fn("SessionStore.endAll")(function*(userId, at) {
-        const ended = yield* endWhere(sql`user_id = ${userId}`)
-        yield* audit.append(ended.map((session) => told("session.ended", session, at)))
-        return ended.length
-      }, sql.withTransaction, guard),
+      endAll: Effect.fn("SessionStore.endAll")(
+        function*(userId, at) {
+          const ended = yield* endWhere(sql`user_id = ${userId}`)
+          yield* audit.append(ended.map((session) => told("session.ended", session, at)))
+          return ended.length
+        },
+        sql.withTransaction,
+        guard
+      ),
 
-      makeLink: Effect.fn("SessionStore.makeLink")(function*({ at, life, userId }, digest) {
-        yield* sql`
+      makeLink: Effect.fn("SessionStore.makeLink")(
+        function*({ at, life, userId }, digest) {
+          yield* sql`
           WITH expired AS (DELETE FROM sign_in_links WHERE expires_at <= now())
           INSERT INTO sign_in_links (digest, user_id, expires_at)
           VALUES (${digest}, ${userId}, now() + make_interval(secs => ${Duration.toSeconds(life)}::float8))`
-        yield* audit.append([{ action: "sign_in_link.made", at, subjects: { userId } }])
-      }, sql.withTransaction, guard),
+          yield* audit.append([{ action: "sign_in_link.made", at, subjects: { userId } }])
+        },
+        sql.withTransaction,
+        guard
+      ),
 
       // Whoever comes second waits for the first one's commit and then finds no row.
-      useLink: Effect.fn("SessionStore.useLink")(function*(digest, at) {
-        const [link] = yield* sql<{ readonly userId: string }>`
+      useLink: Effect.fn("SessionStore.useLink")(
+        function*(digest, at) {
+          const [link] = yield* sql<{ readonly userId: string }>`
           DELETE FROM sign_in_links WHERE digest = ${digest} AND expires_at > now() RETURNING user_id AS "userId"`
-        if (link === undefined) return null
-        yield* audit.append([{ action: "sign_in_link.used", at, subjects: link }])
-        return link.userId
-      }, sql.withTransaction, guard)
+          if (link === undefined) return null
+          yield* audit.append([{ action: "sign_in_link.used", at, subjects: link }])
+          return link.userId
+        },
+        sql.withTransaction,
+        guard
+      )
     })
   })
 ).pipe(Layer.provideMerge(AuditLogPostgres.layer))

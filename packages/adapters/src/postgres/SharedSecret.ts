@@ -1,7 +1,7 @@
 /** A secret that every process on one database shares. */
-import { randomBytes } from "node:crypto"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
 import { Redaction } from "../redaction/Redaction.ts"
 import { guard } from "./SqlFailure.ts"
 

@@ -2,15 +2,7 @@
  * `Spending` on Postgres. The organization's row is locked first, then the grant's, then the sandbox's, so that no two calls
  * wait for each other.
  */
-import { Effect, Layer, Schema } from "effect"
-import { SqlClient } from "effect/sql"
-import {
-  afterReservingCredits,
-  CreditPrice,
-  creditMicrosOf,
-  creditRefusal,
-  outOfCredits
-} from "@slipway/domain/partner/Credits"
+import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "@slipway/domain/partner/Credits"
 import {
   type Account,
   type Accounts,
@@ -26,6 +18,8 @@ import {
 import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/sandbox/Spending"
 import { noUsage } from "@slipway/domain/sandbox/Usage"
 import { saturatingAdd } from "@slipway/domain/Text"
+import { Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import { Reads } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
@@ -90,7 +84,8 @@ export const layer = Layer.effect(
       }
     })
 
-    const savePurse = ({ organizationId }: PurseRow, { reserved, spent, wanted }: Account) => sql`
+    const savePurse = ({ organizationId }: PurseRow, { reserved, spent, wanted }: Account) =>
+      sql`
       UPDATE credit_spending SET spent = ${spent}, reserved = ${reserved}, wanted = ${wanted} WHERE organization_id = ${organizationId}`
 
     /** Both accounts and the call, locked; made when they are missing. */
@@ -103,7 +98,9 @@ export const layer = Layer.effect(
           FROM sandbox_spending s LEFT JOIN model_calls c ON c.id = ${id}
           WHERE s.sandbox_id = ${sandboxId} FOR UPDATE OF s`
         if (grant !== undefined && found !== undefined) {
-          const call = found["state"] === null ? null : decodeCall({ reserved: found["callReserved"], micros: found["callMicros"], state: found["state"] })
+          const call = found["state"] === null
+            ? null
+            : decodeCall({ reserved: found["callReserved"], micros: found["callMicros"], state: found["state"] })
           return { grant: decodeGrant(grant), sandbox: decodeSandbox(found), call }
         }
         yield* sql`INSERT INTO grant_spending (grant_id) VALUES (${grantId}) ON CONFLICT DO NOTHING`
@@ -111,7 +108,8 @@ export const layer = Layer.effect(
       }
     })
 
-    const save = ({ grantId, sandboxId }: Pick<ModelCall, "grantId" | "sandboxId">, { grant, sandbox }: Accounts, calls: number) => sql`
+    const save = ({ grantId, sandboxId }: Pick<ModelCall, "grantId" | "sandboxId">, { grant, sandbox }: Accounts, calls: number) =>
+      sql`
       WITH g AS (
         UPDATE grant_spending SET spent = ${grant.spent}, reserved = ${grant.reserved}, wanted = ${grant.wanted}
         WHERE grant_id = ${grantId}
@@ -120,14 +118,16 @@ export const layer = Layer.effect(
       WHERE sandbox_id = ${sandboxId}`
 
     /** Takes what a call came to from the organization's credits, and gives back what was reserved for it. */
-    const draw = Effect.fnUntraced(function*(purse: PurseRow, { id, sandboxId }: ModelCall, reserved: number, before: number, micros: number) {
-      if (reserved > 0 || micros > 0) yield* savePurse(purse, afterCharging(purse, reserved, micros))
-      if (micros === 0) return
-      yield* sql`UPDATE sandbox_spending SET micros = ${saturatingAdd(before, micros)} WHERE sandbox_id = ${sandboxId}`
-      yield* sql`
+    const draw = Effect.fnUntraced(
+      function*(purse: PurseRow, { id, sandboxId }: ModelCall, reserved: number, before: number, micros: number) {
+        if (reserved > 0 || micros > 0) yield* savePurse(purse, afterCharging(purse, reserved, micros))
+        if (micros === 0) return
+        yield* sql`UPDATE sandbox_spending SET micros = ${saturatingAdd(before, micros)} WHERE sandbox_id = ${sandboxId}`
+        yield* sql`
         INSERT INTO credit_charges (call_id, organization_id, sandbox_id, micros)
         VALUES (${id}, ${purse.organizationId}, ${sandboxId}, ${micros})`
-    })
+      }
+    )
 
     return Spending.of({
       creditMicros: (microUsd) => creditMicrosOf(microUsd, price),
@@ -217,11 +217,13 @@ export const layer = Layer.effect(
           WHERE grants.id = ${grantId}`
         const grant = row === undefined || row["own"] === null ? noGrant : decodeGrant(row)
         const limits = limitsOf(grant, configured)
-        const of = isExhausted(grant, limits.grant) ? "grant" as const
+        const of = isExhausted(grant, limits.grant) ?
+          "grant" as const
           : sandboxId !== null && isExhausted(
               { spent: Number(row?.["sandboxSpent"] ?? 0), reserved: 0, wanted: Number(row?.["sandboxWanted"] ?? 0) },
               limits.sandbox
-            ) ? "sandbox" as const
+            ) ?
+          "sandbox" as const
           : null
         return of === null ? null : new BudgetExceeded({ of, held: false })
       }, guard),

@@ -1,7 +1,7 @@
 /** What a failed statement means to a caller of a port. */
+import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { Cause, type Context, Effect, Fiber, Schema } from "effect"
 import { SqlError } from "effect/sql"
-import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 
 type Failure = SqlError.SqlError | Schema.SchemaError
 

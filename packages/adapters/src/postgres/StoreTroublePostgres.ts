@@ -1,7 +1,7 @@
 /** `StoreTrouble` on Postgres. */
+import { StoreTrouble } from "@slipway/domain/StoreTrouble"
 import { Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { StoreTrouble } from "@slipway/domain/StoreTrouble"
 
 /** Nobody asks the database more often, however many ask us. */
 const KEPT = "5 seconds"

@@ -1,14 +1,33 @@
 /** `WebhookStore` on Postgres. */
-import { DateTime, Duration, Effect, Layer, Schema } from "effect"
-import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import {
-  atHead, DisabledReason, enabled, type Endpoint, MAX_ENDPOINTS, type Outcome, rotated, type Secret, type Standing, standingAfter, Trouble, WantedTypes
+  atHead,
+  DisabledReason,
+  enabled,
+  type Endpoint,
+  MAX_ENDPOINTS,
+  type Outcome,
+  rotated,
+  type Secret,
+  type Standing,
+  standingAfter,
+  Trouble,
+  WantedTypes
 } from "@slipway/domain/partner/Webhook"
 import {
-  CLAIM_TIME, type ClaimedDelivery, type Delivery, EndpointNotFound, type EndpointKey, PartnerEventNotFound, told, TooManyEndpoints, WebhookStore
+  CLAIM_TIME,
+  type ClaimedDelivery,
+  type Delivery,
+  EndpointNotFound,
+  type EndpointKey,
+  PartnerEventNotFound,
+  told,
+  TooManyEndpoints,
+  WebhookStore
 } from "@slipway/domain/partner/WebhookStore"
+import { DateTime, Duration, Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { type Key, SecretsKey } from "../secrets/SecretsKey.ts"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import { Int8 } from "./Int8.ts"
@@ -95,7 +114,13 @@ const toClaimed = Effect.fnUntraced(function*(row: typeof ClaimedRow.Type, manua
   if (id === null || sequence === null || createdAt === null) return null
   const event: PartnerEvent = { ...(yield* decodeFact({ type, data })), id, sequence, createdAt }
   const claimed: ClaimedDelivery = {
-    endpointId, url, secrets: opened(secrets, endpointId, key), event, attempt: manual ? 1 : failures + 1, manual, fence
+    endpointId,
+    url,
+    secrets: opened(secrets, endpointId, key),
+    event,
+    attempt: manual ? 1 : failures + 1,
+    manual,
+    fence
   }
   return claimed
 })
@@ -103,19 +128,23 @@ const toClaimed = Effect.fnUntraced(function*(row: typeof ClaimedRow.Type, manua
 const iso = DateTime.formatIso
 
 /** Encrypts what versions before this one stored as it is. Safe to do twice, and beside others. */
-export const sealEarlier = Effect.fn("WebhookStorePostgres.sealEarlier")(function*() {
-  const sql = yield* SqlClient.SqlClient
-  const plain = yield* SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: Schema.Struct({ id: Schema.String, secrets: Secrets }),
-    execute: () => sql`SELECT id, secrets FROM webhook_endpoints WHERE secrets::text LIKE '%"whsec\\_%' FOR NO KEY UPDATE`
-  })(undefined)
-  if (plain.length === 0) return
-  const key = yield* (yield* SecretsKey).get
-  for (const { id, secrets } of plain) {
-    yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(opened(secrets, id, key), id, key)}::jsonb WHERE id = ${id}`
-  }
-}, (self) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)), guard)
+export const sealEarlier = Effect.fn("WebhookStorePostgres.sealEarlier")(
+  function*() {
+    const sql = yield* SqlClient.SqlClient
+    const plain = yield* SqlSchema.findAll({
+      Request: Schema.Void,
+      Result: Schema.Struct({ id: Schema.String, secrets: Secrets }),
+      execute: () => sql`SELECT id, secrets FROM webhook_endpoints WHERE secrets::text LIKE '%"whsec\\_%' FOR NO KEY UPDATE`
+    })(undefined)
+    if (plain.length === 0) return
+    const key = yield* (yield* SecretsKey).get
+    for (const { id, secrets } of plain) {
+      yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(opened(secrets, id, key), id, key)}::jsonb WHERE id = ${id}`
+    }
+  },
+  (self) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)),
+  guard
+)
 
 export const layer = Layer.effect(
   WebhookStore,
@@ -132,14 +161,17 @@ export const layer = Layer.effect(
       )
     const columns = sql.literal(ENDPOINT)
     const one = Effect.fnUntraced(function*({ grantId, id }: EndpointKey, lock: Statement.Fragment) {
-      const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${id} AND grant_id = ${grantId} ${lock}`)
+      const [endpoint] = yield* endpoints(
+        sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${id} AND grant_id = ${grantId} ${lock}`
+      )
       return endpoint ?? (yield* new EndpointNotFound())
     })
     const find = (key: EndpointKey) => one(key, sql``)
     /** What happens to an endpoint happens one after the other. */
     const locked = (key: EndpointKey) => one(key, sql`FOR NO KEY UPDATE`)
 
-    const standing = ({ cursor, disabled, dueAt, failures }: Standing) => sql`
+    const standing = ({ cursor, disabled, dueAt, failures }: Standing) =>
+      sql`
       cursor = ${cursor}, failures = ${failures}, due_at = ${iso(dueAt)},
       disabled_at = ${disabled === null ? null : iso(disabled.at)}, disabled_reason = ${disabled?.reason ?? null}`
 
@@ -164,7 +196,8 @@ export const layer = Layer.effect(
     const manual = SqlSchema.findAll({
       Request: Schema.Int,
       Result: ClaimedRow,
-      execute: (limit) => sql`
+      execute: (limit) =>
+        sql`
         WITH first AS (
           SELECT DISTINCT ON (endpoint_id) endpoint_id, event_id FROM webhook_redeliveries ORDER BY endpoint_id, asked_at, event_id
         ), due AS (
@@ -183,7 +216,8 @@ export const layer = Layer.effect(
     const ordered = SqlSchema.findAll({
       Request: Schema.Struct({ now: Schema.String, limit: Schema.Int }),
       Result: ClaimedRow,
-      execute: ({ limit, now }) => sql`
+      execute: ({ limit, now }) =>
+        sql`
         WITH due AS (
           SELECT e.id, e.grant_id, e.cursor, e.types, f.last_sequence
           FROM webhook_endpoints e JOIN partner_feeds f ON f.grant_id = e.grant_id AND f.last_sequence > e.cursor ${heard}
@@ -205,19 +239,27 @@ export const layer = Layer.effect(
     })
 
     return WebhookStore.of({
-      register: Effect.fn("WebhookStore.register")(function*(endpoint, secret) {
-        const { createdAt, grantId, id, types, url } = endpoint
-        yield* sql`SELECT pg_advisory_xact_lock(hashtextextended(${`webhooks/${grantId}`}, 0))`
-        if ((yield* sql`SELECT FROM webhook_endpoints WHERE grant_id = ${grantId}`).length >= MAX_ENDPOINTS) return yield* new TooManyEndpoints()
-        const [feed] = yield* heads(grantId)
-        const registered: Endpoint = { ...endpoint, ...atHead(feed?.head ?? 0, createdAt) }
-        yield* sql`
+      register: Effect.fn("WebhookStore.register")(
+        function*(endpoint, secret) {
+          const { createdAt, grantId, id, types, url } = endpoint
+          yield* sql`SELECT pg_advisory_xact_lock(hashtextextended(${`webhooks/${grantId}`}, 0))`
+          if (
+            (yield* sql`SELECT FROM webhook_endpoints WHERE grant_id = ${grantId}`).length >= MAX_ENDPOINTS
+          ) return yield* new TooManyEndpoints()
+          const [feed] = yield* heads(grantId)
+          const registered: Endpoint = { ...endpoint, ...atHead(feed?.head ?? 0, createdAt) }
+          yield* sql`
           INSERT INTO webhook_endpoints (id, grant_id, url, types, secrets, created_at, cursor, due_at)
           VALUES (${id}, ${grantId}, ${url}, ${types === null ? null : textArray(types)}::text[],
-            ${secretsText([{ value: secret, until: null }], id, yield* key)}::jsonb, ${iso(createdAt)}, ${registered.cursor}, ${iso(registered.dueAt)})`
-        yield* audit.append([told("webhook.registered", endpoint, createdAt)])
-        return registered
-      }, sql.withTransaction, guard),
+            ${secretsText([{ value: secret, until: null }], id, yield* key)}::jsonb, ${iso(createdAt)}, ${registered.cursor}, ${
+            iso(registered.dueAt)
+          })`
+          yield* audit.append([told("webhook.registered", endpoint, createdAt)])
+          return registered
+        },
+        sql.withTransaction,
+        guard
+      ),
 
       list: Effect.fn("WebhookStore.list")(
         (grantId) => endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE grant_id = ${grantId} ORDER BY created_at, id`),
@@ -226,37 +268,50 @@ export const layer = Layer.effect(
 
       find: Effect.fn("WebhookStore.find")((key) => find(key), guard),
 
-      remove: Effect.fn("WebhookStore.remove")(function*(key, at) {
-        yield* locked(key)
-        yield* sql`DELETE FROM webhook_endpoints WHERE id = ${key.id}`
-        yield* audit.append([told("webhook.deleted", key, at)])
-      }, sql.withTransaction, guard),
+      remove: Effect.fn("WebhookStore.remove")(
+        function*(key, at) {
+          yield* locked(key)
+          yield* sql`DELETE FROM webhook_endpoints WHERE id = ${key.id}`
+          yield* audit.append([told("webhook.deleted", key, at)])
+        },
+        sql.withTransaction,
+        guard
+      ),
 
-      rotate: Effect.fn("WebhookStore.rotate")(function*(of, secret, at) {
-        const endpoint = yield* locked(of)
-        const { id } = endpoint
-        const [known] = yield* secretsOf(id)
-        const sealing = yield* key
-        const secrets = rotated(opened(known?.secrets ?? [], id, sealing), secret, at)
-        yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(secrets, id, sealing)}::jsonb WHERE id = ${id}`
-        yield* audit.append([told("webhook.secret_rotated", of, at)])
-        return endpoint
-      }, sql.withTransaction, guard),
+      rotate: Effect.fn("WebhookStore.rotate")(
+        function*(of, secret, at) {
+          const endpoint = yield* locked(of)
+          const { id } = endpoint
+          const [known] = yield* secretsOf(id)
+          const sealing = yield* key
+          const secrets = rotated(opened(known?.secrets ?? [], id, sealing), secret, at)
+          yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(secrets, id, sealing)}::jsonb WHERE id = ${id}`
+          yield* audit.append([told("webhook.secret_rotated", of, at)])
+          return endpoint
+        },
+        sql.withTransaction,
+        guard
+      ),
 
-      enable: Effect.fn("WebhookStore.enable")(function*(key, at) {
-        const endpoint = yield* locked(key)
-        const again = { ...endpoint, ...enabled(endpoint, at) }
-        yield* sql`UPDATE webhook_endpoints SET ${standing(again)} WHERE id = ${key.id}`
-        if (endpoint.disabled !== null) yield* audit.append([told("webhook.enabled", key, at)])
-        return again
-      }, sql.withTransaction, guard),
+      enable: Effect.fn("WebhookStore.enable")(
+        function*(key, at) {
+          const endpoint = yield* locked(key)
+          const again = { ...endpoint, ...enabled(endpoint, at) }
+          yield* sql`UPDATE webhook_endpoints SET ${standing(again)} WHERE id = ${key.id}`
+          if (endpoint.disabled !== null) yield* audit.append([told("webhook.enabled", key, at)])
+          return again
+        },
+        sql.withTransaction,
+        guard
+      ),
 
       deliveries: Effect.fn("WebhookStore.deliveries")(function*(key, { before, limit }) {
         const { id } = yield* find(key)
         const rows = yield* SqlSchema.findAll({
           Request: Schema.Void,
           Result: DeliveryRow,
-          execute: () => sql`
+          execute: () =>
+            sql`
             SELECT position, event_id AS "eventId", sequence, attempt, manual, at, duration_ms AS "durationMillis", status,
               retry_after AS "retryAfter", body, trouble
             FROM webhook_deliveries WHERE endpoint_id = ${id} ${before === null ? sql`` : sql`AND position < ${before}`}
@@ -265,14 +320,20 @@ export const layer = Layer.effect(
         return rows.map(toDelivery)
       }, guard),
 
-      redeliver: Effect.fn("WebhookStore.redeliver")(function*(key, eventId, at) {
-        yield* locked(key)
-        if ((yield* sql`SELECT FROM partner_events WHERE id = ${eventId} AND grant_id = ${key.grantId}`).length === 0) {
-          return yield* new PartnerEventNotFound()
-        }
-        yield* sql`
-          INSERT INTO webhook_redeliveries (endpoint_id, event_id, asked_at) VALUES (${key.id}, ${eventId}, ${iso(at)}) ON CONFLICT DO NOTHING`
-      }, sql.withTransaction, guard),
+      redeliver: Effect.fn("WebhookStore.redeliver")(
+        function*(key, eventId, at) {
+          yield* locked(key)
+          if ((yield* sql`SELECT FROM partner_events WHERE id = ${eventId} AND grant_id = ${key.grantId}`).length === 0) {
+            return yield* new PartnerEventNotFound()
+          }
+          yield* sql`
+          INSERT INTO webhook_redeliveries (endpoint_id, event_id, asked_at) VALUES (${key.id}, ${eventId}, ${
+            iso(at)
+          }) ON CONFLICT DO NOTHING`
+        },
+        sql.withTransaction,
+        guard
+      ),
 
       claim: Effect.fn("WebhookStore.claim")(function*(now, limit) {
         const inLine = (limit: number) => limit === 0 ? Effect.succeed([]) : ordered({ now: iso(now), limit })
@@ -289,31 +350,37 @@ export const layer = Layer.effect(
         return claimed.filter((delivery) => delivery !== null)
       }, guard),
 
-      record: Effect.fn("WebhookStore.record")(function*(claimed, made, next, at) {
-        const { attempt, endpointId, event, fence, manual } = claimed
-        const held = manual
-          ? yield* sql`
+      record: Effect.fn("WebhookStore.record")(
+        function*(claimed, made, next, at) {
+          const { attempt, endpointId, event, fence, manual } = claimed
+          const held = manual
+            ? yield* sql`
             DELETE FROM webhook_redeliveries WHERE endpoint_id = ${endpointId} AND event_id = ${event.id} AND fence = ${fence} RETURNING 1`
-          : yield* sql`
+            : yield* sql`
             UPDATE webhook_endpoints SET ${standing(standingAfter({ attempt, sequence: event.sequence }, next, at))}, claimed_until = NULL
             WHERE id = ${endpointId} AND fence = ${fence} AND claimed_until IS NOT NULL RETURNING 1`
-        if (held.length === 0) return false
-        yield* sql`INSERT INTO webhook_deliveries ${sql.insert({
-          endpoint_id: endpointId,
-          event_id: event.id,
-          sequence: event.sequence,
-          attempt,
-          manual,
-          at: iso(made.at),
-          duration_ms: made.durationMillis,
-          ...columnsOf(made.outcome)
-        })}`
-        if (!manual && next._tag === "Disable") {
-          const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${endpointId}`)
-          if (endpoint !== undefined) yield* audit.append([told("webhook.disabled", endpoint, at, { reason: next.reason })])
-        }
-        return true
-      }, sql.withTransaction, guard),
+          if (held.length === 0) return false
+          yield* sql`INSERT INTO webhook_deliveries ${
+            sql.insert({
+              endpoint_id: endpointId,
+              event_id: event.id,
+              sequence: event.sequence,
+              attempt,
+              manual,
+              at: iso(made.at),
+              duration_ms: made.durationMillis,
+              ...columnsOf(made.outcome)
+            })
+          }`
+          if (!manual && next._tag === "Disable") {
+            const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${endpointId}`)
+            if (endpoint !== undefined) yield* audit.append([told("webhook.disabled", endpoint, at, { reason: next.reason })])
+          }
+          return true
+        },
+        sql.withTransaction,
+        guard
+      ),
 
       purge: Effect.fn("WebhookStore.purge")(function*(before, limit) {
         const purged = yield* sql`

@@ -1,7 +1,7 @@
 /** What workers can run, told to the processes that answer requests. */
+import type { Offer } from "@slipway/domain/sandbox/ModelCatalogue"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import type { Offer } from "@slipway/domain/sandbox/ModelCatalogue"
 import { guard } from "./SqlFailure.ts"
 
 /** A worker that was not heard of for so long is gone. */
@@ -19,7 +19,8 @@ export const make = Effect.gen(function*() {
   const current = SqlSchema.findAll({
     Request: Schema.Void,
     Result: OfferRow,
-    execute: () => sql`
+    execute: () =>
+      sql`
       SELECT usable, unusable FROM worker_offers
       WHERE seen_at > now() - make_interval(secs => ${GONE_SECONDS}) ORDER BY worker`
   })

@@ -13,7 +13,11 @@ const SHORTEST = 8
 /** The characters of base64 that say nothing but `bytes`, wherever these begin in what was encoded. */
 const inBase64 = (bytes: Buffer): ReadonlyArray<string> =>
   [0, 1, 2].map((before) =>
-    Buffer.concat([Buffer.alloc(before), bytes]).toString("base64").slice(Math.ceil(before * 8 / 6), Math.floor((before + bytes.length) * 8 / 6)))
+    Buffer.concat([Buffer.alloc(before), bytes]).toString("base64").slice(
+      Math.ceil(before * 8 / 6),
+      Math.floor((before + bytes.length) * 8 / 6)
+    )
+  )
 
 /** The value and its encodings. Those that differ in upper and lower case only are one. */
 const formsOf = (value: string): ReadonlyArray<string> => {

@@ -23,7 +23,8 @@ const SLASH = String.raw`(?:\/|%2F)`
 const WORDS = String.raw`(?:[A-Z ]|%20|\+){0,40}`
 
 /** Names of fields that hold a secret, whatever stands before it. */
-const CERTAIN = String.raw`passw(?:or)?d|passphrase|secret(?:[_-]?access)?(?:[_-]?key)?|(?:access|account|api|auth|private|shared|signing)[_-]?key`
+const CERTAIN = String
+  .raw`passw(?:or)?d|passphrase|secret(?:[_-]?access)?(?:[_-]?key)?|(?:access|account|api|auth|private|shared|signing)[_-]?key`
 /** Those that are also words of prose. */
 const LIKELY = String.raw`token|session|cookie|oauth|verifier|csrf|credentials?|authorization`
 
@@ -33,7 +34,8 @@ export const shapes: ReadonlyArray<Shape> = [
   {
     name: "field",
     source: "settings, queries, forms, JSON: password=…, \"token\": \"…\", cookie: '…'",
-    pattern: String.raw`((?:${CERTAIN}|${LIKELY})${QUOTE}{0,4}${SPACE}{0,4}(?:=|%3D|${COLON}${SPACE}{0,4}${QUOTE}{1,4})${SPACE}{0,4}${QUOTE}{0,4}`
+    pattern:
+      String.raw`((?:${CERTAIN}|${LIKELY})${QUOTE}{0,4}${SPACE}{0,4}(?:=|%3D|${COLON}${SPACE}{0,4}${QUOTE}{1,4})${SPACE}{0,4}${QUOTE}{0,4}`
       + String.raw`|[?&](?:code|state|key|sig|signature)=)${VALUE}`
   },
   {

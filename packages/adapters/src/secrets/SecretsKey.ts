@@ -2,13 +2,13 @@
  * The key that secrets are encrypted with before they are stored: 32 random bytes in base64, in a file that only the service's
  * account can read. All processes on one database need the same; the database knows which it is by a digest.
  */
+import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Context, Effect, Layer, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto"
 import { constants } from "node:fs"
 import { link, mkdir, open, readFile, rm } from "node:fs/promises"
 import path from "node:path"
-import { Context, Effect, Layer, Redacted, Schema } from "effect"
-import { SqlClient } from "effect/sql"
-import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { guard } from "../postgres/SqlFailure.ts"
 
 const KEY_BYTES = 32
@@ -60,16 +60,24 @@ const digestOf = (key: Buffer): string => createHmac("sha256", key).update("slip
 
 const read = (file: string) =>
   Effect.tryPromise({
-    try: () => readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT") return null
-      throw error
-    }),
+    try: () =>
+      readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+        if (error.code === "ENOENT") return null
+        throw error
+      }),
     catch: (cause) => new SecretsKeyUnusable({ file, problem: cause instanceof Error ? cause.message : String(cause) })
   }).pipe(Effect.flatMap((text) => {
     const key = Buffer.from(text ?? "", "base64")
-    return text === null ? Effect.succeed(null)
-      : key.length === KEY_BYTES ? Effect.succeed(key)
-      : Effect.fail(new SecretsKeyUnusable({ file, problem: `it must hold ${KEY_BYTES} bytes in base64, as openssl rand -base64 ${KEY_BYTES} prints them.` }))
+    return text === null ?
+      Effect.succeed(null)
+      : key.length === KEY_BYTES ?
+      Effect.succeed(key)
+      : Effect.fail(
+        new SecretsKeyUnusable({
+          file,
+          problem: `it must hold ${KEY_BYTES} bytes in base64, as openssl rand -base64 ${KEY_BYTES} prints them.`
+        })
+      )
   }))
 
 /** A new key, on the disk for good before anything is encrypted with it. The file of another process that was first stays. */
@@ -116,12 +124,16 @@ export class SecretsKey extends Context.Service<SecretsKey, {
         const refuse = (problem: string) => new SecretsKeyUnusable({ file, problem })
         const compare = Effect.fnUntraced(function*(key: Buffer | null, digest: string) {
           if (key === null) {
-            return yield* refuse("it is not there. Put a copy of the file of the process that stored the first secret there, or name one with " +
-              "SLIPWAY_SECRETS_KEY_FILE.")
+            return yield* refuse(
+              "it is not there. Put a copy of the file of the process that stored the first secret there, or name one with " +
+                "SLIPWAY_SECRETS_KEY_FILE."
+            )
           }
           if (digestOf(key) !== digest) {
-            return yield* refuse("the secrets in this database are encrypted with another key. All processes on one database need the same file: " +
-              "name it with SLIPWAY_SECRETS_KEY_FILE.")
+            return yield* refuse(
+              "the secrets in this database are encrypted with another key. All processes on one database need the same file: " +
+                "name it with SLIPWAY_SECRETS_KEY_FILE."
+            )
           }
           return key
         })
@@ -139,9 +151,7 @@ export class SecretsKey extends Context.Service<SecretsKey, {
           return yield* compare(key, (yield* digest) ?? "")
         })
         return SecretsKey.of({
-          get: Effect.suspend(() =>
-            known !== null ? Effect.succeed(known) : Effect.map(load, (key) => known = keyOf(key))
-          ),
+          get: Effect.suspend(() => known !== null ? Effect.succeed(known) : Effect.map(load, (key) => known = keyOf(key))),
           check
         })
       })

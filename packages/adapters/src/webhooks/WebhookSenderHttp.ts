@@ -2,14 +2,14 @@
  * `WebhookSender` on Node's HTTP client. Its addresses come from partners, so a request goes to public addresses alone: the
  * name is resolved once for each attempt, every address it has is checked, and the connection is made to one of those.
  */
+import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/Webhook"
+import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/WebhookSender"
+import { type DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { createHmac } from "node:crypto"
 import { lookup as resolve, Resolver } from "node:dns/promises"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
 import { isIP, type LookupFunction } from "node:net"
-import { type DateTime, Duration, Effect, Layer, Redacted } from "effect"
-import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/Webhook"
-import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/WebhookSender"
 import { isPublic } from "../egress/Addresses.ts"
 
 export interface Options {
@@ -85,7 +85,13 @@ const publicAddressesOf = (nameServers: ReadonlyArray<string> | undefined) => as
   return found.flatMap((answer) => answer.status === "fulfilled" ? answer.value : [])
 }
 
-const exchange = (sent: SignedRequest, url: URL, addresses: ReadonlyArray<string>, ca: string | undefined, hear: (soFar: () => Outcome) => void) =>
+const exchange = (
+  sent: SignedRequest,
+  url: URL,
+  addresses: ReadonlyArray<string>,
+  ca: string | undefined,
+  hear: (soFar: () => Outcome) => void
+) =>
   Effect.callback<Outcome>((resume) => {
     const body = Buffer.from(sent.body)
     let isAnswered = false
@@ -139,37 +145,43 @@ const exchange = (sent: SignedRequest, url: URL, addresses: ReadonlyArray<string
 export const layer = ({ allowPrivate, attemptTime = ATTEMPT_TIME, ca, lookup, mayConnect = isPublic, nameServers }: Options) => {
   const isAllowed = (address: string) => allowPrivate || mayConnect(address)
   const addressesOf = lookup ??
-    (allowPrivate ? async (name: string) => (await resolve(name, { all: true })).map(({ address }) => address) : publicAddressesOf(nameServers))
+    (allowPrivate
+      ? async (name: string) => (await resolve(name, { all: true })).map(({ address }) => address)
+      : publicAddressesOf(nameServers))
   /** Empty: none now. */
-  const resolved = (host: string) =>
-    isIP(host) === 0 ? Effect.promise(() => addressesOf(host).catch(() => [])) : Effect.succeed([host])
+  const resolved = (host: string) => isIP(host) === 0 ? Effect.promise(() => addressesOf(host).catch(() => [])) : Effect.succeed([host])
 
-  return Layer.succeed(WebhookSender, WebhookSender.of({
-    admit: Effect.fn("WebhookSender.admit")(function*(text) {
-      const refuse = (reason: string) => new TargetRefused({ reason })
-      if (text.length > MAX_URL || !URL.canParse(text)) return yield* refuse(`url: an address of at most ${MAX_URL} characters expected`)
-      const url = new URL(text)
-      if (url.protocol !== "https:" && !(allowPrivate && url.protocol === "http:")) return yield* refuse("url: https expected")
-      if (url.username !== "" || url.password !== "") return yield* refuse("url: must not hold a user or a password")
-      if (url.href.includes("#")) return yield* refuse("url: must not have a fragment")
-      const addresses = yield* resolved(hostOf(url)).pipe(Effect.timeoutOrElse({ duration: ADMISSION_TIME, orElse: () => Effect.succeed([]) }))
-      if (!addresses.every(isAllowed)) return yield* refuse("url: a public address expected")
-      return url.href
-    }),
+  return Layer.succeed(
+    WebhookSender,
+    WebhookSender.of({
+      admit: Effect.fn("WebhookSender.admit")(function*(text) {
+        const refuse = (reason: string) => new TargetRefused({ reason })
+        if (text.length > MAX_URL || !URL.canParse(text)) return yield* refuse(`url: an address of at most ${MAX_URL} characters expected`)
+        const url = new URL(text)
+        if (url.protocol !== "https:" && !(allowPrivate && url.protocol === "http:")) return yield* refuse("url: https expected")
+        if (url.username !== "" || url.password !== "") return yield* refuse("url: must not hold a user or a password")
+        if (url.href.includes("#")) return yield* refuse("url: must not have a fragment")
+        const addresses = yield* resolved(hostOf(url)).pipe(
+          Effect.timeoutOrElse({ duration: ADMISSION_TIME, orElse: () => Effect.succeed([]) })
+        )
+        if (!addresses.every(isAllowed)) return yield* refuse("url: a public address expected")
+        return url.href
+      }),
 
-    send: Effect.fn("WebhookSender.send")((sent) => {
-      const url = new URL(sent.url)
-      let soFar = () => failed("timeout")
-      return Effect.gen(function*() {
-        const addresses = yield* resolved(hostOf(url))
-        if (addresses.length === 0) return failed("name_not_resolved")
-        // One that is not public is enough: who controls the name could choose among them.
-        if (!addresses.every(isAllowed)) return failed("address_not_allowed")
-        if (url.protocol !== "https:" && !allowPrivate) return failed("address_not_allowed")
-        return yield* exchange(sent, url, addresses, ca, (answered) => {
-          soFar = answered
-        })
-      }).pipe(Effect.timeoutOrElse({ duration: attemptTime, orElse: () => Effect.sync(soFar) }))
+      send: Effect.fn("WebhookSender.send")((sent) => {
+        const url = new URL(sent.url)
+        let soFar = () => failed("timeout")
+        return Effect.gen(function*() {
+          const addresses = yield* resolved(hostOf(url))
+          if (addresses.length === 0) return failed("name_not_resolved")
+          // One that is not public is enough: who controls the name could choose among them.
+          if (!addresses.every(isAllowed)) return failed("address_not_allowed")
+          if (url.protocol !== "https:" && !allowPrivate) return failed("address_not_allowed")
+          return yield* exchange(sent, url, addresses, ca, (answered) => {
+            soFar = answered
+          })
+        }).pipe(Effect.timeoutOrElse({ duration: attemptTime, orElse: () => Effect.sync(soFar) }))
+      })
     })
-  }))
+  )
 }

@@ -1,7 +1,7 @@
 /** Where workers serve the trees of their sandboxes, told to the processes that answer requests. */
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Reads } from "../postgres/Database.ts"
 import { guard } from "../postgres/SqlFailure.ts"
 
@@ -18,7 +18,8 @@ export const make = Effect.gen(function*() {
   const holder = SqlSchema.findOneOption({
     Request: SandboxId,
     Result: Schema.Struct({ worker: Schema.String, address: Schema.NullOr(Schema.String) }),
-    execute: (id) => reads`
+    execute: (id) =>
+      reads`
       SELECT s.worker, l.address FROM sandboxes s LEFT JOIN worker_links l ON l.worker = s.worker
       WHERE s.id = ${id} AND s.worker IS NOT NULL AND s.lease_until > now()`
   })

@@ -1,13 +1,20 @@
 /** Addresses a worker may serve trees on: what is said there is authenticated, but not encrypted. */
+import { Effect, Schema } from "effect"
 import { lookup } from "node:dns/promises"
 import { BlockList, isIPv6 } from "node:net"
-import { Effect, Schema } from "effect"
 
 /** Loopback; RFC 1918; link-local; RFC 6598, which private networks of clouds use; unique local (RFC 4193). */
 const privateNetworks = new BlockList()
-for (const [network, prefix] of [
-  ["127.0.0.0", 8], ["10.0.0.0", 8], ["172.16.0.0", 12], ["192.168.0.0", 16], ["169.254.0.0", 16], ["100.64.0.0", 10]
-] as const) privateNetworks.addSubnet(network, prefix, "ipv4")
+for (
+  const [network, prefix] of [
+    ["127.0.0.0", 8],
+    ["10.0.0.0", 8],
+    ["172.16.0.0", 12],
+    ["192.168.0.0", 16],
+    ["169.254.0.0", 16],
+    ["100.64.0.0", 10]
+  ] as const
+) privateNetworks.addSubnet(network, prefix, "ipv4")
 for (const [network, prefix] of [["::1", 128], ["fc00::", 7], ["fe80::", 10]] as const) privateNetworks.addSubnet(network, prefix, "ipv6")
 
 /** Of an IP address. One that means "all" is none. */

@@ -1,9 +1,9 @@
 /** `ReachableTrees` over the private endpoints of the workers: each request goes to whoever holds the sandbox's lease. */
-import { randomUUID } from "node:crypto"
-import { type IncomingMessage, request as httpRequest } from "node:http"
-import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { AgentDisconnected, ReachableTrees, type TreeReader } from "@slipway/domain/files/Files"
 import { FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/WorkingTrees"
+import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
+import { randomUUID } from "node:crypto"
+import { type IncomingMessage, request as httpRequest } from "node:http"
 import * as SharedSecret from "../postgres/SharedSecret.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
@@ -144,19 +144,30 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
 
   const readerAt = (worker: string, address: string, endpoint: Endpoint): TreeReader => {
     const disconnected = <A, E, R>(self: Effect.Effect<A, E | Cut, R>) =>
-      Effect.catchIf(self, (error): error is Extract<E | Cut, Cut> => error instanceof Cut, () =>
-        Effect.andThen(Effect.logWarning("a worker cannot be reached", { worker, address }), new AgentDisconnected()))
+      Effect.catchIf(
+        self,
+        (error): error is Extract<E | Cut, Cut> => error instanceof Cut,
+        () => Effect.andThen(Effect.logWarning("a worker cannot be reached", { worker, address }), new AgentDisconnected())
+      )
     return {
-      list: Effect.fn("ReachableTrees.list")(function*(tree: TreeKey, path: string) {
-        const answer = yield* ask(endpoint, { operation: "list", worker, ...tree, path, maximumBytes: 0 })
-        if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ListRefusal)
-        return yield* decoded(answer, Protocol.Listing)
-      }, Effect.scoped, disconnected),
-      changes: Effect.fn("ReachableTrees.changes")(function*(tree: TreeKey) {
-        const answer = yield* ask(endpoint, { operation: "changes", worker, ...tree, path: "", maximumBytes: 0 })
-        if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ChangesRefusal)
-        return yield* decoded(answer, Protocol.Changes)
-      }, Effect.scoped, disconnected),
+      list: Effect.fn("ReachableTrees.list")(
+        function*(tree: TreeKey, path: string) {
+          const answer = yield* ask(endpoint, { operation: "list", worker, ...tree, path, maximumBytes: 0 })
+          if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ListRefusal)
+          return yield* decoded(answer, Protocol.Listing)
+        },
+        Effect.scoped,
+        disconnected
+      ),
+      changes: Effect.fn("ReachableTrees.changes")(
+        function*(tree: TreeKey) {
+          const answer = yield* ask(endpoint, { operation: "changes", worker, ...tree, path: "", maximumBytes: 0 })
+          if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ChangesRefusal)
+          return yield* decoded(answer, Protocol.Changes)
+        },
+        Effect.scoped,
+        disconnected
+      ),
       open: Effect.fn("ReachableTrees.open")(function*(tree: TreeKey, path: string, maximumBytes: number) {
         const answer = yield* ask(endpoint, { operation: "open", worker, ...tree, path, maximumBytes })
         const { isProven, response } = answer
@@ -166,15 +177,20 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
         const bytes = Stream.unfold(0, (position) =>
           position === size ? Effect.undefined : Effect.matchEffect(next(response, limits), {
             onFailure: () => Effect.fail(new FileNotFound()),
-            onSuccess: (chunk) => chunk === null ? Effect.fail(new FileNotFound()) : Effect.succeed([chunk, position + chunk.length] as const)
+            onSuccess: (chunk) =>
+              chunk === null ? Effect.fail(new FileNotFound()) : Effect.succeed([chunk, position + chunk.length] as const)
           }))
         return { size, bytes }
       }, disconnected),
-      compare: Effect.fn("ReachableTrees.compare")(function*(tree: TreeKey, path: string, maximumBytes: number) {
-        const answer = yield* ask(endpoint, { operation: "compare", worker, ...tree, path, maximumBytes })
-        if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ReadRefusal)
-        return yield* decoded(answer, Protocol.Comparison)
-      }, Effect.scoped, disconnected)
+      compare: Effect.fn("ReachableTrees.compare")(
+        function*(tree: TreeKey, path: string, maximumBytes: number) {
+          const answer = yield* ask(endpoint, { operation: "compare", worker, ...tree, path, maximumBytes })
+          if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ReadRefusal)
+          return yield* decoded(answer, Protocol.Comparison)
+        },
+        Effect.scoped,
+        disconnected
+      )
     }
   }
 

@@ -2,12 +2,12 @@
  * A worker's private endpoint: reads the trees of this machine to the other processes on the database. It listens on
  * loopback or a private network, and answers those that know the shared secret.
  */
-import { createServer, type Server } from "node:http"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Clock, Effect, Layer, Option, Schedule, Schema } from "effect"
-import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { AgentDisconnected } from "@slipway/domain/files/Files"
 import { OnBehalfOf, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Clock, Effect, Layer, Option, Schedule, Schema } from "effect"
+import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { createServer, type Server } from "node:http"
 import * as SharedSecret from "../postgres/SharedSecret.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
@@ -84,13 +84,16 @@ const answering = Effect.fnUntraced(function*(worker: string) {
         }
       }
     })
-    return yield* Effect.catch(Effect.provideService(answer, OnBehalfOf, grantId), (refusal) =>
-      Effect.map(Effect.orDie(encodeRefusal(refusal)), (said) => json(Protocol.REFUSED, said)))
+    return yield* Effect.catch(
+      Effect.provideService(answer, OnBehalfOf, grantId),
+      (refusal) => Effect.map(Effect.orDie(encodeRefusal(refusal)), (said) => json(Protocol.REFUSED, said))
+    )
   })
 })
 
 /** Trouble with the database is told by those who wait for it. */
-const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the worker's address", error)))
+const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the worker's address", error)))
 
 /** Tells where the trees are, until the scope closes. */
 const announce = Effect.fnUntraced(function*({ listen, worker }: Options) {
@@ -114,7 +117,13 @@ export const layer = (options: Options) =>
       return node
     }, { ...listen, gracefulShutdownTimeout: "1 second" }).pipe(
       Layer.catchTag("ServeError", ({ cause }) =>
-        Layer.effect(HttpServer.HttpServer, new CannotServeTrees({ address: format(listen), problem: cause instanceof Error ? `${cause.message}.` : "it cannot be listened on." })))
+        Layer.effect(
+          HttpServer.HttpServer,
+          new CannotServeTrees({
+            address: format(listen),
+            problem: cause instanceof Error ? `${cause.message}.` : "it cannot be listened on."
+          })
+        ))
     )
     // Between the two: a request that is only half there has no handler that would end.
     const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => node?.closeAllConnections())))

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Result, Scope } from "effect"
-import { TestClock } from "effect/testing"
+import * as AcpSession from "@slipway/adapters/agents/acp/AcpSession"
 import { type AgentEvent, type AgentSessionOptions, finishes } from "@slipway/domain/sandbox/AgentRuntime"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
-import * as AcpSession from "@slipway/adapters/agents/acp/AcpSession"
+import { Effect, Exit, Fiber, Result, Scope } from "effect"
+import { TestClock } from "effect/testing"
 import { type Frame, make } from "./FakeProcess.ts"
 import { options } from "./Session.ts"
 
@@ -61,8 +61,7 @@ const scripted = (script: (frame: Frame, promptFrame: Frame) => ReadonlyArray<ob
 /** Runs one prompt. `onEvent` sees what the session is, too. */
 const converse = Effect.fnUntraced(function*(
   script: (frame: Frame, promptFrame: Frame) => ReadonlyArray<object | string>,
-  react: (event: AgentEvent, session: Effect.Success<ReturnType<typeof AcpSession.open>>) => Effect.Effect<void> = () =>
-    Effect.void,
+  react: (event: AgentEvent, session: Effect.Success<ReturnType<typeof AcpSession.open>>) => Effect.Effect<void> = () => Effect.void,
   overrides: Partial<AgentSessionOptions> = {}
 ) {
   const fake = yield* scripted(script)
@@ -79,9 +78,8 @@ const converse = Effect.fnUntraced(function*(
   return { fake, session, events, outcome }
 }, Effect.scoped)
 
-const decideAll =
-  (decision: "approve" | "deny") => (event: AgentEvent, session: Effect.Success<ReturnType<typeof AcpSession.open>>) =>
-    event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
+const decideAll = (decision: "approve" | "deny") => (event: AgentEvent, session: Effect.Success<ReturnType<typeof AcpSession.open>>) =>
+  event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
 
 describe("AcpSession", () => {
   it.live("gathers chunks into messages, a text with the thought before it, and begins a new one after a tool", () =>
@@ -89,17 +87,17 @@ describe("AcpSession", () => {
       const { events, outcome } = yield* converse((frame) =>
         frame.method === "session/prompt"
           ? [
-              thought("a"),
-              thought("b"),
-              chunk("c"),
-              chunk("d"),
-              tool("pending", { title: "t" }),
-              chunk("e"),
-              chunk("f", "m"),
-              chunk("g", "n"),
-              tool("completed"),
-              done(frame)
-            ]
+            thought("a"),
+            thought("b"),
+            chunk("c"),
+            chunk("d"),
+            tool("pending", { title: "t" }),
+            chunk("e"),
+            chunk("f", "m"),
+            chunk("g", "n"),
+            tool("completed"),
+            done(frame)
+          ]
           : []
       )
       assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
@@ -114,26 +112,25 @@ describe("AcpSession", () => {
         { _tag: "MessageUpdated", messageId: "turn:m4", kind: "text", text: "g" },
         { _tag: "ToolUpdated", callId: "turn:t1", tool: "t", status: "completed" }
       ])
-    })
-  )
+    }))
 
   it.live("drops sub-agents, other updates, stray lines and frames that are no message", () =>
     Effect.gen(function*() {
       const { events, outcome } = yield* converse((frame) =>
         frame.method === "session/prompt"
           ? [
-              "Listening on nothing\n",
-              "\n",
-              "42\n",
-              { jsonrpc: "2.0" },
-              update({ sessionUpdate: "agent_message_chunk", content: { type: "text", text: "sub-agent" } }, "s2"),
-              update({ sessionUpdate: "available_commands_update", availableCommands: [] }),
-              update({ sessionUpdate: "usage_update", used: 1, size: 2 }),
-              { jsonrpc: "2.0", method: "_x.ai/session_notification", params: { sessionId: "s1" } },
-              chunk("mine"),
-              { jsonrpc: "2.0", id: 999, result: {} },
-              done(frame)
-            ]
+            "Listening on nothing\n",
+            "\n",
+            "42\n",
+            { jsonrpc: "2.0" },
+            update({ sessionUpdate: "agent_message_chunk", content: { type: "text", text: "sub-agent" } }, "s2"),
+            update({ sessionUpdate: "available_commands_update", availableCommands: [] }),
+            update({ sessionUpdate: "usage_update", used: 1, size: 2 }),
+            { jsonrpc: "2.0", method: "_x.ai/session_notification", params: { sessionId: "s1" } },
+            chunk("mine"),
+            { jsonrpc: "2.0", id: 999, result: {} },
+            done(frame)
+          ]
           : []
       )
       assert.isTrue(Result.isSuccess(outcome))
@@ -141,8 +138,7 @@ describe("AcpSession", () => {
         events.flatMap((event) => (event._tag === "MessageUpdated" ? event.text : [])),
         ["mine"]
       )
-    })
-  )
+    }))
 
   it.live("puts lines and characters together that arrive in pieces", () =>
     Effect.gen(function*() {
@@ -153,18 +149,18 @@ describe("AcpSession", () => {
         `ult":{}}\n{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}\n`
       )
       assert.isTrue(Result.isSuccess(yield* Fiber.join(opening)))
-    })
-  )
+    }))
 
   it.live("chooses options by kind and never for always", () =>
     Effect.gen(function*() {
-      for (const [decision, optionId] of [
-        ["approve", "3"],
-        ["deny", "4"]
-      ] as const) {
+      for (
+        const [decision, optionId] of [
+          ["approve", "3"],
+          ["deny", "4"]
+        ] as const
+      ) {
         const { events, fake, outcome } = yield* converse(
-          (frame, promptFrame) =>
-            frame.method === "session/prompt" ? [ask()] : "result" in frame ? [done(promptFrame)] : [],
+          (frame, promptFrame) => frame.method === "session/prompt" ? [ask()] : "result" in frame ? [done(promptFrame)] : [],
           decideAll(decision)
         )
         assert.deepStrictEqual(fake.received.find(({ id }) => id === "ask-1")?.result, {
@@ -181,8 +177,7 @@ describe("AcpSession", () => {
         })
         assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
       }
-    })
-  )
+    }))
 
   it.live("answers cancelled where only a choice for always is offered", () =>
     Effect.gen(function*() {
@@ -191,21 +186,19 @@ describe("AcpSession", () => {
           frame.method === "session/prompt"
             ? [ask({ options: [{ optionId: "1", kind: "allow_always", name: "Always" }] })]
             : "result" in frame
-              ? [done(promptFrame)]
-              : [],
+            ? [done(promptFrame)]
+            : [],
         decideAll("approve")
       )
       assert.deepStrictEqual(fake.received.find(({ id }) => id === "ask-1")?.result, {
         outcome: { outcome: "cancelled" }
       })
-    })
-  )
+    }))
 
   it.live("approves by itself in auto mode what an agent still asks", () =>
     Effect.gen(function*() {
       const { events, fake } = yield* converse(
-        (frame, promptFrame) =>
-          frame.method === "session/prompt" ? [ask()] : "result" in frame ? [done(promptFrame)] : [],
+        (frame, promptFrame) => frame.method === "session/prompt" ? [ask()] : "result" in frame ? [done(promptFrame)] : [],
         undefined,
         { toolApprovalMode: "auto" }
       )
@@ -213,46 +206,40 @@ describe("AcpSession", () => {
       assert.deepStrictEqual(fake.received.find(({ id }) => id === "ask-1")?.result, {
         outcome: { outcome: "selected", optionId: "3" }
       })
-    })
-  )
+    }))
 
   it.live("counts a turn that an agent cancels because of a denial as succeeded, any other as failed", () =>
     Effect.gen(function*() {
       const denied = yield* converse(
-        (frame, promptFrame) =>
-          frame.method === "session/prompt" ? [ask()] : "result" in frame ? [done(promptFrame, "cancelled")] : [],
+        (frame, promptFrame) => frame.method === "session/prompt" ? [ask()] : "result" in frame ? [done(promptFrame, "cancelled")] : [],
         decideAll("deny")
       )
       assert.deepStrictEqual(denied.outcome, Result.succeed({ state: "succeeded" as const }))
       assert.deepInclude(denied.events.at(-1), { status: "error", error: "denied" })
       for (const stopReason of ["cancelled", "max_tokens", "max_turn_requests", "refusal", "out_of_luck"]) {
-        const { outcome } = yield* converse((frame) =>
-          frame.method === "session/prompt" ? [chunk("x"), done(frame, stopReason)] : []
-        )
+        const { outcome } = yield* converse((frame) => frame.method === "session/prompt" ? [chunk("x"), done(frame, stopReason)] : [])
         assert.isTrue(
           Result.isSuccess(outcome) && outcome.success.state === "failed" && outcome.success.reason !== undefined
         )
       }
-    })
-  )
+    }))
 
   it.live("tells how the last message ended", () =>
     Effect.gen(function*() {
-      for (const [stopReason, finish] of [
-        ["end_turn", "end_turn"],
-        ["max_tokens", "max_tokens"],
-        ["refusal", "refusal"],
-        ["cancelled", "cancelled"],
-        ["other", "error"]
-      ] as const) {
-        const { outcome } = yield* converse((frame) =>
-          frame.method === "session/prompt" ? [chunk("x"), done(frame, stopReason)] : []
-        )
+      for (
+        const [stopReason, finish] of [
+          ["end_turn", "end_turn"],
+          ["max_tokens", "max_tokens"],
+          ["refusal", "refusal"],
+          ["cancelled", "cancelled"],
+          ["other", "error"]
+        ] as const
+      ) {
+        const { outcome } = yield* converse((frame) => frame.method === "session/prompt" ? [chunk("x"), done(frame, stopReason)] : [])
         const end = Result.getOrThrow(outcome)
         assert.strictEqual(end.finish ?? finishes[end.state], finish)
       }
-    })
-  )
+    }))
 
   it.live("refuses what it has not got, in the middle of a turn", () =>
     Effect.gen(function*() {
@@ -260,16 +247,15 @@ describe("AcpSession", () => {
         frame.method === "session/prompt"
           ? [{ jsonrpc: "2.0", id: 0, method: "fs/write_text_file", params: { sessionId: "s1" } }]
           : "error" in frame
-            ? [done(promptFrame)]
-            : []
+          ? [done(promptFrame)]
+          : []
       )
       assert.deepInclude(
         fake.received.find(({ id }) => id === 0),
         { error: { code: -32601, message: "method not found: fs/write_text_file" } }
       )
       assert.isTrue(Result.isSuccess(outcome))
-    })
-  )
+    }))
 
   it.live("resolves approvals before it cancels, and shows an aborted call as an error whatever the agent says", () =>
     Effect.gen(function*() {
@@ -278,8 +264,8 @@ describe("AcpSession", () => {
           frame.method === "session/prompt"
             ? [tool("pending"), tool("in_progress"), ask()]
             : frame.method === "session/cancel"
-              ? [tool("completed"), done(promptFrame)]
-              : [],
+            ? [tool("completed"), done(promptFrame)]
+            : [],
         (event, session) => (event._tag === "ApprovalRequested" ? session.interrupt : Effect.void)
       )
       assert.deepStrictEqual(outcome, Result.succeed({ state: "interrupted" as const }))
@@ -287,20 +273,19 @@ describe("AcpSession", () => {
       const [answer, cancel] = fake.received.slice(-2)
       assert.deepStrictEqual(answer?.result, { outcome: { outcome: "cancelled" } })
       assert.deepInclude(cancel, { method: "session/cancel", params: { sessionId: "s1" } })
-    })
-  )
+    }))
 
   it.live("never moves a call backwards and closes the ones an agent forgets", () =>
     Effect.gen(function*() {
       const { events } = yield* converse((frame) =>
         frame.method === "session/prompt"
           ? [
-              tool("in_progress"),
-              tool("pending"),
-              tool("odd"),
-              tool("in_progress", { title: " later\ntitle " }),
-              done(frame)
-            ]
+            tool("in_progress"),
+            tool("pending"),
+            tool("odd"),
+            tool("in_progress", { title: " later\ntitle " }),
+            done(frame)
+          ]
           : []
       )
       assert.deepStrictEqual(events, [
@@ -308,30 +293,31 @@ describe("AcpSession", () => {
         { _tag: "ToolUpdated", callId: "turn:t1", tool: "tool", status: "running" },
         { _tag: "ToolUpdated", callId: "turn:t1", tool: "later ⏎ title", status: "error", error: "the turn ended first" }
       ])
-    })
-  )
+    }))
 
   it.live("fails the turn with the agent's own words", () =>
     Effect.gen(function*() {
-      for (const [error, reason] of [
-        [{ code: -32603, message: "Internal error", data: { message: "no credit" } }, "no credit"],
-        [{ code: -32603, message: "Internal error", data: "401" }, "401"],
-        [{ code: -32603, message: "Internal error", data: { other: 1 } }, "Internal error"]
-      ] as const) {
+      for (
+        const [error, reason] of [
+          [{ code: -32603, message: "Internal error", data: { message: "no credit" } }, "no credit"],
+          [{ code: -32603, message: "Internal error", data: "401" }, "401"],
+          [{ code: -32603, message: "Internal error", data: { other: 1 } }, "Internal error"]
+        ] as const
+      ) {
         const { outcome } = yield* converse((frame) =>
           frame.method === "session/prompt" ? [chunk("x"), { jsonrpc: "2.0", id: frame.id, error }] : []
         )
         assert.deepStrictEqual(outcome, Result.succeed({ state: "failed" as const, reason }))
       }
-    })
-  )
+    }))
 
   it.live("says of a message that is larger than any may be that it was too large", () =>
     Effect.gen(function*() {
-      const { outcome } = yield* converse((frame) => frame.method === "session/prompt" ? [chunk("x".repeat(8 * 1024 * 1024)), done(frame)] : [])
+      const { outcome } = yield* converse((frame) =>
+        frame.method === "session/prompt" ? [chunk("x".repeat(8 * 1024 * 1024)), done(frame)] : []
+      )
       assert.deepInclude(Result.isFailure(outcome) ? outcome.failure : outcome, { retryable: false, tooLarge: true })
-    })
-  )
+    }))
 
   it.live("fails for good when the agent's answer is not ACP, retryably when its output ends", () =>
     Effect.gen(function*() {
@@ -347,15 +333,13 @@ describe("AcpSession", () => {
         session.prompt({
           turnId: "turn",
           text: "go",
-          onEvent: (event) =>
-            Effect.suspend(() => (events.push(event), event._tag === "ToolUpdated" ? fake.end(137) : Effect.void))
+          onEvent: (event) => Effect.suspend(() => (events.push(event), event._tag === "ToolUpdated" ? fake.end(137) : Effect.void))
         })
       )
       assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable)
       assert.strictEqual(Result.isFailure(outcome) ? outcome.failure.detail : "", "the agent exited with code 137")
       assertWellFormed(events)
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("fails for good on a line without end", () =>
     Effect.gen(function*() {
@@ -363,8 +347,7 @@ describe("AcpSession", () => {
         frame.method === "session/prompt" ? Array.from({ length: 17 }, () => "x".repeat(1024 * 1024)) : []
       )
       assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
-    })
-  )
+    }))
 
   it.live("reads the next frame only when the event before it was handled", () =>
     Effect.gen(function*() {
@@ -379,8 +362,7 @@ describe("AcpSession", () => {
           })
       )
       assert.deepStrictEqual(open, ["in", "out", "in", "out"])
-    })
-  )
+    }))
 
   it.live("dies with the consumer, not silently, when an event cannot be handled", () =>
     Effect.gen(function*() {
@@ -390,14 +372,13 @@ describe("AcpSession", () => {
             frame.method === "session/prompt"
               ? [chunk("a")]
               : frame.method === "session/cancel"
-                ? [done(promptFrame, "cancelled")]
-                : [],
+              ? [done(promptFrame, "cancelled")]
+              : [],
           () => Effect.die("the store is gone")
         )
       )
       assert.include(JSON.stringify(exit), "the store is gone")
-    })
-  )
+    }))
 
   it.live("keeps text that the store can keep", () =>
     Effect.gen(function*() {
@@ -406,8 +387,7 @@ describe("AcpSession", () => {
       )
       const texts = events.flatMap((event) => (event._tag === "MessageUpdated" ? event.text : []))
       assert.deepStrictEqual(texts, ["a\uFFFD", "a\uFFFD😀"])
-    })
-  )
+    }))
 
   it.live("sets the effort with the option of category thought_level, and fails where there is none", () =>
     Effect.gen(function*() {
@@ -429,8 +409,7 @@ describe("AcpSession", () => {
       })
       const { outcome } = yield* open([{ id: "model", category: "model" }])
       assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
-    })
-  )
+    }))
 
   /** A session whose first prompt was abandoned and has no answer yet. */
   const abandoned = Effect.gen(function*() {
@@ -458,8 +437,7 @@ describe("AcpSession", () => {
         events.map(({ _tag }) => _tag),
         ["MessageUpdated"]
       )
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.effect("never sends a prompt that was interrupted before its turn came", () =>
     Effect.gen(function*() {
@@ -470,8 +448,7 @@ describe("AcpSession", () => {
       assert.deepStrictEqual(yield* Fiber.join(second), { state: "interrupted" })
       assert.strictEqual(sent("session/prompt").length, 1)
       assert.strictEqual(sent("session/cancel").length, 1)
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.effect("fails a prompt whose session is closed around an agent that does not react", () =>
     Effect.gen(function*() {
@@ -494,6 +471,5 @@ describe("AcpSession", () => {
       assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable)
       assertWellFormed(events)
       assert.isTrue(fake.received.some(({ method }) => method === "session/cancel"))
-    })
-  )
+    }))
 })

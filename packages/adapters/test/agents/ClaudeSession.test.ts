@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Result } from "effect"
 import * as ClaudeSession from "@slipway/adapters/agents/claude/ClaudeSession"
+import { Effect, Fiber, Result } from "effect"
 import { make } from "./FakeProcess.ts"
 import { approving, converse, options, texts } from "./Session.ts"
 
@@ -14,7 +14,15 @@ type Script = (frame: Sent) => ReadonlyArray<object>
 
 const granted = ({ request_id }: Sent) => ({ type: "control_response", response: { subtype: "success", request_id, response: {} } })
 const init = { type: "system", subtype: "init", session_id: "s1" }
-const result = (fields: object = {}) => ({ type: "result", subtype: "success", is_error: false, stop_reason: "end_turn", result: "", total_cost_usd: 0.01, ...fields })
+const result = (fields: object = {}) => ({
+  type: "result",
+  subtype: "success",
+  is_error: false,
+  stop_reason: "end_turn",
+  result: "",
+  total_cost_usd: 0.01,
+  ...fields
+})
 const start = (id: string, more: object = {}) => ({ type: "stream_event", event: { type: "message_start", message: { id } }, ...more })
 const text = (words: string, more: object = {}, index = 0) => ({
   type: "stream_event",
@@ -50,17 +58,26 @@ describe("ClaudeSession", () => {
   it.live("hears nothing of sub-agents, and of each message once", () =>
     Effect.gen(function*() {
       const fake = yield* agent(onPrompt(
-        init, start("m0", sub), text("theirs", sub), use("Bash", { command: "ls" }, sub), used(true, sub),
-        start("m1"), text("ours"), { type: "assistant", message: { content: [{ type: "text", text: "ours" }] } }, result()
+        init,
+        start("m0", sub),
+        text("theirs", sub),
+        use("Bash", { command: "ls" }, sub),
+        used(true, sub),
+        start("m1"),
+        text("ours"),
+        { type: "assistant", message: { content: [{ type: "text", text: "ours" }] } },
+        result()
       ))
       const session = yield* ClaudeSession.open(fake.process, options)
       const { events, outcome } = yield* converse(session)
       assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
       assert.deepStrictEqual(texts(events), ["ours"])
-      assert.deepStrictEqual(events.flatMap((event) => event._tag === "UsageReported" ? [[event.llmRequestCount, event.costMicroUsd]] : []), [[1, 0], [1, 10_000]])
+      assert.deepStrictEqual(
+        events.flatMap((event) => event._tag === "UsageReported" ? [[event.llmRequestCount, event.costMicroUsd]] : []),
+        [[1, 0], [1, 10_000]]
+      )
       assert.strictEqual(yield* session.sessionId, "s1")
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("asks with what the call is about, and answers with the same input", () =>
     Effect.gen(function*() {
@@ -69,11 +86,18 @@ describe("ClaudeSession", () => {
         const fake = yield* agent(({ response, type }) =>
           type === "user"
             ? [init, start("m1"), use("Write", input), ask("Write", input)]
-            : response?.request_id === "r1" ? [used(decision === "deny"), result()] : [])
+            : response?.request_id === "r1"
+            ? [used(decision === "deny"), result()]
+            : []
+        )
         const session = yield* ClaudeSession.open(fake.process, options)
         const { events } = yield* converse(session, approving(session, decision))
         assert.deepStrictEqual(events.find(({ _tag }) => _tag === "ApprovalRequested"), {
-          _tag: "ApprovalRequested", approvalId: "turn:t1", tool: "Write repo/a.txt", kind: "edit", paths: ["repo/a.txt"],
+          _tag: "ApprovalRequested",
+          approvalId: "turn:t1",
+          tool: "Write repo/a.txt",
+          kind: "edit",
+          paths: ["repo/a.txt"],
           preview: { diff: "--- repo/a.txt\n+++ repo/a.txt\n@@ -0,0 +1,1 @@\n+what it writes\n" }
         })
         const [answer] = fake.received.flatMap((frame) => (frame as Sent).response ?? [])
@@ -86,8 +110,7 @@ describe("ClaudeSession", () => {
           ["pending", decision === "approve" ? "completed" : "denied"]
         )
       }
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("shows which calls failed, and that they run where nobody is asked", () =>
     Effect.gen(function*() {
@@ -98,23 +121,24 @@ describe("ClaudeSession", () => {
         events.flatMap((event) => event._tag === "ToolUpdated" ? [[event.tool, event.status]] : []),
         [["false", "pending"], ["false", "running"], ["false", "error"]]
       )
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("approves by itself what is asked in auto mode all the same, and refuses what it does not offer", () =>
     Effect.gen(function*() {
       const fake = yield* agent(({ response, type }) =>
         type === "user"
           ? [init, ask("Bash", { command: "ls" }), { type: "control_request", request_id: "r2", request: { subtype: "hook_callback" } }]
-          : response?.request_id === "r2" ? [result()] : [])
+          : response?.request_id === "r2"
+          ? [result()]
+          : []
+      )
       const session = yield* ClaudeSession.open(fake.process, { ...options, toolApprovalMode: "auto" })
       const { events } = yield* converse(session)
       assert.deepStrictEqual(events.filter(({ _tag }) => _tag === "ApprovalRequested"), [])
       const answers = fake.received.flatMap((frame) => (frame as Sent).response ?? [])
       assert.deepStrictEqual(answers[0]?.response, { behavior: "allow", updatedInput: { command: "ls" } })
       assert.strictEqual(answers[1]?.subtype, "error")
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("interrupts again when the turn begins after it was interrupted", () =>
     Effect.gen(function*() {
@@ -131,8 +155,7 @@ describe("ClaudeSession", () => {
       const { outcome } = yield* Effect.timeout(Fiber.join(turn), "5 seconds")
       assert.deepStrictEqual(outcome, Result.succeed({ state: "interrupted" as const }))
       assert.strictEqual(interrupts, 2)
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("ends a turn that was abandoned before it began, and takes the next prompt", () =>
     Effect.gen(function*() {
@@ -141,7 +164,9 @@ describe("ClaudeSession", () => {
       const fake = yield* agent((frame) => {
         if (frame.type === "user") return ++prompts === 1 ? [] : [init, start("m2"), text("fresh"), result()]
         if (frame.request?.subtype !== "interrupt") return []
-        return ++interrupts === 1 ? [granted(frame), init, text("stale")] : [granted(frame), result({ subtype: "error_during_execution", is_error: true })]
+        return ++interrupts === 1
+          ? [granted(frame), init, text("stale")]
+          : [granted(frame), result({ subtype: "error_during_execution", is_error: true })]
       })
       const session = yield* ClaudeSession.open(fake.process, options)
       const turn = yield* Effect.forkChild(converse(session))
@@ -151,32 +176,35 @@ describe("ClaudeSession", () => {
       assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
       assert.deepStrictEqual(texts(events), ["fresh"])
       assert.strictEqual(interrupts, 2)
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("tells why a turn failed, in the agent's words", () =>
     Effect.gen(function*() {
-      for (const [fields, reason] of [
-        [{ is_error: true, result: "API Error: 401" }, "API Error: 401"],
-        [{ subtype: "error_during_execution", result: null, errors: ["boom"] }, "boom"],
-        [{ subtype: "error_max_turns", result: "" }, "The agent ended the turn for an unknown reason."]
-      ] as const) {
+      for (
+        const [fields, reason] of [
+          [{ is_error: true, result: "API Error: 401" }, "API Error: 401"],
+          [{ subtype: "error_during_execution", result: null, errors: ["boom"] }, "boom"],
+          [{ subtype: "error_max_turns", result: "" }, "The agent ended the turn for an unknown reason."]
+        ] as const
+      ) {
         const fake = yield* agent(onPrompt(init, result(fields)))
         const session = yield* ClaudeSession.open(fake.process, options)
         assert.deepStrictEqual((yield* converse(session)).outcome, Result.succeed({ state: "failed" as const, reason }))
       }
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("counts what a turn cost, not the session, and nothing of what it cannot know", () =>
     Effect.gen(function*() {
       for (const [resume, costs] of [[null, [10_000, 20_000]], ["s1", [0, 20_000]]] as const) {
         let total = 0
-        const fake = yield* agent(({ type }) => type === "user" ? [init, start("m1"), result({ total_cost_usd: (total += 1) === 1 ? 0.01 : 0.03 })] : [])
+        const fake = yield* agent(({ type }) =>
+          type === "user" ? [init, start("m1"), result({ total_cost_usd: (total += 1) === 1 ? 0.01 : 0.03 })] : []
+        )
         const session = yield* ClaudeSession.open(fake.process, { ...options, resume })
         const turns = [yield* converse(session), yield* converse(session, undefined, "turn-2")]
-        assert.deepStrictEqual(turns.map(({ events }) => events.findLast((event) => event._tag === "UsageReported")?.costMicroUsd), [...costs])
+        assert.deepStrictEqual(turns.map(({ events }) => events.findLast((event) => event._tag === "UsageReported")?.costMicroUsd), [
+          ...costs
+        ])
       }
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 })

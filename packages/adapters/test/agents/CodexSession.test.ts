@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Result } from "effect"
-import type { AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import * as CodexSession from "@slipway/adapters/agents/codex/CodexSession"
+import type { AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import { Effect, Fiber, Result } from "effect"
 import { type Frame, make } from "./FakeProcess.ts"
 import { approving, converse, options, texts } from "./Session.ts"
 
@@ -10,7 +10,11 @@ type Script = (frame: Frame) => ReadonlyArray<object>
 const notify = (method: string, params: object, threadId = "t1") => ({ method, params: { threadId, ...params } })
 const delta = (text: string, threadId?: string) => notify("item/agentMessage/delta", { itemId: "m1", delta: text }, threadId)
 const item = (method: "started" | "completed", fields: object, threadId?: string) =>
-  notify(`item/${method}`, { item: { id: "c1", type: "commandExecution", command: "bash -lc ls", status: "inProgress", ...fields } }, threadId)
+  notify(
+    `item/${method}`,
+    { item: { id: "c1", type: "commandExecution", command: "bash -lc ls", status: "inProgress", ...fields } },
+    threadId
+  )
 const ask = (id: number, more: object = {}) => ({
   id,
   method: "item/commandExecution/requestApproval",
@@ -55,8 +59,7 @@ describe("CodexSession", () => {
       assert.deepStrictEqual(texts(events), ["ours"])
       assert.strictEqual(events.length, 1)
       assert.deepStrictEqual(answersOf(fake.received, 77), [{ id: 77, result: { decision: "cancel" } }])
-    })
-  )
+    }))
 
   it.live("asks about one call as often as the agent does, each time under a name of its own", () =>
     Effect.gen(function*() {
@@ -64,29 +67,32 @@ describe("CodexSession", () => {
         method === "turn/start"
           ? [item("started", {}), ask(51)]
           : id === 51
-            ? [ask(52, { networkApprovalContext: { host: "example.org" } })]
-            : id === 52
-              ? [notify("serverRequest/resolved", { requestId: 52 }), item("completed", { status: "completed" }), completed()]
-              : [])
+          ? [ask(52, { networkApprovalContext: { host: "example.org" } })]
+          : id === 52
+          ? [notify("serverRequest/resolved", { requestId: 52 }), item("completed", { status: "completed" }), completed()]
+          : []
+      )
       assert.deepStrictEqual(
         events.flatMap((event) => event._tag === "ApprovalRequested" ? [[event.approvalId, event.kind]] : []),
         [["turn:t1", "command"], ["turn:t1:2", "network"]]
       )
-      assert.deepStrictEqual(events.flatMap((event) => event._tag === "ToolUpdated" ? event.status : []), ["pending", "running", "completed"])
+      assert.deepStrictEqual(events.flatMap((event) => event._tag === "ToolUpdated" ? event.status : []), ["pending", "running",
+        "completed"])
       for (const id of [51, 52]) assert.deepStrictEqual(answersOf(fake.received, id), [{ id, result: { decision: "accept" } }])
-    })
-  )
+    }))
 
   it.live("offers no questions, logins or tools of its own", () =>
     Effect.gen(function*() {
       const { fake } = yield* run(({ id, method }) =>
         method === "turn/start"
           ? [{ id: 90, method: "item/tool/requestUserInput", params: { threadId: "t1", itemId: "c1", questions: [] } }]
-          : id === 90 ? [completed()] : [])
+          : id === 90
+          ? [completed()]
+          : []
+      )
       const [answer] = answersOf(fake.received, 90)
       assert.deepInclude(answer?.error, { code: -32601 })
-    })
-  )
+    }))
 
   it.live("interrupts as soon as the turn has a name, and again when that was too early", () =>
     Effect.gen(function*() {
@@ -107,8 +113,7 @@ describe("CodexSession", () => {
         { threadId: "t1", turnId: "turn1" },
         { threadId: "t1", turnId: "turn1" }
       ])
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("lets an interrupt that came too late for its turn not touch the next one", () =>
     Effect.gen(function*() {
@@ -121,52 +126,68 @@ describe("CodexSession", () => {
         if (method !== "turn/start") return []
         return late === undefined
           ? [item("started", {}), ask(51)]
-          : [{ id: late, error: { code: -32600, message: "no active turn" } }, notify("turn/started", { turn: { id: "turn1" } }), delta("next"), completed()]
+          : [{ id: late, error: { code: -32600, message: "no active turn" } }, notify("turn/started", { turn: { id: "turn1" } }),
+            delta("next"), completed()]
       })
       const session = yield* CodexSession.open(fake.process, options)
       const first = yield* converse(session, ({ _tag }) => _tag === "ApprovalRequested" ? session.interrupt : Effect.void)
       assert.deepStrictEqual(first.outcome, Result.succeed({ state: "interrupted" as const }))
       assert.deepStrictEqual((yield* converse(session)).outcome, Result.succeed({ state: "succeeded" as const }))
       assert.strictEqual(fake.received.filter(({ method }) => method === "turn/interrupt").length, 1)
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("answers once what it was asked, whoever decides later", () =>
     Effect.gen(function*() {
       const fake = yield* agent(({ id, method }) =>
-        method === "turn/start" ? [item("started", {}), ask(51)] : method === "turn/interrupt" ? [{ id, result: {} }, completed("interrupted")] : [])
+        method === "turn/start"
+          ? [item("started", {}), ask(51)]
+          : method === "turn/interrupt"
+          ? [{ id, result: {} }, completed("interrupted")]
+          : []
+      )
       const session = yield* CodexSession.open(fake.process, options)
       yield* converse(session, (event) =>
         event._tag === "ApprovalRequested"
-          ? Effect.andThen(session.interrupt, Effect.andThen(session.decide(event.approvalId, "approve"), session.decide(event.approvalId, "deny")))
+          ? Effect.andThen(
+            session.interrupt,
+            Effect.andThen(session.decide(event.approvalId, "approve"), session.decide(event.approvalId, "deny"))
+          )
           : Effect.void)
       assert.deepStrictEqual(answersOf(fake.received, 51), [{ id: 51, result: { decision: "cancel" } }])
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("ends the commands that an interrupted turn leaves behind", () =>
     Effect.gen(function*() {
       const fake = yield* agent(({ id, method }) =>
-        method === "turn/start" ? [item("started", {})] : method === "turn/interrupt" ? [{ id, result: {} }, completed("interrupted")] : [])
+        method === "turn/start" ? [item("started", {})] : method === "turn/interrupt" ? [{ id, result: {} }, completed("interrupted")] : []
+      )
       const session = yield* CodexSession.open(fake.process, { ...options, toolApprovalMode: "auto" })
       const { events } = yield* converse(session, ({ _tag }) => _tag === "ToolUpdated" ? session.interrupt : Effect.void)
-      assert.deepStrictEqual(events.flatMap((event) => event._tag === "ToolUpdated" ? event.error ?? event.status : []), ["pending", "running", "interrupted"])
+      assert.deepStrictEqual(events.flatMap((event) => event._tag === "ToolUpdated" ? event.error ?? event.status : []), ["pending",
+        "running", "interrupted"])
       assert.deepInclude(fake.received.find(({ method }) => method === "thread/backgroundTerminals/clean"), { params: { threadId: "t1" } })
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("tells why a turn failed, in the agent's words", () =>
     Effect.gen(function*() {
       const refused = (status: string, error: object | null) => Effect.map(run(onStart(completed(status, error))), ({ outcome }) => outcome)
-      assert.deepStrictEqual(yield* refused("failed", { message: "401 no\0pe" }), Result.succeed({ state: "failed" as const, reason: "401 nope" }))
-      assert.deepStrictEqual(yield* refused("interrupted", null), Result.succeed({ state: "failed" as const, reason: "The agent cancelled the turn by itself.", finish: "cancelled" as const }))
+      assert.deepStrictEqual(
+        yield* refused("failed", { message: "401 no\0pe" }),
+        Result.succeed({ state: "failed" as const, reason: "401 nope" })
+      )
+      assert.deepStrictEqual(
+        yield* refused("interrupted", null),
+        Result.succeed({ state: "failed" as const, reason: "The agent cancelled the turn by itself.", finish: "cancelled" as const })
+      )
       assert.isTrue(Result.isSuccess(yield* refused("failed", null)))
       const fake = yield* make((frame) =>
-        frame.method === "turn/start" ? [{ id: frame.id, error: { code: 1, message: "no" } }] : [{ id: frame.id, result: { thread: { id: "t1" } } }])
+        frame.method === "turn/start"
+          ? [{ id: frame.id, error: { code: 1, message: "no" } }]
+          : [{ id: frame.id, result: { thread: { id: "t1" } } }]
+      )
       const session = yield* CodexSession.open(fake.process, options)
       assert.deepStrictEqual((yield* converse(session)).outcome, Result.succeed({ state: "failed" as const, reason: "no" }))
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("has a session to go on with from the first turn on", () =>
     Effect.gen(function*() {
@@ -177,6 +198,5 @@ describe("CodexSession", () => {
       assert.strictEqual(yield* session.sessionId, "t1")
       const resumed = yield* CodexSession.open((yield* agent(() => [])).process, { ...options, resume: "t1" })
       assert.strictEqual(yield* resumed.sessionId, "t1")
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 })

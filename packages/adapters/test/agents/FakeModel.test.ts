@@ -1,10 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import { Effect } from "effect"
 
 const send = (url: string, body: object, headers: Record<string, string> = {}) =>
   Effect.promise(async () => {
-    const response = await fetch(url, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) })
+    const response = await fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(body)
+    })
     return { status: response.status, headers: response.headers, text: await response.text() }
   })
 
@@ -39,8 +43,7 @@ describe("FakeModel", () => {
           assert.deepStrictEqual(request?.usage, { input: 10, cached: 4, output: 6, reasoning: 2 })
           assert.strictEqual(request?.call.effort, "high")
           assert.strictEqual(request?.state, "answered")
-        })
-      )
+        }))
     }
 
     it.live(`refuses at ${path} by script, by request and without the key`, () =>
@@ -54,8 +57,7 @@ describe("FakeModel", () => {
         model.refuse({ status: 503, message: "later", retryAfter: 1 }, 2)
         assert.deepStrictEqual([yield* ask("[[say hi]]"), yield* ask("[[say hi]]"), yield* ask("[[say hi]]")], [503, 503, 200])
         assert.deepStrictEqual(model.requests.map(({ usage }) => usage === null), [true, true, true, true, true, false])
-      })
-    )
+      }))
   }
 
   it.live("goes one step further with each result of a tool, in the agent's own tools", () =>
@@ -68,10 +70,13 @@ describe("FakeModel", () => {
         filePath: "/ws/b/a.txt",
         content: "one\n"
       })
-      const second = yield* send(`${model.url}/v1/chat/completions`, { model: "m", tools, messages: [prompt, { role: "tool", content: "ok" }] })
+      const second = yield* send(`${model.url}/v1/chat/completions`, {
+        model: "m",
+        tools,
+        messages: [prompt, { role: "tool", content: "ok" }]
+      })
       assert.strictEqual(JSON.parse(second.text).choices[0].message.content, "done")
-    })
-  )
+    }))
 
   it.live("hangs until the client leaves", () =>
     Effect.gen(function*() {
@@ -80,6 +85,5 @@ describe("FakeModel", () => {
       while (model.requests[0]?.state === "answering") yield* Effect.sleep(5)
       assert.strictEqual(model.requests[0]?.state, "aborted")
       assert.deepStrictEqual(model.requests[0]?.usage, { input: 1000, cached: 200, output: 1, reasoning: 0 })
-    })
-  )
+    }))
 })

@@ -1,7 +1,7 @@
 /** A `BoxProcess` whose other end is the test: what an agent would write is given, what it would read is kept. */
-import { type Cause, Deferred, Effect, Queue, Stream } from "effect"
 import type { Box, BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { type Cause, Deferred, Effect, Queue, Stream } from "effect"
 
 export interface Frame {
   readonly id?: number | string
@@ -21,9 +21,7 @@ export const make = (answer: (frame: Frame) => ReadonlyArray<object | string>) =
     const say = (...frames: ReadonlyArray<object | string>) =>
       Queue.offerAll(
         output,
-        frames.map((frame) =>
-          new TextEncoder().encode(typeof frame === "string" ? frame : `${JSON.stringify(frame)}\n`)
-        )
+        frames.map((frame) => new TextEncoder().encode(typeof frame === "string" ? frame : `${JSON.stringify(frame)}\n`))
       )
     const end = (code: number) => Effect.andThen(Queue.end(output), Deferred.succeed(exit, { code, signal: null }))
 

@@ -1,14 +1,14 @@
+import { assert, describe, it } from "@effect/vitest"
+import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Install from "@slipway/adapters/agents/Install"
+import type { Program } from "@slipway/adapters/agents/Profile"
+import { Effect, Result } from "effect"
 import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { brotliCompressSync } from "node:zlib"
-import { assert, describe, it } from "@effect/vitest"
-import { Effect, Result } from "effect"
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
-import * as Install from "@slipway/adapters/agents/Install"
-import type { Program } from "@slipway/adapters/agents/Profile"
 import { temporaryFolder } from "../hosts/Machine.ts"
 
 /** A tarball as npm packs it, of these files. */
@@ -94,8 +94,7 @@ describe("Install", () => {
       assert.deepStrictEqual(readdirSync(folder), ["node_modules"])
       assert.deepStrictEqual(readdirSync(path.join(folder, "node_modules/fake-agent")), ["package.json"])
       assert.deepStrictEqual((yield* install(folder)).steps, ["fake 1.2.3 is there"])
-    })
-  )
+    }))
 
   it.live("unpacks and runs nothing when the registry gives another package under a pinned name", () =>
     Effect.gen(function*() {
@@ -109,16 +108,14 @@ describe("Install", () => {
         assert.deepStrictEqual(readdirSync(folder), [])
       }
       assert.isFalse(existsSync(trace))
-    })
-  )
+    }))
 
   it.live("installs nothing for a platform whose build it could not tell from another", () =>
     Effect.gen(function*() {
       const { calls, error } = yield* install(yield* temporaryFolder, { program: { ...program, pins: () => [] } })
       assert.include(error, "does not know the digest of fake 1.2.3")
       assert.deepStrictEqual(calls, [])
-    })
-  )
+    }))
 
   it.live("unpacks a binary that the package holds compressed", () =>
     Effect.gen(function*() {
@@ -131,7 +128,11 @@ describe("Install", () => {
       const bytes = readFileSync(path.join(folderOf, "it.tgz"))
       const pins = () => [
         { spec: "fake-agent@1.2.3", folder: "fake-agent", integrity: wrapper.integrity },
-        { spec: "fake-agent-here@1.2.3", folder: "fake-agent-here", integrity: `sha512-${createHash("sha512").update(bytes).digest("base64")}` }
+        {
+          spec: "fake-agent-here@1.2.3",
+          folder: "fake-agent-here",
+          integrity: `sha512-${createHash("sha512").update(bytes).digest("base64")}`
+        }
       ]
       const { error, steps } = yield* install(folder, {
         program: { ...program, pins, compressed: () => "fake-agent-here/bin/fake.br", binaries: () => ["fake-agent/fake-native"] },
@@ -139,16 +140,14 @@ describe("Install", () => {
       })
       assert.isNull(error)
       assert.strictEqual(steps.at(-1), "fake 1.2.3 is ready")
-    })
-  )
+    }))
 
   it.live("goes on when it is there in part", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       assert.isNotNull((yield* install(folder, { registry: { "fake-agent@1.2.3": wrapper.bytes } })).error)
       assert.isNull((yield* install(folder)).error)
-    })
-  )
+    }))
 
   it.live.each([
     { what: "there is no npm", given: { npm: null }, says: "npm was not found" },
@@ -158,8 +157,7 @@ describe("Install", () => {
   ])("says so when $what", ({ given, says }) =>
     Effect.gen(function*() {
       assert.include((yield* install(yield* temporaryFolder, given)).error, says)
-    })
-  )
+    }))
 
   it("pins every package of every program for this kind of machine by its SHA-512", () => {
     for (const [name, { program }] of Object.entries(profiles)) {

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
-import { chmod, mkdir, writeFile } from "node:fs/promises"
-import path from "node:path"
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import type { Platform, Profile } from "@slipway/adapters/agents/Profile"
+import { Effect } from "effect"
+import { chmod, mkdir, writeFile } from "node:fs/promises"
+import path from "node:path"
 import { temporaryFolder } from "../hosts/Machine.ts"
 
 const here: Platform = { os: "linux", arch: "x64", avx2: true }
@@ -35,8 +35,7 @@ describe("Installed", () => {
           assert.isNull(version)
         }
       }
-    })
-  )
+    }))
 
   it.live("wants the version that was tried, and names both", () =>
     Effect.gen(function*() {
@@ -48,8 +47,7 @@ describe("Installed", () => {
         assert.include(reason, program.version)
         assert.include(reason, "slipway agents install")
       }
-    })
-  )
+    }))
 
   it.live("wants a program that can be started", () =>
     Effect.gen(function*() {
@@ -67,8 +65,7 @@ describe("Installed", () => {
           command: path.join(folder, "node_modules", binary)
         })
       }
-    })
-  )
+    }))
 
   it.live("says that there is no build for this machine, and suggests no command", () =>
     Effect.gen(function*() {
@@ -76,16 +73,14 @@ describe("Installed", () => {
         const { reason } = yield* unusable(name, profile, null, { os: "sunos", arch: "sparc", avx2: false })
         assert.strictEqual(reason, `${name} has no build for sunos on sparc.`)
       }
-    })
-  )
+    }))
 
   it.live("has what is a part of Slipway", () =>
     Effect.gen(function*() {
       const { offline } = profiles
       assert.isDefined(offline)
       if (offline !== undefined) assert.strictEqual((yield* Installed.inspect("offline", offline, null)).state, "ready")
-    })
-  )
+    }))
 
   it("pins every program exactly", () => {
     for (const { program } of programs) assert.match(program.version, /^\d+\.\d+\.\d+$/u)

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
+import * as JsonLines from "@slipway/adapters/agents/stdio/JsonLines"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import * as JsonLines from "@slipway/adapters/agents/stdio/JsonLines"
 import * as FakeProcess from "./FakeProcess.ts"
 
 const reader = Effect.gen(function*() {
@@ -50,7 +50,9 @@ it.effect("no more than 1,000 lines and 8 MiB are read in a second, and none is 
       const { agent, lines } = yield* reader
       yield* agent.say(`${line}\n`.repeat(many))
       let seen = 0
-      const reading = yield* Effect.forkChild(Effect.repeat(Effect.tap(lines.receive, () => Effect.sync(() => seen++)), { times: many - 1 }))
+      const reading = yield* Effect.forkChild(
+        Effect.repeat(Effect.tap(lines.receive, () => Effect.sync(() => seen++)), { times: many - 1 })
+      )
       let seconds = 0
       for (; seen < many; seconds++) {
         // Everything that can be read now is, before the clock goes on.

@@ -1,23 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Result, Schema } from "effect"
-import { existsSync, readdirSync, readFileSync } from "node:fs"
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
-import { dirname, join } from "node:path"
-import {
-  AgentRuntime,
-  type AgentEvent,
-  type AgentSession,
-  type AgentSessionOptions
-} from "@slipway/domain/sandbox/AgentRuntime"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import { offline } from "@slipway/adapters/agents/profiles/offline"
+import * as JsonLines from "@slipway/adapters/agents/stdio/JsonLines"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { AgentRuntime, type AgentEvent, type AgentSession, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
 import { eventually } from "@slipway/domain/testing/SandboxHostContract"
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
-import { offline } from "@slipway/adapters/agents/profiles/offline"
-import * as JsonLines from "@slipway/adapters/agents/stdio/JsonLines"
-import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { Effect, Layer, Result, Schema } from "effect"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
 import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
 
 const SessionOpened = Schema.Struct({ result: Schema.Struct({ sessionId: Schema.String }) })
@@ -41,8 +36,9 @@ const makeSandbox = Effect.gen(function*() {
   const host = yield* SandboxHost
   const workspace = yield* temporaryFolder
   for (const { folder } of repositories) yield* Effect.promise(() => mkdir(join(workspace, folder)))
-  const box = yield* Effect.acquireRelease(host.provision({ sandboxId: freshId(), workspace }), ({ sandboxId }) =>
-    Effect.orDie(host.stop(sandboxId))
+  const box = yield* Effect.acquireRelease(
+    host.provision({ sandboxId: freshId(), workspace }),
+    ({ sandboxId }) => Effect.orDie(host.stop(sandboxId))
   )
   const home = dirname(box.home)
   return {
@@ -115,8 +111,7 @@ describe("offline agent", () => {
       ])
       yield* prompt(session, "and [[nothing]] else")
       assert.strictEqual(yield* sandbox.read("NOTES.md"), "Please add a login page\nand [[nothing]] else\n")
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("asks before it notes the prompt, and says that it was denied", () =>
     Effect.gen(function*() {
@@ -125,16 +120,14 @@ describe("offline agent", () => {
       assert.deepStrictEqual(said, ["I was not allowed to do this, so I left it: Write NOTES.md"])
       assert.deepStrictEqual(end, { state: "succeeded" })
       assert.isNull(yield* sandbox.read("NOTES.md"))
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("says so and goes on after a denial", () =>
     Effect.gen(function*() {
       const { session } = yield* open({ toolApprovalMode: "prompt" })
       const { said } = yield* prompt(session, "[[shell rm -rf .]] [[say next]]", "deny")
       assert.deepStrictEqual(said, ["I was not allowed to do this, so I left it: rm -rf .", "next"])
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("edits the repository a directive names, in any case, and deletes files", () =>
     Effect.gen(function*() {
@@ -147,8 +140,7 @@ describe("offline agent", () => {
         events.flatMap((event) => (event._tag === "ToolUpdated" ? event.status : [])),
         ["pending", "running", "completed", "pending", "running", "error"]
       )
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("runs commands in the first repository and reports that one failed", () =>
     Effect.gen(function*() {
@@ -156,8 +148,7 @@ describe("offline agent", () => {
       const { said } = yield* prompt(session, "[[shell pwd > where; exit 3]]")
       assert.deepStrictEqual(said, ["This did not work: pwd > where; exit 3. It exited with code 3."])
       assert.match((yield* sandbox.read("where")) ?? "", /\/slipway\n$/u)
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("does not leave the repository, by dots, by root or through a link", () =>
     Effect.gen(function*() {
@@ -178,8 +169,7 @@ describe("offline agent", () => {
       assert.isFalse(existsSync(join(workspace, "out.txt")))
       yield* prompt(session, "[[write repo=acme/other path=x content=x]]")
       assert.isFalse(existsSync(join(workspace, "slipway/x")))
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("fails the turn with the words of [[error]], and of a directive it cannot read", () =>
     Effect.gen(function*() {
@@ -192,8 +182,7 @@ describe("offline agent", () => {
         state: "failed",
         reason: "[[delete]] needs a path, as in [[delete path=docs/a.txt]]."
       })
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("exits 1 on [[crash]]", () =>
     Effect.gen(function*() {
@@ -201,8 +190,7 @@ describe("offline agent", () => {
       const outcome = yield* Effect.result(prompt(session, "[[say before]] [[crash]]"))
       assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable)
       assert.strictEqual(yield* session.exited, "the agent exited with code 1")
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("recalls the prompts before this one, over processes and crashes", () =>
     Effect.gen(function*() {
@@ -224,8 +212,7 @@ describe("offline agent", () => {
       assert.deepStrictEqual((yield* prompt(resumed, "[[recall]]")).said, [
         "The prompts of this session so far:\n1. [[recall]]\n2. line one\nline two [[crash]]"
       ])
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 
   it.live("exits 0 by itself when its input ends, and takes a running command with it", () =>
     Effect.gen(function*() {
@@ -260,6 +247,5 @@ describe("offline agent", () => {
       yield* process.endInput
       assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
       yield* eventually(running(seconds), (count) => count === 0)
-    }).pipe(Effect.provide(TestLayer))
-  )
+    }).pipe(Effect.provide(TestLayer)))
 })

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
-import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import { string } from "@slipway/adapters/agents/Toml"
+import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import { Effect, Redacted } from "effect"
 import { box } from "./FakeProcess.ts"
 
 const INSTRUCTIONS = `Say "hi".\nNever $(rm -rf /) \u{1F600}`
@@ -97,18 +97,15 @@ describe("AgentRuntimeProfiles", () => {
   it.live("refuses an agent that is not installed, with the command that helps", () =>
     Effect.gen(function*() {
       assert.include(yield* refused({}), "slipway agents install codex")
-    })
-  )
+    }))
 
   it.live("refuses an effort the runtime does not have, before it starts anything", () =>
     Effect.gen(function*() {
       assert.include(yield* refused({ reasoningEffort: "ultracode" }), "ultracode")
-    })
-  )
+    }))
 
   it.live("refuses an agent that is given no way to its model", () =>
     Effect.gen(function*() {
       assert.include(yield* refused({ access: null }), "no way to reach a model")
-    })
-  )
+    }))
 })

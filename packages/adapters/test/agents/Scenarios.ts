@@ -1,11 +1,6 @@
 /** What recordings of agents show: the same few sessions of each. They are run to record, and again to replay. */
+import { type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { Effect } from "effect"
-import {
-  type AgentEvent,
-  AgentRuntime,
-  type AgentSessionOptions,
-  type TurnEnd
-} from "@slipway/domain/sandbox/AgentRuntime"
 
 export interface Scenario {
   readonly name: string

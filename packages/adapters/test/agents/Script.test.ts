@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { parse, type Step } from "@slipway/adapters/agents/offline/Script"
+import { Schema } from "effect"
 
 describe("Script", () => {
   it("reads directives in order and ignores everything else", () => {
@@ -55,8 +55,7 @@ describe("Script", () => {
     assert.deepStrictEqual(
       parse(script).map(({ kind }) => kind),
       ["invalid"]
-    )
-  )
+    ))
 
   it.each([
     "[[say hello",

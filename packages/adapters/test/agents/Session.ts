@@ -1,7 +1,7 @@
 /** Runs prompts of a session over a fake process, for tests of one driver. */
-import { Effect } from "effect"
 import type { AgentEvent, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
+import { Effect } from "effect"
 import { box } from "./FakeProcess.ts"
 
 export const options: AgentSessionOptions = {

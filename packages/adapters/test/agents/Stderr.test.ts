@@ -1,8 +1,8 @@
 /** What is logged of an agent's standard error. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Logger } from "effect"
 import * as CodexSession from "@slipway/adapters/agents/codex/CodexSession"
 import { StderrTail } from "@slipway/adapters/hosts/StderrTail"
+import { Effect, Logger } from "effect"
 import { examples } from "../redaction/Examples.ts"
 import { make } from "./FakeProcess.ts"
 import { approving, converse, options } from "./Session.ts"

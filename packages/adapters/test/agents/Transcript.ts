@@ -35,11 +35,9 @@ export const render = (lines: ReadonlyArray<Line>, replaced: ReadonlyArray<reado
     .map(({ dir, frame }) => {
       const text = JSON.stringify({ dir, frame: JSON.parse(JSON.stringify(frame, dir === "in" ? shorten : undefined)) })
       return replaced.reduce(
-        (line, [found, name]) =>
-          [String, encodeURIComponent, slug].reduce((so, as) => so.replaceAll(as(found), as(name)), line),
+        (line, [found, name]) => [String, encodeURIComponent, slug].reduce((so, as) => so.replaceAll(as(found), as(name)), line),
         text
       )
     })
     .join("\n")
     .concat("\n")
-

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Redacted, Result, Stream } from "effect"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import { Deferred, Effect, Redacted, Result, Stream } from "effect"
 import * as FakeProcess from "./FakeProcess.ts"
 import { run, type Scenario, scenarios, type Told } from "./Scenarios.ts"
 import { type Line, read, render } from "./Transcript.ts"
@@ -69,7 +69,11 @@ const optionsOf = (runtime: string, box: Box, { before }: Scenario, lines: Reado
 /** The session that a recording goes on with: named in what was sent, or in what began the turn. */
 const resumed = (lines: ReadonlyArray<Line>): string => {
   const [found] = lines.flatMap(({ frame }) => {
-    const { params = {}, session_id, subtype } = frame as { params?: { sessionId?: string; threadId?: string }; session_id?: string; subtype?: string }
+    const { params = {}, session_id, subtype } = frame as {
+      params?: { sessionId?: string; threadId?: string }
+      session_id?: string
+      subtype?: string
+    }
     return params.sessionId ?? params.threadId ?? (subtype === "init" ? session_id : undefined) ?? []
   })
   return found ?? ""
@@ -110,7 +114,9 @@ const ends = (events: ReadonlyArray<AgentEvent>) => {
   return [...last.values()].map(({ error, status }) => error ?? status)
 }
 const texts = (events: ReadonlyArray<AgentEvent>, kind: "text" | "reasoning") => {
-  const last = new Map(events.flatMap((event) => event._tag === "MessageUpdated" && event.kind === kind ? [[event.messageId, event.text.trim()]] : []))
+  const last = new Map(
+    events.flatMap((event) => event._tag === "MessageUpdated" && event.kind === kind ? [[event.messageId, event.text.trim()]] : [])
+  )
   return [...last.values()]
 }
 const turn = ({ turns }: Told, i: number) => {
@@ -144,8 +150,7 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
       assert.match(written?._tag === "ToolUpdated" && written.status === "completed" ? written.tool : "", /^\w+ \S*f\.txt/u)
       const counted = events.flatMap((event) => event._tag === "UsageReported" ? event.llmRequestCount : [])
       if (profile?.capabilities.countsRequests === true) assert.strictEqual(counted.at(-1), 3)
-    })
-  )
+    }))
 
   it.live("leaves what was denied, and takes the next prompt", () =>
     Effect.gen(function*() {
@@ -155,19 +160,20 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
       assert.deepStrictEqual(ends(events), ["denied"])
       assert.strictEqual(texts(events, "text").includes("after"), goesOn)
       assert.deepStrictEqual(texts(turn(session, 1).events, "text"), ["still here"])
-    })
-  )
+    }))
 
-  it.live.each(["interrupt-approval", "interrupt-answer", "interrupt-command"])("stops at once at an %s, and takes the next prompt", (name) =>
-    Effect.gen(function*() {
-      const session = yield* faithfully(runtime, find(name))
-      const { end, events } = turn(session, 0)
-      assert.deepStrictEqual(end, { state: "interrupted" })
-      assert.deepStrictEqual(ends(events), name === "interrupt-answer" ? [] : ["interrupted"])
-      assert.deepStrictEqual(texts(events, "text").filter((text) => text === "after"), [])
-      assert.deepStrictEqual(turn(session, 1).end, { state: "succeeded" })
-      assert.deepStrictEqual(texts(turn(session, 1).events, "text"), ["next"])
-    })
+  it.live.each(["interrupt-approval", "interrupt-answer", "interrupt-command"])(
+    "stops at once at an %s, and takes the next prompt",
+    (name) =>
+      Effect.gen(function*() {
+        const session = yield* faithfully(runtime, find(name))
+        const { end, events } = turn(session, 0)
+        assert.deepStrictEqual(end, { state: "interrupted" })
+        assert.deepStrictEqual(ends(events), name === "interrupt-answer" ? [] : ["interrupted"])
+        assert.deepStrictEqual(texts(events, "text").filter((text) => text === "after"), [])
+        assert.deepStrictEqual(turn(session, 1).end, { state: "succeeded" })
+        assert.deepStrictEqual(texts(turn(session, 1).events, "text"), ["next"])
+      })
   )
 
   it.live("fails a turn whose model refuses, with the reason", () =>
@@ -176,16 +182,14 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
       assert.strictEqual(turn(session, 0).end.state, "failed")
       assert.include(turn(session, 0).end.reason, "401")
       assert.deepStrictEqual(turn(session, 1).end, { state: "succeeded" })
-    })
-  )
+    }))
 
   it.live("goes on with a session", () =>
     Effect.gen(function*() {
       const session = yield* faithfully(runtime, find("resume"))
       assert.include(texts(turn(session, 0).events, "text").join(), "XYZZY")
       assert.strictEqual(session.sessionId, resumed(read(runtime, "resume")))
-    })
-  )
+    }))
 
   it.live("is heard the same through noise: stray lines, unknown frames, answers that came before", () =>
     Effect.gen(function*() {
@@ -207,8 +211,7 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
         assert.deepStrictEqual(mismatches, [])
         assert.deepStrictEqual(yield* Effect.fromResult(outcome), yield* faithfully(runtime, scenario))
       }
-    })
-  )
+    }))
 
   it.live("fails retryably, with everything closed, wherever in a session it ends", () =>
     Effect.gen(function*() {
@@ -237,8 +240,7 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
         assert.include(outcome.failure.detail, "exited with code 1")
         assertWellFormed(events)
       }
-    })
-  )
+    }))
 })
 
 describe("a recording", () => {

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
+import { type Asked, make, type ToolReport } from "@slipway/adapters/agents/TurnEvents"
 import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
 import { CUT_MARK, PART_BYTES } from "@slipway/domain/sandbox/OutputLimit"
-import { utf8Length } from "@slipway/domain/Text"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
-import { type Asked, make, type ToolReport } from "@slipway/adapters/agents/TurnEvents"
+import { utf8Length } from "@slipway/domain/Text"
+import { Schema } from "effect"
 
 const Call = Schema.Literals(["c1", "c2", "c3"])
 const Status = Schema.Literals(["pending", "running", "completed", "error"])
@@ -123,7 +123,10 @@ describe("TurnEvents", () => {
   })
 
   it("does not take a command for short because secrets were taken out of it", () => {
-    const made = asked({ kind: "command", command: `${"s3cret-s3cret".repeat(20_000)}\necho PWNED` }, (text) => text.replaceAll("s3cret-s3cret", "-"))
+    const made = asked(
+      { kind: "command", command: `${"s3cret-s3cret".repeat(20_000)}\necho PWNED` },
+      (text) => text.replaceAll("s3cret-s3cret", "-")
+    )
     assert.match(approvalOf(made), /larger than 64 KiB/u)
   })
 
@@ -139,7 +142,9 @@ describe("TurnEvents", () => {
   })
 
   it("shows a tool that it does not know by what it is called with", () => {
-    assert.deepStrictEqual(previewOf(asked({ kind: "other", title: "deploy", input: "{ \"to\": \"production\" }" })), { command: "{ \"to\": \"production\" }" })
+    assert.deepStrictEqual(previewOf(asked({ kind: "other", title: "deploy", input: "{ \"to\": \"production\" }" })), {
+      command: "{ \"to\": \"production\" }"
+    })
   })
 
   it("tells with each update what the call does, and at its end what it wrote", () => {

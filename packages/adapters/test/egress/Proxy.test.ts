@@ -1,12 +1,12 @@
 /** What comes out of a sandbox's socket, spoken to as a box does. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Context, Effect, Layer } from "effect"
 import { mkdirSync, statSync } from "node:fs"
 import { createServer as createHttpServer } from "node:http"
 import { connect, createServer, type Server } from "node:net"
 import { join } from "node:path"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import * as Egress from "@slipway/adapters/egress/Egress"
 import { temporaryFolder } from "../hosts/Machine.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
@@ -24,11 +24,13 @@ const served = <S extends Server>(make: () => S) =>
   )
 
 /** Greets whoever connects, and says back what it hears. */
-const site = served(() => createServer((socket) => {
-  socket.on("error", () => {})
-  socket.write("hello\n")
-  socket.pipe(socket)
-}))
+const site = served(() =>
+  createServer((socket) => {
+    socket.on("error", () => {})
+    socket.write("hello\n")
+    socket.pipe(socket)
+  })
+)
 
 /** All that comes back until `until` is in it or the other side ends. */
 const speak = (socket: string, text: string, until = "\u0000") =>
@@ -44,24 +46,26 @@ const speak = (socket: string, text: string, until = "\u0000") =>
     client.write(text)
   })
 
-const opened = Effect.fnUntraced(function*(allow: string, addresses: Record<string, ReadonlyArray<string>> = {}, bounds: Partial<Egress.Options> = {}) {
-  const folder = yield* temporaryFolder
-  const asked: Array<string> = []
-  const services = yield* Layer.build(Egress.layer({
-    ...bounds,
-    allow: new Set(allow === "" ? [] : allow.split(",")),
-    lookup: async (name) => {
-      asked.push(name)
-      return addresses[name] ?? []
-    },
-    // Loopback stands for the internet.
-    mayConnect: (address) => address === "127.0.0.1"
-  }))
-  const egress = Context.get(services, Egress.Egress)
-  const socket = join(folder, "egress.sock")
-  yield* egress.listen({ sandboxId, socket, owner: null })
-  return { asked, egress, socket, folder }
-})
+const opened = Effect.fnUntraced(
+  function*(allow: string, addresses: Record<string, ReadonlyArray<string>> = {}, bounds: Partial<Egress.Options> = {}) {
+    const folder = yield* temporaryFolder
+    const asked: Array<string> = []
+    const services = yield* Layer.build(Egress.layer({
+      ...bounds,
+      allow: new Set(allow === "" ? [] : allow.split(",")),
+      lookup: async (name) => {
+        asked.push(name)
+        return addresses[name] ?? []
+      },
+      // Loopback stands for the internet.
+      mayConnect: (address) => address === "127.0.0.1"
+    }))
+    const egress = Context.get(services, Egress.Egress)
+    const socket = join(folder, "egress.sock")
+    yield* egress.listen({ sandboxId, socket, owner: null })
+    return { asked, egress, socket, folder }
+  }
+)
 
 const CONNECT = (target: string) => `CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`
 const statusOf = (answer: string) => Number(/^HTTP\/1\.1 (\d+)/u.exec(answer)?.[1])
@@ -74,42 +78,43 @@ describe("Proxy", () => {
       const answer = yield* speak(socket, `${CONNECT(`Allowed.TEST:${port}`)}again\n`, "again")
       assert.match(answer, /^HTTP\/1\.1 200 .*\r\n\r\nhello\nagain\n$/su)
       assert.strictEqual(yield* egress.refusals(sandboxId), 0)
-    })
-  )
+    }))
 
-  it.live.each([
-    ["a name that is not on the list", "other.test:443"],
-    ["another port of a name on the list", "allowed.test:22"],
-    ["an address", "127.0.0.1:443"],
-    ["an address of IPv6", "[::1]:443"],
-    ["an address as one number", "2130706433:443"],
-    ["the metadata service", "169.254.169.254:80"],
-    ["a name below one on the list", "a.allowed.test:443"],
-    ["a name with a dot at its end", "allowed.test.:443"],
-    ["nonsense", "//allowed.test:443"]
-  ] as const)("refuses %s, without asking for its address", ([, target]) =>
+  it.live.each(
+    [
+      ["a name that is not on the list", "other.test:443"],
+      ["another port of a name on the list", "allowed.test:22"],
+      ["an address", "127.0.0.1:443"],
+      ["an address of IPv6", "[::1]:443"],
+      ["an address as one number", "2130706433:443"],
+      ["the metadata service", "169.254.169.254:80"],
+      ["a name below one on the list", "a.allowed.test:443"],
+      ["a name with a dot at its end", "allowed.test.:443"],
+      ["nonsense", "//allowed.test:443"]
+    ] as const
+  )("refuses %s, without asking for its address", ([, target]) =>
     Effect.gen(function*() {
       const { asked, egress, socket } = yield* opened("allowed.test:443", { "allowed.test.": ["127.0.0.1"] })
       const answer = yield* speak(socket, CONNECT(target))
       assert.include([400, 403], statusOf(answer))
       assert.deepStrictEqual(asked, [])
       assert.strictEqual(yield* egress.refusals(sandboxId), 1)
-    })
-  )
+    }))
 
-  it.live.each([
-    ["only", ["10.0.0.1"]],
-    ["first", ["10.0.0.1", "127.0.0.1"]],
-    ["last", ["127.0.0.1", "169.254.169.254"]],
-    ["mapped", ["::ffff:127.0.0.1"]]
-  ] as const)("refuses an allowed name with a private address: %s", ([, addresses]) =>
+  it.live.each(
+    [
+      ["only", ["10.0.0.1"]],
+      ["first", ["10.0.0.1", "127.0.0.1"]],
+      ["last", ["127.0.0.1", "169.254.169.254"]],
+      ["mapped", ["::ffff:127.0.0.1"]]
+    ] as const
+  )("refuses an allowed name with a private address: %s", ([, addresses]) =>
     Effect.gen(function*() {
       const { port } = yield* site
       const { egress, socket } = yield* opened(`allowed.test:${port}`, { "allowed.test.": addresses })
       assert.strictEqual(statusOf(yield* speak(socket, CONNECT(`allowed.test:${port}`))), 403)
       assert.strictEqual(yield* egress.refusals(sandboxId), 1)
-    })
-  )
+    }))
 
   it.live("looks a name up once for each connection, and goes to the address it has checked", () =>
     Effect.gen(function*() {
@@ -117,8 +122,7 @@ describe("Proxy", () => {
       const { asked, socket } = yield* opened(`allowed.test:${port}`, { "allowed.test.": ["127.0.0.1"] })
       yield* speak(socket, CONNECT(`allowed.test:${port}`), "hello")
       assert.deepStrictEqual(asked, ["allowed.test."])
-    })
-  )
+    }))
 
   it.live("refuses requests that are not encrypted, wherever they go", () =>
     Effect.gen(function*() {
@@ -129,8 +133,7 @@ describe("Proxy", () => {
       const answer = yield* speak(socket, `GET http://allowed.test:${port}/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n`)
       assert.strictEqual(statusOf(answer), 403)
       assert.strictEqual(yield* egress.refusals(sandboxId), 1)
-    })
-  )
+    }))
 
   it.live("answers 502 for what has no address and for what does not answer", () =>
     Effect.gen(function*() {
@@ -142,18 +145,22 @@ describe("Proxy", () => {
       assert.strictEqual(statusOf(yield* speak(socket, CONNECT(`allowed.test:${port}`))), 502)
       assert.strictEqual(statusOf(yield* speak(socket, CONNECT("none.test:443"))), 502)
       assert.strictEqual(yield* egress.refusals(sandboxId), 2)
-    })
-  )
+    }))
 
   it.live("leads to the model gateway while there is a session, and nowhere else", () =>
     Effect.gen(function*() {
-      const gateway = yield* served(() => createHttpServer((request, response) => {
-        response.setHeader("content-type", "text/event-stream")
-        response.write(`${request.method} ${request.url} ${request.headers.host?.split(":")[0]} ${request.headers.authorization} `)
-        request.pipe(response)
-      }))
+      const gateway = yield* served(() =>
+        createHttpServer((request, response) => {
+          response.setHeader("content-type", "text/event-stream")
+          response.write(`${request.method} ${request.url} ${request.headers.host?.split(":")[0]} ${request.headers.authorization} `)
+          request.pipe(response)
+        })
+      )
       const { egress, socket } = yield* opened("")
-      const ask = speak(socket, "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nAuthorization: Bearer token\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody")
+      const ask = speak(
+        socket,
+        "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nAuthorization: Bearer token\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody"
+      )
       assert.strictEqual(statusOf(yield* ask), 403)
       assert.isFalse(yield* egress.isOpen(sandboxId))
       yield* Effect.scoped(Effect.gen(function*() {
@@ -165,8 +172,7 @@ describe("Proxy", () => {
         assert.match(answer, /POST \/v1\/messages 127\.0\.0\.1 Bearer token[\s\S]*body/u)
       }))
       assert.strictEqual(statusOf(yield* ask), 403)
-    })
-  )
+    }))
 
   /** What arrives at the gateway of what a box writes, and how many connections it takes. */
   const written = (text: string) =>
@@ -185,7 +191,8 @@ describe("Proxy", () => {
           })
         }).on("connection", () => {
           connections++
-        }))
+        })
+      )
       const { egress, socket } = yield* opened("")
       yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${gateway.port}`))
       return { heard: yield* speak(socket, text), asked, connections }
@@ -194,22 +201,24 @@ describe("Proxy", () => {
   const SECOND = "GET /v1/second HTTP/1.1\r\nHost: x\r\n\r\n"
   const chunked = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
 
-  it.live.each([
-    ["a chunked body of a GET", `GET /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
-    ["a body of a GET with its length", `GET /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: ${SECOND.length}\r\n\r\n${SECOND}`],
-    ["a chunked body of a DELETE", `DELETE /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
-    ["a length beside chunks", `POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
-    ["two lengths", `POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nHello!`],
-    ["another encoding", `POST /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n${chunked(SECOND)}`]
-  ] as const)("makes no request out of %s", ([, text]) =>
+  it.live.each(
+    [
+      ["a chunked body of a GET", `GET /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
+      ["a body of a GET with its length", `GET /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: ${SECOND.length}\r\n\r\n${SECOND}`],
+      ["a chunked body of a DELETE", `DELETE /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
+      ["a length beside chunks",
+        `POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(SECOND)}`],
+      ["two lengths", `POST /v1/models HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nHello!`],
+      ["another encoding", `POST /v1/models HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n${chunked(SECOND)}`]
+    ] as const
+  )("makes no request out of %s", ([, text]) =>
     Effect.gen(function*() {
       const { asked, heard } = yield* written(text)
       assert.deepStrictEqual(asked, [])
       assert.strictEqual(statusOf(heard), 400)
       // And the connection is over.
       assert.strictEqual(heard.split("HTTP/1.1 ").length, 2)
-    })
-  )
+    }))
 
   it.live("passes a chunked body of a POST on as a body, each request over a connection of its own", () =>
     Effect.gen(function*() {
@@ -217,8 +226,7 @@ describe("Proxy", () => {
       const { asked, connections } = yield* written(`${POST}GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
       assert.deepStrictEqual(asked, [`POST /v1/messages ${SECOND}`, "GET /v1/models "])
       assert.strictEqual(connections, 2)
-    })
-  )
+    }))
 
   it.live("takes so many connections of a box, and drops those that say nothing", () =>
     Effect.gen(function*() {
@@ -231,16 +239,17 @@ describe("Proxy", () => {
       for (const client of silent) client.resume()
       yield* Effect.promise(() => Promise.all(ended))
       assert.strictEqual(statusOf(yield* speak(socket, CONNECT("allowed.test:443"))), 403)
-    })
-  )
+    }))
 
   it.live("passes each piece of an answer on as it comes", () =>
     Effect.gen(function*() {
       let more = () => {}
-      const gateway = yield* served(() => createHttpServer((_, response) => {
-        response.write("first")
-        more = () => response.end("second")
-      }))
+      const gateway = yield* served(() =>
+        createHttpServer((_, response) => {
+          response.write("first")
+          more = () => response.end("second")
+        })
+      )
       const { egress, socket } = yield* opened("")
       yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${gateway.port}`))
       const heard = yield* Effect.callback<string>((resume) => {
@@ -254,8 +263,7 @@ describe("Proxy", () => {
         client.write("GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
       })
       assert.include(heard, "second")
-    })
-  )
+    }))
 
   it.live("is closed, with the connections it made, when its sandbox ends", () =>
     Effect.gen(function*() {
@@ -276,11 +284,14 @@ describe("Proxy", () => {
           return { closed }
         }))
         return yield* Effect.promise(() => client.closed)
-      }).pipe(Effect.provide(Egress.layer({ allow: new Set([`allowed.test:${port}`]), lookup: async () => ["127.0.0.1"], mayConnect: () => true })))
+      }).pipe(
+        Effect.provide(
+          Egress.layer({ allow: new Set([`allowed.test:${port}`]), lookup: async () => ["127.0.0.1"], mayConnect: () => true })
+        )
+      )
       assert.strictEqual(heard, "closed")
       assert.throws(() => statSync(socket))
-    })
-  )
+    }))
 
   it.live("listens for its owner alone, however long the path, and takes the place of what a killed worker left", () =>
     Effect.gen(function*() {
@@ -292,6 +303,5 @@ describe("Proxy", () => {
         for (let i = 0; i < 2; i++) yield* egress.listen({ sandboxId, socket, owner: null })
         assert.strictEqual(statSync(socket).mode & 0o777, 0o600)
       }).pipe(Effect.scoped, Effect.provide(Egress.layer({ allow: new Set() })))
-    })
-  )
+    }))
 })

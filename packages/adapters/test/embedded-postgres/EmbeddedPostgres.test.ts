@@ -1,16 +1,16 @@
+import * as PgConnection from "@effect/sql-pg/PgConnection"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
+import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
+import { inspect, run } from "@slipway/adapters/embedded-postgres/SystemProcess"
+import { Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { appendFile, chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, utimes, writeFile } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
-import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
-import * as PgConnection from "@effect/sql-pg/PgConnection"
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
-import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
-import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
-import { inspect, run } from "@slipway/adapters/embedded-postgres/SystemProcess"
 
 const isRoot = process.getuid?.() === 0
 
@@ -120,10 +120,18 @@ describe("the service's role", { timeout: 60_000 }, () => {
       // As an earlier version left it: everything is the superuser's, whom everybody may be.
       const cluster = path.join(dataDir, "postgres/cluster")
       const { gid, uid } = yield* Effect.promise(() => stat(cluster))
-      const { postgres } = yield* PostgresBinaries.prepare({ native: yield* PostgresBinaries.locate, account: { uid, gid }, copies: "/var/cache/slipway" })
+      const { postgres } = yield* PostgresBinaries.prepare({
+        native: yield* PostgresBinaries.locate,
+        account: { uid, gid },
+        copies: "/var/cache/slipway"
+      })
       const before = "ALTER DATABASE slipway OWNER TO slipway\nALTER SCHEMA public OWNER TO slipway\n" +
         "REASSIGN OWNED BY slipway_service TO slipway\nDROP ROLE slipway_service\n"
-      const { complaint } = yield* run(postgres, ["--single", "-D", cluster, "slipway"], { account: isRoot ? { uid, gid } : null, cwd: cluster, input: before })
+      const { complaint } = yield* run(postgres, ["--single", "-D", cluster, "slipway"], {
+        account: isRoot ? { uid, gid } : null,
+        cwd: cluster,
+        input: before
+      })
       assert.notMatch(complaint, /ERROR|FATAL/u)
       yield* Effect.promise(() => writeFile(path.join(cluster, "pg_hba.conf"), "local all all trust\n"))
 
@@ -132,7 +140,11 @@ describe("the service's role", { timeout: 60_000 }, () => {
       yield* query(connection, "ALTER TABLE kept ADD COLUMN more int")
       yield* query(connection, "INSERT INTO kept DEFAULT VALUES")
       yield* query(connection, "CREATE OR REPLACE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 11'")
-      assert.deepStrictEqual(yield* query(connection, "SELECT id, at, one() FROM kept ORDER BY id"), [{ id: 1, at: 1, one: 11 }, { id: 2, at: 2, one: 11 }])
+      assert.deepStrictEqual(yield* query(connection, "SELECT id, at, one() FROM kept ORDER BY id"), [{ id: 1, at: 1, one: 11 }, {
+        id: 2,
+        at: 2,
+        one: 11
+      }])
     }))
 })
 
@@ -249,24 +261,31 @@ describe("a server of the data folder", { timeout: 60_000 }, () => {
       assert.isNull(sleeper.exitCode)
     }))
 
-  it.live("whose making was killed leaves nothing behind once another start was through; one that is being made is left alone", () =>
-    Effect.gen(function*() {
-      const data = yield* folder
-      const home = path.join(data, "postgres")
-      const making = Effect.map(Effect.promise(() => readdir(home).catch(() => [])), (names) => names.filter((name) => name.startsWith("initdb-")))
-      const owner = yield* ownerProcess(data, 0)
-      yield* eventually(Effect.map(making, (names) => names.length > 0), 60)
-      yield* owner.kill
-      assert.lengthOf(yield* making, 1)
-      // Of a process that lives, and of an earlier version, which named nobody, long ago.
-      const others = [`initdb-${process.ppid}-abcdef`, "initdb-abcdef"].map((name) => path.join(home, name))
-      for (const other of others) yield* Effect.promise(() => mkdir(other))
-      yield* Effect.promise(() => utimes(others[1] ?? "", 0, 0))
-      const { connection, stop } = yield* serve(data)
-      assert.lengthOf(yield* query(connection, "SELECT 1"), 1)
-      yield* stop
-      assert.deepStrictEqual(yield* making, [path.basename(others[0] ?? "")])
-    }).pipe(Effect.scoped), 120_000)
+  it.live(
+    "whose making was killed leaves nothing behind once another start was through; one that is being made is left alone",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const home = path.join(data, "postgres")
+        const making = Effect.map(
+          Effect.promise(() => readdir(home).catch(() => [])),
+          (names) => names.filter((name) => name.startsWith("initdb-"))
+        )
+        const owner = yield* ownerProcess(data, 0)
+        yield* eventually(Effect.map(making, (names) => names.length > 0), 60)
+        yield* owner.kill
+        assert.lengthOf(yield* making, 1)
+        // Of a process that lives, and of an earlier version, which named nobody, long ago.
+        const others = [`initdb-${process.ppid}-abcdef`, "initdb-abcdef"].map((name) => path.join(home, name))
+        for (const other of others) yield* Effect.promise(() => mkdir(other))
+        yield* Effect.promise(() => utimes(others[1] ?? "", 0, 0))
+        const { connection, stop } = yield* serve(data)
+        assert.lengthOf(yield* query(connection, "SELECT 1"), 1)
+        yield* stop
+        assert.deepStrictEqual(yield* making, [path.basename(others[0] ?? "")])
+      }).pipe(Effect.scoped),
+    120_000
+  )
 
   it.live("is started again when it ends by itself", () =>
     Effect.gen(function*() {

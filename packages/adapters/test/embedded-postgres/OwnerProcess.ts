@@ -1,8 +1,8 @@
 /** A service that owns the server of the data folder it is given, and prints each row once it is committed. */
-import { writeSync } from "node:fs"
-import { Effect } from "effect"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import { Effect } from "effect"
+import { writeSync } from "node:fs"
 
 const say = (line: string) => Effect.sync(() => writeSync(1, `${line}\n`))
 
@@ -10,7 +10,7 @@ const commitForever = Effect.gen(function*() {
   const { connection } = yield* EmbeddedPostgres
   const session = yield* PgConnection.make(connection)
   yield* session.query("CREATE TABLE IF NOT EXISTS rows (n int PRIMARY KEY)")
-  for (let n = 1; ; n++) {
+  for (let n = 1;; n++) {
     yield* session.query("INSERT INTO rows VALUES ($1)", [n])
     yield* say(String(n))
   }

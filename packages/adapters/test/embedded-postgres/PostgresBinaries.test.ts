@@ -1,11 +1,11 @@
-import { cp, lstat, mkdtemp, readdir, rm } from "node:fs/promises"
-import os from "node:os"
-import path from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
 import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
 import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
 import { run } from "@slipway/adapters/embedded-postgres/SystemProcess"
+import { Effect } from "effect"
+import { cp, lstat, mkdtemp, readdir, rm } from "node:fs/promises"
+import os from "node:os"
+import path from "node:path"
 
 const isRoot = process.getuid?.() === 0
 
@@ -18,9 +18,7 @@ const folder = Effect.acquireRelease(
 const installed = Effect.gen(function*() {
   const { build, root } = yield* PostgresBinaries.locate
   const copy = yield* folder
-  yield* Effect.promise(() =>
-    cp(root, copy, { recursive: true, filter: async (file) => !(await lstat(file)).isSymbolicLink() })
-  )
+  yield* Effect.promise(() => cp(root, copy, { recursive: true, filter: async (file) => !(await lstat(file)).isSymbolicLink() }))
   return { root: copy, build }
 })
 

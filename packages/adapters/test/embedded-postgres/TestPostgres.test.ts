@@ -1,8 +1,8 @@
+import { PgClient } from "@effect/sql-pg"
 import { assert, it, layer } from "@effect/vitest"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { PgClient } from "@effect/sql-pg"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 
 let migrated = 0
 const migrations = Layer.effectDiscard(

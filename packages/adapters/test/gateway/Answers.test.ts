@@ -1,16 +1,16 @@
-import { mkdtempSync, rmSync, statSync } from "node:fs"
-import { get } from "node:http"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted } from "effect"
-import * as FakeModel from "../../testing/fake-model/FakeModel.ts"
 import { costOf, noTokens, type Tokens } from "@slipway/domain/sandbox/Budget"
 import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { Spending } from "@slipway/domain/sandbox/Spending"
 import { noUsage } from "@slipway/domain/sandbox/Usage"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
+import { Effect, Fiber, Layer, Redacted } from "effect"
+import { mkdtempSync, rmSync, statSync } from "node:fs"
+import { get } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import * as FakeModel from "../../testing/fake-model/FakeModel.ts"
 import { KEY, layer, layerOn, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 
@@ -23,7 +23,13 @@ const requests: Readonly<Record<UpstreamProtocol, { readonly path: string; reado
   },
   "openai-responses": {
     path: "/v1/responses",
-    body: (stream) => ({ model: "dear-model", stream, store: true, background: true, input: [{ role: "user", content: [{ type: "input_text", text: PROMPT }] }] })
+    body: (stream) => ({
+      model: "dear-model",
+      stream,
+      store: true,
+      background: true,
+      input: [{ role: "user", content: [{ type: "input_text", text: PROMPT }] }]
+    })
   },
   "anthropic-messages": {
     path: "/v1/messages",
@@ -63,7 +69,12 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
       const provider = yield* Provider.start
       // An upstream that echoes everything, a byte at a time.
       provider.answer = ({ headers, response }) => {
-        response.writeHead(200, { "content-type": "text/event-stream", "x-request-id": `id ${KEY}`, "x-echo": KEY, "set-cookie": `k=${KEY}` })
+        response.writeHead(200, {
+          "content-type": "text/event-stream",
+          "x-request-id": `id ${KEY}`,
+          "x-echo": KEY,
+          "set-cookie": `k=${KEY}`
+        })
         for (const byte of Buffer.from(Provider.sse({ echo: headers }))) response.write(Buffer.of(byte))
         response.end()
       }
@@ -91,7 +102,8 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
       }
       // Of the account itself an agent learns nothing.
       for (const status of [401, 403]) {
-        provider.answer = ({ response }) => Provider.json(response, status, { error: { message: "Incorrect API key provided: sk-ca****4286" } })
+        provider.answer = ({ response }) =>
+          Provider.json(response, status, { error: { message: "Incorrect API key provided: sk-ca****4286" } })
         const reply = yield* Provider.ask(access, path, body(true))
         assert.strictEqual(reply.status, status)
         assert.strictEqual(JSON.parse(reply.text).error.message, "The model's provider refuses the service's account.")
@@ -143,19 +155,33 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
           broken ? "cut" : [status, JSON.parse(text).error.message])
       }
       assert.deepStrictEqual(yield* told(() => {}), [504, "The model's provider did not answer in time."])
-      assert.deepStrictEqual(yield* told(({ request }) => request.socket.resetAndDestroy()), [502, "The model's provider broke off the connection."])
-      assert.deepStrictEqual(yield* told(({ response }) => {
-        response.writeHead(200, { "content-type": "text/html" })
-        response.end("<html>")
-      }), [502, "The model's provider answered with something that is no answer of a model."])
-      assert.deepStrictEqual(yield* told(({ response }) => {
-        response.writeHead(200, { "content-type": "text/event-stream" })
-        response.write("data: {\"half")
-      }), "cut")
-      assert.deepStrictEqual(yield* told(({ response }) => {
-        response.writeHead(200, { "content-type": "text/event-stream" })
-        response.write("data: {\"half", () => response.destroy())
-      }), "cut")
+      assert.deepStrictEqual(
+        yield* told(({ request }) =>
+          request.socket.resetAndDestroy()
+        ),
+        [502, "The model's provider broke off the connection."]
+      )
+      assert.deepStrictEqual(
+        yield* told(({ response }) => {
+          response.writeHead(200, { "content-type": "text/html" })
+          response.end("<html>")
+        }),
+        [502, "The model's provider answered with something that is no answer of a model."]
+      )
+      assert.deepStrictEqual(
+        yield* told(({ response }) => {
+          response.writeHead(200, { "content-type": "text/event-stream" })
+          response.write("data: {\"half")
+        }),
+        "cut"
+      )
+      assert.deepStrictEqual(
+        yield* told(({ response }) => {
+          response.writeHead(200, { "content-type": "text/event-stream" })
+          response.write("data: {\"half", () => response.destroy())
+        }),
+        "cut"
+      )
       // All of them reached the provider, which may charge for them.
       assert.strictEqual((yield* account).usage.llmRequestCount, 5)
       assert.isAbove((yield* account).usage.costMicroUsd, 0)
@@ -164,7 +190,9 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
   it.live("garbage in an answer passes as it came, and is charged by its size", () =>
     Effect.gen(function*() {
       const provider = yield* Provider.start
-      const garbage = `data: {not json "usage"\n\r\n:${"x".repeat(300)}\ndata: [1]\ndata: {"usage":{"prompt_tokens":-1,"input_tokens":"9"}}\n\n`
+      const garbage = `data: {not json "usage"\n\r\n:${
+        "x".repeat(300)
+      }\ndata: [1]\ndata: {"usage":{"prompt_tokens":-1,"input_tokens":"9"}}\n\n`
       provider.answer = ({ response }) => {
         response.writeHead(200, { "content-type": "text/event-stream" })
         response.end(garbage)
@@ -228,19 +256,36 @@ describe("what goes out", () => {
   it.live("asks a chat model for one answer, within the catalogue's limits, with its usage", () =>
     Effect.gen(function*() {
       const sent = yield* outgoing("openai-chat", {
-        model: "dear", n: 9, stream: true, max_tokens: 5000, service_tier: "priority", temperature: 1, stream_options: { include_usage: false, x: 1 },
-        tools: [{ type: "function", function: { name: "edit" } }, { type: "web_search" }], messages: []
+        model: "dear",
+        n: 9,
+        stream: true,
+        max_tokens: 5000,
+        service_tier: "priority",
+        temperature: 1,
+        stream_options: { include_usage: false, x: 1 },
+        tools: [{ type: "function", function: { name: "edit" } }, { type: "web_search" }],
+        messages: []
       })
       assert.deepStrictEqual(sent, {
-        model: "the-model", stream: true, max_tokens: 1000, temperature: 1, stream_options: { include_usage: true },
-        tools: [{ type: "function", function: { name: "edit" } }], messages: []
+        model: "the-model",
+        stream: true,
+        max_tokens: 1000,
+        temperature: 1,
+        stream_options: { include_usage: true },
+        tools: [{ type: "function", function: { name: "edit" } }],
+        messages: []
       })
     }))
 
   it.live("leaves nothing of a Responses request with the provider, nor lets it read what others left", () =>
     Effect.gen(function*() {
       const sent = yield* outgoing("openai-responses", {
-        model: "dear", store: true, background: true, previous_response_id: "resp_other", input: [], max_output_tokens: 10,
+        model: "dear",
+        store: true,
+        background: true,
+        previous_response_id: "resp_other",
+        input: [],
+        max_output_tokens: 10,
         tools: [{ type: "mcp", server_url: "https://evil.invalid" }]
       })
       assert.deepStrictEqual(sent, { model: "the-model", store: false, input: [], max_output_tokens: 10 })
@@ -249,29 +294,58 @@ describe("what goes out", () => {
   it.live("lets no Anthropic request use the provider's own tools", () =>
     Effect.gen(function*() {
       const sent = yield* outgoing("anthropic-messages", {
-        model: "dear", max_tokens: 20, mcp_servers: [{}], container: "c", messages: [],
-        tools: [{ type: "web_search_20250305", name: "web_search" }, { type: "bash_20250124", name: "bash" }, { name: "edit", input_schema: {} }]
+        model: "dear",
+        max_tokens: 20,
+        mcp_servers: [{}],
+        container: "c",
+        messages: [],
+        tools: [{ type: "web_search_20250305", name: "web_search" }, { type: "bash_20250124", name: "bash" }, {
+          name: "edit",
+          input_schema: {}
+        }]
       })
       assert.deepStrictEqual(sent, {
-        model: "the-model", max_tokens: 20, messages: [], tools: [{ type: "bash_20250124", name: "bash" }, { name: "edit", input_schema: {} }]
+        model: "the-model",
+        max_tokens: 20,
+        messages: [],
+        tools: [{ type: "bash_20250124", name: "bash" }, { name: "edit", input_schema: {} }]
       })
     }))
 
   // As their requests were seen on 2026-11-22: opencode 1.18.33, grok 1.0.41, codex 0.169.0, claude 2.1.329.
-  it.live.each([
-    ["openai-chat", { temperature: 0, reasoning_effort: "high", messages: [], tool_choice: "auto", tools: [{ type: "function", function: { name: "f" } }] }],
-    ["openai-responses", {
-      input: [{ type: "additional_tools", role: "developer", tools: [{ type: "namespace", name: "n", tools: [{ type: "function", name: "f" }] }] }],
-      tools: [{ type: "function", name: "f" }, { type: "custom", name: "g" }],
-      tool_choice: "auto", parallel_tool_calls: false, reasoning: { effort: "high", summary: "auto" }, include: ["reasoning.encrypted_content"],
-      prompt_cache_key: "k"
-    }],
-    ["anthropic-messages", {
-      messages: [], system: [{ type: "text", text: "s", cache_control: { type: "ephemeral" } }], tools: [{ name: "f", input_schema: {} }],
-      metadata: { user_id: "u" }, thinking: { type: "adaptive" }, output_config: { effort: "high" },
-      context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] }
-    }]
-  ] as const)("lets through what agents send: %s", ([protocol, fields]) =>
+  it.live.each(
+    [
+      ["openai-chat", {
+        temperature: 0,
+        reasoning_effort: "high",
+        messages: [],
+        tool_choice: "auto",
+        tools: [{ type: "function", function: { name: "f" } }]
+      }],
+      ["openai-responses", {
+        input: [{
+          type: "additional_tools",
+          role: "developer",
+          tools: [{ type: "namespace", name: "n", tools: [{ type: "function", name: "f" }] }]
+        }],
+        tools: [{ type: "function", name: "f" }, { type: "custom", name: "g" }],
+        tool_choice: "auto",
+        parallel_tool_calls: false,
+        reasoning: { effort: "high", summary: "auto" },
+        include: ["reasoning.encrypted_content"],
+        prompt_cache_key: "k"
+      }],
+      ["anthropic-messages", {
+        messages: [],
+        system: [{ type: "text", text: "s", cache_control: { type: "ephemeral" } }],
+        tools: [{ name: "f", input_schema: {} }],
+        metadata: { user_id: "u" },
+        thinking: { type: "adaptive" },
+        output_config: { effort: "high" },
+        context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] }
+      }]
+    ] as const
+  )("lets through what agents send: %s", ([protocol, fields]) =>
     Effect.gen(function*() {
       assert.deepInclude(yield* outgoing(protocol, fields), fields)
     }))
@@ -279,9 +353,14 @@ describe("what goes out", () => {
   it.live("lets no tools in by the input of a Responses request, nor compacts, nor asks Anthropic for an hour in the cache or a million tokens", () =>
     Effect.gen(function*() {
       const item = { type: "additional_tools", tools: [{ type: "web_search" }, { type: "namespace", tools: [{ type: "mcp" }] }] }
-      assert.deepInclude(yield* outgoing("openai-responses", { input: [item], include: ["file_search_call.results"], reasoning: { mode: "pro" } }), {
-        input: [{ type: "additional_tools", tools: [] }], include: [], reasoning: {}
-      })
+      assert.deepInclude(
+        yield* outgoing("openai-responses", { input: [item], include: ["file_search_call.results"], reasoning: { mode: "pro" } }),
+        {
+          input: [{ type: "additional_tools", tools: [] }],
+          include: [],
+          reasoning: {}
+        }
+      )
       const hour = { type: "ephemeral", ttl: "1h" }
       const usual = { type: "ephemeral" }
       const sent = yield* outgoing("anthropic-messages", {
@@ -330,11 +409,17 @@ describe("budgets at the gateway", () => {
       const watching = yield* Effect.forkChild(Effect.forever(Effect.andThen(
         Effect.map(spending.of(of.grantId), ({ reserved, spent }) => {
           most = Math.max(most, reserved + spent)
-        }), Effect.sleep(1))))
+        }),
+        Effect.sleep(1)
+      )))
       const replies = yield* Effect.forEach(Array.from({ length: 50 }), () =>
-        Provider.ask(access, "/v1/chat/completions", { max_tokens: 1000, messages: [{ role: "user", content: "x".repeat(500) }] }), { concurrency: "unbounded" })
+        Provider.ask(access, "/v1/chat/completions", { max_tokens: 1000, messages: [{ role: "user", content: "x".repeat(500) }] }), {
+        concurrency: "unbounded"
+      })
       yield* Fiber.interrupt(watching)
-      const served = replies.filter(({ status }) => status === 200).length
+      const served = replies.filter(({ status }) =>
+        status === 200
+      ).length
       assert.deepStrictEqual([...new Set(replies.map(({ status }) => status))].sort(), [200, 402])
       assert.isAtMost(most, 100_000)
       assert.isAtLeast(served, 5)
@@ -342,7 +427,10 @@ describe("budgets at the gateway", () => {
       assert.strictEqual(usage.costMicroUsd, served * each)
       const refused = JSON.parse(replies.find(({ status }) => status === 402)?.text ?? "")
       assert.deepStrictEqual(refused.error, {
-        message: "The spending budget of this API access grant is used up.", type: "insufficient_quota", param: null, code: "budget_exceeded"
+        message: "The spending budget of this API access grant is used up.",
+        type: "insufficient_quota",
+        param: null,
+        code: "budget_exceeded"
       })
     }).pipe(Effect.scoped, Effect.provide(layer({ holdMillis: 2000, bounds: { requests: 50 } }))))
 })
@@ -354,7 +442,8 @@ describe("a ledger that is away", () => {
       creditMicros: () => 0,
       release: () => Effect.succeed(noUsage),
       reserve: () => Effect.suspend(() => failing.reserve-- > 0 ? Effect.fail(down) : Effect.void),
-      charge: (_call, microUsd) => Effect.suspend(() => failing.charge-- > 0 ? Effect.fail(down) : Effect.sync(() => void charges.push(microUsd)))
+      charge: (_call, microUsd) =>
+        Effect.suspend(() => failing.charge-- > 0 ? Effect.fail(down) : Effect.sync(() => void charges.push(microUsd)))
     })
   const chat = { messages: [{ role: "user", content: "Hello" }] }
 
@@ -407,7 +496,8 @@ describe("the gateway's socket", () => {
                 resolve(response.statusCode)
               })
               request.once("error", reject)
-            }))
+            })
+          )
         assert.deepStrictEqual([yield* statusOf(Redacted.value(access.token)), yield* statusOf("none")], [200, 401])
       }).pipe(Effect.scoped, Effect.provide(layer({ socket: socketPath })))
     }).pipe(Effect.scoped))

@@ -1,9 +1,9 @@
 /** What one sandbox can take of the service by the requests it sends, or does not finish. */
-import { request as send } from "node:http"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Redacted } from "effect"
 import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
 import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
+import { Effect, Fiber, Redacted } from "effect"
+import { request as send } from "node:http"
 import { layer, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 
@@ -75,13 +75,17 @@ describe.each(Object.keys(PATH) as ReadonlyArray<UpstreamProtocol>)("%s", (proto
       assert.strictEqual((yield* Provider.ask(other.access, path, small)).status, 200)
       stalled[0]?.sending.destroy()
       yield* stalled[0]?.closed ?? Effect.void
-      yield* Effect.eventually(Effect.flatMap(Provider.ask(access, path, small), ({ status }) => status === 200 ? Effect.void : Effect.fail("refused")))
+      yield* Effect.eventually(
+        Effect.flatMap(Provider.ask(access, path, small), ({ status }) => status === 200 ? Effect.void : Effect.fail("refused"))
+      )
     }).pipe(Effect.scoped, Effect.provide(layer({ bounds: { requests: 3 } }))))
 
-  it.live.each([
-    ["as its length says", { "content-length": `${MEGABYTE}` }],
-    ["as it comes", { "transfer-encoding": "chunked" }]
-  ] as const)("holds so many bytes of a session's requests, counted %s", ([, headers]) =>
+  it.live.each(
+    [
+      ["as its length says", { "content-length": `${MEGABYTE}` }],
+      ["as it comes", { "transfer-encoding": "chunked" }]
+    ] as const
+  )("holds so many bytes of a session's requests, counted %s", ([, headers]) =>
     Effect.gen(function*() {
       const provider = yield* Provider.start
       const { access } = yield* open(upstreamOf(protocol, provider.baseUrl))
@@ -117,7 +121,8 @@ describe("the gateway's memory", () => {
       const before = process.memoryUsage()
       const stalled = yield* Effect.forEach(Array.from({ length: 120 }), () =>
         begin(access, "/v1/chat/completions", piece, { "content-length": `${20 * MEGABYTE}` }), { concurrency: "unbounded" })
-      yield* Effect.forEach(stalled, ({ written, answer }) => Effect.raceFirst(written, Effect.asVoid(answer)), { concurrency: "unbounded" })
+      yield* Effect.forEach(stalled, ({ written, answer }) =>
+        Effect.raceFirst(written, Effect.asVoid(answer)), { concurrency: "unbounded" })
       const after = process.memoryUsage()
       // The pieces themselves are one buffer. What the kernel holds of them is not ours.
       assert.isAtMost((after.arrayBuffers - before.arrayBuffers) / MEGABYTE, 150)
@@ -182,7 +187,10 @@ describe("the gateway's memory", () => {
       }))
       const values = `{"messages":[${"{},".repeat(4 * MEGABYTE)}{}]}`
       assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", values)).status, 400)
-      assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", `{"messages":${"[".repeat(200_000)}${"]".repeat(200_000)}}`)).status, 400)
+      assert.strictEqual(
+        (yield* Provider.ask(access, "/v1/chat/completions", `{"messages":${"[".repeat(200_000)}${"]".repeat(200_000)}}`)).status,
+        400
+      )
       yield* Fiber.interrupt(watching)
       // Writing it from this same thread takes its time too; parsing it took seconds.
       assert.isBelow(longest, 2000)

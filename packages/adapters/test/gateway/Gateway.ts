@@ -1,5 +1,4 @@
 /** A gateway for tests, with a ledger in memory. */
-import { Effect, Exit, Layer, Redacted, Scope } from "effect"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
@@ -8,6 +7,7 @@ import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Spending } from "@slipway/domain/sandbox/Spending"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
+import { Effect, Exit, Layer, Redacted, Scope } from "effect"
 
 export const KEY = "sk-canary-5f0c1e9b7a3d4286"
 

@@ -1,10 +1,10 @@
-import { Effect, FiberSet, Layer } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { Spending } from "@slipway/domain/sandbox/Spending"
 import { credited, GatewayFixture, suite } from "@slipway/domain/testing/ModelGatewayContract"
+import { Effect, FiberSet, Layer } from "effect"
 import * as Gateway from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 

@@ -1,8 +1,8 @@
 /** A provider whose answers a test writes itself, byte by byte, and an agent that asks it through the gateway. */
+import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
+import { Deferred, Effect, Redacted, type Scope } from "effect"
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
-import { Deferred, Effect, Redacted, type Scope } from "effect"
-import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
 
 export interface Asked {
   readonly method: string

@@ -1,17 +1,18 @@
 /** No request costs more than was reserved for it, whatever it says. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Schema } from "effect"
 import { upperBound } from "@slipway/adapters/gateway/Estimate"
 import { prepare } from "@slipway/adapters/gateway/Preparation"
 import { costOf, noTokens } from "@slipway/domain/sandbox/Budget"
 import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
 import { Spending } from "@slipway/domain/sandbox/Spending"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
+import { Effect, Fiber, Schema } from "effect"
 import { layer, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 
 const CONTEXT = 100_000
-const upstream = (protocol: UpstreamProtocol, baseUrl = "http://127.0.0.1:9/v1") => upstreamOf(protocol, baseUrl, { contextTokens: CONTEXT })
+const upstream = (protocol: UpstreamProtocol, baseUrl = "http://127.0.0.1:9/v1") =>
+  upstreamOf(protocol, baseUrl, { contextTokens: CONTEXT })
 const PATH: Readonly<Record<UpstreamProtocol, string>> = {
   "openai-chat": "/v1/chat/completions",
   "openai-responses": "/v1/responses",
@@ -22,13 +23,17 @@ const protocols = ["openai-chat", "openai-responses", "anthropic-messages"] as c
 /** What a model with long answers bills for a request that is read in the dearest way somebody reads it. */
 const bill = (body: Record<string, unknown>) => {
   const limits = ["max_tokens", "max_completion_tokens", "max_output_tokens"].flatMap((name) =>
-    body[name] === undefined || body[name] === null ? [] : [Number(body[name]) > 0 ? Number(body[name]) : 20_000])
+    body[name] === undefined || body[name] === null ? [] : [Number(body[name]) > 0 ? Number(body[name]) : 20_000]
+  )
   const answers = Math.max(1, Number(body["n"] ?? 1), Number(body["best_of"] ?? 1))
-  const extra = ["prediction", "web_search_options", "search_parameters", "plugins", "models", "mcp_servers", "background", "audio", "modalities"]
-    .filter((name) => Object.hasOwn(body, name)).length
+  const extra =
+    ["prediction", "web_search_options", "search_parameters", "plugins", "models", "mcp_servers", "background", "audio", "modalities"]
+      .filter((name) => Object.hasOwn(body, name)).length
   const tier = body["service_tier"] === undefined && body["speed"] === undefined ? 1 : 6
-  const read = JSON.stringify([body["messages"], body["input"], body["system"]], (name, value) =>
-    typeof value === "string" && (name === "text" || name === "content" || name === "input") ? "" : value)
+  const read = JSON.stringify(
+    [body["messages"], body["input"], body["system"]],
+    (name, value) => typeof value === "string" && (name === "text" || name === "content" || name === "input") ? "" : value
+  )
   const hosted = /web_search|code_execution|computer_use|"x_search/u.test(JSON.stringify(body["tools"] ?? "")) ? 1 : 0
   const earlier = ["previous_response_id", "conversation", "prompt"].some((name) => Object.hasOwn(body, name))
   // Addresses, whoever's parser takes them for one, and what is kept with the provider.
@@ -53,9 +58,19 @@ const attempts: Readonly<Record<string, object>> = {
   "a prediction": { ...text("Hello"), max_tokens: 1000, prediction: { type: "content", content: "x" } },
   "speech": { ...text("Hello"), max_tokens: 1000, modalities: ["audio"], audio: { voice: "a", format: "wav" } },
   "a search": { ...text("Hello"), max_tokens: 1000, web_search_options: {}, search_parameters: { mode: "on" }, plugins: [{ id: "web" }] },
-  "tools of the provider": { ...text("Hello"), max_tokens: 1000, tools: [{ type: "x_search" }, { type: "web_search_20260101" }, { type: "computer_use_next" }] },
+  "tools of the provider": {
+    ...text("Hello"),
+    max_tokens: 1000,
+    tools: [{ type: "x_search" }, { type: "web_search_20260101" }, { type: "computer_use_next" }]
+  },
   "another model": { ...text("Hello"), max_tokens: 1000, models: ["dear"], route: "fallback" },
-  "what is kept with the provider": { ...text("Hello"), previous_response_id: "r", conversation: "c", prompt: { id: "p" }, background: true },
+  "what is kept with the provider": {
+    ...text("Hello"),
+    previous_response_id: "r",
+    conversation: "c",
+    prompt: { id: "p" },
+    background: true
+  },
   "an address of an image": text([{ type: "image_url", image_url: { url: "https://a.test/b.png" } }]),
   "an address in upper case": text([{ type: "image_url", image_url: { url: "HTTPS://a.test/b.png" } }]),
   "an address behind a space": text([{ type: "image_url", image_url: { url: " https://a.test/b.png" } }]),
@@ -68,7 +83,11 @@ const attempts: Readonly<Record<string, object>> = {
   "a file by its id": text([{ type: "input_file", file_id: "f" }]),
   "an item by its id": { messages: [], input: [{ type: "item_reference", id: "i" }], tools: [] },
   "a small image of many pixels": text([{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }]),
-  "an image in the answer of a tool": text([{ type: "tool_result", tool_use_id: "t", content: [{ type: "image", source: { type: "url", url: "Http://a" } }] }])
+  "an image in the answer of a tool": text([{
+    type: "tool_result",
+    tool_use_id: "t",
+    content: [{ type: "image", source: { type: "url", url: "Http://a" } }]
+  }])
 }
 
 describe.each(protocols)("%s", (protocol) => {
@@ -89,28 +108,35 @@ describe.each(protocols)("%s", (protocol) => {
       assert.isAtMost((yield* account).usage.costMicroUsd, reserved)
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
-  it.live.each(["in one piece", "as a stream"])("charges an answer (%s) that nobody waited for, though not a byte of it came", (how) =>
-    Effect.gen(function*() {
-      const provider = yield* Provider.start
-      const streaming = how === "as a stream"
-      provider.answer = ({ response }) => {
-        if (streaming) response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders()
-      }
-      const { access, account, of } = yield* open(upstream(protocol, provider.baseUrl))
-      const spending = yield* Spending
-      const asking = yield* Effect.forkChild(Provider.ask(access, PATH[protocol], { ...text("Think for long."), stream: streaming, max_tokens: 900 }))
-      const asked = yield* provider.next
-      yield* Effect.sleep("200 millis")
-      const { reserved } = yield* spending.of(of.grantId)
-      yield* Fiber.interrupt(asking)
-      yield* asked.aborted
-      yield* Effect.eventually(Effect.flatMap(spending.of(of.grantId), ({ reserved }) => reserved === 0 ? Effect.void : Effect.fail("open")))
-      const { costMicroUsd } = (yield* account).usage
-      // By the time: what the model thinks is not sent.
-      assert.isAtLeast(costMicroUsd, costOf(PRICES, { ...noTokens, input: 20, output: streaming ? 50 : 900 }))
-      assert.isAtMost(costMicroUsd, reserved)
-      assert.strictEqual((yield* spending.of(of.grantId)).spent, costMicroUsd)
-    }).pipe(Effect.scoped, Effect.provide(layer())))
+  it.live.each(["in one piece", "as a stream"])(
+    "charges an answer (%s) that nobody waited for, though not a byte of it came",
+    (how) =>
+      Effect.gen(function*() {
+        const provider = yield* Provider.start
+        const streaming = how === "as a stream"
+        provider.answer = ({ response }) => {
+          if (streaming) response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders()
+        }
+        const { access, account, of } = yield* open(upstream(protocol, provider.baseUrl))
+        const spending = yield* Spending
+        const asking = yield* Effect.forkChild(
+          Provider.ask(access, PATH[protocol], { ...text("Think for long."), stream: streaming, max_tokens: 900 })
+        )
+        const asked = yield* provider.next
+        yield* Effect.sleep("200 millis")
+        const { reserved } = yield* spending.of(of.grantId)
+        yield* Fiber.interrupt(asking)
+        yield* asked.aborted
+        yield* Effect.eventually(
+          Effect.flatMap(spending.of(of.grantId), ({ reserved }) => reserved === 0 ? Effect.void : Effect.fail("open"))
+        )
+        const { costMicroUsd } = (yield* account).usage
+        // By the time: what the model thinks is not sent.
+        assert.isAtLeast(costMicroUsd, costOf(PRICES, { ...noTokens, input: 20, output: streaming ? 50 : 900 }))
+        assert.isAtMost(costMicroUsd, reserved)
+        assert.strictEqual((yield* spending.of(of.grantId)).spent, costMicroUsd)
+      }).pipe(Effect.scoped, Effect.provide(layer()))
+  )
 })
 
 describe("a budget of five cents", () => {
@@ -138,24 +164,37 @@ describe("a budget of five cents", () => {
     }).pipe(Effect.scoped, Effect.provide(layer({ holdMillis: 500 }))))
 })
 
-const Address = Schema.Literals(["https://a", "HTTP://a", " https://a", "h\nttps://a", "//a", "data:image/png;base64,AAAA", "data:image/svg+xml,https://a", "file-1"])
+const Address = Schema.Literals(["https://a", "HTTP://a", " https://a", "h\nttps://a", "//a", "data:image/png;base64,AAAA",
+  "data:image/svg+xml,https://a", "file-1"])
 const Part = Schema.Struct({
-  type: Schema.optionalKey(Schema.Literals(["text", "input_text", "image_url", "input_image", "image", "file", "input_file", "video_url", "refusal"])),
+  type: Schema.optionalKey(
+    Schema.Literals(["text", "input_text", "image_url", "input_image", "image", "file", "input_file", "video_url", "refusal"])
+  ),
   text: Schema.optionalKey(Schema.Literals(["", "x", "ä€😀", "https://a"])),
   image_url: Schema.optionalKey(Schema.Union([Address, Schema.Struct({ url: Address })])),
   source: Schema.optionalKey(Schema.Struct({ type: Schema.Literals(["url", "base64"]), url: Address })),
   file: Schema.optionalKey(Schema.Struct({ file_data: Address })),
   file_id: Schema.optionalKey(Schema.Literals(["file-1"]))
 })
-const Limit = Schema.optionalKey(Schema.Union([Schema.Int, Schema.Literals([1, 1000, 5000, "5000", "Infinity", true, 1e20, 0.5]), Schema.Null]))
-const Messages = Schema.Array(Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.Union([Schema.String, Schema.Array(Part)]) }))
+const Limit = Schema.optionalKey(
+  Schema.Union([Schema.Int, Schema.Literals([1, 1000, 5000, "5000", "Infinity", true, 1e20, 0.5]), Schema.Null])
+)
+const Messages = Schema.Array(
+  Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.Union([Schema.String, Schema.Array(Part)]) })
+)
 const Body = Schema.Struct({
-  max_tokens: Limit, max_completion_tokens: Limit, max_output_tokens: Limit, n: Limit, best_of: Limit,
+  max_tokens: Limit,
+  max_completion_tokens: Limit,
+  max_output_tokens: Limit,
+  n: Limit,
+  best_of: Limit,
   stream: Schema.optionalKey(Schema.Literals([true, false, "true"])),
   service_tier: Schema.optionalKey(Schema.Literals(["priority", "flex"])),
   prediction: Schema.optionalKey(Schema.Struct({ content: Schema.String })),
   previous_response_id: Schema.optionalKey(Schema.String),
-  tools: Schema.optionalKey(Schema.Array(Schema.Struct({ type: Schema.Literals(["function", "web_search", "code_execution_2", "x_search", "mcp"]) }))),
+  tools: Schema.optionalKey(
+    Schema.Array(Schema.Struct({ type: Schema.Literals(["function", "web_search", "code_execution_2", "x_search", "mcp"]) }))
+  ),
   messages: Messages,
   input: Schema.Union([Schema.String, Messages])
 })

@@ -1,11 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
 import { troubleOf } from "@slipway/adapters/gateway/Trouble"
+import { Effect, Layer, Logger } from "effect"
 import { KEY, layer, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 
 const body = { model: "m", messages: [{ role: "user", content: "hi" }] }
-const ANSWER = { id: "1", object: "chat.completion", choices: [{ index: 0, message: { role: "assistant", content: "hi" } }], usage: { prompt_tokens: 1, completion_tokens: 1 } }
+const ANSWER = {
+  id: "1",
+  object: "chat.completion",
+  choices: [{ index: 0, message: { role: "assistant", content: "hi" } }],
+  usage: { prompt_tokens: 1, completion_tokens: 1 }
+}
 
 describe("a provider that does not answer", () => {
   it.live("is told to the sandbox with what to do, and to the operator once for each kind until it answers again", () => {
@@ -24,7 +29,10 @@ describe("a provider that does not answer", () => {
       const told = Effect.map(account, ({ trouble }) => trouble?.message)
 
       yield* refuse(401, `Incorrect API key provided: ${KEY}`)
-      assert.match((yield* told) ?? "", /refuses this service: the key in PROVIDER_KEY \(status 401\)\. Whoever runs the service must set a valid key\.$/u)
+      assert.match(
+        (yield* told) ?? "",
+        /refuses this service: the key in PROVIDER_KEY \(status 401\)\. Whoever runs the service must set a valid key\.$/u
+      )
       yield* refuse(401, "no")
       yield* refuse(429, "You exceeded your current quota: insufficient_quota")
       assert.match((yield* told) ?? "", /is used up \(status 429\)/u)

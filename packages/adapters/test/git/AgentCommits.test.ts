@@ -1,14 +1,14 @@
 /** What becomes of the commits that an agent made itself, sound and unsound. */
-import { execFileSync } from "node:child_process"
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Stream } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as Trees from "./Trees.ts"
+import { Context, Effect, Layer, Stream } from "effect"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
+import * as Trees from "./Trees.ts"
 
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 const author = { name: "Slipway", email: "slipway@example.com" }
@@ -17,7 +17,10 @@ const author = { name: "Slipway", email: "slipway@example.com" }
 const packOf = (tree: string, base: string, head = gitIn(tree, "rev-parse", "HEAD")) =>
   Buffer.concat([
     Buffer.from(`${head}\n`),
-    execFileSync("git", ["-C", tree, "pack-objects", "--revs", "--stdout", "--quiet"], { input: `${head}\n${base === "" ? "" : `^${base}\n`}`, stdio: ["pipe", "pipe", "ignore"] })
+    execFileSync("git", ["-C", tree, "pack-objects", "--revs", "--stdout", "--quiet"], {
+      input: `${head}\n${base === "" ? "" : `^${base}\n`}`,
+      stdio: ["pipe", "pipe", "ignore"]
+    })
   ])
 
 const setUp = Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}) {
@@ -39,10 +42,16 @@ const setUp = Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}) 
   }
   const snapshot = (bytes: Uint8Array = packOf(tree, baseSha)) =>
     // In pieces, as a pipe has them.
-    trees.snapshot(key, { message: "the rest", author, history: () => Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => bytes.subarray(i * 7, i * 7 + 7))) })
+    trees.snapshot(key, {
+      message: "the rest",
+      author,
+      history: () => Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => bytes.subarray(i * 7, i * 7 + 7)))
+    })
   const repository = join(directory, "sandboxes", key.sandboxId, "git", "acme+app")
-  const subjects = (sha: string) => execFileSync("git", ["--git-dir", repository, "log", "--format=%s", sha, `^${baseSha}`], { encoding: "utf8" }).trim().split("\n")
-  const filesOf = (sha: string) => execFileSync("git", ["--git-dir", repository, "ls-tree", "-r", "--name-only", sha], { encoding: "utf8" }).trim().split("\n")
+  const subjects = (sha: string) =>
+    execFileSync("git", ["--git-dir", repository, "log", "--format=%s", sha, `^${baseSha}`], { encoding: "utf8" }).trim().split("\n")
+  const filesOf = (sha: string) =>
+    execFileSync("git", ["--git-dir", repository, "ls-tree", "-r", "--name-only", sha], { encoding: "utf8" }).trim().split("\n")
   const packs = () => {
     try {
       return readdirSync(join(repository, "objects", "pack")).sort()
@@ -63,8 +72,7 @@ describe("an agent's own commits", () => {
       assert.deepStrictEqual([sha, baseRef], [head, "main"])
       assert.deepStrictEqual(subjects(sha), ["two", "one"])
       assert.strictEqual((yield* snapshot()).sha, sha)
-    })
-  )
+    }))
 
   it.live("come before one more, with what the tree holds beyond them; again and again the same one", () =>
     Effect.gen(function*() {
@@ -84,8 +92,7 @@ describe("an agent's own commits", () => {
       assert.deepStrictEqual(subjects(next.sha), ["two", "one"])
       yield* trees.push(key, { sha: next.sha, headRef: "slipway/x", remote: origin.remote })
       assert.strictEqual(gitIn(origin.path, "rev-parse", "slipway/x"), next.sha)
-    })
-  )
+    }))
 
   it.live("are kept in a clone without history as well", () =>
     Effect.gen(function*() {
@@ -97,8 +104,7 @@ describe("an agent's own commits", () => {
       yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
       assert.strictEqual(gitIn(origin.path, "rev-parse", "slipway/x"), head)
       assert.strictEqual(gitIn(origin.path, "rev-list", "--count", "slipway/x"), "3")
-    })
-  )
+    }))
 
   it.live("are nothing to publish when they end where they began", () =>
     Effect.gen(function*() {
@@ -106,8 +112,7 @@ describe("an agent's own commits", () => {
       commit("one", { a: "a\n" })
       gitIn(tree, "revert", "--no-edit", "HEAD")
       assert.strictEqual((yield* Effect.flip(snapshot()))._tag, "NoChanges")
-    })
-  )
+    }))
 
   it.live("may merge what the agent branched off itself", () =>
     Effect.gen(function*() {
@@ -118,8 +123,7 @@ describe("an agent's own commits", () => {
       commit("main", { main: "m\n" })
       gitIn(tree, "merge", "--quiet", "--no-edit", "side")
       assert.strictEqual((yield* snapshot()).sha, gitIn(tree, "rev-parse", "HEAD"))
-    })
-  )
+    }))
 
   type World = Effect.Success<ReturnType<typeof setUp>>
   const unsound: ReadonlyArray<readonly [what: string, history: (world: World) => Uint8Array | undefined]> = [
@@ -139,7 +143,10 @@ describe("an agent's own commits", () => {
     ["a file of a commit is missing", ({ commit, tree }) => {
       const head = commit("one", { a: "a\n" })
       const objects = [head, gitIn(tree, "rev-parse", "HEAD^{tree}")]
-      return Buffer.concat([Buffer.from(`${head}\n`), execFileSync("git", ["-C", tree, "pack-objects", "--stdout", "--quiet"], { input: `${objects.join("\n")}\n`, stdio: ["pipe", "pipe", "ignore"] })])
+      return Buffer.concat([Buffer.from(`${head}\n`), execFileSync("git", ["-C", tree, "pack-objects", "--stdout", "--quiet"], {
+        input: `${objects.join("\n")}\n`,
+        stdio: ["pipe", "pipe", "ignore"]
+      })])
     }],
     ["they do not go on from the base", ({ commit, tree }) => {
       gitIn(tree, "checkout", "--quiet", "--orphan", "another")
@@ -174,33 +181,40 @@ describe("an agent's own commits", () => {
       return undefined
     }],
     ["one holds what git would take for its own", ({ baseSha, tree }) => {
-      const blob = execFileSync("git", ["-C", tree, "hash-object", "-w", "--stdin"], { input: "[core]\n\tfsmonitor = touch pwned\n", encoding: "utf8" }).trim()
+      const blob = execFileSync("git", ["-C", tree, "hash-object", "-w", "--stdin"], {
+        input: "[core]\n\tfsmonitor = touch pwned\n",
+        encoding: "utf8"
+      }).trim()
       const inner = execFileSync("git", ["-C", tree, "mktree"], { input: `100644 blob ${blob}\tconfig\n`, encoding: "utf8" }).trim()
       const outer = execFileSync("git", ["-C", tree, "mktree"], { input: `040000 tree ${inner}\t.git\n`, encoding: "utf8" }).trim()
       return packOf(tree, baseSha, gitIn(tree, "commit-tree", outer, "-p", baseSha, "-m", "trap"))
     }]
   ]
 
-  it.live.each(unsound)("are not kept when %s: the tree is one commit, and nothing of them is left", ([, history]) =>
-    Effect.gen(function*() {
-      const world = yield* setUp()
-      const bytes = history(world)
-      writeFileSync(join(world.tree, "mine"), "mine\n")
-      const { sha } = yield* world.snapshot(bytes)
-      assert.deepStrictEqual(world.subjects(sha), ["the rest"])
-      assert.include(world.filesOf(sha), "mine")
-      for (const path of world.filesOf(sha)) assert.notMatch(path, /env\.|dist|nested|\.git\//u)
-      const tree = gitIn("/", "--git-dir", world.repository, "rev-parse", `${sha}^{tree}`)
-      assert.deepStrictEqual(world.packs(), [`pack-${tree}.idx`, `pack-${tree}.pack`])
-      assert.deepStrictEqual(readdirSync(join(world.repository, "scratch")), [])
-    })
+  it.live.each(unsound)(
+    "are not kept when %s: the tree is one commit, and nothing of them is left",
+    ([, history]) =>
+      Effect.gen(function*() {
+        const world = yield* setUp()
+        const bytes = history(world)
+        writeFileSync(join(world.tree, "mine"), "mine\n")
+        const { sha } = yield* world.snapshot(bytes)
+        assert.deepStrictEqual(world.subjects(sha), ["the rest"])
+        assert.include(world.filesOf(sha), "mine")
+        for (const path of world.filesOf(sha)) assert.notMatch(path, /env\.|dist|nested|\.git\//u)
+        const tree = gitIn("/", "--git-dir", world.repository, "rev-parse", `${sha}^{tree}`)
+        assert.deepStrictEqual(world.packs(), [`pack-${tree}.idx`, `pack-${tree}.pack`])
+        assert.deepStrictEqual(readdirSync(join(world.repository, "scratch")), [])
+      })
   )
 
   it.live("are not kept when they are too many or too large", () =>
     Effect.gen(function*() {
       const many = yield* setUp()
       const script = Array.from({ length: 1_001 }, (_, i) =>
-        `commit refs/heads/main\ncommitter A <a@b> ${1_700_000_000 + i} +0000\ndata 1\nx\n${i === 0 ? `from ${many.baseSha}\n` : ""}M 100644 inline f\ndata 4\n${1000 + i}\n`).join("")
+        `commit refs/heads/main\ncommitter A <a@b> ${1_700_000_000 + i} +0000\ndata 1\nx\n${
+          i === 0 ? `from ${many.baseSha}\n` : ""
+        }M 100644 inline f\ndata 4\n${1000 + i}\n`).join("")
       execFileSync("git", ["-C", many.tree, "fast-import", "--quiet"], { input: script })
       gitIn(many.tree, "reset", "--quiet", "--hard")
       assert.deepStrictEqual(many.subjects((yield* many.snapshot()).sha), ["the rest"])
@@ -212,6 +226,5 @@ describe("an agent's own commits", () => {
       large.commit("noise", { noise: Buffer.from(crypto.getRandomValues(new Uint8Array(1_900))).toString("hex").slice(0, 1_900) })
       large.commit("more noise", { noise: Buffer.from(crypto.getRandomValues(new Uint8Array(1_900))).toString("hex").slice(0, 1_900) })
       assert.deepStrictEqual(large.subjects((yield* large.snapshot()).sha), ["the rest"])
-    })
-  )
+    }))
 })

@@ -1,22 +1,25 @@
 /** A worker dies at any point; the next one carries on. */
+import { assert, describe, it } from "@effect/vitest"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect, Fiber } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as Trees from "./Trees.ts"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
+import * as Trees from "./Trees.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
 const key = { sandboxId, repo: RepoName.make("acme/app") }
 const author = { name: "Slipway", email: "slipway@example.com" }
 
 const setUp = Effect.gen(function*() {
-  const origin = yield* source({ "README.md": "# app\n", ...Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`src/${i}`, `${i}\n`])) })
+  const origin = yield* source({
+    "README.md": "# app\n",
+    ...Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`src/${i}`, `${i}\n`]))
+  })
   const directory = yield* temporaryFolder
   /** Boots and publishes as the next worker would, and checks that all is as if nothing had happened. */
   const carryOn = Effect.gen(function*() {
@@ -45,9 +48,13 @@ const some = (folder: string): ReadonlyArray<string> => existsSync(folder) ? rea
 /** Looks at the directory as fast as it can, and kills the worker when it sees what it waits for. */
 const killWhen = (directory: string, origin: string, seen: () => boolean) =>
   Effect.promise(async () => {
-    const worker = spawn(process.execPath, [fileURLToPath(new URL("./boot-and-publish.ts", import.meta.url)), directory, origin, sandboxId], {
-      stdio: "inherit"
-    })
+    const worker = spawn(
+      process.execPath,
+      [fileURLToPath(new URL("./boot-and-publish.ts", import.meta.url)), directory, origin, sandboxId],
+      {
+        stdio: "inherit"
+      }
+    )
     const gone = new Promise((resolve) => worker.once("close", resolve))
     while (worker.exitCode === null && !seen()) await new Promise((resolve) => setImmediate(resolve))
     worker.kill("SIGKILL")
@@ -72,7 +79,11 @@ describe("a worker that is killed", () => {
     { when: "the repository is in its place", seen: (d: string) => some(inSandbox(d, "git")).length > 0 },
     { when: "the snapshot is taken", seen: (d: string) => some(inSandbox(d, "git", "acme+app", "scratch")).length > 0 },
     { when: "the push begins", seen: (d: string) => existsSync(inSandbox(d, "git", "acme+app", "pushed")) },
-    { when: "the push has arrived", seen: (_: string, origin: string) => existsSync(join(origin, "refs", "heads", "slipway", "x")), mayBeLate: true }
+    {
+      when: "the push has arrived",
+      seen: (_: string, origin: string) => existsSync(join(origin, "refs", "heads", "slipway", "x")),
+      mayBeLate: true
+    }
   ])("when $when leaves nothing that stops the next one", ({ mayBeLate, seen }) =>
     Effect.gen(function*() {
       const { carryOn, directory, origin } = yield* setUp
@@ -83,7 +94,8 @@ describe("a worker that is killed", () => {
 })
 
 describe("what a power failure leaves", () => {
-  const mirrorIn = (directory: string) => join(directory, "mirrors", some(join(directory, "mirrors")).find((name) => name.endsWith(".git")) ?? "")
+  const mirrorIn = (directory: string) =>
+    join(directory, "mirrors", some(join(directory, "mirrors")).find((name) => name.endsWith(".git")) ?? "")
 
   it.live("a mirror with empty files is put right", () =>
     Effect.gen(function*() {
@@ -150,8 +162,9 @@ it.live("a push that is broken off succeeds when it is done again, also with new
 it.live("nothing is open to other users of the machine, and what was is closed at the next start", () =>
   Effect.gen(function*() {
     const { directory, origin } = yield* setUp
-    const modes = () => ["", "mirrors", "sandboxes", ...["", "git", "making", "workspace"].map((name) => join("sandboxes", sandboxId, name))]
-      .map((path) => (statSync(join(directory, path)).mode & 0o777).toString(8))
+    const modes = () =>
+      ["", "mirrors", "sandboxes", ...["", "git", "making", "workspace"].map((name) => join("sandboxes", sandboxId, name))]
+        .map((path) => (statSync(join(directory, path)).mode & 0o777).toString(8))
     const closed = Array.from({ length: 7 }, () => "700")
     yield* Effect.scoped(Effect.gen(function*() {
       const trees = yield* Trees.make({ directory })
@@ -160,7 +173,9 @@ it.live("nothing is open to other users of the machine, and what was is closed a
     }))
     // As earlier versions left them.
     for (const path of ["", "mirrors"]) chmodSync(join(directory, path), 0o755)
-    for (const path of ["sandboxes", join("sandboxes", sandboxId), join("sandboxes", sandboxId, "workspace")]) chmodSync(join(directory, path), 0o711)
+    for (const path of ["sandboxes", join("sandboxes", sandboxId), join("sandboxes", sandboxId, "workspace")]) {
+      chmodSync(join(directory, path), 0o711)
+    }
     yield* Trees.make({ directory })
     assert.deepStrictEqual(modes(), closed)
   }))
@@ -169,19 +184,24 @@ it.live("nothing is open to other users of the machine, and what was is closed a
 const OTHER = "65534"
 const isRoot = process.getuid?.() === 0
 
-it.live.skipIf(!isRoot)(`another user of the machine reads nothing of a private repository${isRoot ? "" : " (only root can become another user: NOT TESTED)"}`, () =>
-  Effect.gen(function*() {
-    const { origin } = yield* setUp
-    const data = yield* temporaryFolder
-    chmodSync(data, 0o755)
-    const trees = yield* Trees.make({ directory: join(data, "trees") })
-    yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-    yield* agent.write(join(trees.workspace(sandboxId), "app", "new"), "new\n")
-    yield* trees.snapshot(key, { message: "x", author })
-    const readable = (folder: string) =>
-      spawnSync("setpriv", [`--reuid=${OTHER}`, `--regid=${OTHER}`, "--clear-groups", "sh", "-c", "find \"$1\" -type f -readable; cat \"$1\"/sandboxes/*/workspace/*/README.md \"$2\"", "sh", folder, join(trees.workspace(sandboxId), "app", "README.md")], { encoding: "utf8", cwd: "/" }).stdout
-    // They read what is open to them.
-    writeFileSync(join(data, "open"), "")
-    assert.strictEqual(readable(data).trim(), join(data, "open"))
-    assert.strictEqual(readable(join(data, "trees")), "")
-  }))
+it.live.skipIf(!isRoot)(
+  `another user of the machine reads nothing of a private repository${isRoot ? "" : " (only root can become another user: NOT TESTED)"}`,
+  () =>
+    Effect.gen(function*() {
+      const { origin } = yield* setUp
+      const data = yield* temporaryFolder
+      chmodSync(data, 0o755)
+      const trees = yield* Trees.make({ directory: join(data, "trees") })
+      yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+      yield* agent.write(join(trees.workspace(sandboxId), "app", "new"), "new\n")
+      yield* trees.snapshot(key, { message: "x", author })
+      const readable = (folder: string) =>
+        spawnSync("setpriv", [`--reuid=${OTHER}`, `--regid=${OTHER}`, "--clear-groups", "sh", "-c",
+          "find \"$1\" -type f -readable; cat \"$1\"/sandboxes/*/workspace/*/README.md \"$2\"", "sh", folder,
+          join(trees.workspace(sandboxId), "app", "README.md")], { encoding: "utf8", cwd: "/" }).stdout
+      // They read what is open to them.
+      writeFileSync(join(data, "open"), "")
+      assert.strictEqual(readable(data).trim(), join(data, "open"))
+      assert.strictEqual(readable(join(data, "trees")), "")
+    })
+)

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
 import * as FairTurns from "@slipway/adapters/git/FairTurns"
+import { Deferred, Effect, Fiber } from "effect"
 
 /** Work that is known to have begun, and ends when it is told to. */
 const world = (limits: FairTurns.Limits) => {
@@ -15,7 +15,8 @@ const world = (limits: FairTurns.Limits) => {
       { startImmediately: true }
     )
   }
-  const end = (key: string) => Effect.andThen(Deferred.succeed(ends.get(key) ?? Deferred.makeUnsafe<void>(), undefined), Effect.repeat(Effect.yieldNow, { times: 20 }))
+  const end = (key: string) =>
+    Effect.andThen(Deferred.succeed(ends.get(key) ?? Deferred.makeUnsafe<void>(), undefined), Effect.repeat(Effect.yieldNow, { times: 20 }))
   return { ask, begun, end }
 }
 

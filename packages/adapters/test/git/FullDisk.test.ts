@@ -1,11 +1,11 @@
 /** The disk of the trees is full, read-only or out of inodes: whoever asks is told so, and it goes on when it is mended. */
-import { existsSync, readdirSync } from "node:fs"
-import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Stream } from "effect"
+import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import { Effect, Exit, Stream } from "effect"
+import { existsSync, readdirSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { agent, source } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
 
@@ -83,22 +83,26 @@ describe.skipIf(!SmallDisk.isPossible)("a disk", () => {
     }).pipe(Effect.scoped), 60_000)
 
   for (const trouble of ["full", "out of inodes"] as const) {
-    it.live(`that is ${trouble}: room is made of mirrors that nobody borrows from, however young; a borrowed one stays`, () =>
-      Effect.gen(function*() {
-        const { directory, disk, options, trees } = yield* setUp()
-        const other = yield* source({ "large.bin": "x".repeat(100_000) })
-        yield* trees.prepare(here, options)
-        yield* trees.prepare(next, { ...options, remote: other.remote })
-        yield* trees.remove(next.sandboxId)
-        const mirrors = () => readdirSync(join(directory, "mirrors")).filter((name) => name.endsWith(".git")).length
-        assert.strictEqual(mirrors(), 2)
-        disk.spoil(trouble)
-        yield* trees.makeRoom
-        assert.strictEqual(mirrors(), 1)
-        assert.deepStrictEqual(readdirSync(join(directory, "mirrors", "removed")), [])
-        assert.isTrue(existsSync(dirname(trees.workspace(here.sandboxId))))
-        disk.mend()
-        assert.strictEqual((yield* trees.compare(here, "a.txt", 100)).base?.content, "one\n")
-      }).pipe(Effect.scoped), 60_000)
+    it.live(
+      `that is ${trouble}: room is made of mirrors that nobody borrows from, however young; a borrowed one stays`,
+      () =>
+        Effect.gen(function*() {
+          const { directory, disk, options, trees } = yield* setUp()
+          const other = yield* source({ "large.bin": "x".repeat(100_000) })
+          yield* trees.prepare(here, options)
+          yield* trees.prepare(next, { ...options, remote: other.remote })
+          yield* trees.remove(next.sandboxId)
+          const mirrors = () => readdirSync(join(directory, "mirrors")).filter((name) => name.endsWith(".git")).length
+          assert.strictEqual(mirrors(), 2)
+          disk.spoil(trouble)
+          yield* trees.makeRoom
+          assert.strictEqual(mirrors(), 1)
+          assert.deepStrictEqual(readdirSync(join(directory, "mirrors", "removed")), [])
+          assert.isTrue(existsSync(dirname(trees.workspace(here.sandboxId))))
+          disk.mend()
+          assert.strictEqual((yield* trees.compare(here, "a.txt", 100)).base?.content, "one\n")
+        }).pipe(Effect.scoped),
+      60_000
+    )
   }
 })

@@ -1,10 +1,10 @@
 /** Git over HTTP on this machine, as a source host speaks it: `git http-backend` behind an `Authorization` check. */
+import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { buffer } from "node:stream/consumers"
-import { Effect } from "effect"
 
 export interface Seen {
   readonly method: string

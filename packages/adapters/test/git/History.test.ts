@@ -1,15 +1,15 @@
 /** Trees that come with less than all of the history, over HTTP as source hosts speak it. */
-import { randomBytes } from "node:crypto"
-import { readdirSync, readFileSync, statSync } from "node:fs"
-import { dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as Trees from "./Trees.ts"
+import { Context, Effect, Layer } from "effect"
+import { randomBytes } from "node:crypto"
+import { readdirSync, readFileSync, statSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { serve } from "./GitHttpServer.ts"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
+import * as Trees from "./Trees.ts"
 
 const app = RepoName.make("acme/app")
 const author = { name: "Slipway", email: "slipway@example.com" }
@@ -17,7 +17,10 @@ const idOf = (i: number) => SandboxId.make(`c_${ID_ALPHABET.charAt(i).repeat(12)
 
 /** A repository with seven commits on `main`, and workers that make trees of it, each in a sandbox of its own. */
 const setUp = Effect.gen(function*() {
-  const origin = yield* source({ v: "0\n", ...Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`src/${i}`, `${i}\n`.repeat(20)])) })
+  const origin = yield* source({
+    v: "0\n",
+    ...Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`src/${i}`, `${i}\n`.repeat(20)]))
+  })
   const shas = [(yield* origin.tip("main")) ?? ""]
   for (let i = 1; i < 7; i++) shas.push(yield* origin.commit("main", { v: `${i}\n` }))
   const server = yield* serve(dirname(origin.path))
@@ -86,10 +89,16 @@ describe("a shallow clone", () => {
       const again = yield* boot(shas[1])
       const next = yield* origin.commit("main", { v: "7\n" })
       const moved = yield* boot()
-      for (const [of, expected] of [
-        [old, [shas[1], shas[0]]], [tagged, [shas[3], shas[2]]], [latest, newestFirst.slice(0, 2)], [first, [shas[0]]],
-        [again, [shas[1], shas[0]]], [moved, [next, newestFirst[0]]]
-      ] as const) {
+      for (
+        const [of, expected] of [
+          [old, [shas[1], shas[0]]],
+          [tagged, [shas[3], shas[2]]],
+          [latest, newestFirst.slice(0, 2)],
+          [first, [shas[0]]],
+          [again, [shas[1], shas[0]]],
+          [moved, [next, newestFirst[0]]]
+        ] as const
+      ) {
         assert.deepStrictEqual(of.log(), expected)
         gitIn(of.tree, "fsck")
       }
@@ -101,13 +110,18 @@ describe("a shallow clone", () => {
       const { directory, newestFirst, origin, shas, worker } = yield* setUp
       const { boot } = yield* worker(2)
       for (const i of [0, 1, 2]) yield* origin.commit(`side/${i}`, { v: `side ${i}\n` })
-      const booted = yield* Effect.forEach(["main", "side/0", "side/1", "side/2", shas[2] ?? ""], (ref) => boot(ref), { concurrency: "unbounded" })
+      const booted = yield* Effect.forEach(["main", "side/0", "side/1", "side/2", shas[2] ?? ""], (ref) => boot(ref), {
+        concurrency: "unbounded"
+      })
       for (const { baseSha, log } of booted) assert.deepStrictEqual([log()[0], log().length], [baseSha, 2])
       assert.deepStrictEqual(booted[1]?.log()[1], newestFirst[0])
       const mirrors = readdirSync(join(directory, "mirrors")).filter((name) => name.endsWith(".git"))
       assert.strictEqual(mirrors.length, 1)
       const packs = join(directory, "mirrors", mirrors[0] ?? "", "objects", "pack")
-      const sizes = readdirSync(packs).filter((name) => name.endsWith(".pack")).map((name) => statSync(join(packs, name)).size).sort((a, b) => b - a)
+      const sizes = readdirSync(packs).filter((name) => name.endsWith(".pack")).map((name) => statSync(join(packs, name)).size).sort((
+        a,
+        b
+      ) => b - a)
       assert.strictEqual(sizes.length, 5)
       assert.isTrue(sizes.slice(1).every((size) => size < (sizes[0] ?? 0) / 5), JSON.stringify(sizes))
       assert.deepStrictEqual(readdirSync(join(directory, "mirrors", "incoming")), [])
@@ -132,42 +146,48 @@ describe("a shallow clone", () => {
     }))
 })
 
-it.live.each([{ depth: null }, { depth: 2 }])("a push from depth $depth sends only what is new, also when its branch has moved on", ({ depth }) =>
-  Effect.gen(function*() {
-    const { origin, server, worker } = yield* setUp
-    const sha = yield* origin.commit("main", { large: randomBytes(300_000) })
-    yield* origin.tag("v1", sha)
-    const { boot } = yield* worker(depth)
-    const booted = yield* Effect.forEach(["main", "v1", sha], (ref) => boot(ref))
-    yield* origin.commit("main", { large: "gone" })
-    gitIn(origin.path, "tag", "--delete", "v1")
-    server.seen.length = 0
-    for (const [i, { publish, tree }] of booted.entries()) {
-      for (const change of ["once", "again"]) {
-        yield* agent.write(join(tree, "new"), `${i} ${change}\n`)
-        const pushed = yield* publish(`slipway/${i}`)
-        assert.deepStrictEqual(gitIn(origin.path, "diff", "--name-status", sha, pushed), "A\tnew")
+it.live.each([{ depth: null }, { depth: 2 }])(
+  "a push from depth $depth sends only what is new, also when its branch has moved on",
+  ({ depth }) =>
+    Effect.gen(function*() {
+      const { origin, server, worker } = yield* setUp
+      const sha = yield* origin.commit("main", { large: randomBytes(300_000) })
+      yield* origin.tag("v1", sha)
+      const { boot } = yield* worker(depth)
+      const booted = yield* Effect.forEach(["main", "v1", sha], (ref) => boot(ref))
+      yield* origin.commit("main", { large: "gone" })
+      gitIn(origin.path, "tag", "--delete", "v1")
+      server.seen.length = 0
+      for (const [i, { publish, tree }] of booted.entries()) {
+        for (const change of ["once", "again"]) {
+          yield* agent.write(join(tree, "new"), `${i} ${change}\n`)
+          const pushed = yield* publish(`slipway/${i}`)
+          assert.deepStrictEqual(gitIn(origin.path, "diff", "--name-status", sha, pushed), "A\tnew")
+        }
       }
-    }
-    const sent = server.seen.filter(({ url }) => url.endsWith("/git-receive-pack")).map(({ body }) => body.length)
-    assert.isAtLeast(sent.length, 6)
-    assert.isTrue(sent.every((bytes) => bytes < 5_000), JSON.stringify(sent))
-  }))
-
-it.live.each([{ depth: null }, { depth: 2 }])("a push from depth $depth arrives also where the remote is too old to agree on anything", ({ depth }) =>
-  Effect.gen(function*() {
-    const { newestFirst, origin, worker } = yield* setUp
-    const old = yield* serve(dirname(origin.path), (request) => {
-      delete request.headers["git-protocol"]
-      return false
+      const sent = server.seen.filter(({ url }) => url.endsWith("/git-receive-pack")).map(({ body }) => body.length)
+      assert.isAtLeast(sent.length, 6)
+      assert.isTrue(sent.every((bytes) => bytes < 5_000), JSON.stringify(sent))
     })
-    const { boot } = yield* worker(depth)
-    const { publish, tree } = yield* boot("main", `${old.url}/origin.git`)
-    yield* origin.commit("main", { v: "gone on\n" })
-    yield* agent.write(join(tree, "new"), "new\n")
-    const sha = yield* publish("slipway/x")
-    assert.deepStrictEqual(gitIn(origin.path, "log", "--format=%H", "slipway/x").split("\n"), [sha, ...newestFirst])
-  }))
+)
+
+it.live.each([{ depth: null }, { depth: 2 }])(
+  "a push from depth $depth arrives also where the remote is too old to agree on anything",
+  ({ depth }) =>
+    Effect.gen(function*() {
+      const { newestFirst, origin, worker } = yield* setUp
+      const old = yield* serve(dirname(origin.path), (request) => {
+        delete request.headers["git-protocol"]
+        return false
+      })
+      const { boot } = yield* worker(depth)
+      const { publish, tree } = yield* boot("main", `${old.url}/origin.git`)
+      yield* origin.commit("main", { v: "gone on\n" })
+      yield* agent.write(join(tree, "new"), "new\n")
+      const sha = yield* publish("slipway/x")
+      assert.deepStrictEqual(gitIn(origin.path, "log", "--format=%H", "slipway/x").split("\n"), [sha, ...newestFirst])
+    })
+)
 
 it.live("a full clone has all of the history, and fetches again only what is new", () =>
   Effect.gen(function*() {
@@ -193,6 +213,9 @@ it.live("what is known of a commit is written when all of it is there", () =>
     const mirrors = join(directory, "mirrors")
     const mirror = join(mirrors, readdirSync(mirrors).find((name) => name.endsWith("-depth-2.git")) ?? "")
     assert.deepStrictEqual(JSON.parse(readFileSync(join(mirror, "commits", newestFirst[0] ?? ""), "utf8")), {
-      commit: newestFirst[0], files: 201, bytes: 10 * 40 + 90 * 60 + 100 * 80 + 2, shallow: [newestFirst[1]]
+      commit: newestFirst[0],
+      files: 201,
+      bytes: 10 * 40 + 90 * 60 + 100 * 80 + 2,
+      shallow: [newestFirst[1]]
     })
   }))

@@ -1,14 +1,14 @@
 /** What comes out of a box is whatever its sandbox likes. The host takes objects, looks at them, and decides what is committed. */
-import { execFileSync } from "node:child_process"
-import { readdirSync } from "node:fs"
-import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Option, Stream } from "effect"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { Context, Effect, Layer, Option, Stream } from "effect"
+import { execFileSync } from "node:child_process"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
@@ -25,7 +25,11 @@ const saying = Effect.gen(function*() {
     home: "/home",
     spawn: () =>
       Effect.succeed({
-        pid: 1, write: () => Effect.void, endInput: Effect.void, stdout: said, stderrTail: Effect.succeed("fatal: trouble"),
+        pid: 1,
+        write: () => Effect.void,
+        endInput: Effect.void,
+        stdout: said,
+        stderrTail: Effect.succeed("fatal: trouble"),
         exited: Effect.succeed({ code, signal: null })
       })
   }
@@ -39,9 +43,12 @@ const saying = Effect.gen(function*() {
   const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
   const tree = join(trees.workspace(key.sandboxId), "app")
   const repository = join(directory, "sandboxes", key.sandboxId, "git", "acme+app")
-  const git = (input: string | Uint8Array, ...args: ReadonlyArray<string>) => execFileSync("git", ["-C", tree, ...args], { input, maxBuffer: 2 ** 30, stdio: ["pipe", "pipe", "ignore"] })
+  const git = (input: string | Uint8Array, ...args: ReadonlyArray<string>) =>
+    execFileSync("git", ["-C", tree, ...args], { input, maxBuffer: 2 ** 30, stdio: ["pipe", "pipe", "ignore"] })
   return {
-    trees, repository, baseSha,
+    trees,
+    repository,
+    baseSha,
     filesOf: (sha: string) => gitIn("/", "--git-dir", repository, "ls-tree", "-r", "--name-only", sha).split("\n"),
     say: (bytes: Stream.Stream<Uint8Array>, end = 0) => {
       said = bytes
@@ -50,15 +57,19 @@ const saying = Effect.gen(function*() {
     blob: (content: string | Uint8Array) => git(content, "hash-object", "-w", "--stdin").toString().trim(),
     /** A tree of the base's files and these. */
     treeOf: (...entries: ReadonlyArray<string>) =>
-      git([git("", "ls-tree", baseSha).toString(), ...entries.map((entry) => `${entry}\n`)].join(""), "mktree", "--missing").toString().trim(),
-    only: (...entries: ReadonlyArray<string>) => git(entries.map((entry) => `${entry}\n`).join(""), "mktree", "--missing").toString().trim(),
+      git([git("", "ls-tree", baseSha).toString(), ...entries.map((entry) => `${entry}\n`)].join(""), "mktree", "--missing").toString()
+        .trim(),
+    only: (...entries: ReadonlyArray<string>) =>
+      git(entries.map((entry) => `${entry}\n`).join(""), "mktree", "--missing").toString().trim(),
     /** As the box says it when there are no new files. */
     pack: (id: string) =>
-      Buffer.concat([Buffer.from(`0\n${id}\n`), git(`${id}\n^${baseSha}^{tree}\n`, "pack-objects", "--revs", "--stdout", "--quiet", "--missing=allow-any")])
+      Buffer.concat([Buffer.from(`0\n${id}\n`),
+        git(`${id}\n^${baseSha}^{tree}\n`, "pack-objects", "--revs", "--stdout", "--quiet", "--missing=allow-any")])
   }
 })
 
-const pieces = (bytes: Uint8Array) => Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 1_000) }, (_, i) => bytes.subarray(i * 1_000, (i + 1) * 1_000)))
+const pieces = (bytes: Uint8Array) =>
+  Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 1_000) }, (_, i) => bytes.subarray(i * 1_000, (i + 1) * 1_000)))
 
 type World = Effect.Success<typeof saying>
 
@@ -68,7 +79,13 @@ describe("a snapshot that a box says", () => {
       const { baseSha, blob, filesOf, pack, repository, say, treeOf, trees } = yield* saying
       const one = blob("one\n")
       const nested = treeOf(`100644 blob ${one}\t.env.local`, `100644 blob ${one}\tplain`)
-      say(pieces(pack(treeOf(`100644 blob ${one}\tnew`, `100644 blob ${one}\t.npmrc`, `040000 tree ${nested}\tsub`, `160000 commit ${baseSha}\tother`))))
+      say(
+        pieces(
+          pack(
+            treeOf(`100644 blob ${one}\tnew`, `100644 blob ${one}\t.npmrc`, `040000 tree ${nested}\tsub`, `160000 commit ${baseSha}\tother`)
+          )
+        )
+      )
       const { sha } = yield* trees.snapshot(key, { message: "x", author })
       // The base has an environment file of its own; in another folder it is a new one.
       assert.deepStrictEqual(filesOf(sha), [".env", "README.md", "new", "sub/README.md", "sub/plain"])
@@ -83,9 +100,11 @@ describe("a snapshot that a box says", () => {
     ["is cut off", ({ blob, pack, treeOf }) => pieces(pack(treeOf(`100644 blob ${blob("x")}\tx`)).subarray(0, -30))],
     ["lacks a file", ({ pack, treeOf }) => pieces(pack(treeOf(`100644 blob ${"1".repeat(40)}\tx`)))],
     ["is a file", ({ blob, pack }) => pieces(pack(blob("x")))],
-    ["holds what git would take for its own", ({ blob, only, pack, treeOf }) =>
-      pieces(pack(treeOf(`040000 tree ${only(`100644 blob ${blob("[core]\n\tfsmonitor = touch pwned\n")}\tconfig`)}\t.git`)))],
-    ["has more bytes than it may, in few", ({ blob, pack, treeOf }) => pieces(pack(treeOf(`100644 blob ${blob(Buffer.alloc(50 * 2 ** 20))}\tzeros`)))],
+    ["holds what git would take for its own",
+      ({ blob, only, pack, treeOf }) =>
+        pieces(pack(treeOf(`040000 tree ${only(`100644 blob ${blob("[core]\n\tfsmonitor = touch pwned\n")}\tconfig`)}\t.git`)))],
+    ["has more bytes than it may, in few",
+      ({ blob, pack, treeOf }) => pieces(pack(treeOf(`100644 blob ${blob(Buffer.alloc(50 * 2 ** 20))}\tzeros`)))],
     ["has the same bytes so often that they are too many", ({ blob, pack, treeOf }) => {
       const half = blob(Buffer.alloc(MAXIMUM_BYTES * 0.6))
       return pieces(pack(treeOf(`100644 blob ${half}\ta`, `100644 blob ${half}\tb`)))
@@ -95,7 +114,8 @@ describe("a snapshot that a box says", () => {
       for (let depth = 1; depth < 12; depth++) tree = only(...Array.from({ length: 10 }, (_, i) => `040000 tree ${tree}\t${i}`))
       return pieces(pack(tree))
     }],
-    ["never ends", () => Stream.concat(Stream.make(Buffer.from(`0\n${"a".repeat(40)}\n`)), Stream.forever(Stream.make(Buffer.alloc(100_000))))],
+    ["never ends",
+      () => Stream.concat(Stream.make(Buffer.from(`0\n${"a".repeat(40)}\n`)), Stream.forever(Stream.make(Buffer.alloc(100_000))))],
     ["has names without end", () => Stream.make(Buffer.from("99999999999999\n"))],
     ["has names that are not as many bytes as it says", () => Stream.make(Buffer.from("1000\nx"))],
     ["ends badly", ({ blob, pack, treeOf }) => pieces(pack(treeOf(`100644 blob ${blob("x")}\tx`))), 128]
@@ -110,12 +130,15 @@ describe("a snapshot that a box says", () => {
     }))
 })
 
-it.live.each([
-  ["nothing", Buffer.alloc(0)],
-  ["names alone", Buffer.from("4\na\0b\0")],
-  ["no differences", Buffer.from(`0\n${":\0\0:a b c\0:100644 100644 x y R\0".repeat(50)}`)],
-  ["bytes without a meaning", Buffer.concat([Buffer.from("0\n"), Buffer.from(Array.from({ length: 10_000 }, (_, i) => (i * 7919) % 256))])]
-] as const)("a box that says %s of its changes stops no listing", ([, bytes]) =>
+it.live.each(
+  [
+    ["nothing", Buffer.alloc(0)],
+    ["names alone", Buffer.from("4\na\0b\0")],
+    ["no differences", Buffer.from(`0\n${":\0\0:a b c\0:100644 100644 x y R\0".repeat(50)}`)],
+    ["bytes without a meaning",
+      Buffer.concat([Buffer.from("0\n"), Buffer.from(Array.from({ length: 10_000 }, (_, i) => (i * 7919) % 256))])]
+  ] as const
+)("a box that says %s of its changes stops no listing", ([, bytes]) =>
   Effect.gen(function*() {
     const { say, trees } = yield* saying
     say(Stream.make(bytes))

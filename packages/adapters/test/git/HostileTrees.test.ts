@@ -1,16 +1,16 @@
 /** The agent owns its tree and does its worst. Nothing of it may run here, and nothing from outside may get in. */
+import { assert, describe, it } from "@effect/vitest"
+import * as SafeTree from "@slipway/adapters/git/SafeTree"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Context, Effect, Layer, Result, Stream } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
 import { join } from "node:path"
-import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Result, Stream } from "effect"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as SafeTree from "@slipway/adapters/git/SafeTree"
-import * as Trees from "./Trees.ts"
 import { agent, gitIn, source, temporaryFolder, tolerate } from "./Repositories.ts"
+import * as Trees from "./Trees.ts"
 
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 const author = { name: "Slipway", email: "slipway@example.com" }
@@ -37,7 +37,10 @@ const boobyTrap = (tree: string, marks: string, attacker: string) => {
   const touch = (name: string) => `touch ${join(marks, name)}`
   const script = (path: string, content: string) => writeFileSync(path, `#!/bin/sh\n${content}\n`, { mode: 0o755 })
   mkdirSync(join(tree, ".git", "hooks"), { recursive: true })
-  for (const hook of ["pre-commit", "post-commit", "pre-push", "post-index-change", "reference-transaction", "prepare-commit-msg", "post-checkout"]) {
+  for (
+    const hook of ["pre-commit", "post-commit", "pre-push", "post-index-change", "reference-transaction", "prepare-commit-msg",
+      "post-checkout"]
+  ) {
     script(join(tree, ".git", "hooks", hook), touch(`hook-${hook}`))
   }
   const config = (folder: string, name: string, value: string) => gitIn(folder, "config", "--add", name, value)
@@ -56,7 +59,10 @@ const boobyTrap = (tree: string, marks: string, attacker: string) => {
   rmSync(join(tree, ".git", "info", "attributes"), { force: true })
   writeFileSync(join(tree, ".gitattributes"), "* filter=evil diff=evil merge=evil\n*.talk filter=talking\n")
   writeFileSync(join(tree, "some.talk"), "x\n")
-  writeFileSync(join(tree, ".gitmodules"), "[submodule \"nested\"]\n\tpath = nested\n\turl = ext::sh\n\tupdate = !touch x\n\tignore = none\n")
+  writeFileSync(
+    join(tree, ".gitmodules"),
+    "[submodule \"nested\"]\n\tpath = nested\n\turl = ext::sh\n\tupdate = !touch x\n\tignore = none\n"
+  )
   mkdirSync(join(tree, "nested"))
   gitIn(join(tree, "nested"), "init", "--quiet")
   writeFileSync(join(tree, "nested", "file"), "n")
@@ -84,7 +90,12 @@ describe("a hostile tree", () => {
       const copy = join(directory, "copy")
       cpSync(tree, copy, { recursive: true, verbatimSymlinks: true })
       fired()
-      for (const args of [["status"], ["add", "README.md"], ["-c", "commit.gpgSign=false", "commit", "--message", "x"], ["diff", "HEAD~1"], ["add", "some.talk"]]) {
+      for (
+        const args of [["status"], ["add", "README.md"], ["-c", "commit.gpgSign=false", "commit", "--message", "x"], ["diff", "HEAD~1"], [
+          "add",
+          "some.talk"
+        ]]
+      ) {
         tolerate(() => gitIn(copy, ...args))
       }
       assert.includeMembers(fired(), ["filter-clean", "filter-process", "fsmonitor", "hook-pre-commit", "external-diff"])
@@ -103,7 +114,8 @@ describe("a hostile tree", () => {
       assert.strictEqual((yield* trees.compare(key, "README.md", 100)).working?.content, "# changed\n")
       const sha = yield* publish
       assert.strictEqual(yield* origin.tip("slipway/x"), sha)
-      assert.deepStrictEqual(Object.keys(yield* origin.files(sha)), [".gitattributes", ".gitmodules", "README.md", "dir/file", "monitor", "some.talk"])
+      assert.deepStrictEqual(Object.keys(yield* origin.files(sha)), [".gitattributes", ".gitmodules", "README.md", "dir/file", "monitor",
+        "some.talk"])
       assert.deepStrictEqual(fired(), [])
     }))
 
@@ -114,11 +126,13 @@ describe("a hostile tree", () => {
       boobyTrap(tree, marks, outside)
       rmSync(join(outside, "evil.git"), { recursive: true, force: true })
       cpSync(join(tree, ".git"), join(outside, "evil.git"), { recursive: true })
-      for (const replace of [
-        () => writeFileSync(join(tree, ".git"), `gitdir: ${join(outside, "evil.git")}\n`),
-        () => symlinkSync(join(outside, "evil.git"), join(tree, ".git")),
-        () => {}
-      ]) {
+      for (
+        const replace of [
+          () => writeFileSync(join(tree, ".git"), `gitdir: ${join(outside, "evil.git")}\n`),
+          () => symlinkSync(join(outside, "evil.git"), join(tree, ".git")),
+          () => {}
+        ]
+      ) {
         rmSync(join(tree, ".git"), { recursive: true, force: true })
         replace()
         assert.isFalse((yield* trees.list(key, "")).entries.some(({ name }) => name === ".git"))
@@ -156,9 +170,11 @@ describe("a hostile tree", () => {
       const { origin, publish, tree, trees } = yield* setUp
       const socket = join(tree, "socket")
       yield* Effect.acquireRelease(
-        Effect.promise(() => new Promise<Server>((resolve) => {
-          const server = createServer().listen(socket, () => resolve(server))
-        })),
+        Effect.promise(() =>
+          new Promise<Server>((resolve) => {
+            const server = createServer().listen(socket, () => resolve(server))
+          })
+        ),
         (server) => Effect.promise(() => new Promise((resolve) => server.close(resolve)))
       )
       yield* agent.write(join(tree, "new"), "x")
@@ -169,7 +185,11 @@ describe("a hostile tree", () => {
       assert.deepStrictEqual(Object.keys(yield* origin.files(yield* publish)), [".gitmodules", "README.md", "dir/file", "new"])
       // No agent of ours can make one, but a tree may be on a disk where one is.
       for (const device of ["null", "tty"]) {
-        assert.strictEqual((yield* SafeTree.openFile("/dev", Buffer.from(device)).pipe(Effect.scoped, Effect.flip))._tag, "FileProtected", device)
+        assert.strictEqual(
+          (yield* SafeTree.openFile("/dev", Buffer.from(device)).pipe(Effect.scoped, Effect.flip))._tag,
+          "FileProtected",
+          device
+        )
       }
     }))
 
@@ -191,7 +211,8 @@ describe("a hostile tree", () => {
       yield* agent.write(join(tree, "sub", ".GIT", "config"), "x")
       yield* agent.symlink(join(tree, "sub", ".gitmodules"), "x")
       yield* agent.write(join(tree, "new"), "x")
-      const deep = "const { mkdirSync, writeFileSync } = require('fs'); for (let i = 0; i < 30; i++) { mkdirSync('d'.repeat(200)); process.chdir('d'.repeat(200)) } writeFileSync('f', 'x')"
+      const deep =
+        "const { mkdirSync, writeFileSync } = require('fs'); for (let i = 0; i < 30; i++) { mkdirSync('d'.repeat(200)); process.chdir('d'.repeat(200)) } writeFileSync('f', 'x')"
       execFileSync(process.execPath, ["-e", deep], { cwd: tree })
       const { entries } = yield* trees.list(key, "")
       assert.deepStrictEqual(entries.map(({ name }) => name), ["d".repeat(200), "dir", "sub", ".gitmodules", "README.md", "git~1", "new"])
@@ -220,7 +241,8 @@ describe("a hostile tree", () => {
 const swapping = (tree: string, outside: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const loop = "const f = require('fs'); process.chdir(process.argv[1]); process.stdout.write('go'); for (;;) { f.renameSync('dir', 'dir.away'); f.symlinkSync(process.argv[2], 'dir'); f.unlinkSync('dir'); f.renameSync('dir.away', 'dir') }"
+      const loop =
+        "const f = require('fs'); process.chdir(process.argv[1]); process.stdout.write('go'); for (;;) { f.renameSync('dir', 'dir.away'); f.symlinkSync(process.argv[2], 'dir'); f.unlinkSync('dir'); f.renameSync('dir.away', 'dir') }"
       const child = spawn(process.execPath, ["-e", loop, tree, outside], { stdio: ["ignore", "pipe", "inherit"] })
       await new Promise((resolve) => child.stdout.once("data", resolve))
       return child

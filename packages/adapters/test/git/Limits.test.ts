@@ -1,16 +1,16 @@
 /** What a repository may take of this machine, and what is left of one that takes more: nothing. */
+import { assert, describe, it } from "@effect/vitest"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as Trees from "./Trees.ts"
 import { type Seen, serve } from "./GitHttpServer.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
+import * as Trees from "./Trees.ts"
 
 const app = RepoName.make("acme/app")
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: app }
@@ -33,7 +33,9 @@ const setUp = Effect.fnUntraced(function*(files: Readonly<Record<string, string 
   /** What is left of all downloads. */
   const downloaded = () => {
     const mirrors = join(directory, "mirrors")
-    const packs = readdirSync(mirrors).filter((name) => name.endsWith(".git")).flatMap((name) => readdirSync(join(mirrors, name, "objects", "pack")))
+    const packs = readdirSync(mirrors).filter((name) => name.endsWith(".git")).flatMap((name) =>
+      readdirSync(join(mirrors, name, "objects", "pack"))
+    )
     return [...packs, ...existsSync(join(mirrors, "incoming")) ? readdirSync(join(mirrors, "incoming")) : []]
   }
   return { origin, state, server, prepare, downloaded }
@@ -56,12 +58,18 @@ describe("a download", () => {
       state.stallsAfter = 2 * MiB
       const refused = yield* Effect.flip(prepare({ maximumFetchBytes: MiB }))
       assert.deepInclude(refused, {
-        _tag: "CloneFailed", repo: app, retryable: false, detail: "Fetching it takes more than 1 MiB. SLIPWAY_CLONE_MIB raises this limit."
+        _tag: "CloneFailed",
+        repo: app,
+        retryable: false,
+        detail: "Fetching it takes more than 1 MiB. SLIPWAY_CLONE_MIB raises this limit."
       })
       assert.deepStrictEqual(downloaded(), [])
       assert.deepStrictEqual(processesWith(server.url), [])
       state.stallsAfter = undefined
-      assert.strictEqual((yield* Effect.flip(prepare({ maximumFetchBytes: 2 * MiB }))).detail, "Fetching it takes more than 2 MiB. SLIPWAY_CLONE_MIB raises this limit.")
+      assert.strictEqual(
+        (yield* Effect.flip(prepare({ maximumFetchBytes: 2 * MiB }))).detail,
+        "Fetching it takes more than 2 MiB. SLIPWAY_CLONE_MIB raises this limit."
+      )
       assert.deepStrictEqual(downloaded(), [])
       yield* prepare({ maximumFetchBytes: 4 * MiB })
     }))
@@ -79,7 +87,8 @@ describe("a download", () => {
       const { downloaded, prepare, server, state } = yield* setUp({ large: randomBytes(MiB) })
       state.stallsAfter = 100_000
       assert.deepInclude(yield* Effect.flip(prepare({ fetchTime: "3 seconds" })), {
-        retryable: false, detail: "It could not be fetched within 0.05 minutes. SLIPWAY_CLONE_MINUTES raises this limit."
+        retryable: false,
+        detail: "It could not be fetched within 0.05 minutes. SLIPWAY_CLONE_MINUTES raises this limit."
       })
       assert.deepStrictEqual(downloaded(), [])
       assert.deepStrictEqual(processesWith(server.url), [])
@@ -92,15 +101,21 @@ describe("a checkout", () => {
   it.live("with too many bytes or files is refused before it is made, and its download is not kept", () =>
     Effect.gen(function*() {
       const { downloaded, origin, prepare } = yield* setUp({ "a": "12345", "b/c": "123456" })
-      const refused = (options: Parameters<typeof prepare>[0]) => Effect.map(Effect.flip(prepare(options)), ({ detail, retryable }) => [detail, retryable])
+      const refused = (options: Parameters<typeof prepare>[0]) =>
+        Effect.map(Effect.flip(prepare(options)), ({ detail, retryable }) => [detail, retryable])
       assert.deepStrictEqual(yield* refused({ maximumCheckoutBytes: 10 }), [
-        "The files of the commit have more than 10 bytes together. SLIPWAY_CHECKOUT_MIB raises this limit.", false
+        "The files of the commit have more than 10 bytes together. SLIPWAY_CHECKOUT_MIB raises this limit.",
+        false
       ])
-      assert.deepStrictEqual(yield* refused({ maximumCheckoutFiles: 1 }), ["The commit has more than 1 files. SLIPWAY_CHECKOUT_FILES raises this limit.", false])
+      assert.deepStrictEqual(yield* refused({ maximumCheckoutFiles: 1 }), [
+        "The commit has more than 1 files. SLIPWAY_CHECKOUT_FILES raises this limit.",
+        false
+      ])
       assert.deepStrictEqual(downloaded(), [])
 
       assert.deepStrictEqual(yield* prepare({ maximumCheckoutBytes: 11, maximumCheckoutFiles: 2 }), {
-        baseSha: (yield* origin.tip("main")) ?? "", baseRef: "main"
+        baseSha: (yield* origin.tip("main")) ?? "",
+        baseRef: "main"
       })
     }))
 
@@ -117,11 +132,15 @@ describe("a checkout", () => {
   it.live("of a few objects that stand for billions of files is refused at once", () =>
     Effect.gen(function*() {
       const { origin, prepare } = yield* setUp({ v: "0" })
-      const mktree = (entries: string) => execFileSync("git", ["--git-dir", origin.path, "mktree"], { input: entries, encoding: "utf8" }).trim()
+      const mktree = (entries: string) =>
+        execFileSync("git", ["--git-dir", origin.path, "mktree"], { input: entries, encoding: "utf8" }).trim()
       let tree = mktree(`100644 blob ${gitIn(origin.path, "rev-parse", "main:v")}\tf\n`)
       for (let depth = 0; depth < 10; depth++) tree = mktree(Array.from({ length: 10 }, (_, i) => `040000 tree ${tree}\td${i}\n`).join(""))
       const bomb = gitIn(origin.path, "commit-tree", "-m", "bomb", tree)
       yield* origin.setBranch("bomb", bomb)
-      assert.strictEqual((yield* Effect.flip(prepare({}, "bomb"))).detail, "The commit has more than 500000 files. SLIPWAY_CHECKOUT_FILES raises this limit.")
+      assert.strictEqual(
+        (yield* Effect.flip(prepare({}, "bomb"))).detail,
+        "The commit has more than 500000 files. SLIPWAY_CHECKOUT_FILES raises this limit."
+      )
     }))
 })

@@ -1,17 +1,17 @@
 /** Mirrors in the long run: many fetches, killed processes, and repositories that nobody asks for any more. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Mirrors from "@slipway/adapters/git/Mirrors"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Context, Duration, Effect, Fiber, Layer, Scope } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, watch, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
-import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, Scope } from "effect"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as Mirrors from "@slipway/adapters/git/Mirrors"
-import * as Trees from "./Trees.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
+import * as Trees from "./Trees.ts"
 
 const app = RepoName.make("acme/app")
 const limits: Mirrors.Limits = { fetchTime: Duration.minutes(1), fetchBytes: 1e9, checkoutBytes: 1e9, checkoutFiles: 1e6 }
@@ -22,7 +22,12 @@ const setUp = Effect.fnUntraced(function*(options: Partial<Mirrors.Options> = {}
   const origin = yield* source(Object.fromEntries(Array.from({ length: 3 * PACKS }, (_, i) => [`src/${i}`, `${i}\n`.repeat(2_000)])))
   const folder = yield* temporaryFolder
   const mirrors = yield* Mirrors.make({
-    directory: join(folder, "mirrors"), depth: null, limits, keepUnused: null, borrowed: Effect.succeed(new Set()), ...options
+    directory: join(folder, "mirrors"),
+    depth: null,
+    limits,
+    keepUnused: null,
+    borrowed: Effect.succeed(new Set()),
+    ...options
   })
   const fetch = mirrors.fetch(app, origin.remote, undefined, "main")
   const { objects } = yield* Effect.scoped(fetch)
@@ -103,7 +108,10 @@ describe("a mirror of many packs", () => {
 
   it.live.each([
     { when: "the new pack is begun", is: (name: string) => /^\.?tmp/u.test(name) },
-    { when: "the new pack is there", is: (name: string, old: ReadonlySet<string>) => name.endsWith(".idx") && !name.startsWith(".") && !old.has(name) },
+    {
+      when: "the new pack is there",
+      is: (name: string, old: ReadonlySet<string>) => name.endsWith(".idx") && !name.startsWith(".") && !old.has(name)
+    },
     { when: "an old pack is gone", is: (name: string, old: ReadonlySet<string>) => old.has(name) }
   ])("loses nothing when all is killed at the moment $when", ({ is }) =>
     Effect.gen(function*() {
@@ -166,7 +174,8 @@ it.live("what killed processes left in a mirror is removed, and nothing else", (
   Effect.gen(function*() {
     const { folder, mirrors, packs } = yield* setUp()
     const whole = readdirSync(packs)
-    const half = ["tmp_pack_x", "tmp_idx_x", ".tmp-1-pack-ab.pack", `pack-${"a".repeat(40)}.pack`, `pack-${"b".repeat(40)}.idx`, `pack-${"c".repeat(40)}.rev`]
+    const half = ["tmp_pack_x", "tmp_idx_x", ".tmp-1-pack-ab.pack", `pack-${"a".repeat(40)}.pack`, `pack-${"b".repeat(40)}.idx`,
+      `pack-${"c".repeat(40)}.rev`]
     for (const name of half) writeFileSync(join(packs, name), "")
     const [incoming, removed] = [join(folder, "mirrors", "incoming", "x"), join(folder, "mirrors", "removed", "x")]
     for (const left of [incoming, removed]) {

@@ -1,15 +1,15 @@
-import { execFileSync, spawnSync } from "node:child_process"
-import { readdirSync, readFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { git } from "@slipway/adapters/git/Git"
+import { transport } from "@slipway/adapters/git/Remotes"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { isCommitId, isRefName, RepoName } from "@slipway/domain/source/RepoRef"
-import { git } from "@slipway/adapters/git/Git"
-import { transport } from "@slipway/adapters/git/Remotes"
-import * as Trees from "./Trees.ts"
+import { Effect, Redacted } from "effect"
+import { execFileSync, spawnSync } from "node:child_process"
+import { readdirSync, readFileSync } from "node:fs"
 import { serve } from "./GitHttpServer.ts"
 import { agent, source, temporaryFolder } from "./Repositories.ts"
+import * as Trees from "./Trees.ts"
 
 const app = RepoName.make("acme/app")
 const ids = ["c_aaaaaaaaaaaa", "c_bbbbbbbbbbbb", "c_cccccccccccc", "c_dddddddddddd"].map((id) => SandboxId.make(id))
@@ -89,12 +89,22 @@ describe("remotes over HTTP", () => {
       yield* Effect.gen(function*() {
         const trees = yield* WorkingTrees
         const fail = (url: string) =>
-          trees.prepare(key, { remote: { url, authorization: null }, ref: undefined, defaultBranch: "main", repos: [app] }).pipe(Effect.flip)
-        for (const [path, retryable] of [["/403/a.git", false], ["/404/a.git", false], ["/301/a.git", false], ["/500/a.git", true], ["/502/a.git", true], ["/429/a.git", true]] as const) {
+          trees.prepare(key, { remote: { url, authorization: null }, ref: undefined, defaultBranch: "main", repos: [app] }).pipe(
+            Effect.flip
+          )
+        for (
+          const [path, retryable] of [["/403/a.git", false], ["/404/a.git", false], ["/301/a.git", false], ["/500/a.git", true], [
+            "/502/a.git",
+            true
+          ], ["/429/a.git", true]] as const
+        ) {
           assert.strictEqual((yield* fail(server.url + path)).retryable, retryable, path)
         }
         assert.isTrue((yield* fail("http://127.0.0.1:1/a.git")).retryable)
-        for (const url of ["ext::sh -c true", "ssh://host/a", "git@host:a", "http://example.com/a.git", "ftp://x/a", "-x", "https://user:pass@127.0.0.1:1/a"]) {
+        for (
+          const url of ["ext::sh -c true", "ssh://host/a", "git@host:a", "http://example.com/a.git", "ftp://x/a", "-x",
+            "https://user:pass@127.0.0.1:1/a"]
+        ) {
           assert.match((yield* fail(url)).detail, /not supported/u, url)
         }
       }).pipe(Effect.provide(Trees.layer({ directory })))
@@ -135,7 +145,8 @@ describe("names of refs", () => {
     }
   }
   it("git accepts every name that we accept, and few that we refuse", () => {
-    const parts = ["a", "é", "-", ".", "..", "/", "@", "{", "~", "^", ":", "?", "*", "[", "\\", " ", "\u0001", "\u007f", ".lock", "HEAD", "\u00a0"]
+    const parts = ["a", "é", "-", ".", "..", "/", "@", "{", "~", "^", ":", "?", "*", "[", "\\", " ", "\u0001", "\u007f", ".lock", "HEAD",
+      "\u00a0"]
     const names = [...parts, ...parts.flatMap((a) => [`${a}x`, `x${a}`, ...parts.map((b) => `x${a}${b}x`)])]
     const differing = [...new Set(names)].filter((name) => !isCommitId(name) && isRefName(name) !== acceptedByGit(name))
     assert.deepStrictEqual(differing.filter(isRefName), [])

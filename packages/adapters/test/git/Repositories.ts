@@ -1,10 +1,10 @@
 /** Real repositories and files for the contract suites of trees and source hosts. */
+import type { DiskFixture, SourceRepository } from "@slipway/domain/testing/WorkingTreesContract"
+import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { appendFile, chmod, link, mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { Effect } from "effect"
-import type { DiskFixture, SourceRepository } from "@slipway/domain/testing/WorkingTreesContract"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(join(tmpdir(), "slipway-git-test-"))),
@@ -100,7 +100,8 @@ export const source = Effect.fnUntraced(function*(files?: Parameters<DiskFixture
             const content = execFileSync("git", ["-C", origin, "cat-file", "blob", id], { env: ENVIRONMENT, encoding: "utf8" })
             return [entry.slice(tab + 1), mode === "120000" ? `-> ${content}` : mode === "100755" ? `*${content}` : content]
           })
-        ))
+        )
+      )
   }
   return repository
 })

@@ -1,17 +1,17 @@
 /** Trees in folders that the kernel keeps to their size. */
-import { execFileSync } from "node:child_process"
-import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { defaults } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
 import * as Mounts from "@slipway/adapters/testing/Mounts"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
+import { Context, Effect, Layer } from "effect"
+import { execFileSync } from "node:child_process"
+import { existsSync, readdirSync, utimesSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { absent, hostIn, openFolder } from "../hosts/bubblewrap.fixture.ts"
 import { lacking } from "../hosts/sized.fixture.ts"
 import { agent, source } from "./Repositories.ts"
@@ -129,11 +129,17 @@ describe.skipIf(unable !== undefined)(`sized folders${unable === undefined ? "" 
       yield* prepare(here, options)
       const tree = join(workspace(here.sandboxId), "app")
       yield* agent.write(join(tree, "a.txt"), "two\n")
-      execFileSync("sh", ["-c", "chown 65534 . && setpriv --reuid=65534 --clear-groups dd if=/dev/zero of=junk bs=4096 2>/dev/null || :"], { cwd: tree })
+      execFileSync("sh", ["-c", "chown 65534 . && setpriv --reuid=65534 --clear-groups dd if=/dev/zero of=junk bs=4096 2>/dev/null || :"], {
+        cwd: tree
+      })
       assert.isAbove(Number(execFileSync("du", ["-sm", tree], { encoding: "utf8" }).split("\t")[0]), 9)
       assert.deepStrictEqual((yield* changes(here)).files.map(({ path }) => path), ["a.txt"])
       const refused = yield* Effect.flip(snapshot(here, { message: "m", author }))
-      assert.deepInclude(refused, { _tag: "PushFailed", detail: "The disk of the sandbox is full. Something in it has to be deleted first.", retryable: false })
+      assert.deepInclude(refused, {
+        _tag: "PushFailed",
+        detail: "The disk of the sandbox is full. Something in it has to be deleted first.",
+        retryable: false
+      })
       assert.strictEqual((yield* compare(here, "a.txt", 100)).working?.content, "two\n")
       yield* prepare(next, options)
       yield* agent.remove(join(tree, "junk"))

@@ -1,30 +1,34 @@
 /** Trees whose sandboxes have a box from the moment they are prepared, as a worker sees to. */
-import { join } from "node:path"
-import { Context, Effect, Layer } from "effect"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
-import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { Context, Effect, Layer } from "effect"
+import { join } from "node:path"
 
 export type Options = WorkingTreesGit.Options
 
 export const layerOn = <E, R>(host: Layer.Layer<SandboxHost, E, R>, options: Options) =>
-  Layer.effect(WorkingTrees, Effect.gen(function*() {
-    const trees = yield* WorkingTrees
-    const { provision, stop } = yield* SandboxHost
-    const boxed = (sandboxId: SandboxId) => Effect.orDie(provision({ sandboxId, workspace: trees.workspace(sandboxId) }))
-    return WorkingTrees.of({
-      ...trees,
-      prepare: (key, source) => Effect.tap(trees.prepare(key, source), boxed(key.sandboxId)),
-      // The trees may have been prepared by a worker before this one.
-      snapshot: (key, options) => Effect.andThen(boxed(key.sandboxId), trees.snapshot(key, options)),
-      remove: (sandboxId) => Effect.andThen(Effect.orDie(stop(sandboxId)), trees.remove(sandboxId))
+  Layer.effect(
+    WorkingTrees,
+    Effect.gen(function*() {
+      const trees = yield* WorkingTrees
+      const { provision, stop } = yield* SandboxHost
+      const boxed = (sandboxId: SandboxId) => Effect.orDie(provision({ sandboxId, workspace: trees.workspace(sandboxId) }))
+      return WorkingTrees.of({
+        ...trees,
+        prepare: (key, source) => Effect.tap(trees.prepare(key, source), boxed(key.sandboxId)),
+        // The trees may have been prepared by a worker before this one.
+        snapshot: (key, options) => Effect.andThen(boxed(key.sandboxId), trees.snapshot(key, options)),
+        remove: (sandboxId) => Effect.andThen(Effect.orDie(stop(sandboxId)), trees.remove(sandboxId))
+      })
     })
-  })).pipe(Layer.provide(WorkingTreesGit.layer(options)), Layer.provideMerge(host))
+  ).pipe(Layer.provide(WorkingTreesGit.layer(options)), Layer.provideMerge(host))
 
 /** Without isolation: what is tested is git. */
-export const layer = (options: Options) => layerOn(Layer.orDie(SandboxHostNone.layer({ directory: join(options.directory, "boxes") })), options)
+export const layer = (options: Options) =>
+  layerOn(Layer.orDie(SandboxHostNone.layer({ directory: join(options.directory, "boxes") })), options)
 
 /** The service alone. */
 export const make = (options: Options) => Effect.map(Layer.build(layer(options)), (services) => Context.get(services, WorkingTrees))

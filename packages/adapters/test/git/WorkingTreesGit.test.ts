@@ -1,12 +1,12 @@
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
-import * as Trees from "./Trees.ts"
+import { Effect, Layer } from "effect"
+import { join } from "node:path"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
+import * as Trees from "./Trees.ts"
 
 const layer = Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer({ directory })))
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }

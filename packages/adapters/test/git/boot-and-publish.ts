@@ -1,10 +1,10 @@
 /** A worker that boots a tree, changes it and publishes, to be killed on the way. Arguments: directory, origin, sandbox. */
-import { writeFileSync } from "node:fs"
-import { join } from "node:path"
-import { Effect } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect } from "effect"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import * as Trees from "./Trees.ts"
 
 const [directory = "", url = "", sandbox = ""] = process.argv.slice(2)

@@ -25,7 +25,8 @@ export const jwt = ({ appId, privateKey }: Credentials, claims: Readonly<Record<
 export const ask = async (
   { apiUrl }: Pick<Credentials, "apiUrl">,
   request: `${"GET" | "POST" | "PATCH" | "DELETE"} ${string}`,
-  { body, headers = {}, token }: { readonly token?: string; readonly body?: object; readonly headers?: Readonly<Record<string, string>> } = {}
+  { body, headers = {}, token }: { readonly token?: string; readonly body?: object; readonly headers?: Readonly<Record<string, string>> } =
+    {}
 ): Promise<Reply> => {
   const [method = "", path = ""] = request.split(" ")
   const response = await fetch(apiUrl + path, {

@@ -1,14 +1,14 @@
-import { execFileSync } from "node:child_process"
-import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Logger, Redacted, References } from "effect"
+import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
-import * as Trees from "../git/Trees.ts"
-import { refuse } from "@slipway/adapters/testing/github/Routes"
+import { DateTime, Effect, Logger, Redacted, References } from "effect"
+import { execFileSync } from "node:child_process"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 import { agent, temporaryFolder } from "../git/Repositories.ts"
+import * as Trees from "../git/Trees.ts"
 import { layer, repository, TestGitHub } from "./TestGitHub.ts"
 
 const author = { name: "Slipway", email: "slipway@example.com" }
@@ -19,7 +19,9 @@ const tokensFor = Effect.fnUntraced(function*<A, E, R>(self: Effect.Effect<A, E,
   const { requests } = yield* TestGitHub
   const before = requests.length
   yield* self
-  return requests.slice(before).filter(({ url }) => url.endsWith("/access_tokens")).map(({ body }) => JSON.parse(body.toString()) as unknown)
+  return requests.slice(before).filter(({ url }) => url.endsWith("/access_tokens")).map(({ body }) =>
+    JSON.parse(body.toString()) as unknown
+  )
 })
 
 /** A sandbox's way through a repository: clone, change, push, open, look, push again. */
@@ -39,7 +41,14 @@ const publish = Effect.gen(function*() {
       yield* trees.push(key, { sha, headRef: "slipway/x", remote: yield* host.remote(repo, "write") })
       const open = yield* host.findOpenPullRequest(repo, "slipway/x")
       const pull = open === null
-        ? yield* host.openDraftPullRequest(repo, { title: "Title", body: "", baseRef: defaultBranch, headRef: "slipway/x", headSha: sha, at })
+        ? yield* host.openDraftPullRequest(repo, {
+          title: "Title",
+          body: "",
+          baseRef: defaultBranch,
+          headRef: "slipway/x",
+          headSha: sha,
+          at
+        })
         : yield* host.pullRequestPushed(repo, open.number, { headSha: sha, at })
       assert.deepInclude(pull, { number: 1, headSha: sha, additions: 1, deletions: 1, changedFiles: 1 })
     }
@@ -64,15 +73,17 @@ it.layer(layer())("Credentials", (it) => {
       const draft = { title: "t", body: "", baseRef: "trunk", headRef: "slipway/x", headSha, at }
       const repositories = [there.name]
       const metadata = "read"
-      for (const [operation, permissions] of [
-        [host.repository(repo), { metadata }],
-        [host.remote(repo, "read"), { metadata, contents: "read" }],
-        [host.remote(repo, "write"), { metadata, contents: "write" }],
-        [host.findOpenPullRequest(repo, "slipway/x"), { metadata, pull_requests: "read" }],
-        [host.openDraftPullRequest(repo, draft), { metadata, contents: "read", pull_requests: "write" }],
-        [host.pullRequestPushed(repo, 1, { headSha, at }), { metadata, pull_requests: "read" }],
-        [host.pullRequestDetails(repo, 1), { metadata, pull_requests: "read", checks: "read", actions: "read", issues: "read" }]
-      ] as const) {
+      for (
+        const [operation, permissions] of [
+          [host.repository(repo), { metadata }],
+          [host.remote(repo, "read"), { metadata, contents: "read" }],
+          [host.remote(repo, "write"), { metadata, contents: "write" }],
+          [host.findOpenPullRequest(repo, "slipway/x"), { metadata, pull_requests: "read" }],
+          [host.openDraftPullRequest(repo, draft), { metadata, contents: "read", pull_requests: "write" }],
+          [host.pullRequestPushed(repo, 1, { headSha, at }), { metadata, pull_requests: "read" }],
+          [host.pullRequestDetails(repo, 1), { metadata, pull_requests: "read", checks: "read", actions: "read", issues: "read" }]
+        ] as const
+      ) {
         assert.deepStrictEqual(yield* tokensFor<unknown, unknown, never>(operation), [{ repositories, permissions }])
       }
     }))
@@ -84,7 +95,10 @@ it.layer(layer())("Credentials", (it) => {
       const git = (access: "read" | "write", ...args: ReadonlyArray<string>) =>
         Effect.map(host.remote(mine.fullName, access), ({ authorization, url }) => {
           const env = {
-            PATH: process.env["PATH"], GIT_TERMINAL_PROMPT: "0", GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: "http.extraHeader",
+            PATH: process.env["PATH"],
+            GIT_TERMINAL_PROMPT: "0",
+            GIT_CONFIG_COUNT: "1",
+            GIT_CONFIG_KEY_0: "http.extraHeader",
             GIT_CONFIG_VALUE_0: `Authorization: ${authorization === null ? "" : Redacted.value(authorization)}`
           }
           return { env, url, args: [...args] }
@@ -93,7 +107,9 @@ it.layer(layer())("Credentials", (it) => {
       const run = (access: "read" | "write", args: (url: string) => ReadonlyArray<string>) =>
         Effect.gen(function*() {
           const { env, url } = yield* git(access)
-          return yield* Effect.promise(() => mine.repository.bare.git(args(url), { env: env as Record<string, string> }).then(() => "done", () => "refused"))
+          return yield* Effect.promise(() =>
+            mine.repository.bare.git(args(url), { env: env as Record<string, string> }).then(() => "done", () => "refused")
+          )
         })
       const push = (url: string) => ["push", "--quiet", url, "trunk:refs/heads/pushed"]
       const elsewhere = (url: string) => ["ls-remote", url.replace(mine.fullName, other.fullName)]
@@ -108,7 +124,9 @@ it.layer(layer())("Credentials", (it) => {
   linux("appear in no log, no error, no argument and no file", () =>
     Effect.gen(function*() {
       const logged: Array<unknown> = []
-      const logger = Logger.make(({ cause, fiber, message }) => void logged.push([message, cause, fiber.getRef(References.CurrentLogAnnotations)]))
+      const logger = Logger.make(({ cause, fiber, message }) =>
+        void logged.push([message, cause, fiber.getRef(References.CurrentLogAnnotations)])
+      )
       const commandLines = new Set<string>()
       const server = yield* TestGitHub
       server.watch(({ url }) => {
@@ -122,7 +140,10 @@ it.layer(layer())("Credentials", (it) => {
           }
         }
       })
-      const { directory, repo } = yield* publish.pipe(Effect.provide(Logger.layer([logger])), Effect.provideService(References.MinimumLogLevel, "All"))
+      const { directory, repo } = yield* publish.pipe(
+        Effect.provide(Logger.layer([logger])),
+        Effect.provideService(References.MinimumLogLevel, "All")
+      )
 
       const authorizations = server.requests.flatMap(({ headers }) => headers.authorization ?? [])
       const secrets = new Set([
@@ -152,4 +173,3 @@ it.layer(layer())("Credentials", (it) => {
       assert.strictEqual(found(directory), "")
     }))
 })
-

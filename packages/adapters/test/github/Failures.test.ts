@@ -1,10 +1,10 @@
-import { generateKeyPairSync } from "node:crypto"
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Fiber, Redacted } from "effect"
-import { TestClock } from "effect/testing"
-import { SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { type Answer, refuse } from "@slipway/adapters/testing/github/Routes"
+import { SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
+import { DateTime, Effect, Fiber, Redacted } from "effect"
+import { TestClock } from "effect/testing"
+import { generateKeyPairSync } from "node:crypto"
 import { hostOf, layer, repository, TestGitHub } from "./TestGitHub.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
@@ -31,8 +31,10 @@ const failed = (retryable: boolean, detail: RegExp, retryAfter?: number) => (err
 
 it.layer(layer())("What GitHub refuses", (it) => {
   const refusals: ReadonlyArray<readonly [name: string, answer: Answer, expected: ReturnType<typeof failed>]> = [
-    ["a rule of the repository", refuse(403, "Repository was archived so is read-only."), failed(false, /Repository was archived so is read-only\./u)],
-    ["a request that is not valid", refuse(422, "Validation Failed", [{ field: "title", code: "missing" }]), failed(false, /Validation Failed: title is missing/u)],
+    ["a rule of the repository", refuse(403, "Repository was archived so is read-only."),
+      failed(false, /Repository was archived so is read-only\./u)],
+    ["a request that is not valid", refuse(422, "Validation Failed", [{ field: "title", code: "missing" }]),
+      failed(false, /Validation Failed: title is missing/u)],
     ["too many requests at once, with a wait", GitHubServer.secondaryLimit(403, 17), failed(true, /secondary rate limit/u, 17)],
     ["too many requests at once, with another status", GitHubServer.secondaryLimit(429, 3), failed(true, /secondary rate limit/u, 3)],
     ["too many requests at once, without a wait", GitHubServer.secondaryLimit(403), failed(true, /secondary rate limit/u, 60)],
@@ -44,8 +46,10 @@ it.layer(layer())("What GitHub refuses", (it) => {
     ["a failure of its own", { status: 502, body: "<html>Unicorn!</html>" }, failed(true, /status 502/u)],
     ["maintenance", { ...refuse(503, "Back soon."), headers: { "retry-after": "120" } }, failed(true, /Back soon/u, 120)],
     ["a redirection elsewhere", { status: 302, headers: { location: "https://example.com/" }, body: {} }, failed(false, /moved/u)],
-    ["a page instead of JSON", { status: 200, body: Buffer.from("<html>Welcome to the hotel</html>") }, failed(true, /could not be understood/u)],
-    ["half an answer", { status: 200, body: Buffer.from("{\"full_na"), headers: { "content-type": "application/json" } }, failed(true, /could not be understood/u)]
+    ["a page instead of JSON", { status: 200, body: Buffer.from("<html>Welcome to the hotel</html>") },
+      failed(true, /could not be understood/u)],
+    ["half an answer", { status: 200, body: Buffer.from("{\"full_na"), headers: { "content-type": "application/json" } },
+      failed(true, /could not be understood/u)]
   ]
   for (const [name, outcome, expected] of refusals) {
     it.effect(`is told once, and with whether to try again: ${name}`, () =>
@@ -250,7 +254,8 @@ it.layer(layer())("Tokens", (it) => {
       const { installation } = yield* TestGitHub
       const { permissions } = installation
       installation.permissions = { metadata: "read", contents: "read" }
-      const [push, open] = [yield* host.remote(repo, "write").pipe(Effect.flip), yield* host.openDraftPullRequest(repo, draft).pipe(Effect.flip)]
+      const [push, open] = [yield* host.remote(repo, "write").pipe(Effect.flip),
+        yield* host.openDraftPullRequest(repo, draft).pipe(Effect.flip)]
       installation.permissions = permissions
       failed(false, /lacks contents: write\. The owner/u)(push)
       failed(false, /lacks pull_requests: write\. The owner/u)(open)
@@ -313,7 +318,9 @@ it.layer(TestGitHub.layer())("The App", (it) => {
       const server = yield* TestGitHub
       const { fullName } = yield* repository({ v: "0" })
       for (const privateKey of [server.app.privateKey, server.app.privateKey.replaceAll("\n", "\\n")]) {
-        const found = yield* SourceHost.use((host) => host.repository(fullName)).pipe(Effect.provide(hostOf(server, { privateKey: Redacted.make(privateKey) })))
+        const found = yield* SourceHost.use((host) => host.repository(fullName)).pipe(
+          Effect.provide(hostOf(server, { privateKey: Redacted.make(privateKey) }))
+        )
         assert.strictEqual(found.fullName, fullName)
       }
     }))
@@ -321,14 +328,19 @@ it.layer(TestGitHub.layer())("The App", (it) => {
   it.effect("is named after the host of its API", () =>
     Effect.gen(function*() {
       const server = yield* TestGitHub
-      for (const [apiUrl, name] of [
-        ["https://api.github.com", "github.com"],
-        ["https://api.github.com/", "github.com"],
-        ["https://git.example.com/api/v3/", "git.example.com"],
-        ["https://api.example.com/api/v3", "api.example.com"],
-        ["https://api.acme.ghe.com", "acme.ghe.com"]
-      ] as const) {
-        assert.strictEqual(yield* SourceHost.use((host) => Effect.succeed(host.name)).pipe(Effect.provide(hostOf(server, { apiUrl }))), name)
+      for (
+        const [apiUrl, name] of [
+          ["https://api.github.com", "github.com"],
+          ["https://api.github.com/", "github.com"],
+          ["https://git.example.com/api/v3/", "git.example.com"],
+          ["https://api.example.com/api/v3", "api.example.com"],
+          ["https://api.acme.ghe.com", "acme.ghe.com"]
+        ] as const
+      ) {
+        assert.strictEqual(
+          yield* SourceHost.use((host) => Effect.succeed(host.name)).pipe(Effect.provide(hostOf(server, { apiUrl }))),
+          name
+        )
       }
     }))
 
@@ -336,7 +348,9 @@ it.layer(TestGitHub.layer())("The App", (it) => {
     Effect.gen(function*() {
       const server = yield* TestGitHub
       const { fullName } = yield* repository({ v: "0" })
-      const [name, remote] = yield* SourceHost.use((host) => Effect.map(host.remote(fullName, "read"), (remote) => [host.name, remote] as const)).pipe(
+      const [name, remote] = yield* SourceHost.use((host) =>
+        Effect.map(host.remote(fullName, "read"), (remote) => [host.name, remote] as const)
+      ).pipe(
         Effect.provide(hostOf(server, { gitUrl: "https://clone.example.com:8443/" }))
       )
       assert.strictEqual(name, "clone.example.com:8443")

@@ -1,22 +1,26 @@
-import { createHash } from "node:crypto"
 import { assert, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, type Scope } from "effect"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import { DateTime, Duration, Effect, type Scope } from "effect"
+import { createHash } from "node:crypto"
 import { gitIn, temporaryFolder } from "../git/Repositories.ts"
 import { ask, jwt, type Reply, tokenOf } from "./Asking.ts"
 
 type Request = Parameters<typeof ask>[1]
 
 /** A server with `Acme/App` and a branch on it, and a way to ask it with a token. */
-const started = (options?: GitHubServer.Options): Effect.Effect<{
-  readonly server: GitHubServer.GitHubServer
-  readonly installation: ReturnType<GitHubServer.GitHubServer["app"]["install"]>
-  readonly credentials: { readonly apiUrl: string; readonly appId: number; readonly privateKey: string }
-  readonly there: Effect.Success<ReturnType<GitHubServer.GitHubServer["repository"]>>
-  readonly headSha: string
-  readonly asked: (request: Request, body?: object, headers?: Readonly<Record<string, string>>) => Effect.Effect<Reply>
-  readonly token: (body?: object) => Effect.Effect<string>
-}, never, Scope.Scope> =>
+const started = (options?: GitHubServer.Options): Effect.Effect<
+  {
+    readonly server: GitHubServer.GitHubServer
+    readonly installation: ReturnType<GitHubServer.GitHubServer["app"]["install"]>
+    readonly credentials: { readonly apiUrl: string; readonly appId: number; readonly privateKey: string }
+    readonly there: Effect.Success<ReturnType<GitHubServer.GitHubServer["repository"]>>
+    readonly headSha: string
+    readonly asked: (request: Request, body?: object, headers?: Readonly<Record<string, string>>) => Effect.Effect<Reply>
+    readonly token: (body?: object) => Effect.Effect<string>
+  },
+  never,
+  Scope.Scope
+> =>
   Effect.gen(function*() {
     const server = yield* GitHubServer.start(options)
     const installation = server.app.install("Acme")
@@ -26,7 +30,9 @@ const started = (options?: GitHubServer.Options): Effect.Effect<{
     const token = (body?: object) => Effect.promise(() => tokenOf(credentials, installation.id, body))
     const mine = yield* token()
     const asked = (request: Request, body?: object, headers?: Readonly<Record<string, string>>) =>
-      Effect.promise(() => ask(server, request, { token: mine, ...(body === undefined ? {} : { body }), ...(headers === undefined ? {} : { headers }) }))
+      Effect.promise(() =>
+        ask(server, request, { token: mine, ...(body === undefined ? {} : { body }), ...(headers === undefined ? {} : { headers }) })
+      )
     return { server, installation, credentials, there, headSha, asked, token }
   })
 
@@ -37,13 +43,16 @@ it.effect("an App's signature is good for ten minutes, of an App that is known",
   Effect.gen(function*() {
     const { credentials, server } = yield* started()
     const now = Math.floor(Date.now() / 1000)
-    for (const [claims, status, message] of [
-      [{ exp: now + 700 }, 401, "'Expiration time' claim ('exp') is too far in the future"],
-      [{ exp: now - 1 }, 401, "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires"],
-      [{ iat: now + 60 }, 401, "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"],
-      [{ iss: undefined }, 401, "Missing 'issuer' claim ('iss')"],
-      [{ iss: 99 }, 404, "Integration not found"]
-    ] as const) {
+    for (
+      const [claims, status, message] of [
+        [{ exp: now + 700 }, 401, "'Expiration time' claim ('exp') is too far in the future"],
+        [{ exp: now - 1 }, 401,
+          "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires"],
+        [{ iat: now + 60 }, 401, "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"],
+        [{ iss: undefined }, 401, "Missing 'issuer' claim ('iss')"],
+        [{ iss: 99 }, 404, "Integration not found"]
+      ] as const
+    ) {
       const reply = yield* Effect.promise(() => ask(server, "GET /app", { token: jwt(credentials, claims) }))
       assert.deepStrictEqual([reply.status, reply.body.message], [status, message])
     }
@@ -58,7 +67,10 @@ it.effect("a token ends after an hour, when it is revoked, and with its installa
     const minted = () => {
       const now = Math.floor((Date.now() + ahead) / 1000)
       return Effect.promise(async () =>
-        (await ask(server, `POST /app/installations/${installation.id}/access_tokens`, { token: jwt(credentials, { iat: now - 60, exp: now + 60 }) })).body.token as string)
+        (await ask(server, `POST /app/installations/${installation.id}/access_tokens`, {
+          token: jwt(credentials, { iat: now - 60, exp: now + 60 })
+        })).body.token as string
+      )
     }
     const first = yield* minted()
     ahead = hour - 60_000
@@ -101,8 +113,10 @@ it.effect("commits made by the API are what git makes of the same", () =>
   Effect.gen(function*() {
     const { asked, headSha } = yield* started()
     const signature = { name: "Mona", email: "mona@example.com", date: "2026-11-21T00:00:00Z" }
-    const { sha: blob } = (yield* asked(`POST ${app}/git/blobs`, { content: Buffer.from("hello\n").toString("base64"), encoding: "base64" })).body
-    const { sha: tree } = (yield* asked(`POST ${app}/git/trees`, { tree: [{ path: "a/b", mode: "100644", sha: blob }], base_tree: headSha })).body
+    const { sha: blob } =
+      (yield* asked(`POST ${app}/git/blobs`, { content: Buffer.from("hello\n").toString("base64"), encoding: "base64" })).body
+    const { sha: tree } =
+      (yield* asked(`POST ${app}/git/trees`, { tree: [{ path: "a/b", mode: "100644", sha: blob }], base_tree: headSha })).body
     const { sha } = (yield* asked(`POST ${app}/git/commits`, { message: "Message", tree, parents: [headSha], author: signature })).body
     const at = `Mona <mona@example.com> ${Date.parse(signature.date) / 1000} +0000`
     const content = `tree ${tree}\nparent ${headSha}\nauthor ${at}\ncommitter ${at}\n\nMessage`
@@ -114,15 +128,25 @@ it.effect("git may clone and push as far as its token goes", () =>
     const { server, there, token } = yield* started()
     const folder = yield* temporaryFolder
     const git = (token: string | undefined, ...args: ReadonlyArray<string>) => {
-      const authorization = token === undefined ? [] : ["-c", `http.extraHeader=Authorization: Basic ${Buffer.from(`x-access-token:${token}`).toString("base64")}`]
-      return Effect.promise(() => there.bare.git(["-C", folder, ...authorization, ...args], { env: { GIT_TERMINAL_PROMPT: "0" } }).then(() => "done", ({ message }: Error) =>
-        /Authentication failed|could not read Username/u.test(message) ? 401 : Number(/error: (\d{3})/u.exec(message)?.[1] ?? (message.includes("not found") ? 404 : 0))))
+      const authorization = token === undefined
+        ? []
+        : ["-c", `http.extraHeader=Authorization: Basic ${Buffer.from(`x-access-token:${token}`).toString("base64")}`]
+      return Effect.promise(() =>
+        there.bare.git(["-C", folder, ...authorization, ...args], { env: { GIT_TERMINAL_PROMPT: "0" } }).then(
+          () => "done",
+          ({ message }: Error) =>
+            /Authentication failed|could not read Username/u.test(message)
+              ? 401
+              : Number(/error: (\d{3})/u.exec(message)?.[1] ?? (message.includes("not found") ? 404 : 0))
+        )
+      )
     }
     const url = `${server.url}/acme/app`
     const [read, write] = [yield* token({ permissions: { contents: "read" } }), yield* token({ permissions: { contents: "write" } })]
     const none = yield* token({ permissions: { pull_requests: "write" } })
     assert.deepStrictEqual(
-      [yield* git(undefined, "ls-remote", url), yield* git("ghs_nobodys", "ls-remote", url), yield* git(read, "ls-remote", `${url}s`), yield* git(none, "ls-remote", url)],
+      [yield* git(undefined, "ls-remote", url), yield* git("ghs_nobodys", "ls-remote", url), yield* git(read, "ls-remote", `${url}s`),
+        yield* git(none, "ls-remote", url)],
       [401, 401, 404, 403]
     )
     assert.strictEqual(yield* git(read, "clone", "--quiet", `${url}.git`, "clone"), "done")
@@ -135,7 +159,8 @@ it.effect("git may clone and push as far as its token goes", () =>
 it.effect("a pull request is refused in GitHub's words", () =>
   Effect.gen(function*() {
     const { asked, server, there, token } = yield* started()
-    const open = (body: object) => Effect.map(asked(`POST ${app}/pulls`, body), ({ body, status }) => ({ status, message: body.message, errors: body.errors }))
+    const open = (body: object) =>
+      Effect.map(asked(`POST ${app}/pulls`, body), ({ body, status }) => ({ status, message: body.message, errors: body.errors }))
     const invalid = (error: object) => ({ status: 422, message: "Validation Failed", errors: [{ resource: "PullRequest", ...error }] })
     const custom = (message: string) => invalid({ code: "custom", message })
     assert.deepStrictEqual(yield* open({ ...draft, head: "missing" }), invalid({ field: "head", code: "invalid" }))
@@ -144,7 +169,11 @@ it.effect("a pull request is refused in GitHub's words", () =>
     yield* Effect.promise(() => there.bare.commit("orphan", { v: "0" }))
     assert.deepStrictEqual(yield* open({ ...draft, head: "orphan" }), custom("The orphan branch has no history in common with trunk"))
     there.drafts = false
-    assert.deepStrictEqual(yield* open(draft), { status: 422, message: "Draft pull requests are not supported in this repository.", errors: undefined })
+    assert.deepStrictEqual(yield* open(draft), {
+      status: 422,
+      message: "Draft pull requests are not supported in this repository.",
+      errors: undefined
+    })
     there.drafts = true
     const blind = yield* token({ permissions: { pull_requests: "write" } })
     assert.deepInclude(yield* Effect.promise(() => ask(server, `POST ${app}/pulls`, { token: blind, body: draft })), { status: 422 })
@@ -196,10 +225,15 @@ it.effect("lists come in pages that link to each other", () =>
     const { number } = (yield* asked(`POST ${app}/pulls`, draft)).body
     for (let i = 0; i < 65; i++) there.comment(number, { body: String(i) })
     const page = (query: string) => asked(`GET ${app}/issues/${number}/comments${query}`)
-    const [first, second, third, beyond, large] = [yield* page(""), yield* page("?page=2"), yield* page("?page=3"), yield* page("?page=4"), yield* page("?per_page=1000")]
+    const [first, second, third, beyond, large] = [yield* page(""), yield* page("?page=2"), yield* page("?page=3"), yield* page("?page=4"),
+      yield* page("?per_page=1000")]
     assert.deepStrictEqual([first, second, third, beyond, large].map(({ body }) => body.length), [30, 30, 5, 0, 65])
-    const rels = ({ headers }: Reply) => [...(headers.get("link") ?? "").matchAll(/page=(\d+)>; rel="(\w+)"/gu)].map(([, page, rel]) => `${rel} ${page}`)
-    assert.deepStrictEqual([first, second, third, large].map(rels), [["next 2", "last 3"], ["prev 1", "next 3", "last 3", "first 1"], ["prev 2", "first 1"], []])
+    const rels = ({ headers }: Reply) =>
+      [...(headers.get("link") ?? "").matchAll(/page=(\d+)>; rel="(\w+)"/gu)].map(([, page, rel]) => `${rel} ${page}`)
+    assert.deepStrictEqual([first, second, third, large].map(rels), [["next 2", "last 3"], ["prev 1", "next 3", "last 3", "first 1"], [
+      "prev 2",
+      "first 1"
+    ], []])
     const next = /<([^>]+)>; rel="next"/u.exec(first.headers.get("link") ?? "")?.[1] ?? ""
     assert.match(next, /^http:\/\/127\.0\.0\.1:\d+\/api\/v3\/repos\/Acme\/App\/issues\/\d+\/comments\?page=2$/u)
   }))
@@ -236,7 +270,11 @@ it.effect("runs are found by their commit, and the latest check of a name goes f
     const latest = there.checkRun(headSha, { name: "build" })
     const run = there.workflowRun(headSha, { name: "CI" })
     there.workflowRun("0".repeat(40))
-    const checks = (query: string) => Effect.map(asked(`GET ${app}/commits/${headSha}/check-runs${query}`), ({ body }) => body.check_runs.map(({ id }: { id: number }) => id))
+    const checks = (query: string) =>
+      Effect.map(
+        asked(`GET ${app}/commits/${headSha}/check-runs${query}`),
+        ({ body }) => body.check_runs.map(({ id }: { id: number }) => id)
+      )
     assert.deepStrictEqual(yield* checks(""), [latest.id])
     assert.strictEqual((yield* checks("?filter=all")).length, 2)
     const { body } = yield* asked(`GET ${app}/actions/runs?head_sha=${headSha}`)
@@ -252,7 +290,8 @@ it.effect("what is asked is recorded, and what is to fail fails as often as it i
     assert.strictEqual((yield* asked(`POST ${app}/pulls`, draft)).status, 502)
     assert.strictEqual(there.pulls.length, 1)
     const limited = [yield* asked(`GET ${app}`), yield* asked(`GET ${app}`), yield* asked(`GET ${app}`)]
-    assert.deepStrictEqual(limited.map(({ headers, status }) => [status, headers.get("retry-after")]), [[403, "5"], [403, "5"], [200, null]])
+    assert.deepStrictEqual(limited.map(({ headers, status }) => [status, headers.get("retry-after")]), [[403, "5"], [403, "5"], [200,
+      null]])
     const seen = server.requests.slice(-4).map(({ method, status, url }) => [method, url, status])
     assert.deepStrictEqual(seen, [["POST", `${app}/pulls`, 502], ["GET", app, 403], ["GET", app, 403], ["GET", app, 200]])
     assert.deepInclude(JSON.parse(server.requests.at(-4)?.body.toString() ?? ""), draft)

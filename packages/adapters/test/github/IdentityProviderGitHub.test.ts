@@ -1,11 +1,11 @@
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Duration, Effect, Fiber, Layer, Logger, Redacted, References } from "effect"
-import { TestClock } from "effect/testing"
-import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
-import { suite } from "@slipway/domain/testing/IdentityProviderContract"
 import * as IdentityProviderGitHub from "@slipway/adapters/github/IdentityProviderGitHub"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
+import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
+import { suite } from "@slipway/domain/testing/IdentityProviderContract"
+import { Context, DateTime, Duration, Effect, Fiber, Layer, Logger, Redacted, References } from "effect"
+import { TestClock } from "effect/testing"
 import { ask } from "./Asking.ts"
 import { TestGitHub } from "./TestGitHub.ts"
 
@@ -17,19 +17,27 @@ const PROFILE = { method: "GET", url: /^\/user$/u } as const
 const providerOf = (server: GitHubServer.GitHubServer, wrong: Partial<IdentityProviderGitHub.Options> = {}) =>
   Effect.map(
     Layer.build(IdentityProviderGitHub.layer({
-      clientId: server.users.clientId, clientSecret: Redacted.make(server.users.clientSecret), apiUrl: server.apiUrl, ...wrong
+      clientId: server.users.clientId,
+      clientSecret: Redacted.make(server.users.clientSecret),
+      apiUrl: server.apiUrl,
+      ...wrong
     })),
     (context) => Context.get(context, IdentityProvider)
   )
 
 const layer = (options?: GitHubServer.Options) =>
-  Layer.effect(IdentityProvider, Effect.flatMap(TestGitHub, (server) => providerOf(server))).pipe(Layer.provideMerge(TestGitHub.layer(options)))
+  Layer.effect(IdentityProvider, Effect.flatMap(TestGitHub, (server) => providerOf(server))).pipe(
+    Layer.provideMerge(TestGitHub.layer(options))
+  )
 
 /** Where a browser ends up. */
 const visit = (url: string) => Effect.promise(async () => (await fetch(url, { redirect: "manual" })).headers.get("location") ?? "nowhere")
 
 suite("GitHub", layer(), { person: { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: null }, visit })
-suite("GitHub, with its API at the root", layer({ apiPath: "" }), { person: { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: null }, visit })
+suite("GitHub, with its API at the root", layer({ apiPath: "" }), {
+  person: { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: null },
+  visit
+})
 
 /** A browser that is back with a code. */
 const back = Effect.fnUntraced(function*(provider: IdentityProvider["Service"]) {
@@ -47,14 +55,22 @@ it.layer(layer())("Signing in with GitHub", (it) => {
   it.effect("asks for no scope, with PKCE, on the host that belongs to the API", () =>
     Effect.gen(function*() {
       const { users } = yield* TestGitHub
-      for (const [apiUrl, web] of [["https://api.github.com", "https://github.com"], ["https://ghe.example.com/api/v3/", "https://ghe.example.com"], ["https://api.acme.ghe.com", "https://acme.ghe.com"]] as const) {
+      for (
+        const [apiUrl, web] of [["https://api.github.com", "https://github.com"], ["https://ghe.example.com/api/v3/",
+          "https://ghe.example.com"], ["https://api.acme.ghe.com", "https://acme.ghe.com"]] as const
+      ) {
         const provider = yield* providerOf(yield* TestGitHub, { apiUrl })
         const { state, url, verifier } = yield* provider.begin(BACK)
         const { origin, pathname, searchParams } = new URL(url)
         assert.strictEqual(origin + pathname, `${web}/login/oauth/authorize`)
-        const challenge = Buffer.from(yield* Effect.promise(() => crypto.subtle.digest("SHA-256", Buffer.from(Redacted.value(verifier))))).toString("base64url")
+        const challenge = Buffer.from(yield* Effect.promise(() => crypto.subtle.digest("SHA-256", Buffer.from(Redacted.value(verifier)))))
+          .toString("base64url")
         assert.deepStrictEqual(Object.fromEntries(searchParams), {
-          client_id: users.clientId, redirect_uri: BACK, state: Redacted.value(state), code_challenge: challenge, code_challenge_method: "S256"
+          client_id: users.clientId,
+          redirect_uri: BACK,
+          state: Redacted.value(state),
+          code_challenge: challenge,
+          code_challenge_method: "S256"
         })
       }
     }))
@@ -63,10 +79,20 @@ it.layer(layer())("Signing in with GitHub", (it) => {
     Effect.gen(function*() {
       const { answer: _, provider, server } = yield* begunWith()
       const profiles = [
-        [{ id: 1, login: "ada_acme", name: "Ada\u0000\u202e\n  L", email: "ada@example.com" }, { subject: "1", login: "ada_acme", name: "Ada L", email: "ada@example.com" }],
+        [{ id: 1, login: "ada_acme", name: "Ada\u0000\u202e\n  L", email: "ada@example.com" }, {
+          subject: "1",
+          login: "ada_acme",
+          name: "Ada L",
+          email: "ada@example.com"
+        }],
         [{ id: 2, login: "b", name: null, email: null }, { subject: "2", login: "b", name: "b", email: null }],
         [{ id: 3, login: "c", name: " ", email: null }, { subject: "3", login: "c", name: "c", email: null }],
-        [{ id: Number.MAX_SAFE_INTEGER, login: "d", name: "🎂".repeat(300), email: null }, { subject: "9007199254740991", login: "d", name: "🎂".repeat(100), email: null }]
+        [{ id: Number.MAX_SAFE_INTEGER, login: "d", name: "🎂".repeat(300), email: null }, {
+          subject: "9007199254740991",
+          login: "d",
+          name: "🎂".repeat(100),
+          email: null
+        }]
       ] as const
       const { person } = server.users
       for (const [shown, identity] of profiles) {
@@ -84,7 +110,9 @@ it.layer(layer())("Signing in with GitHub", (it) => {
       const { searchParams } = new URL(yield* visit(url))
       server.users.agrees = true
       assert.deepStrictEqual(Object.fromEntries(searchParams), {
-        error: "access_denied", error_description: "The user has denied your application access.", state: Redacted.value(state)
+        error: "access_denied",
+        error_description: "The user has denied your application access.",
+        state: Redacted.value(state)
       })
     }))
 
@@ -104,7 +132,11 @@ it.layer(layer())("Signing in with GitHub", (it) => {
     Effect.gen(function*() {
       const secret = yield* begunWith({ clientSecret: Redacted.make("wrong-secret-of-the-app") })
       const refused = yield* Effect.flip(secret.provider.identify(secret.answer))
-      assert.deepInclude(refused, { _tag: "IdentityProviderError", retryable: false, detail: "GitHub says: The client_id and/or client_secret passed are incorrect." })
+      assert.deepInclude(refused, {
+        _tag: "IdentityProviderError",
+        retryable: false,
+        detail: "GitHub says: The client_id and/or client_secret passed are incorrect."
+      })
       const id = yield* begunWith({ clientId: "Iv23liOther" })
       const unknown = yield* Effect.flip(id.provider.identify(id.answer))
       assert.deepInclude(unknown, { _tag: "IdentityProviderError", retryable: false, detail: "GitHub does not know the client id." })
@@ -115,18 +147,26 @@ it.layer(layer())("Signing in with GitHub", (it) => {
       const { answer, provider, server } = yield* begunWith()
       const body = { error: "unverified_user_email", error_description: "The user must have a verified primary email." }
       server.strike({ ...EXCHANGE, outcome: { status: 200, body } })
-      assert.deepInclude(yield* Effect.flip(provider.identify(answer)), { _tag: "SignInRefused", detail: "GitHub says: The user must have a verified primary email." })
+      assert.deepInclude(yield* Effect.flip(provider.identify(answer)), {
+        _tag: "SignInRefused",
+        detail: "GitHub says: The user must have a verified primary email."
+      })
     }))
 
-  const huge = Buffer.from(JSON.stringify({ access_token: "ghu_canary0", token_type: "bearer", id: 1, login: "ada", x: "x".repeat(70_000) }))
+  const huge = Buffer.from(
+    JSON.stringify({ access_token: "ghu_canary0", token_type: "bearer", id: 1, login: "ada", x: "x".repeat(70_000) })
+  )
   const failures: ReadonlyArray<readonly [name: string, outcome: GitHubServer.Outcome, detail: RegExp]> = [
     ["a failure of its own", { status: 500, body: { message: "ghu_canary0" } }, /^GitHub answered with status 500\.$/u],
     ["a page instead of JSON", { status: 502, body: Buffer.from("<html>Unicorn! ghu_canary0</html>") }, /status 502/u],
-    ["a page that calls itself fine", { status: 200, body: Buffer.from("<html>Welcome to the hotel ghu_canary0</html>") }, /could not be understood/u],
+    ["a page that calls itself fine", { status: 200, body: Buffer.from("<html>Welcome to the hotel ghu_canary0</html>") },
+      /could not be understood/u],
     ["too many requests", { status: 429, headers: { "retry-after": "60" } }, /status 429/u],
     ["a huge answer", { status: 200, body: huge, headers: { "content-type": "application/json" } }, /could not be understood/u],
-    ["half an answer", { status: 200, body: huge.subarray(0, 60), headers: { "content-type": "application/json" } }, /could not be understood/u],
-    ["an answer to something else", { status: 200, body: { access_token: 17, id: "ghu_canary0", login: "ada\n" } }, /could not be understood/u],
+    ["half an answer", { status: 200, body: huge.subarray(0, 60), headers: { "content-type": "application/json" } },
+      /could not be understood/u],
+    ["an answer to something else", { status: 200, body: { access_token: 17, id: "ghu_canary0", login: "ada\n" } },
+      /could not be understood/u],
     ["nothing", { status: 204 }, /could not be understood/u],
     ["a redirection elsewhere", { status: 302, headers: { location: "https://example.com/ghu_canary0" } }, /could not be understood/u],
     ["a broken connection", "reset", /^The connection to 127\.0\.0\.1:\d+ failed \(\w+\)\.$/u]
@@ -150,7 +190,10 @@ it.layer(layer())("Signing in with GitHub", (it) => {
 
   it.effect("fails when GitHub refuses its own token or the account, in words without the token", () =>
     Effect.gen(function*() {
-      for (const [status, message, retryable] of [[401, "Bad credentials", true], [403, "Sorry. Your account was suspended: ghu_canary0", false]] as const) {
+      for (
+        const [status, message, retryable] of [[401, "Bad credentials", true], [403, "Sorry. Your account was suspended: ghu_canary0",
+          false]] as const
+      ) {
         const { answer, provider, server } = yield* begunWith()
         server.strike({ ...PROFILE, outcome: refuse(status, message) })
         const failed = yield* Effect.flip(provider.identify(answer))
@@ -170,7 +213,11 @@ it.layer(layer())("Signing in with GitHub", (it) => {
         yield* TestClock.adjust("3 seconds")
         // Whoever does not wait hangs up.
         yield* Effect.promise(() => over)
-        assert.deepInclude(yield* Fiber.join(waiting), { _tag: "IdentityProviderError", retryable: true, detail: `${new URL(server.url).host} did not answer within 3 seconds.` })
+        assert.deepInclude(yield* Fiber.join(waiting), {
+          _tag: "IdentityProviderError",
+          retryable: true,
+          detail: `${new URL(server.url).host} did not answer within 3 seconds.`
+        })
       }
     }))
 
@@ -189,9 +236,15 @@ it.layer(layer())("Signing in with GitHub", (it) => {
       const { answer, provider, server } = yield* begunWith()
       const { users } = server
       const secrets = [users.clientSecret, Redacted.value(answer.verifier), answer.code]
-      const tell = (error: string) => ({ status: 200, body: { error, error_description: `No: ${secrets.join(" ")} ghu_canary0 ghr_canary0` } })
+      const tell = (error: string) => ({
+        status: 200,
+        body: { error, error_description: `No: ${secrets.join(" ")} ghu_canary0 ghr_canary0` }
+      })
       yield* Effect.gen(function*() {
-        for (const outcome of [tell("bad_verification_code"), tell("application_suspended"), { ...tell("x"), status: 400 }, refuse(500, secrets.join(" "))]) {
+        for (
+          const outcome of [tell("bad_verification_code"), tell("application_suspended"), { ...tell("x"), status: 400 },
+            refuse(500, secrets.join(" "))]
+        ) {
           server.strike({ ...EXCHANGE, outcome })
           said.push(yield* Effect.flip(provider.identify(answer)))
         }
@@ -204,7 +257,8 @@ it.layer(layer())("Signing in with GitHub", (it) => {
         Effect.provide(Logger.layer([Logger.make((options) => void said.push(Logger.formatJson.log(options)))])),
         Effect.provideService(References.MinimumLogLevel, "All")
       )
-      const text = said.map((one) => one instanceof Error ? `${String(one)} ${one.stack} ${JSON.stringify(one)}` : JSON.stringify(one)).join("\n")
+      const text = said.map((one) => one instanceof Error ? `${String(one)} ${one.stack} ${JSON.stringify(one)}` : JSON.stringify(one))
+        .join("\n")
       assert.include(text, "GitHub could not tell who signs in")
       const asked = server.requests.filter(({ url }) => !url.startsWith("/login/oauth/authorize")).map(({ url }) => url).join("\n")
       for (const secret of [...secrets, ...users.issued, "canary"]) {
@@ -227,7 +281,9 @@ it.effect("A code of the test server is good for ten minutes, and its answers ar
     const { clientId: client_id, clientSecret: client_secret } = server.users
     const { code, redirectUri: redirect_uri, verifier } = inTime
     const form = new URLSearchParams({ client_id, client_secret, code, redirect_uri, code_verifier: Redacted.value(verifier) })
-    const reply = yield* Effect.promise(async () => new URLSearchParams(await (await fetch(`${server.url}/login/oauth/access_token`, { method: "POST", body: form })).text()))
+    const reply = yield* Effect.promise(async () =>
+      new URLSearchParams(await (await fetch(`${server.url}/login/oauth/access_token`, { method: "POST", body: form })).text())
+    )
     const user = yield* Effect.promise(() => ask(server, "GET /user", { token: reply.get("access_token") ?? "" }))
     assert.deepInclude(user.body, { id: 583_231, login: "ada-l" })
     for (const [token, status] of [["ghu_none", 401], ["ghs_none", 403]] as const) {

@@ -3,14 +3,14 @@
  * `emulate` 0.12.2 has it differently (a private repository is 403 to a token without it and 401 to nobody, unknown tokens
  * are somebody's, messages of commits get a line break) the test server has it as GitHub, in `GitHubServer.test.ts`.
  */
-import { createHash, generateKeyPairSync, randomUUID } from "node:crypto"
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Effect, Layer, Redacted } from "effect"
-import { createEmulator } from "emulate"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { Context, DateTime, Effect, Layer, Redacted } from "effect"
+import { createEmulator } from "emulate"
+import { createHash, generateKeyPairSync, randomUUID } from "node:crypto"
 import { ask, type Credentials, jwt, type Reply, tokenOf } from "./Asking.ts"
 
 /** The App is installed for all repositories of `acme`, which has `widgets` and `other`, both private with a first commit on `main`. */
@@ -18,28 +18,34 @@ class Subject extends Context.Service<Subject, Credentials & { readonly installa
 
 const granted = { metadata: "read", contents: "write", pull_requests: "write", checks: "write", issues: "write" } as const
 
-const ours = Layer.effect(Subject, Effect.gen(function*() {
-  const server = yield* GitHubServer.start()
-  for (const name of ["widgets", "other"]) yield* server.repository(`acme/${name}`, { "README.md": "# Widgets\n" }, "main")
-  const { id } = server.app.install("acme", { permissions: granted })
-  return { apiUrl: server.apiUrl, appId: server.app.appId, privateKey: server.app.privateKey, installation: id }
-}))
+const ours = Layer.effect(
+  Subject,
+  Effect.gen(function*() {
+    const server = yield* GitHubServer.start()
+    for (const name of ["widgets", "other"]) yield* server.repository(`acme/${name}`, { "README.md": "# Widgets\n" }, "main")
+    const { id } = server.app.install("acme", { permissions: granted })
+    return { apiUrl: server.apiUrl, appId: server.app.appId, privateKey: server.app.privateKey, installation: id }
+  })
+)
 
-const emulated = Layer.effect(Subject, Effect.gen(function*() {
-  const installation = { installation_id: 100, account: "acme", repository_selection: "all" }
-  const github = {
-    users: [{ login: "octocat" }],
-    orgs: [{ login: "acme", members: [{ login: "octocat", role: "admin" }] }],
-    repos: [{ owner: "acme", name: "widgets", private: true }, { owner: "acme", name: "other", private: true }],
-    apps: [{ app_id: 4711, slug: "slipway", name: "Slipway", permissions: granted, installations: [installation] }]
-  }
-  const emulator = yield* Effect.acquireRelease(
-    Effect.promise(() => createEmulator({ service: "github", port: 0, seed: { github } })),
-    (emulator) => Effect.promise(() => emulator.close())
-  )
-  const privateKey = emulator.generatedSecrets.find(({ kind }) => kind === "github.app_private_key")?.value ?? ""
-  return { apiUrl: emulator.url, appId: 4711, privateKey, installation: 100 }
-}))
+const emulated = Layer.effect(
+  Subject,
+  Effect.gen(function*() {
+    const installation = { installation_id: 100, account: "acme", repository_selection: "all" }
+    const github = {
+      users: [{ login: "octocat" }],
+      orgs: [{ login: "acme", members: [{ login: "octocat", role: "admin" }] }],
+      repos: [{ owner: "acme", name: "widgets", private: true }, { owner: "acme", name: "other", private: true }],
+      apps: [{ app_id: 4711, slug: "slipway", name: "Slipway", permissions: granted, installations: [installation] }]
+    }
+    const emulator = yield* Effect.acquireRelease(
+      Effect.promise(() => createEmulator({ service: "github", port: 0, seed: { github } })),
+      (emulator) => Effect.promise(() => emulator.close())
+    )
+    const privateKey = emulator.generatedSecrets.find(({ kind }) => kind === "github.app_private_key")?.value ?? ""
+    return { apiUrl: emulator.url, appId: 4711, privateKey, installation: 100 }
+  })
+)
 
 const widgets = "/repos/acme/widgets"
 
@@ -48,7 +54,8 @@ const using = (body: object = {}) =>
   Effect.gen(function*() {
     const subject = yield* Subject
     const token = yield* Effect.promise(() => tokenOf(subject, subject.installation, body))
-    return (request: Parameters<typeof ask>[1], body?: object): Promise<Reply> => ask(subject, request, { token, ...(body === undefined ? {} : { body }) })
+    return (request: Parameters<typeof ask>[1], body?: object): Promise<Reply> =>
+      ask(subject, request, { token, ...(body === undefined ? {} : { body }) })
   })
 
 /** A commit of one file on top of `main`, with a branch to it. */
@@ -88,7 +95,9 @@ for (const [name, layer] of Object.entries({ "the test server": ours, "emulate":
         const { body } = yield* asked(`${widgets}/installation`)
         assert.deepInclude(body, expected)
         assert.deepInclude(body.permissions, { contents: "write", pull_requests: "write" })
-        for (const path of ["/app/installations/999", "/repos/acme/nothing/installation"]) assert.strictEqual((yield* asked(path)).status, 404)
+        for (const path of ["/app/installations/999", "/repos/acme/nothing/installation"]) {
+          assert.strictEqual((yield* asked(path)).status, 404)
+        }
       }))
 
     it.effect("gives tokens of an hour for chosen repositories and permissions, and none beyond the installation's", () =>
@@ -144,11 +153,18 @@ for (const [name, layer] of Object.entries({ "the test server": ours, "emulate":
         const send = yield* using()
         const asked = (request: Parameters<typeof ask>[1], body?: object) => Effect.promise(() => send(request, body))
         const { branch, sha } = yield* Effect.promise(() => commit(send))
-        const { body: pull, status } = yield* asked(`POST ${widgets}/pulls`, { title: "Title", body: "Body", head: branch, base: "main", draft: true })
+        const { body: pull, status } = yield* asked(`POST ${widgets}/pulls`, {
+          title: "Title",
+          body: "Body",
+          head: branch,
+          base: "main",
+          draft: true
+        })
         assert.strictEqual(status, 201)
         assert.deepInclude(pull, { title: "Title", body: "Body", state: "open", draft: true, merged: false })
         assert.deepStrictEqual([pull.head.ref, pull.head.sha, pull.base.ref], [branch, sha, "main"])
-        const list = (query: string) => Effect.map(asked(`GET ${widgets}/pulls?${query}`), ({ body }) => body.map(({ number }: { number: number }) => number))
+        const list = (query: string) =>
+          Effect.map(asked(`GET ${widgets}/pulls?${query}`), ({ body }) => body.map(({ number }: { number: number }) => number))
         const head = encodeURIComponent(`acme:${branch}`)
         assert.deepStrictEqual(yield* list(`head=${head}`), [pull.number])
         assert.deepStrictEqual(yield* list(`head=${head}&state=closed`), [])
@@ -167,10 +183,17 @@ for (const [name, layer] of Object.entries({ "the test server": ours, "emulate":
         const { branch, sha } = yield* Effect.promise(() => commit(send))
         const { number } = (yield* asked(`POST ${widgets}/pulls`, { title: "t", head: branch, base: "main", draft: true })).body
         const remark = yield* asked(`POST ${widgets}/issues/${number}/comments`, { body: "A remark" })
-        const review = yield* asked(`POST ${widgets}/pulls/${number}/comments`, { body: "On code", commit_id: sha, path: "hello", line: 1, side: "RIGHT" })
+        const review = yield* asked(`POST ${widgets}/pulls/${number}/comments`, {
+          body: "On code",
+          commit_id: sha,
+          path: "hello",
+          line: 1,
+          side: "RIGHT"
+        })
         assert.deepStrictEqual([remark.status, review.status], [201, 201])
         const list = (path: string) =>
-          Effect.map(asked(`GET ${widgets}/${path}/${number}/comments`), ({ body }) => body.map(({ body, path }: { body: string; path?: string }) => [body, path]))
+          Effect.map(asked(`GET ${widgets}/${path}/${number}/comments`), ({ body }) =>
+            body.map(({ body, path }: { body: string; path?: string }) => [body, path]))
         assert.deepStrictEqual(yield* list("issues"), [["A remark", undefined]])
         assert.deepStrictEqual(yield* list("pulls"), [["On code", "hello"]])
       }))
@@ -186,7 +209,11 @@ for (const [name, layer] of Object.entries({ "the test server": ours, "emulate":
         const first = yield* runs(sha)
         assert.strictEqual(first.total_count, 1)
         assert.deepInclude(first.check_runs[0], { id: run.id, name: "build", status: "in_progress", conclusion: null, completed_at: null })
-        yield* asked(`PATCH ${widgets}/check-runs/${run.id}`, { status: "completed", conclusion: "failure", completed_at: "2026-11-21T00:00:00Z" })
+        yield* asked(`PATCH ${widgets}/check-runs/${run.id}`, {
+          status: "completed",
+          conclusion: "failure",
+          completed_at: "2026-11-21T00:00:00Z"
+        })
         assert.deepInclude((yield* runs(branch)).check_runs[0], { id: run.id, status: "completed", conclusion: "failure" })
         assert.strictEqual((yield* runs("main")).total_count, 0)
       }))
@@ -203,7 +230,15 @@ for (const [name, layer] of Object.entries({ "the test server": ours, "emulate":
           assert.isNull(yield* host.findOpenPullRequest(repo, branch))
           const draft = { title: "Title", body: "Body", baseRef: "main", headRef: branch, headSha: sha, at: DateTime.makeUnsafe(0) }
           const opened = yield* host.openDraftPullRequest(repo, draft)
-          assert.deepInclude(opened, { title: "Title", state: "open", draft: true, merged: false, baseRef: "main", headRef: branch, headSha: sha })
+          assert.deepInclude(opened, {
+            title: "Title",
+            state: "open",
+            draft: true,
+            merged: false,
+            baseRef: "main",
+            headRef: branch,
+            headSha: sha
+          })
           assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, branch), opened)
           assert.deepInclude((yield* host.pullRequestDetails(repo, opened.number)).checks, { state: "idle" })
           assert.strictEqual((yield* host.repository(RepoName.make("acme/nothing")).pipe(Effect.flip))._tag, "RepoNotAccessible")

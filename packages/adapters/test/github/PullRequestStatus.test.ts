@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect } from "effect"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { DateTime, Effect } from "effect"
 import { layer, repository, TestGitHub } from "./TestGitHub.ts"
 
 /** A repository with an open pull request. */
@@ -20,10 +20,19 @@ it.layer(layer({ readsBeforeMergeable: 0 }))("The status of a pull request", (it
     Effect.gen(function*() {
       const { details, headSha, number, repo, server, there } = yield* opened
       const check = there.checkRun(headSha, {
-        name: "build", status: "completed", conclusion: "success", startedAt: "2026-11-21T00:00:00Z", completedAt: "2026-11-21T00:01:00Z"
+        name: "build",
+        status: "completed",
+        conclusion: "success",
+        startedAt: "2026-11-21T00:00:00Z",
+        completedAt: "2026-11-21T00:01:00Z"
       })
       const running = there.checkRun(headSha, { name: "test", status: "in_progress", startedAt: "2026-11-21T00:00:30Z" })
-      const workflow = there.workflowRun(headSha, { name: "CI", headBranch: "slipway/x", status: "in_progress", createdAt: "2026-11-21T00:00:00Z" })
+      const workflow = there.workflowRun(headSha, {
+        name: "CI",
+        headBranch: "slipway/x",
+        status: "in_progress",
+        createdAt: "2026-11-21T00:00:00Z"
+      })
       there.checkRun("0".repeat(40), { name: "of another commit" })
       there.workflowRun("0".repeat(40), { name: "of another commit" })
       const remark = there.comment(number, { user: { id: 7, login: "mona" } })
@@ -34,25 +43,54 @@ it.layer(layer({ readsBeforeMergeable: 0 }))("The status of a pull request", (it
         state: "pending",
         updatedAt: "2026-11-21T00:01:00Z",
         checkRuns: [
-          { id: running.id, name: "test", status: "in_progress", startedAt: "2026-11-21T00:00:30Z", url: `${server.url}/${repo}/runs/${running.id}` },
           {
-            id: check.id, name: "build", status: "completed", conclusion: "success", startedAt: "2026-11-21T00:00:00Z",
-            completedAt: "2026-11-21T00:01:00Z", url: `${server.url}/${repo}/runs/${check.id}`
+            id: running.id,
+            name: "test",
+            status: "in_progress",
+            startedAt: "2026-11-21T00:00:30Z",
+            url: `${server.url}/${repo}/runs/${running.id}`
+          },
+          {
+            id: check.id,
+            name: "build",
+            status: "completed",
+            conclusion: "success",
+            startedAt: "2026-11-21T00:00:00Z",
+            completedAt: "2026-11-21T00:01:00Z",
+            url: `${server.url}/${repo}/runs/${check.id}`
           }
         ],
         runs: [{
-          id: workflow.id, name: "CI", status: "in_progress", event: "push", headBranch: "slipway/x", headSha, runNumber: 1,
-          createdAt: "2026-11-21T00:00:00Z", updatedAt: "2026-11-21T00:00:00Z", url: `${server.url}/${repo}/actions/runs/${workflow.id}`
+          id: workflow.id,
+          name: "CI",
+          status: "in_progress",
+          event: "push",
+          headBranch: "slipway/x",
+          headSha,
+          runNumber: 1,
+          createdAt: "2026-11-21T00:00:00Z",
+          updatedAt: "2026-11-21T00:00:00Z",
+          url: `${server.url}/${repo}/actions/runs/${workflow.id}`
         }]
       })
       assert.deepStrictEqual(comments, [
         {
-          id: remark.id, title: "Comment", author: "mona", authorAvatarUrl: `${server.url}/avatars/u/7?v=4`, createdAt: remark.createdAt,
-          updatedAt: remark.createdAt, url: `${server.url}/${repo}/pull/${number}#issuecomment-${remark.id}`
+          id: remark.id,
+          title: "Comment",
+          author: "mona",
+          authorAvatarUrl: `${server.url}/avatars/u/7?v=4`,
+          createdAt: remark.createdAt,
+          updatedAt: remark.createdAt,
+          url: `${server.url}/${repo}/pull/${number}#issuecomment-${remark.id}`
         },
         {
-          id: review.id, title: "Review comment on src/a.ts", author: "ghost", authorAvatarUrl: "", createdAt: review.createdAt,
-          updatedAt: review.createdAt, url: `${server.url}/${repo}/pull/${number}#discussion_r${review.id}`
+          id: review.id,
+          title: "Review comment on src/a.ts",
+          author: "ghost",
+          authorAvatarUrl: "",
+          createdAt: review.createdAt,
+          updatedAt: review.createdAt,
+          url: `${server.url}/${repo}/pull/${number}#discussion_r${review.id}`
         }
       ])
     }))
@@ -123,7 +161,9 @@ it.layer(layer({ readsBeforeMergeable: 0 }))("The status of a pull request", (it
   it.effect("comes as a whole or not at all", () =>
     Effect.gen(function*() {
       const { details, server } = yield* opened
-      for (const url of [/\/pulls\/\d+$/u, /\/check-runs\?/u, /\/actions\/runs\?/u, /\/issues\/\d+\/comments\?/u, /\/pulls\/\d+\/comments\?/u]) {
+      for (
+        const url of [/\/pulls\/\d+$/u, /\/check-runs\?/u, /\/actions\/runs\?/u, /\/issues\/\d+\/comments\?/u, /\/pulls\/\d+\/comments\?/u]
+      ) {
         server.strike({ method: "GET", url, outcome: { status: 500 } })
         assert.deepInclude(yield* Effect.flip(details), { _tag: "SourceHostError", retryable: true }, String(url))
       }
@@ -171,7 +211,10 @@ it.layer(layer())("A pull request", (it) => {
       const headRef = "slipway/x#1&state=closed+é%2F"
       const headSha = yield* Effect.promise(() => there.commit(headRef, { w: "1\n" }))
       const other = yield* host.openDraftPullRequest(repo, { ...draft, headRef, headSha })
-      for (const [branch, expected] of [["slipway/x", number], [headRef, other.number], ["slipway/X", undefined], ["slipway", undefined], ["x", undefined]] as const) {
+      for (
+        const [branch, expected] of [["slipway/x", number], [headRef, other.number], ["slipway/X", undefined], ["slipway", undefined], ["x",
+          undefined]] as const
+      ) {
         assert.strictEqual((yield* host.findOpenPullRequest(repo, branch))?.number, expected, branch)
       }
     }))

@@ -1,13 +1,13 @@
 /** Another push of the same sandbox arrives while one is on its way: a git goes on when its worker is killed. */
-import { execFileSync } from "node:child_process"
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
-import * as Trees from "../git/Trees.ts"
+import { Effect } from "effect"
+import { execFileSync } from "node:child_process"
+import { join } from "node:path"
 import { agent, temporaryFolder } from "../git/Repositories.ts"
+import * as Trees from "../git/Trees.ts"
 import { layer, repository, TestGitHub } from "./TestGitHub.ts"
 
 const HEAD = "slipway/x"

@@ -1,5 +1,5 @@
-import { Effect } from "effect"
 import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"
+import { Effect } from "effect"
 import { layer, repository } from "./TestGitHub.ts"
 
 SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), {

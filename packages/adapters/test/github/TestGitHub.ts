@@ -1,21 +1,31 @@
 /** A test server with the App installed for `Acme`, and `SourceHost` on it. */
-import { randomUUID } from "node:crypto"
-import { Context, Effect, Layer, Redacted } from "effect"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import type { SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
 import type { Installation } from "@slipway/adapters/testing/github/AppAuthentication"
 import type { Changes } from "@slipway/adapters/testing/github/BareRepository"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import type { SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Context, Effect, Layer, Redacted } from "effect"
+import { randomUUID } from "node:crypto"
 
-export class TestGitHub extends Context.Service<TestGitHub, GitHubServer.GitHubServer & { readonly installation: Installation }>()("@slipway/adapters/test/TestGitHub") {
+export class TestGitHub extends Context.Service<TestGitHub, GitHubServer.GitHubServer & { readonly installation: Installation }>()(
+  "@slipway/adapters/test/TestGitHub"
+) {
   static readonly layer = (options: GitHubServer.Options = {}): Layer.Layer<TestGitHub> =>
     Layer.effect(TestGitHub, Effect.map(GitHubServer.start(options), (server) => ({ ...server, installation: server.app.install("Acme") })))
 }
 
 /** As the service has it, with what is wrong in `wrong`. */
-export const hostOf = (server: GitHubServer.GitHubServer, wrong: Partial<SourceHostGitHub.Options> = {}): Layer.Layer<SourceHost, SourceHostError> =>
-  SourceHostGitHub.layer({ appId: String(server.app.appId), privateKey: Redacted.make(server.app.privateKey), apiUrl: server.apiUrl, ...wrong })
+export const hostOf = (
+  server: GitHubServer.GitHubServer,
+  wrong: Partial<SourceHostGitHub.Options> = {}
+): Layer.Layer<SourceHost, SourceHostError> =>
+  SourceHostGitHub.layer({
+    appId: String(server.app.appId),
+    privateKey: Redacted.make(server.app.privateKey),
+    apiUrl: server.apiUrl,
+    ...wrong
+  })
 
 export const layer = (options?: GitHubServer.Options): Layer.Layer<SourceHost | TestGitHub, SourceHostError> =>
   Layer.unwrap(Effect.map(TestGitHub, (server) => hostOf(server))).pipe(Layer.provideMerge(TestGitHub.layer(options)))

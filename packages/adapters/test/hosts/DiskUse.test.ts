@@ -1,12 +1,12 @@
 /** What a sandbox takes of a disk, wherever it puts it. */
 import { assert, describe, it } from "@effect/vitest"
+import * as DiskUse from "@slipway/adapters/hosts/box/DiskUse"
+import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
+import { Deferred, Effect, Fiber } from "effect"
 import { execFile, spawn } from "node:child_process"
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Deferred, Effect, Fiber } from "effect"
-import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
-import * as DiskUse from "@slipway/adapters/hosts/box/DiskUse"
 import { isRoot, openFolder } from "./bubblewrap.fixture.ts"
 
 const MiB = 2 ** 20
@@ -38,44 +38,59 @@ const over = (found: DiskUse.Excess): number => {
 }
 
 describe("DiskUse", () => {
-  it.live.skipIf(!isRoot)("counts what a process keeps of a file that it has deleted, once however often it is open (needs root)", () =>
-    Effect.gen(function*() {
-      const made = yield* sandbox
-      const fill = "exec 3>file; rm file; dd if=/dev/zero bs=1048576 count=4 >&3 2>/dev/null; exec 4>&3; echo ready; exec sleep 60"
-      yield* running(fill, made)
-      assert.closeTo(over(yield* DiskUse.excess(made.place, limits({ diskBytes: 2 * MiB }))), 4 * MiB, 65_536)
-      assert.isNull(yield* DiskUse.excess(made.place, limits({ diskBytes: 5 * MiB })))
-      assert.isNull(yield* DiskUse.excess((yield* sandbox).place, limits({ diskBytes: 2 * MiB })))
-    }).pipe(Effect.scoped))
+  it.live.skipIf(!isRoot)(
+    "counts what a process keeps of a file that it has deleted, once however often it is open (needs root)",
+    () =>
+      Effect.gen(function*() {
+        const made = yield* sandbox
+        const fill = "exec 3>file; rm file; dd if=/dev/zero bs=1048576 count=4 >&3 2>/dev/null; exec 4>&3; echo ready; exec sleep 60"
+        yield* running(fill, made)
+        assert.closeTo(over(yield* DiskUse.excess(made.place, limits({ diskBytes: 2 * MiB }))), 4 * MiB, 65_536)
+        assert.isNull(yield* DiskUse.excess(made.place, limits({ diskBytes: 5 * MiB })))
+        assert.isNull(yield* DiskUse.excess((yield* sandbox).place, limits({ diskBytes: 2 * MiB })))
+      }).pipe(Effect.scoped)
+  )
 
   it.live.skipIf(!isRoot)("counts what is left of a deleted file in the memory of a process (needs root)", () =>
     Effect.gen(function*() {
       const made = yield* sandbox
-      yield* running("cp /bin/sleep file; dd if=/dev/zero bs=1048576 count=4 >>file 2>/dev/null; ./file 60 & sleep 0.2; rm file; echo ready; wait", made)
+      yield* running(
+        "cp /bin/sleep file; dd if=/dev/zero bs=1048576 count=4 >>file 2>/dev/null; ./file 60 & sleep 0.2; rm file; echo ready; wait",
+        made
+      )
       assert.isAtLeast(over(yield* DiskUse.excess(made.place, limits({ diskBytes: 2 * MiB }))), 4 * MiB)
     }).pipe(Effect.scoped))
 
-  it.live.skipIf(!isRoot)("counts what lies in a folder that its owner may not look into, for a service that is its owner too (needs root to become it)", () =>
-    Effect.gen(function*() {
-      const { place, user, workspace } = yield* sandbox
-      const hidden = join(workspace, "hidden")
-      mkdirSync(hidden)
-      writeFileSync(join(hidden, "file"), Buffer.alloc(4 * MiB, 1))
-      for (const path of [join(hidden, "file"), hidden]) chownSync(path, user.uid, user.gid)
-      chmodSync(hidden, 0)
-      const module = fileURLToPath(import.meta.resolve("@slipway/adapters/hosts/box/DiskUse"))
-      const script = `
+  it.live.skipIf(!isRoot)(
+    "counts what lies in a folder that its owner may not look into, for a service that is its owner too (needs root to become it)",
+    () =>
+      Effect.gen(function*() {
+        const { place, user, workspace } = yield* sandbox
+        const hidden = join(workspace, "hidden")
+        mkdirSync(hidden)
+        writeFileSync(join(hidden, "file"), Buffer.alloc(4 * MiB, 1))
+        for (const path of [join(hidden, "file"), hidden]) chownSync(path, user.uid, user.gid)
+        chmodSync(hidden, 0)
+        const module = fileURLToPath(import.meta.resolve("@slipway/adapters/hosts/box/DiskUse"))
+        const script = `
         import { Effect } from "effect"
         import { excess } from ${JSON.stringify(module)}
-        console.log(JSON.stringify(await Effect.runPromise(excess(${JSON.stringify(place)}, ${JSON.stringify(limits({ diskBytes: 2 * MiB }))}))))`
-      const output = yield* Effect.callback<string>((resume) => {
-        execFile(process.execPath, ["--input-type=module", "-e", script], { ...user, cwd: import.meta.dirname }, (error, stdout, stderr) =>
-          resume(Effect.succeed(error === null ? stdout : stderr)))
-      })
-      // Where there are no user namespaces it is told as what it is: unknown.
-      const found: DiskUse.Excess = JSON.parse(output)
-      assert.isTrue(found !== null && ("unknown" in found || over(found) >= 4 * MiB), output)
-    }).pipe(Effect.scoped))
+        console.log(JSON.stringify(await Effect.runPromise(excess(${JSON.stringify(place)}, ${
+          JSON.stringify(limits({ diskBytes: 2 * MiB }))
+        }))))`
+        const output = yield* Effect.callback<string>((resume) => {
+          execFile(
+            process.execPath,
+            ["--input-type=module", "-e", script],
+            { ...user, cwd: import.meta.dirname },
+            (error, stdout, stderr) => resume(Effect.succeed(error === null ? stdout : stderr))
+          )
+        })
+        // Where there are no user namespaces it is told as what it is: unknown.
+        const found: DiskUse.Excess = JSON.parse(output)
+        assert.isTrue(found !== null && ("unknown" in found || over(found) >= 4 * MiB), output)
+      }).pipe(Effect.scoped)
+  )
 
   it.live("does not take a measurement that does not end for a good one", () =>
     Effect.gen(function*() {
@@ -91,7 +106,12 @@ describe("DiskUse", () => {
       for (let i = 0; i < 2000; i++) writeFileSync(join(workspace, `${i}`), "")
       const exceeded = yield* Deferred.make<string>()
       yield* Effect.forkScoped(DiskUse.guard({
-        place, limits: limits({}), everyMillis: 1, timeoutMillis: 1, isIdle: () => false, exceeded: (why) => Deferred.succeed(exceeded, why)
+        place,
+        limits: limits({}),
+        everyMillis: 1,
+        timeoutMillis: 1,
+        isIdle: () => false,
+        exceeded: (why) => Deferred.succeed(exceeded, why)
       }))
       assert.match(yield* Deferred.await(exceeded), /^what it takes of the disk cannot be measured \(.+\)$/u)
     }).pipe(Effect.scoped))
@@ -106,7 +126,10 @@ describe("DiskUse", () => {
       const place: DiskUse.Place = { ...(yield* sandbox).place, workspace, folders: [workspace] }
       const exceeded = yield* Deferred.make<string>()
       const guarding = yield* Effect.forkChild(DiskUse.guard({
-        place, limits: limits({ diskBytes: 32 * MiB }), everyMillis: 10 * 60_000, isIdle: () => false,
+        place,
+        limits: limits({ diskBytes: 32 * MiB }),
+        everyMillis: 10 * 60_000,
+        isIdle: () => false,
         exceeded: (why) => Deferred.succeed(exceeded, why)
       }))
       yield* Effect.sleep("300 millis")

@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Scope } from "effect"
-import { spawn } from "node:child_process"
-import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
-import { once } from "node:events"
-import { fileURLToPath } from "node:url"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { Effect, Exit, Layer, Scope } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
 import { running, temporaryFolder } from "./Machine.ts"
 
 const hostIn = (directory: string) => SandboxHostNone.layer({ directory })
@@ -49,8 +49,7 @@ describe("SandboxHostNone", () => {
         assert.deepStrictEqual(yield* host.list, [])
       }).pipe(Effect.provide(hostIn(directory)))
       assert.strictEqual(yield* running(`sleep ${line}`), 0)
-    })
-  )
+    }))
 
   it.live("leaves the sandboxes of another directory alone, and its own folder clean", () =>
     Effect.gen(function*() {
@@ -71,8 +70,7 @@ describe("SandboxHostNone", () => {
       }).pipe(Effect.provide(hostIn(one)))
       assert.deepStrictEqual(readdirSync(one), [])
       assert.strictEqual(yield* running(line), 1)
-    })
-  )
+    }))
 
   it.live("lists a sandbox of which only a process is left", () =>
     Effect.gen(function*() {
@@ -95,8 +93,7 @@ describe("SandboxHostNone", () => {
         yield* process.exited
         assert.deepStrictEqual(yield* host.list, [])
       }).pipe(Effect.provide(hostIn(directory)))
-    })
-  )
+    }))
 
   it.live("finds node on the path", () =>
     Effect.gen(function*() {
@@ -108,8 +105,7 @@ describe("SandboxHostNone", () => {
       assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
       yield* Scope.close(scope, Exit.void)
       yield* host.stop(id)
-    }).pipe(Effect.provide(layer))
-  )
+    }).pipe(Effect.provide(layer)))
 
   it.live("makes a workspace that is not there yet, and refuses one that is no folder", () =>
     Effect.gen(function*() {
@@ -120,6 +116,5 @@ describe("SandboxHostNone", () => {
       writeFileSync(`${folder}/file`, "")
       const error = yield* Effect.flip(host.provision({ sandboxId: id, workspace: `${folder}/file` }))
       assert.strictEqual(error.operation, "provision")
-    }).pipe(Effect.provide(layer))
-  )
+    }).pipe(Effect.provide(layer)))
 })

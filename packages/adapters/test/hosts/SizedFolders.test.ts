@@ -1,16 +1,31 @@
 /** Folders that the kernel keeps to their size, on real mounts. */
 import { assert, describe, it } from "@effect/vitest"
-import { execFileSync, spawn, spawnSync } from "node:child_process"
-import { chmodSync, chownSync, closeSync, copyFileSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, statfsSync, statSync, utimesSync, writeFileSync, writeSync } from "node:fs"
-import { join } from "node:path"
-import { Cause, Effect, Exit, Layer } from "effect"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
 import * as Mounts from "@slipway/adapters/testing/Mounts"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { Cause, Effect, Exit, Layer } from "effect"
+import { execFileSync, spawn, spawnSync } from "node:child_process"
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statfsSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+  writeSync
+} from "node:fs"
+import { join } from "node:path"
 import { absent, freshId, hostIn, openFolder, run } from "./bubblewrap.fixture.ts"
 import { noEgress } from "./isolated.ts"
 import { lacking } from "./sized.fixture.ts"
@@ -78,12 +93,14 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
   it.live("refuses what is too much as it is written: in files, in deleted ones that are open, and too many", () =>
     Effect.gen(function*() {
       const folders = yield* started(yield* trees)
-      for (const script of [
-        "dd if=/dev/zero of=file bs=1048576 count=10",
-        "exec 3>file; rm file; dd if=/dev/zero bs=1048576 count=10 >&3",
-        "mkdir hidden; dd if=/dev/zero of=hidden/file bs=1048576 count=10 & wait $!; code=$?; chmod 0 hidden; exit $code",
-        "for i in $(seq 300); do : > $i || exit 1; done"
-      ]) {
+      for (
+        const script of [
+          "dd if=/dev/zero of=file bs=1048576 count=10",
+          "exec 3>file; rm file; dd if=/dev/zero bs=1048576 count=10 >&3",
+          "mkdir hidden; dd if=/dev/zero of=hidden/file bs=1048576 count=10 & wait $!; code=$?; chmod 0 hidden; exit $code",
+          "for i in $(seq 300); do : > $i || exit 1; done"
+        ]
+      ) {
         const id = freshId()
         yield* folders.open(id)
         const { status, stderr } = asNobody(folderOf(folders, id), script)
@@ -168,7 +185,9 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
       writeFileSync(join(folderOf(folders, id), "file"), "kept")
       yield* Effect.acquireRelease(
         Effect.callback<ReturnType<typeof spawn>>((resume) => {
-          const child = spawn("unshare", ["--mount", "--propagation", "private", "sh", "-c", "echo ready; exec sleep 60"], { stdio: ["ignore", "pipe", "inherit"] })
+          const child = spawn("unshare", ["--mount", "--propagation", "private", "sh", "-c", "echo ready; exec sleep 60"], {
+            stdio: ["ignore", "pipe", "inherit"]
+          })
           child.stdout.once("data", () => resume(Effect.succeed(child)))
         }),
         (child) => Effect.sync(() => child.kill("SIGKILL"))
@@ -190,7 +209,9 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
       const [folder, disk] = [folderOf(folders, id), diskOf(folders, id)]
       writeFileSync(join(folder, "file"), "kept")
       execFileSync("sync", ["--file-system", folder])
-      const bitmap = Number(/Block bitmap at (\d+)/u.exec(execFileSync("dumpe2fs", [disk], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }))?.[1])
+      const bitmap = Number(
+        /Block bitmap at (\d+)/u.exec(execFileSync("dumpe2fs", [disk], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }))?.[1]
+      )
       // As the disk is while it is in use, with a part of it that was not written.
       copyFileSync(disk, `${disk}.lost`)
       execFileSync("umount", [folder])
@@ -338,74 +359,77 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
     }).pipe(Effect.scoped))
 })
 
-describe.skipIf(lacking !== undefined || absent !== undefined)(`boxes of sized folders${lacking ?? absent ?? "" ? ` (${lacking ?? absent})` : ""}`, () => {
-  /** A service whose folder others can or cannot pass through. */
-  const service = Effect.fnUntraced(function*(mode: number, chosen: Partial<Limits> = {}) {
-    const directory = yield* trees
-    const folders = yield* started(directory, chosen)
-    chmodSync(directory, 0o700)
-    const above = join(directory, "..")
-    chmodSync(above, mode)
-    const host = yield* Effect.provide(SandboxHost, Layer.provide(hostIn(above, { folders, limits: limits(chosen) }), noEgress))
-    const boxed = Effect.acquireRelease(
-      Effect.gen(function*() {
-        const sandboxId = freshId()
-        const workspace = join(folderOf(folders, sandboxId), "workspace")
-        return { sandboxId, workspace, box: yield* host.provision({ sandboxId, workspace }) }
-      }),
-      ({ sandboxId }) => Effect.andThen(Effect.orDie(host.stop(sandboxId)), folders.remove(sandboxId))
-    )
-    return { boxed, directory, folders, host }
-  })
+describe.skipIf(lacking !== undefined || absent !== undefined)(
+  `boxes of sized folders${lacking ?? absent ?? "" ? ` (${lacking ?? absent})` : ""}`,
+  () => {
+    /** A service whose folder others can or cannot pass through. */
+    const service = Effect.fnUntraced(function*(mode: number, chosen: Partial<Limits> = {}) {
+      const directory = yield* trees
+      const folders = yield* started(directory, chosen)
+      chmodSync(directory, 0o700)
+      const above = join(directory, "..")
+      chmodSync(above, mode)
+      const host = yield* Effect.provide(SandboxHost, Layer.provide(hostIn(above, { folders, limits: limits(chosen) }), noEgress))
+      const boxed = Effect.acquireRelease(
+        Effect.gen(function*() {
+          const sandboxId = freshId()
+          const workspace = join(folderOf(folders, sandboxId), "workspace")
+          return { sandboxId, workspace, box: yield* host.provision({ sandboxId, workspace }) }
+        }),
+        ({ sandboxId }) => Effect.andThen(Effect.orDie(host.stop(sandboxId)), folders.remove(sandboxId))
+      )
+      return { boxed, directory, folders, host }
+    })
 
-  for (const [how, mode] of [["pass through", 0o711], ["not pass through", 0o700]] as const) {
-    it.live(`keep all that a box can write to in one size, in a data folder that others may ${how}`, () =>
+    for (const [how, mode] of [["pass through", 0o711], ["not pass through", 0o700]] as const) {
+      it.live(`keep all that a box can write to in one size, in a data folder that others may ${how}`, () =>
+        Effect.gen(function*() {
+          const { boxed } = yield* service(mode)
+          const { box } = yield* boxed
+          for (const place of [".", "$HOME", "$TMPDIR"]) {
+            const { code, output } = yield* run(box, `dd if=/dev/zero of=${place}/file bs=1048576 count=3 2>/dev/null || echo full`)
+            assert.strictEqual(code, 0)
+            assert.strictEqual(output === "full", place === "$TMPDIR", output)
+          }
+          // It is refused what is too much, and goes on.
+          assert.match((yield* run(box, "echo more > more; dd if=/dev/zero of=most bs=1048576 count=8; echo alive")).output, /alive$/u)
+        }).pipe(Effect.scoped))
+
+      it.live(`leave no file on the disk of one that was removed while a box of another runs, in a data folder that others may ${how}`, () =>
+        Effect.gen(function*() {
+          const { boxed, directory, folders, host } = yield* service(mode)
+          const [one, other] = [yield* boxed, yield* boxed]
+          const running = yield* other.box.spawn({ command: "sh", args: ["-c", "echo running; exec cat"], env: {} })
+          yield* run(one.box, "echo mine > file")
+          yield* host.stop(one.sandboxId)
+          yield* folders.remove(one.sandboxId)
+          const left = yield* eventually(Effect.sync(() => Mounts.disks(directory)), (disks) => disks.length === 1)
+          assert.isTrue(left[0]?.endsWith(other.sandboxId), left.join())
+          yield* running.endInput
+          assert.deepStrictEqual(yield* running.exited, { code: 0, signal: null })
+        }).pipe(Effect.scoped))
+    }
+
+    it.live("start no more with files for the home when a sandbox has made all that it may, and say why", () =>
       Effect.gen(function*() {
-        const { boxed } = yield* service(mode)
+        const { boxed } = yield* service(0o711)
         const { box } = yield* boxed
-        for (const place of [".", "$HOME", "$TMPDIR"]) {
-          const { code, output } = yield* run(box, `dd if=/dev/zero of=${place}/file bs=1048576 count=3 2>/dev/null || echo full`)
-          assert.strictEqual(code, 0)
-          assert.strictEqual(output === "full", place === "$TMPDIR", output)
-        }
-        // It is refused what is too much, and goes on.
-        assert.match((yield* run(box, "echo more > more; dd if=/dev/zero of=most bs=1048576 count=8; echo alive")).output, /alive$/u)
+        const start = Effect.scoped(box.spawn({ command: "true", args: [], env: {}, homeFiles: { settings: "{}" } }))
+        yield* start
+        yield* run(box, "for i in $(seq 300); do : > $i || exit 1; done")
+        assert.match((yield* Effect.flip(start)).detail, /cannot be written to \(the disk of the sandbox is full\)/u)
+        yield* run(box, "rm 1 2 3")
+        yield* start
       }).pipe(Effect.scoped))
 
-    it.live(`leave no file on the disk of one that was removed while a box of another runs, in a data folder that others may ${how}`, () =>
+    it.live("give back home and scratch folder with the box, and keep the trees", () =>
       Effect.gen(function*() {
-        const { boxed, directory, folders, host } = yield* service(mode)
-        const [one, other] = [yield* boxed, yield* boxed]
-        const running = yield* other.box.spawn({ command: "sh", args: ["-c", "echo running; exec cat"], env: {} })
-        yield* run(one.box, "echo mine > file")
-        yield* host.stop(one.sandboxId)
-        yield* folders.remove(one.sandboxId)
-        const left = yield* eventually(Effect.sync(() => Mounts.disks(directory)), (disks) => disks.length === 1)
-        assert.isTrue(left[0]?.endsWith(other.sandboxId), left.join())
-        yield* running.endInput
-        assert.deepStrictEqual(yield* running.exited, { code: 0, signal: null })
+        const { boxed, folders, host } = yield* service(0o711)
+        const { box, sandboxId, workspace } = yield* boxed
+        yield* run(box, "echo mine > file; echo mine > $HOME/file")
+        yield* host.stop(sandboxId)
+        assert.isTrue(existsSync(join(workspace, "file")))
+        assert.notInclude(readdirSync(folderOf(folders, sandboxId)), "box")
       }).pipe(Effect.scoped))
   }
-
-  it.live("start no more with files for the home when a sandbox has made all that it may, and say why", () =>
-    Effect.gen(function*() {
-      const { boxed } = yield* service(0o711)
-      const { box } = yield* boxed
-      const start = Effect.scoped(box.spawn({ command: "true", args: [], env: {}, homeFiles: { settings: "{}" } }))
-      yield* start
-      yield* run(box, "for i in $(seq 300); do : > $i || exit 1; done")
-      assert.match((yield* Effect.flip(start)).detail, /cannot be written to \(the disk of the sandbox is full\)/u)
-      yield* run(box, "rm 1 2 3")
-      yield* start
-    }).pipe(Effect.scoped))
-
-  it.live("give back home and scratch folder with the box, and keep the trees", () =>
-    Effect.gen(function*() {
-      const { boxed, folders, host } = yield* service(0o711)
-      const { box, sandboxId, workspace } = yield* boxed
-      yield* run(box, "echo mine > file; echo mine > $HOME/file")
-      yield* host.stop(sandboxId)
-      assert.isTrue(existsSync(join(workspace, "file")))
-      assert.notInclude(readdirSync(folderOf(folders, sandboxId)), "box")
-    }).pipe(Effect.scoped))
-})
+)

@@ -1,12 +1,12 @@
 /** Boxes for tests, where this machine can make them. */
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId, ID_ALPHABET } from "@slipway/domain/sandbox/SandboxId"
 import { Effect, Layer, Stream } from "effect"
 import { spawnSync } from "node:child_process"
 import { chmod } from "node:fs/promises"
 import { join } from "node:path"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId, ID_ALPHABET } from "@slipway/domain/sandbox/SandboxId"
-import * as Egress from "@slipway/adapters/egress/Egress"
-import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import { temporaryFolder } from "./Machine.ts"
 
 export const isRoot = process.getuid?.() === 0
@@ -18,7 +18,11 @@ const lookForBoxes = () => {
   if (spawnSync("bwrap", ["--version"]).status !== 0) return "bubblewrap is not installed (apt-get install bubblewrap)"
   // Boxes never run as root, who may do what others may not.
   const user = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
-  const { error, status, stderr } = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"], { ...user, cwd: "/", encoding: "utf8" })
+  const { error, status, stderr } = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"], {
+    ...user,
+    cwd: "/",
+    encoding: "utf8"
+  })
   return status === 0 ? undefined : `namespaces are forbidden: ${error?.message ?? stderr.trim()}`
 }
 

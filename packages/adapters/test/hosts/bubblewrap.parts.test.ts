@@ -1,15 +1,18 @@
 /** Parts of the host that need no box. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Uids from "@slipway/adapters/hosts/box/Uids"
+import * as Cgroups from "@slipway/adapters/hosts/bubblewrap/Cgroups"
+import { filterFor } from "@slipway/adapters/hosts/bubblewrap/SeccompFilter"
 import { Effect } from "effect"
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import * as Cgroups from "@slipway/adapters/hosts/bubblewrap/Cgroups"
-import { filterFor } from "@slipway/adapters/hosts/bubblewrap/SeccompFilter"
-import * as Uids from "@slipway/adapters/hosts/box/Uids"
 import { temporaryFolder } from "./Machine.ts"
 
 /** The kernel's interpreter of classic BPF, for the instructions that filters use. */
-const judge = (program: Uint8Array, call: { readonly number: number; readonly arch: number; readonly args?: ReadonlyArray<number> }): number => {
+const judge = (
+  program: Uint8Array,
+  call: { readonly number: number; readonly arch: number; readonly args?: ReadonlyArray<number> }
+): number => {
   const bytes = Buffer.from(program)
   const data = Buffer.alloc(64)
   data.writeUInt32LE(call.number >>> 0, 0)
@@ -17,7 +20,8 @@ const judge = (program: Uint8Array, call: { readonly number: number; readonly ar
   for (const [i, value] of (call.args ?? []).entries()) data.writeBigUInt64LE(BigInt.asUintN(64, BigInt(value)), 16 + 8 * i)
   let accumulator = 0
   for (let at = 0; at < bytes.length / 8; at++) {
-    const [code, yes, no, value] = [bytes.readUInt16LE(at * 8), bytes[at * 8 + 2] ?? 0, bytes[at * 8 + 3] ?? 0, bytes.readUInt32LE(at * 8 + 4)]
+    const [code, yes, no, value] = [bytes.readUInt16LE(at * 8), bytes[at * 8 + 2] ?? 0, bytes[at * 8 + 3] ?? 0,
+      bytes.readUInt32LE(at * 8 + 4)]
     if (code === 0x20) accumulator = data.readUInt32LE(value)
     else if (code === 0x54) accumulator = (accumulator & value) >>> 0
     else if (code === 0x15) at += accumulator === value ? yes : no
@@ -34,48 +38,104 @@ const KILL = 0x80000000
 const errno = (number: number) => 0x00050000 + number
 
 const architectures = [
-  { name: "x64", audit: 0xc000003e, other: 0x40000003, read: 0, clone: 56, socket: 41, socketpair: 53, ioctl: 16, ptrace: 101, mount: 165, unshare: 272, keyctl: 250, bpf: 321 },
-  { name: "arm64", audit: 0xc00000b7, other: 0x40000028, read: 63, clone: 220, socket: 198, socketpair: 199, ioctl: 29, ptrace: 117, mount: 40, unshare: 97, keyctl: 219, bpf: 280 }
+  {
+    name: "x64",
+    audit: 0xc000003e,
+    other: 0x40000003,
+    read: 0,
+    clone: 56,
+    socket: 41,
+    socketpair: 53,
+    ioctl: 16,
+    ptrace: 101,
+    mount: 165,
+    unshare: 272,
+    keyctl: 250,
+    bpf: 321
+  },
+  {
+    name: "arm64",
+    audit: 0xc00000b7,
+    other: 0x40000028,
+    read: 63,
+    clone: 220,
+    socket: 198,
+    socketpair: 199,
+    ioctl: 29,
+    ptrace: 117,
+    mount: 40,
+    unshare: 97,
+    keyctl: 219,
+    bpf: 280
+  }
 ]
 
-describe.each(architectures)("the system call filter on $name", ({ audit, bpf, clone, ioctl, keyctl, mount, name, other, ptrace, read, socket, socketpair, unshare }) => {
-  const filter = filterFor(String(name)) ?? new Uint8Array()
-  const of = (number: number, ...args: ReadonlyArray<number>) => judge(filter, { number, arch: audit, args })
+describe.each(architectures)(
+  "the system call filter on $name",
+  ({ audit, bpf, clone, ioctl, keyctl, mount, name, other, ptrace, read, socket, socketpair, unshare }) => {
+    const filter = filterFor(String(name)) ?? new Uint8Array()
+    const of = (number: number, ...args: ReadonlyArray<number>) => judge(filter, { number, arch: audit, args })
 
-  it("allows what it does not name, and ends programs of another architecture", () => {
-    assert.strictEqual(of(read), ALLOW)
-    assert.strictEqual(judge(filter, { number: read, arch: other }), KILL)
-  })
+    it("allows what it does not name, and ends programs of another architecture", () => {
+      assert.strictEqual(of(read), ALLOW)
+      assert.strictEqual(judge(filter, { number: read, arch: other }), KILL)
+    })
 
-  it("refuses what leads out of a box", () => {
-    for (const number of [ptrace, mount, unshare, keyctl, bpf, 425, 428, 438]) assert.strictEqual(of(number), errno(1), `${number}`)
-    assert.strictEqual(of(435), errno(38))
-  })
+    it("refuses what leads out of a box", () => {
+      for (const number of [ptrace, mount, unshare, keyctl, bpf, 425, 428, 438]) assert.strictEqual(of(number), errno(1), `${number}`)
+      assert.strictEqual(of(435), errno(38))
+    })
 
-  it("lets programs start threads and processes, but no namespaces", () => {
-    assert.strictEqual(of(clone, 0x3d0f00), ALLOW)
-    assert.strictEqual(of(clone, 0x01200011), ALLOW)
-    for (const flag of [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]) assert.strictEqual(of(clone, flag | 17), errno(1), flag.toString(16))
-  })
+    it("lets programs start threads and processes, but no namespaces", () => {
+      assert.strictEqual(of(clone, 0x3d0f00), ALLOW)
+      assert.strictEqual(of(clone, 0x01200011), ALLOW)
+      for (const flag of [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]) {
+        assert.strictEqual(
+          of(clone, flag | 17),
+          errno(1),
+          flag.toString(16)
+        )
+      }
+    })
 
-  it("refuses input into terminals, and allows what terminals are for", () => {
-    for (const request of [0x5412, 0x541c, 2 ** 32 + 0x5412]) assert.strictEqual(of(ioctl, 0, request), errno(1))
-    assert.strictEqual(of(ioctl, 0, 0x5401), ALLOW)
-  })
+    it("refuses input into terminals, and allows what terminals are for", () => {
+      for (const request of [0x5412, 0x541c, 2 ** 32 + 0x5412]) assert.strictEqual(of(ioctl, 0, request), errno(1))
+      assert.strictEqual(of(ioctl, 0, 0x5401), ALLOW)
+    })
 
-  it("knows which sockets are needed", () => {
-    for (const [family, type, protocol, decision] of [
-      [1, 1, 0, ALLOW], [1, 5, 0, ALLOW], [2, 1, 0, ALLOW], [2, 0x80801, 6, ALLOW], [10, 2, 17, ALLOW], [16, 3, 0, ALLOW], [16, 0x80003, 0, ALLOW],
-      [2, 3, 1, errno(1)], [2, 0x80003, 255, errno(1)], [2, 10, 0, errno(1)], [2, 5, 132, errno(1)], [2, 1, 132, errno(93)], [2, 1, 262, errno(93)],
-      [16, 3, 12, errno(93)], [16, 3, 6, errno(93)], [17, 3, 0, errno(97)], [38, 5, 0, errno(97)], [40, 1, 0, errno(97)], [0, 1, 0, errno(97)], [44, 3, 0, errno(97)]
-    ] as const) assert.strictEqual(of(socket, family, type, protocol), decision, `${family} ${type} ${protocol}`)
-  })
+    it("knows which sockets are needed", () => {
+      for (
+        const [family, type, protocol, decision] of [
+          [1, 1, 0, ALLOW],
+          [1, 5, 0, ALLOW],
+          [2, 1, 0, ALLOW],
+          [2, 0x80801, 6, ALLOW],
+          [10, 2, 17, ALLOW],
+          [16, 3, 0, ALLOW],
+          [16, 0x80003, 0, ALLOW],
+          [2, 3, 1, errno(1)],
+          [2, 0x80003, 255, errno(1)],
+          [2, 10, 0, errno(1)],
+          [2, 5, 132, errno(1)],
+          [2, 1, 132, errno(93)],
+          [2, 1, 262, errno(93)],
+          [16, 3, 12, errno(93)],
+          [16, 3, 6, errno(93)],
+          [17, 3, 0, errno(97)],
+          [38, 5, 0, errno(97)],
+          [40, 1, 0, errno(97)],
+          [0, 1, 0, errno(97)],
+          [44, 3, 0, errno(97)]
+        ] as const
+      ) assert.strictEqual(of(socket, family, type, protocol), decision, `${family} ${type} ${protocol}`)
+    })
 
-  it("knows that pairs of sockets are unix ones", () => {
-    for (const type of [1, 2, 5, 0x80001]) assert.strictEqual(of(socketpair, 1, type, 0), ALLOW)
-    for (const family of [0, 2, 10, 16, 17, 30, 38, 40, 45]) assert.strictEqual(of(socketpair, family, 1, 0), errno(97), `${family}`)
-  })
-})
+    it("knows that pairs of sockets are unix ones", () => {
+      for (const type of [1, 2, 5, 0x80001]) assert.strictEqual(of(socketpair, 1, type, 0), ALLOW)
+      for (const family of [0, 2, 10, 16, 17, 30, 38, 40, 45]) assert.strictEqual(of(socketpair, family, 1, 0), errno(97), `${family}`)
+    })
+  }
+)
 
 describe("the system call filter", () => {
   it("does not exist for other processors, so nothing runs there", () => {
@@ -104,8 +164,7 @@ describe("users of sandboxes", () => {
       assert.strictEqual(yield* Effect.promise(() => uids.claim("d")), numbers[1])
       assert.deepStrictEqual((yield* Effect.promise(() => uids.list())).map(({ name }) => name).sort(), ["a", "c", "d"])
       assert.strictEqual(readdirSync(registry).length, 3)
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("are never shared with another service of the machine, whatever its sandboxes are called", () =>
     Effect.gen(function*() {
@@ -121,8 +180,7 @@ describe("users of sandboxes", () => {
       rmSync(other, { recursive: true })
       yield* Effect.promise(() => ours.prune())
       assert.strictEqual(readdirSync(registry).length, 2)
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it("are taken from numbers that this process can become", () => {
     assert.deepStrictEqual(Uids.range("         0          0 4294967295\n"), { first: 1_900_000_000, count: 100_000 })
@@ -147,7 +205,9 @@ describe("control groups", () => {
   it.live("of version 2 get limits of memory, swap, processes and processors, and end as one", () =>
     Effect.gen(function*() {
       const root = yield* hierarchy({
-        "cgroup.controllers": "cpu memory pids", "cgroup.subtree_control": "cpu memory pids", "slipway-x/cgroup.subtree_control": "cpu memory pids"
+        "cgroup.controllers": "cpu memory pids",
+        "cgroup.subtree_control": "cpu memory pids",
+        "slipway-x/cgroup.subtree_control": "cpu memory pids"
       })
       const groups = yield* Effect.promise(() => Cgroups.open("slipway-x", root))
       if ("reason" in groups) return assert.fail(groups.reason)
@@ -155,14 +215,15 @@ describe("control groups", () => {
       const procs = yield* Effect.promise(() => groups.create("c_1", limits))
       const group = join(root, "slipway-x", "c_1")
       assert.deepStrictEqual(procs, [join(group, "cgroup.procs")])
-      const settings = ["memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.max"].map((file) => readFileSync(join(group, file), "utf8"))
+      const settings = ["memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.max"].map((file) =>
+        readFileSync(join(group, file), "utf8")
+      )
       assert.deepStrictEqual(settings, [`${2 ** 30}`, "0", "1", "100", "150000 100000"])
       assert.strictEqual(readFileSync(join(root, "slipway-x/cpu.weight"), "utf8"), "25")
       assert.deepStrictEqual(yield* Effect.promise(groups.list), ["c_1"])
       yield* Effect.promise(() => groups.kill("c_1"))
       assert.strictEqual(readFileSync(join(group, "cgroup.kill"), "utf8"), "1")
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("of version 1 get them in each hierarchy there is", () =>
     Effect.gen(function*() {
@@ -171,14 +232,16 @@ describe("control groups", () => {
       if ("reason" in groups) return assert.fail(groups.reason)
       assert.deepStrictEqual([groups.version, [...groups.limits].sort()], [1, ["cpu", "memory", "processes"]])
       const procs = yield* Effect.promise(() => groups.create("c_1", limits))
-      assert.deepStrictEqual(procs, ["memory", "pids", "cpu"].map((controller) => join(root, controller, "slipway-x", "c_1", "cgroup.procs")))
+      assert.deepStrictEqual(
+        procs,
+        ["memory", "pids", "cpu"].map((controller) => join(root, controller, "slipway-x", "c_1", "cgroup.procs"))
+      )
       assert.strictEqual(readFileSync(join(root, "memory/slipway-x/c_1/memory.limit_in_bytes"), "utf8"), `${2 ** 30}`)
       assert.strictEqual(readFileSync(join(root, "pids/slipway-x/c_1/pids.max"), "utf8"), "100")
       assert.strictEqual(readFileSync(join(root, "cpu/slipway-x/c_1/cpu.cfs_quota_us"), "utf8"), "150000")
       assert.strictEqual(readFileSync(join(root, "cpu/slipway-x/cpu.shares"), "utf8"), "256")
       assert.deepStrictEqual(yield* Effect.promise(groups.list), ["c_1"])
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 
   it.live("that cannot be had are a sentence that says what helps", () =>
     Effect.gen(function*() {
@@ -187,6 +250,5 @@ describe("control groups", () => {
       assert.match("reason" in groups ? groups.reason : "", /Delegate=yes/u)
       const nothing = yield* Effect.promise(() => Cgroups.open("slipway-x", join(root, "nothing")))
       assert.match("reason" in nothing ? nothing.reason : "", /No control group/u)
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 })

@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Probe from "@slipway/adapters/hosts/bubblewrap/Probe"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import * as Probe from "@slipway/adapters/hosts/bubblewrap/Probe"
-import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import { absent, freshId, hostIn, layer, openFolder, run } from "./bubblewrap.fixture.ts"
 import * as IsolatedHosts from "./isolated.ts"
 import { noEgress, provision } from "./isolated.ts"
@@ -17,7 +17,9 @@ const { eventually } = SandboxHostContract
 
 /** Folders of control groups below any hierarchy whose name has `text` in it. */
 const groupsOf = (text: string) =>
-  execFileSync("find", ["/sys/fs/cgroup", "-type", "d", "-name", `*${text}*`], { encoding: "utf8" }).split("\n").filter((line) => line !== "")
+  execFileSync("find", ["/sys/fs/cgroup", "-type", "d", "-name", `*${text}*`], { encoding: "utf8" }).split("\n").filter((line) =>
+    line !== ""
+  )
 
 IsolatedHosts.suite("bubblewrap", {
   absent,
@@ -39,7 +41,8 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       // Node itself shuts the lower ones.
       const worker = spawn(
         "/bin/bash",
-        ["-c", 'exec 7</dev/null 40</dev/null; exec "$0" "$@"', process.execPath, fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, sandboxId, script],
+        ["-c", "exec 7</dev/null 40</dev/null; exec \"$0\" \"$@\"", process.execPath,
+          fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, sandboxId, script],
         { stdio: ["ignore", "ignore", "inherit"] }
       )
       yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
@@ -47,8 +50,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       assert.strictEqual(readFileSync(join(workspace, "made"), "utf8"), "0\n1\n2\n")
       worker.kill("SIGKILL")
       yield* Effect.provide(SandboxHost.use((host) => host.stop(sandboxId)), Layer.provide(hostIn(folder), noEgress))
-    })
-  )
+    }))
 
   it.live("lists a sandbox of which anything is left: its folder, its user, its control group or a process", () =>
     Effect.gen(function*() {
@@ -66,8 +68,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         assert.deepStrictEqual(yield* host.list, [])
         assert.deepStrictEqual(groupsOf(sandboxId), [])
       }).pipe(Effect.scoped, Effect.provide(Layer.provide(hostIn(folder), noEgress)))
-    })
-  )
+    }))
 
   it.live("keeps nothing of what a command was given once it runs", () =>
     Effect.gen(function*() {
@@ -77,8 +78,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         yield* box.spawn({ command: "cat", args: [], env: { TOKEN: "t0ken" } })
         assert.deepStrictEqual(readdirSync(join(folder, "boxes", sandboxId, "launch")), [])
       }).pipe(Effect.scoped, Effect.provide(Layer.provide(hostIn(folder), noEgress)))
-    })
-  )
+    }))
 
   it.live("makes boxes of folders that lie behind others which their users cannot pass through", () =>
     Effect.gen(function*() {
@@ -92,14 +92,20 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         const host = yield* SandboxHost
         const sandboxId = freshId()
         const box = yield* host.provision({ sandboxId, workspace })
-        const { output } = yield* run(box, `sh ${programs}/program; echo kept > file; echo kept > "$HOME/file"; cat file "$HOME/file"; ls ${closed} | tr '\\n' ' '; ls /run`)
+        const { output } = yield* run(
+          box,
+          `sh ${programs}/program; echo kept > file; echo kept > "$HOME/file"; cat file "$HOME/file"; ls ${closed} | tr '\\n' ' '; ls /run`
+        )
         assert.strictEqual(output, "started\nkept\nkept\nprograms slipway")
         yield* host.stop(sandboxId)
-      }).pipe(Effect.provide(Layer.provide(hostIn(closed, { readOnly: [programs, join(closed, "not", "there"), join(closed, "neither")] }), noEgress)))
+      }).pipe(
+        Effect.provide(
+          Layer.provide(hostIn(closed, { readOnly: [programs, join(closed, "not", "there"), join(closed, "neither")] }), noEgress)
+        )
+      )
       assert.strictEqual(readFileSync(join(workspace, "file"), "utf8"), "kept\n")
       assert.notInclude(readFileSync("/proc/self/mountinfo", "utf8"), "/run/slipway/relay")
-    })
-  )
+    }))
 
   it.live("fails when a box would see what is the machine's", () =>
     Effect.gen(function*() {
@@ -107,8 +113,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       const made = yield* SandboxHostBubblewrap.make({ directory: join(folder, "boxes"), readOnly: [folder] })
       const error = yield* Effect.flip(Probe.run(made))
       assert.include(error.message, "A box sees files of the machine.")
-    }).pipe(Effect.scoped, Effect.provide(noEgress))
-  )
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
   it.live("fails when the filter allows everything, is empty or is not there", () =>
     Effect.gen(function*() {
@@ -126,8 +131,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       assert.include((yield* Effect.flip(Probe.run(made))).message, "could not be made")
       execFileSync("rm", [made.means.filterFile])
       assert.include((yield* Effect.flip(Probe.run(made))).message, "could not be made")
-    }).pipe(Effect.scoped, Effect.provide(noEgress))
-  )
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
   it.live("cleans up after its probe", () =>
     Effect.gen(function*() {
@@ -136,6 +140,5 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       assert.deepStrictEqual(yield* Context.get(services, SandboxHost).list, [])
       assert.deepStrictEqual(readdirSync(join(folder, "boxes")), ["filter.bpf"])
       assert.isTrue(existsSync(folder))
-    }).pipe(Effect.scoped)
-  )
+    }).pipe(Effect.scoped))
 })

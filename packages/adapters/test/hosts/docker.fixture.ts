@@ -1,21 +1,26 @@
 /** Boxes of Docker for tests, where a daemon answers. */
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as Daemon from "@slipway/adapters/hosts/docker/Daemon"
+import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Layer } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
 import { chmodSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as Egress from "@slipway/adapters/egress/Egress"
-import * as Daemon from "@slipway/adapters/hosts/docker/Daemon"
-import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
 import { openFolder } from "./bubblewrap.fixture.ts"
 
 export const socket = process.env["SLIPWAY_DOCKER_SOCKET"] ?? Daemon.SOCKET
 
-const ping = () => spawnSync("curl", ["--silent", "--max-time", "5", "--unix-socket", socket, "http://docker/_ping"], { encoding: "utf8" }).stdout
+const ping = () =>
+  spawnSync("curl", ["--silent", "--max-time", "5", "--unix-socket", socket, "http://docker/_ping"], { encoding: "utf8" }).stdout
 
 /** Why there are no such boxes on this machine; `undefined`: there are. */
-export const absent: string | undefined = process.platform !== "linux" ? "needs Linux" : ping() === "OK" ? undefined : `no Docker daemon answers at ${socket}`
+export const absent: string | undefined = process.platform !== "linux"
+  ? "needs Linux"
+  : ping() === "OK"
+  ? undefined
+  : `no Docker daemon answers at ${socket}`
 
 const IMAGE = "slipway-test:1"
 
@@ -37,7 +42,11 @@ if (absent === undefined) makeImage()
 export type Options = Omit<SandboxHostDocker.Options, "directory" | "image" | "socket">
 
 export const optionsIn = (folder: string, options: Options = {}): SandboxHostDocker.Options => ({
-  ...options, directory: join(folder, "boxes"), image: IMAGE, socket, readOnly: ["/usr", "/etc/alternatives", ...options.readOnly ?? []]
+  ...options,
+  directory: join(folder, "boxes"),
+  image: IMAGE,
+  socket,
+  readOnly: ["/usr", "/etc/alternatives", ...options.readOnly ?? []]
 })
 
 export const hostIn = (folder: string, options: Options = {}) =>

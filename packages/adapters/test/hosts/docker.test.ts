@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
+import { defaults } from "@slipway/adapters/hosts/box/Limits"
+import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { connect } from "@slipway/adapters/hosts/docker/Daemon"
+import * as Probe from "@slipway/adapters/hosts/docker/Probe"
+import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
+import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { Effect } from "effect"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { connect } from "@slipway/adapters/hosts/docker/Daemon"
-import { defaults } from "@slipway/adapters/hosts/box/Limits"
-import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
-import * as Probe from "@slipway/adapters/hosts/docker/Probe"
-import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
-import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { absent, hostIn, layer, optionsIn, socket } from "./docker.fixture.ts"
 import * as IsolatedHosts from "./isolated.ts"
@@ -31,8 +31,7 @@ describe("SandboxHostDocker without what it needs", () => {
       const folder = yield* openFolder
       const error = yield* Effect.flip(SandboxHostDocker.make({ directory: folder, image: "any", socket: join(folder, "docker.sock") }))
       assert.match(error.message, /daemon cannot be reached \(.*docker\.sock\)\. .*apt-get install docker\.io.*SLIPWAY_DOCKER_SOCKET/u)
-    }).pipe(Effect.scoped, Effect.provide(noEgress))
-  )
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
 })
 
 describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ? "" : ` (${absent})`}`, () => {
@@ -41,8 +40,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
       const folder = yield* openFolder
       const error = yield* Effect.flip(SandboxHostDocker.make({ ...optionsIn(folder), image: "localhost:1/slipway/missing:1" }))
       assert.match(error.message, /The image localhost:1\/slipway\/missing:1 is not on this machine.*docker pull.*SLIPWAY_DOCKER_IMAGE/u)
-    }).pipe(Effect.scoped, Effect.provide(noEgress))
-  )
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
   it.live("sees in a box what keeps it in", () =>
     Effect.gen(function*() {
@@ -53,36 +51,42 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
       assert.deepStrictEqual(off.filter((name) => !["own user", "memory", "processes", "cpu"].includes(name)), [])
       assert.strictEqual(report.find(({ name }) => name === "own user")?.state, isRoot ? "in force" : "off")
       assert.deepStrictEqual(readdirSync(join(folder, "boxes")), [])
-    }).pipe(Effect.scoped, Effect.provide(noEgress))
-  )
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
-  it.live.skipIf(lacking !== undefined)(`keeps a sandbox to the size of its folder, and no file of one that was removed while another runs${lacking === undefined ? "" : ` (${lacking})`}`, () =>
-    Effect.gen(function*() {
-      const folder = yield* openFolder
-      const limits = { ...defaults, diskBytes: 8 * 2 ** 20 }
-      const directory = join(folder, "trees")
-      yield* Effect.addFinalizer(() => Effect.sync(() => Mounts.unmount(directory)))
-      const folders = yield* SizedFolders.make({ directory, limits })
-      yield* folders.adopt
-      const made = yield* SandboxHostDocker.make(optionsIn(folder, { folders, limits }))
-      const report = yield* Probe.run(made)
-      assert.match(String(report.find(({ name }) => name === "disk")?.detail), /^8 MiB and 2048 files, kept by the kernel/u)
-      const provisioned = Effect.gen(function*() {
-        const sandboxId = freshId()
-        const give = Effect.andThen(Effect.orDie(made.host.stop(sandboxId)), folders.remove(sandboxId))
-        const workspace = join(folders.directory, sandboxId, "workspace")
-        const box = yield* Effect.acquireRelease(made.host.provision({ sandboxId, workspace }), () => give)
-        return { box, give }
-      })
-      const [one, other] = [yield* provisioned, yield* provisioned]
-      const running = yield* other.box.spawn({ command: "cat", args: [], env: {} })
-      const { output } = yield* run(one.box, "for place in . $HOME $TMPDIR; do dd if=/dev/zero of=$place/file bs=1048576 count=3 2>/dev/null || echo full; done; echo alive")
-      assert.strictEqual(output, "full\nalive")
-      yield* one.give
-      assert.strictEqual(Mounts.disks(directory).length, 1)
-      yield* running.endInput
-      assert.deepStrictEqual(yield* running.exited, { code: 0, signal: null })
-    }).pipe(Effect.scoped, Effect.provide(noEgress))
+  it.live.skipIf(lacking !== undefined)(
+    `keeps a sandbox to the size of its folder, and no file of one that was removed while another runs${
+      lacking === undefined ? "" : ` (${lacking})`
+    }`,
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* openFolder
+        const limits = { ...defaults, diskBytes: 8 * 2 ** 20 }
+        const directory = join(folder, "trees")
+        yield* Effect.addFinalizer(() => Effect.sync(() => Mounts.unmount(directory)))
+        const folders = yield* SizedFolders.make({ directory, limits })
+        yield* folders.adopt
+        const made = yield* SandboxHostDocker.make(optionsIn(folder, { folders, limits }))
+        const report = yield* Probe.run(made)
+        assert.match(String(report.find(({ name }) => name === "disk")?.detail), /^8 MiB and 2048 files, kept by the kernel/u)
+        const provisioned = Effect.gen(function*() {
+          const sandboxId = freshId()
+          const give = Effect.andThen(Effect.orDie(made.host.stop(sandboxId)), folders.remove(sandboxId))
+          const workspace = join(folders.directory, sandboxId, "workspace")
+          const box = yield* Effect.acquireRelease(made.host.provision({ sandboxId, workspace }), () => give)
+          return { box, give }
+        })
+        const [one, other] = [yield* provisioned, yield* provisioned]
+        const running = yield* other.box.spawn({ command: "cat", args: [], env: {} })
+        const { output } = yield* run(
+          one.box,
+          "for place in . $HOME $TMPDIR; do dd if=/dev/zero of=$place/file bs=1048576 count=3 2>/dev/null || echo full; done; echo alive"
+        )
+        assert.strictEqual(output, "full\nalive")
+        yield* one.give
+        assert.strictEqual(Mounts.disks(directory).length, 1)
+        yield* running.endInput
+        assert.deepStrictEqual(yield* running.exited, { code: 0, signal: null })
+      }).pipe(Effect.scoped, Effect.provide(noEgress))
   )
 
   it.live("fails when a box would see what is the machine's", () =>
@@ -90,8 +94,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
       const folder = yield* openFolder
       const error = yield* Effect.flip(Effect.flatMap(SandboxHostDocker.make(optionsIn(folder, { readOnly: [folder] })), Probe.run))
       assert.include(error.message, "A box sees files of the machine.")
-    }).pipe(Effect.scoped, Effect.provide(noEgress))
-  )
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
   it.live("fails when the filter allows everything", () =>
     Effect.gen(function*() {
@@ -100,77 +103,101 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
       const open = { ...means, seccompProfile: JSON.stringify({ defaultAction: "SCMP_ACT_ALLOW" }) }
       const made = yield* SandboxHostDocker.makeWith(open, optionsIn(folder))
       assert.include((yield* Effect.flip(Probe.run(made))).message, "The system call filter is not in force.")
-    }).pipe(Effect.scoped, Effect.provide(noEgress))
-  )
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
-  it.layer(layer({ limits: { processes: 40, memoryBytes: 128 * 2 ** 20, fileBytes: 2 ** 20 } }), { excludeTestServices: true })("with boxes", (it) => {
-    it.effect("is through with a sandbox only when its containers are gone, whoever removes them", () =>
-      Effect.gen(function*() {
-        const { box, host, sandboxId } = yield* provision
-        const docker = yield* connect(socket)
-        for (let i = 0; i < 5; i++) {
+  it.layer(layer({ limits: { processes: 40, memoryBytes: 128 * 2 ** 20, fileBytes: 2 ** 20 } }), { excludeTestServices: true })(
+    "with boxes",
+    (it) => {
+      it.effect("is through with a sandbox only when its containers are gone, whoever removes them", () =>
+        Effect.gen(function*() {
+          const { box, host, sandboxId } = yield* provision
+          const docker = yield* connect(socket)
+          for (let i = 0; i < 5; i++) {
+            yield* box.spawn({ command: "cat", args: [], env: {} })
+            const filters = JSON.stringify({ label: [`dev.slipway.sandbox=${sandboxId}`] })
+            const found = yield* Effect.promise(() => docker.listContainers({ all: true, filters }))
+            const others = found.map(({ Id }) => docker.getContainer(Id).remove({ force: true }).catch(() => {}))
+            yield* host.provision({ sandboxId, workspace: box.workspace })
+            assert.deepStrictEqual(yield* Effect.promise(() => docker.listContainers({ all: true, filters })), [])
+            yield* Effect.promise(() => Promise.all(others))
+          }
+        }))
+
+      it.effect("names what a container is for", () =>
+        Effect.gen(function*() {
+          const { box, sandboxId } = yield* provision
           yield* box.spawn({ command: "cat", args: [], env: {} })
-          const filters = JSON.stringify({ label: [`dev.slipway.sandbox=${sandboxId}`] })
-          const found = yield* Effect.promise(() => docker.listContainers({ all: true, filters }))
-          const others = found.map(({ Id }) => docker.getContainer(Id).remove({ force: true }).catch(() => {}))
-          yield* host.provision({ sandboxId, workspace: box.workspace })
-          assert.deepStrictEqual(yield* Effect.promise(() => docker.listContainers({ all: true, filters })), [])
-          yield* Effect.promise(() => Promise.all(others))
-        }
-      })
-    )
+          const docker = yield* connect(socket)
+          const [container, ...others] = yield* Effect.promise(() =>
+            docker.listContainers({ filters: JSON.stringify({ label: [`dev.slipway.sandbox=${sandboxId}`] }) })
+          )
+          assert.deepStrictEqual(others, [])
+          assert.match(container?.Labels["dev.slipway.instance"] ?? "", /^slipway-[0-9a-f]{12}$/u)
+        }))
 
-    it.effect("names what a container is for", () =>
-      Effect.gen(function*() {
-        const { box, sandboxId } = yield* provision
-        yield* box.spawn({ command: "cat", args: [], env: {} })
-        const docker = yield* connect(socket)
-        const [container, ...others] = yield* Effect.promise(() => docker.listContainers({ filters: JSON.stringify({ label: [`dev.slipway.sandbox=${sandboxId}`] }) }))
-        assert.deepStrictEqual(others, [])
-        assert.match(container?.Labels["dev.slipway.instance"] ?? "", /^slipway-[0-9a-f]{12}$/u)
-      })
-    )
+      it.effect("keeps to its limits of processes, memory and files", () =>
+        Effect.gen(function*() {
+          const { box } = yield* provision
+          // At most 200, each for a moment.
+          const forks = yield* run(box, "i=0; while [ $i -lt 200 ]; do sleep 3 & i=$((i+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l")
+          assert.isTrue(forks.output === "" || Number(forks.output) <= 42, forks.output)
+          const { code } = yield* run(box, `node -e 'Buffer.alloc(300 * 2 ** 20, 1); console.log("taken")'`)
+          assert.notStrictEqual(code, 0)
+          assert.strictEqual(
+            (yield* run(box, "dd if=/dev/zero of=\"$HOME/big\" bs=1M count=3 2>/dev/null; stat -c %s \"$HOME/big\"")).output,
+            `${2 ** 20}`
+          )
+        }))
 
-    it.effect("keeps to its limits of processes, memory and files", () =>
-      Effect.gen(function*() {
-        const { box } = yield* provision
-        // At most 200, each for a moment.
-        const forks = yield* run(box, "i=0; while [ $i -lt 200 ]; do sleep 3 & i=$((i+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l")
-        assert.isTrue(forks.output === "" || Number(forks.output) <= 42, forks.output)
-        const { code } = yield* run(box, `node -e 'Buffer.alloc(300 * 2 ** 20, 1); console.log("taken")'`)
-        assert.notStrictEqual(code, 0)
-        assert.strictEqual((yield* run(box, 'dd if=/dev/zero of="$HOME/big" bs=1M count=3 2>/dev/null; stat -c %s "$HOME/big"')).output, `${2 ** 20}`)
-      })
-    )
+      it.effect("sees no file, no environment and no socket of the machine, and no docker socket", () =>
+        Effect.gen(function*() {
+          const { box } = yield* provision
+          const { output } = yield* run(
+            box,
+            `ls -d /var/run/docker.sock /run/docker.sock ${socket} /root/* /home/*/.ssh 2>/dev/null; (echo x > /etc/x) 2>/dev/null; (echo x > /x) 2>/dev/null; ` +
+              "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -ci -e vitest -e npm_"
+          )
+          assert.strictEqual(output, "0")
+        }))
 
-    it.effect("sees no file, no environment and no socket of the machine, and no docker socket", () =>
-      Effect.gen(function*() {
-        const { box } = yield* provision
-        const { output } = yield* run(
-          box,
-          `ls -d /var/run/docker.sock /run/docker.sock ${socket} /root/* /home/*/.ssh 2>/dev/null; (echo x > /etc/x) 2>/dev/null; (echo x > /x) 2>/dev/null; ` +
-            "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -ci -e vitest -e npm_"
-        )
-        assert.strictEqual(output, "0")
-      })
-    )
-
-    it.effect("may make none of the calls that a filter refuses", () =>
-      Effect.gen(function*() {
-        const { box } = yield* provision
-        const calls = process.arch === "arm64"
-          ? { keyctl: [219, "0, -3, 0, 0, 0"], ptrace: [117, "0, 0, 0, 0"], vsock: [198, "40, 1, 0"], raw: [198, "2, 3, 0"], mount: [40, "0, 0, 0, 0, 0"], uring: [425, "1, 0"], unshare: [97, "0x10000000"], clone: [220, "0x10000011, 0, 0, 0, 0"], tiocsti: [29, "0, 0x100005412, 0"] }
-          : { keyctl: [250, "0, -3, 0, 0, 0"], ptrace: [101, "0, 0, 0, 0"], vsock: [41, "40, 1, 0"], raw: [41, "2, 3, 0"], mount: [165, "0, 0, 0, 0, 0"], uring: [425, "1, 0"], unshare: [272, "0x10000000"], clone: [56, "0x10000011, 0, 0, 0, 0"], tiocsti: [16, "0, 0x100005412, 0"] }
-        const EPERM = 1
-        for (const [name, [number, args]] of Object.entries(calls)) {
-          const { output } = yield* run(box, `perl -e '$r = syscall(${number}, ${args}); print $r < 0 ? $!+0 : "done"'`)
-          assert.strictEqual(output, `${name === "vsock" ? 97 : EPERM}`, name)
-        }
-        const { output } = yield* run(box, "perl -e 'print syscall(" + (process.arch === "arm64" ? 198 : 41) + ", 2, 0x80001, 6) >= 0 ? 1 : 0'; grep -E '^(NoNewPrivs|CapBnd)' /proc/self/status | tr -d '\\n\\t'")
-        assert.strictEqual(output, "1CapBnd:0000000000000000NoNewPrivs:1")
-      })
-    )
-
-  })
-
+      it.effect("may make none of the calls that a filter refuses", () =>
+        Effect.gen(function*() {
+          const { box } = yield* provision
+          const calls = process.arch === "arm64"
+            ? {
+              keyctl: [219, "0, -3, 0, 0, 0"],
+              ptrace: [117, "0, 0, 0, 0"],
+              vsock: [198, "40, 1, 0"],
+              raw: [198, "2, 3, 0"],
+              mount: [40, "0, 0, 0, 0, 0"],
+              uring: [425, "1, 0"],
+              unshare: [97, "0x10000000"],
+              clone: [220, "0x10000011, 0, 0, 0, 0"],
+              tiocsti: [29, "0, 0x100005412, 0"]
+            }
+            : {
+              keyctl: [250, "0, -3, 0, 0, 0"],
+              ptrace: [101, "0, 0, 0, 0"],
+              vsock: [41, "40, 1, 0"],
+              raw: [41, "2, 3, 0"],
+              mount: [165, "0, 0, 0, 0, 0"],
+              uring: [425, "1, 0"],
+              unshare: [272, "0x10000000"],
+              clone: [56, "0x10000011, 0, 0, 0, 0"],
+              tiocsti: [16, "0, 0x100005412, 0"]
+            }
+          const EPERM = 1
+          for (const [name, [number, args]] of Object.entries(calls)) {
+            const { output } = yield* run(box, `perl -e '$r = syscall(${number}, ${args}); print $r < 0 ? $!+0 : "done"'`)
+            assert.strictEqual(output, `${name === "vsock" ? 97 : EPERM}`, name)
+          }
+          const { output } = yield* run(
+            box,
+            "perl -e 'print syscall(" + (process.arch === "arm64" ? 198 : 41) +
+              ", 2, 0x80001, 6) >= 0 ? 1 : 0'; grep -E '^(NoNewPrivs|CapBnd)' /proc/self/status | tr -d '\\n\\t'"
+          )
+          assert.strictEqual(output, "1CapBnd:0000000000000000NoNewPrivs:1")
+        }))
+    }
+  )
 })

@@ -2,10 +2,10 @@
  * A worker that starts something in a container and is then killed by the test.
  * node docker.worker.ts FOLDER WORKSPACE ID SCRIPT
  */
-import { Effect, Layer } from "effect"
+import * as Egress from "@slipway/adapters/egress/Egress"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import * as Egress from "@slipway/adapters/egress/Egress"
+import { Effect, Layer } from "effect"
 import { hostIn } from "./docker.fixture.ts"
 
 const [folder = "", workspace = "", id = "", script = ""] = process.argv.slice(2)

@@ -1,15 +1,15 @@
 /** What every host of boxes must do beyond the port's contract: its adapters call this with what they make boxes of. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect, Layer, Stream } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import * as Egress from "@slipway/adapters/egress/Egress"
-import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { running, temporaryFolder } from "./Machine.ts"
 
@@ -74,7 +74,10 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
         const worker = spawn(
           process.execPath,
           [
-            program, folder, workspace, id,
+            program,
+            folder,
+            workspace,
+            id,
             `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &); (trap '' TERM INT HUP; env -i nohup sleep ${line} >/dev/null 2>&1 </dev/null &); perl -e 'fork and exit; setpgrp; fork and exit; exec "sleep", "${line}"'; cat`
           ],
           { stdio: "ignore" }
@@ -93,8 +96,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           assert.deepStrictEqual(yield* host.list, [])
         }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
         assert.deepStrictEqual(readdirSync(join(folder, "boxes")), kept)
-      })
-    )
+      }))
 
     it.live("shows a process host folders that it names, read-only, and no other process", () =>
       Effect.gen(function*() {
@@ -104,14 +106,18 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
         chmodSync(shown, 0o755)
         const look = (readOnly: ReadonlyArray<string>) =>
           Effect.scoped(Effect.gen(function*() {
-            const process = yield* box.spawn({ command: "sh", args: ["-c", 'cat "$1/file"; touch "$1/file" "$1/more" && echo written', "sh", shown], env: {}, readOnly })
+            const process = yield* box.spawn({
+              command: "sh",
+              args: ["-c", "cat \"$1/file\"; touch \"$1/file\" \"$1/more\" && echo written", "sh", shown],
+              env: {},
+              readOnly
+            })
             return yield* Stream.mkString(Stream.decodeText(process.stdout))
           }))
         assert.strictEqual(yield* look([shown]), "shown")
         assert.strictEqual(yield* look([]), "")
         assert.deepStrictEqual(readdirSync(shown), ["file"])
-      }).pipe(Effect.provide(layer()))
-    )
+      }).pipe(Effect.provide(layer())))
 
     it.live("has no way out for a process that is to have none", () =>
       Effect.gen(function*() {
@@ -123,8 +129,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           }))
         assert.include(yield* look(false), "egress.sock")
         assert.strictEqual(yield* look(true), "")
-      }).pipe(Effect.provide(layer({ allow: new Set(["example.com:443"]) })))
-    )
+      }).pipe(Effect.provide(layer({ allow: new Set(["example.com:443"]) }))))
 
     it.live("leaves the sandboxes of another service on the machine alone", () =>
       Effect.gen(function*() {
@@ -142,8 +147,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
         yield* boxed.endInput
         assert.deepStrictEqual(yield* boxed.exited, { code: 0, signal: null })
         yield* SandboxHost.use((host) => host.stop(sandboxId)).pipe(Effect.provide(theirs))
-      }).pipe(Effect.scoped)
-    )
+      }).pipe(Effect.scoped))
 
     it.live("finds a sandbox's home, and its user, again after a restart", () =>
       Effect.gen(function*() {
@@ -156,26 +160,27 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
             const box = yield* host.provision({ sandboxId, workspace })
             return { ...(yield* run(box, script)), uid: statSync(workspace).uid }
           }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
-        const before = yield* look('echo kept > "$HOME/file"')
-        const after = yield* look('cat "$HOME/file"; echo more >> "$HOME/file"; cat "$HOME/file"')
+        const before = yield* look("echo kept > \"$HOME/file\"")
+        const after = yield* look("cat \"$HOME/file\"; echo more >> \"$HOME/file\"; cat \"$HOME/file\"")
         assert.strictEqual(after.output, "kept\nkept\nmore")
         assert.strictEqual(after.uid, before.uid)
         yield* Effect.provide(SandboxHost.use((host) => host.stop(sandboxId)), Layer.provide(hostIn(folder), noEgress))
-      })
-    )
+      }))
 
     it.layer(layer(), { excludeTestServices: true })("of the usual kind", (it) => {
-      it.effect.skipIf(!isRoot)("runs each sandbox as another user, who is nobody on the machine (needs root)", () =>
-        Effect.gen(function*() {
-          const boxes = [yield* provision, yield* provision, yield* provision]
-          yield* Effect.forEach(boxes, ({ box }) => run(box, "touch mine"), { concurrency: "unbounded" })
-          const owners = boxes.map(({ workspace }) => statSync(join(workspace, "mine")).uid)
-          assert.strictEqual(new Set(owners).size, 3)
-          for (const owner of owners) {
-            assert.isAbove(owner, 10_000)
-            assert.throws(() => execFileSync("getent", ["passwd", `${owner}`]))
-          }
-        })
+      it.effect.skipIf(!isRoot)(
+        "runs each sandbox as another user, who is nobody on the machine (needs root)",
+        () =>
+          Effect.gen(function*() {
+            const boxes = [yield* provision, yield* provision, yield* provision]
+            yield* Effect.forEach(boxes, ({ box }) => run(box, "touch mine"), { concurrency: "unbounded" })
+            const owners = boxes.map(({ workspace }) => statSync(join(workspace, "mine")).uid)
+            assert.strictEqual(new Set(owners).size, 3)
+            for (const owner of owners) {
+              assert.isAbove(owner, 10_000)
+              assert.throws(() => execFileSync("getent", ["passwd", `${owner}`]))
+            }
+          })
       )
 
       it.effect("lets an agent write to trees that the host has made, then and later, and reads them on the host", () =>
@@ -184,12 +189,14 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           for (const tree of ["shop", "later"]) {
             mkdirSync(join(workspace, tree, "src"), { recursive: true })
             writeFileSync(join(workspace, tree, "src", "file"), "old\n", { mode: 0o644 })
-            const { code, output } = yield* run(box, `cd ${tree}/src && echo new >> file && echo x > other && chmod 600 other && mv file moved && cat moved`)
+            const { code, output } = yield* run(
+              box,
+              `cd ${tree}/src && echo new >> file && echo x > other && chmod 600 other && mv file moved && cat moved`
+            )
             assert.deepStrictEqual([code, output], [0, "old\nnew"])
             assert.strictEqual(readFileSync(join(workspace, tree, "src", "other"), "utf8"), "x\n")
           }
-        })
-      )
+        }))
 
       it.effect("shows the objects that the host's repositories borrow, read-only, and no other mirror's", () =>
         Effect.gen(function*() {
@@ -204,21 +211,26 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           mkdirSync(join(site, "git", "acme+shop", "objects", "info"), { recursive: true })
           writeFileSync(join(site, "git", "acme+shop", "objects", "info", "alternates"), `${mirror}\n`)
           const sandboxId = freshId()
-          const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace: join(site, "workspace") }), () => Effect.orDie(host.stop(sandboxId)))
+          const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace: join(site, "workspace") }), () =>
+            Effect.orDie(host.stop(sandboxId)))
           // What a tree says of itself counts for nothing.
           yield* run(box, `mkdir -p shop/.git/objects/info && echo ${other} > shop/.git/objects/info/alternates`)
-          const { output } = yield* run(box, `cat ${mirror}/pack; (echo x > ${mirror}/x) 2>/dev/null && echo written; cat ${other}/pack 2>/dev/null; ls ${folder}/mirrors`)
+          const { output } = yield* run(
+            box,
+            `cat ${mirror}/pack; (echo x > ${mirror}/x) 2>/dev/null && echo written; cat ${other}/pack 2>/dev/null; ls ${folder}/mirrors`
+          )
           assert.strictEqual(output, "objectsours.git")
-        })
-      )
+        }))
 
       it.effect("finds node, git and a shell on the path, with a home and a name", () =>
         Effect.gen(function*() {
           const { box } = yield* provision
-          const { output } = yield* run(box, `node -p 'require("os").userInfo().username + (new (require("worker_threads").Worker)("0", { eval: true })).threadId'; git init -q shop && cd shop && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --format=%s`)
+          const { output } = yield* run(
+            box,
+            `node -p 'require("os").userInfo().username + (new (require("worker_threads").Worker)("0", { eval: true })).threadId'; git init -q shop && cd shop && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --format=%s`
+          )
           assert.strictEqual(output, "agent1\nx")
-        })
-      )
+        }))
 
       it.effect("starts nothing once the workspace is gone", () =>
         Effect.gen(function*() {
@@ -228,8 +240,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           const outcome = yield* Effect.result(run(box, "echo started"))
           assert.notStrictEqual(outcome._tag === "Success" ? outcome.success.output : "", "started")
           mkdirSync(workspace)
-        })
-      )
+        }))
     })
 
     it.live("opens no way out where nothing may be reached", () =>
@@ -237,8 +248,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
         const { box } = yield* provision
         const { output } = yield* run(box, "ls /run/slipway; env | grep -ci _proxy=")
         assert.strictEqual(output, "0")
-      }).pipe(Effect.scoped, Effect.provide(layer()))
-    )
+      }).pipe(Effect.scoped, Effect.provide(layer())))
 
     it.live("lets a box reach what is allowed through its port, and nothing else", () =>
       Effect.gen(function*() {
@@ -247,7 +257,9 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
             const server = createServer((request, response) => response.end(`hello from ${request.headers.host?.split(":")[0]}`))
             server.listen(0, "127.0.0.1", () => {
               const address = server.address()
-              resume(Effect.succeed({ port: address !== null && typeof address === "object" ? address.port : 0, close: () => server.close() }))
+              resume(
+                Effect.succeed({ port: address !== null && typeof address === "object" ? address.port : 0, close: () => server.close() })
+              )
             })
           }),
           ({ close }) => Effect.sync(close)
@@ -263,20 +275,31 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
             assert.strictEqual((yield* run(box, ask(target))).output, "403", target)
           }
           assert.strictEqual(yield* egress.refusals(sandboxId), 3)
-          assert.strictEqual((yield* run(box, 'echo "$https_proxy $HTTPS_PROXY $no_proxy"; exit 7')).code, 7)
+          assert.strictEqual((yield* run(box, "echo \"$https_proxy $HTTPS_PROXY $no_proxy\"; exit 7")).code, 7)
 
           // The model gateway: its own address is a port of the box.
           yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${site.port}`))
-          assert.strictEqual((yield* run(box, `node -e 'fetch("${Egress.BASE_URL}/v1/models").then((r) => r.text()).then(console.log)'`)).output, "hello from 127.0.0.1")
+          assert.strictEqual(
+            (yield* run(box, `node -e 'fetch("${Egress.BASE_URL}/v1/models").then((r) => r.text()).then(console.log)'`)).output,
+            "hello from 127.0.0.1"
+          )
           // Another sandbox has no part in it, and cannot speak through this one's socket.
           const other = yield* provision
-          assert.strictEqual((yield* run(other.box, `node -e 'fetch("${Egress.BASE_URL}/v1/models").then((r) => console.log(r.status))'`)).output, "403")
-          assert.strictEqual((yield* run(other.box, "ls /run/slipway; find / -path /proc -prune -o -name egress.sock -print 2>/dev/null | sort -u")).output, "egress.sock\n/run/slipway/egress.sock")
-        }).pipe(Effect.scoped, Effect.provide(layer({
-          allow: new Set([`allowed.test:${site.port}`, `inner.test:${site.port}`]),
-          lookup: async (name) => [name === "allowed.test." ? "127.0.0.1" : "10.0.0.1"],
-          mayConnect: (address) => address === "127.0.0.1"
-        })))
-      })
-    )
+          assert.strictEqual(
+            (yield* run(other.box, `node -e 'fetch("${Egress.BASE_URL}/v1/models").then((r) => console.log(r.status))'`)).output,
+            "403"
+          )
+          assert.strictEqual(
+            (yield* run(other.box, "ls /run/slipway; find / -path /proc -prune -o -name egress.sock -print 2>/dev/null | sort -u")).output,
+            "egress.sock\n/run/slipway/egress.sock"
+          )
+        }).pipe(
+          Effect.scoped,
+          Effect.provide(layer({
+            allow: new Set([`allowed.test:${site.port}`, `inner.test:${site.port}`]),
+            lookup: async (name) => [name === "allowed.test." ? "127.0.0.1" : "10.0.0.1"],
+            mayConnect: (address) => address === "127.0.0.1"
+          }))
+        )
+      }))
   })

@@ -2,10 +2,10 @@
  * A worker that starts something in a sandbox and is then killed by the test.
  * node killed-worker.ts DIRECTORY WORKSPACE ID SCRIPT
  */
-import { Effect } from "effect"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { Effect } from "effect"
 
 const [directory = "", workspace = "", id = "", script = ""] = process.argv.slice(2)
 

@@ -1,17 +1,17 @@
 /** What a hostile program tries. Each attempt is real and says whether it came off; none takes more than a machine can spare. */
+import { kill } from "@slipway/adapters/hosts/bubblewrap/Processes"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { Effect } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { hostname, networkInterfaces } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Effect } from "effect"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import { kill } from "@slipway/adapters/hosts/bubblewrap/Processes"
-import { isWritableGroup } from "./Groups.ts"
 import { freshId, isRoot, run } from "../hosts/bubblewrap.fixture.ts"
 import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
 import { lacking as lackingSizes } from "../hosts/sized.fixture.ts"
+import { isWritableGroup } from "./Groups.ts"
 import { type Attempted, CANARY, type Options, type World } from "./World.ts"
 
 /** What of a machine some layers need. */
@@ -31,12 +31,14 @@ const reads = (script: (world: World) => string) => (world: World): Attempted =>
   Effect.map(run(world.box, script(world)), ({ output }) => output.includes(CANARY))
 
 /** A shell script that comes off when it ends well. */
-const does = (script: (world: World) => string) => (world: World): Attempted => Effect.map(run(world.box, script(world)), ({ code }) => code === 0)
+const does = (script: (world: World) => string) => (world: World): Attempted =>
+  Effect.map(run(world.box, script(world)), ({ code }) => code === 0)
 
 const worksHere = (script: string) => () => spawnSync("sh", ["-c", script]).status === 0
 
 /** Wherever the machine's root may lie. */
-const contentOf = (files: ReadonlyArray<string>) => files.map((file) => `cat ${file} /*${file} /proc/[0-9]*/root${file} 2>/dev/null`).join("; ")
+const contentOf = (files: ReadonlyArray<string>) =>
+  files.map((file) => `cat ${file} /*${file} /proc/[0-9]*/root${file} 2>/dev/null`).join("; ")
 
 const isArm = process.arch === "arm64"
 const syscall = (x64: number, arm64: number, args: string) => `syscall(${isArm ? arm64 : x64}, ${args})`
@@ -46,7 +48,8 @@ const calls = (x64: number, arm64: number, args: string) => perl(`exit(${syscall
 const connects = (host: string, port: number) =>
   `perl -MIO::Socket::INET -e 'my $s = IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}, Timeout => 2) or exit 1; print $s->getline'`
 
-const ownAddress = Object.values(networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")?.address
+const ownAddress = Object.values(networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")
+  ?.address
 
 /** Asks the way out for a connection, and prints what it says first. */
 const asks = (target: string) =>
@@ -90,7 +93,8 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
     const workspace = yield* temporaryFolder
     const [sandboxId, mark] = [freshId(), `mark-${freshId()}`]
     const [ready, asked, answers] = [join(workspace, "ready"), join(workspace, "asked"), join(workspace, "answers")]
-    const survivor = 'trap "" TERM INT HUP; until test -e asked; do sleep 0.05; done; for i in $(seq 20); do echo alive >> answers; sleep 0.05; done'
+    const survivor =
+      "trap \"\" TERM INT HUP; until test -e asked; do sleep 0.05; done; for i in $(seq 20); do echo alive >> answers; sleep 0.05; done"
     const script = `(setsid sh -c '${survivor}' ${mark} >/dev/null 2>&1 </dev/null &); touch ready; cat`
     const worker = spawn(
       process.execPath,
@@ -118,11 +122,17 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
 const all = {
   // files
   "read a file of the machine": { succeeds: reads(({ outside }) => contentOf([join(outside, "canary")])) },
-  "read what is the service's alone, in a folder that boxes see": { needs: "root", succeeds: reads(({ programs }) => `cat ${programs}/private`) },
+  "read what is the service's alone, in a folder that boxes see": {
+    needs: "root",
+    succeeds: reads(({ programs }) => `cat ${programs}/private`)
+  },
   "read another sandbox's tree, home and scratch folder": { succeeds: reads(({ other }) => contentOf(other.secrets)) },
   "change a program that other sandboxes run": {
     succeeds: (world) =>
-      Effect.map(run(world.box, `echo changed > ${world.programs}/program`), () => readFileSync(join(world.programs, "program"), "utf8") === "changed\n")
+      Effect.map(
+        run(world.box, `echo changed > ${world.programs}/program`),
+        () => readFileSync(join(world.programs, "program"), "utf8") === "changed\n"
+      )
   },
   "put a file beside the system's": { succeeds: does(() => "touch /file") },
   "have the host write its home files elsewhere, through a link": {
@@ -140,7 +150,8 @@ const all = {
   "find the service's environment in its own": { succeeds: reads(() => "env; cat /proc/1/environ /proc/self/environ | tr '\\0' '\\n'") },
   "end another sandbox's process": {
     // By its last argument: never more than that.
-    succeeds: does(({ other }) => perl(`
+    succeeds: does(({ other }) =>
+      perl(`
       my $ended = 0;
       for (glob "/proc/[0-9]*/cmdline") {
         my ($pid) = /(\\d+)/;
@@ -148,7 +159,8 @@ const all = {
         local $/;
         $ended += kill 9, $pid if (<$file> // "") =~ /\\0${other.mark}\\0$/;
       }
-      exit($ended == 0)`))
+      exit($ended == 0)`)
+    )
   },
   "trace a process": { succeeds: does(() => TRACE) },
   "read a process's memory past the kernel's files": { succeeds: does(() => READ_MEMORY) },
@@ -158,10 +170,14 @@ const all = {
   "keep something in the kernel's keyrings": { succeeds: does(() => KEY), isThere: worksHere(KEY) },
   "become root in a user namespace of its own": { succeeds: does(() => "unshare --user --map-root-user true") },
   "mount": { succeeds: does(() => "unshare --user --map-root-user --mount mount -t tmpfs none /tmp || mount -t tmpfs none /tmp") },
-  "use a capability, to rename its machine": { succeeds: does(() => perl(`my $name = "taken"; exit(${syscall(170, 161, "$name, 5")} < 0)`)) },
+  "use a capability, to rename its machine": {
+    succeeds: does(() => perl(`my $name = "taken"; exit(${syscall(170, 161, "$name, 5")} < 0)`))
+  },
   "learn the machine's name": { succeeds: ({ box }) => Effect.map(run(box, "uname -n"), ({ output }) => output === hostname()) },
   "read shared memory of the machine": {
-    succeeds: reads(({ sharedMemory }) => perl(`my $id = shmget(${sharedMemory}, 0, 0); my $text = ""; defined $id and shmread($id, $text, 0, 64) and print $text`))
+    succeeds: reads(({ sharedMemory }) =>
+      perl(`my $id = shmget(${sharedMemory}, 0, 0); my $text = ""; defined $id and shmread($id, $text, 0, 64) and print $text`)
+    )
   },
 
   // the network
@@ -171,10 +187,13 @@ const all = {
   },
   "reach an abstract unix socket of the machine": {
     succeeds: reads(({ abstractSocket }) =>
-      `perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); connect($s, pack("Sa*", AF_UNIX, "\\0${abstractSocket}")) or exit 1; print readline $s'`)
+      `perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); connect($s, pack("Sa*", AF_UNIX, "\\0${abstractSocket}")) or exit 1; print readline $s'`
+    )
   },
   "reach a metadata service": { succeeds: does(() => connects("169.254.169.254", 80)) },
-  "reach a private address": { succeeds: does(() => ["10.0.0.1", "172.16.0.1", "192.168.0.1", "192.168.1.1"].map((host) => connects(host, 80)).join(" || ")) },
+  "reach a private address": {
+    succeeds: does(() => ["10.0.0.1", "172.16.0.1", "192.168.0.1", "192.168.1.1"].map((host) => connects(host, 80)).join(" || "))
+  },
   "reach a public address": { succeeds: does(() => ["1.1.1.1", "8.8.8.8"].map((host) => connects(host, 53)).join(" || ")) },
   "resolve a name": { succeeds: does(() => "getent hosts example.com") },
   "open a raw socket": { succeeds: does(() => calls(41, 198, "2, 3, 1")) },
@@ -193,7 +212,8 @@ const all = {
   // the machine's capacity
   "start 200 processes": {
     limits: { processes: 64 },
-    succeeds: does(() => perl(`
+    succeeds: does(() =>
+      perl(`
       my @children;
       for (1 .. 200) {
         my $child = fork;
@@ -202,18 +222,20 @@ const all = {
         push @children, $child;
       }
       kill 9, @children;
-      exit(@children < 200)`))
+      exit(@children < 200)`)
+    )
   },
   "take 400 MiB of memory": {
     needs: "control groups",
     limits: { memoryBytes: 96 * MiB },
-    succeeds: does(() => perl('my @taken; push @taken, "a" x (1048576 + $_) for 1 .. 400; exit 0'))
+    succeeds: does(() => perl("my @taken; push @taken, \"a\" x (1048576 + $_) for 1 .. 400; exit 0"))
   },
   "take a processor": {
     needs: "control groups",
     limits: { cpus: 0.05 },
     // 0.4 seconds of it in less than four, by as many as get their share of a busy machine.
-    succeeds: does(() => perl(`
+    succeeds: does(() =>
+      perl(`
       my $end = time + 4;
       for (1 .. 8) {
         next if fork;
@@ -222,9 +244,13 @@ const all = {
       }
       1 while wait > 0;
       my (undef, undef, $user, $system) = times;
-      exit($user + $system < 0.4)`))
+      exit($user + $system < 0.4)`)
+    )
   },
-  "fill memory with files": { limits: { memoryFilesBytes: 3 * MiB }, succeeds: does(() => "dd if=/dev/zero of=/tmp/file bs=1048576 count=8 2>/dev/null") },
+  "fill memory with files": {
+    limits: { memoryFilesBytes: 3 * MiB },
+    succeeds: does(() => "dd if=/dev/zero of=/tmp/file bs=1048576 count=8 2>/dev/null")
+  },
   "fill the disk and live on": {
     limits: { diskBytes: 12 * MiB },
     succeeds: does(() => `for i in 1 2 3 4 5 6; do dd if=/dev/zero of=$i bs=1048576 count=4 2>/dev/null || exit 1; done; ${LIVE_ON}`)
@@ -237,14 +263,24 @@ const all = {
   "fill the disk with a program that it has deleted and runs, and live on": {
     needs: "root",
     limits: { diskBytes: 12 * MiB },
-    succeeds: does(() => `cp /bin/sleep file; dd if=/dev/zero bs=1048576 count=24 >>file 2>/dev/null || exit 1; ./file 10 & sleep 0.05; rm file; wait`)
+    succeeds: does(() =>
+      `cp /bin/sleep file; dd if=/dev/zero bs=1048576 count=24 >>file 2>/dev/null || exit 1; ./file 10 & sleep 0.05; rm file; wait`
+    )
   },
   "fill the disk in a folder that nobody may look into, and live on": {
     limits: { diskBytes: 12 * MiB },
-    succeeds: does(() => `mkdir hidden; dd if=/dev/zero of=hidden/file bs=1048576 count=24 2>/dev/null || exit 1; chmod 000 hidden; ${LIVE_ON}`)
+    succeeds: does(() =>
+      `mkdir hidden; dd if=/dev/zero of=hidden/file bs=1048576 count=24 2>/dev/null || exit 1; chmod 000 hidden; ${LIVE_ON}`
+    )
   },
-  "make files without number and live on": { limits: { diskBytes: 12 * MiB, diskFiles: 200 }, succeeds: does(() => `for i in $(seq 300); do : > $i || exit 1; done; ${LIVE_ON}`) },
-  "write a file beyond its limit": { limits: { fileBytes: 2 * MiB }, succeeds: does(() => "dd if=/dev/zero of=file bs=1048576 count=4 2>/dev/null") }
+  "make files without number and live on": {
+    limits: { diskBytes: 12 * MiB, diskFiles: 200 },
+    succeeds: does(() => `for i in $(seq 300); do : > $i || exit 1; done; ${LIVE_ON}`)
+  },
+  "write a file beyond its limit": {
+    limits: { fileBytes: 2 * MiB },
+    succeeds: does(() => "dd if=/dev/zero of=file bs=1048576 count=4 2>/dev/null")
+  }
 } satisfies Readonly<Record<string, Attempt>>
 
 export type Name = keyof typeof all
@@ -253,6 +289,7 @@ export const attempts: Readonly<Record<Name, Attempt>> = all
 
 /** What this machine lacks, in words; `undefined`: nothing. */
 export const lacks = (needs: Needs | undefined): string | undefined =>
-  (needs === "root" && !isRoot) || (needs === "control groups" && !isWritableGroup) || (needs === "sized folders" && lackingSizes !== undefined)
+  (needs === "root" && !isRoot) || (needs === "control groups" && !isWritableGroup) ||
+    (needs === "sized folders" && lackingSizes !== undefined)
     ? `needs ${needs}`
     : undefined

@@ -12,4 +12,5 @@ const isWritable = (file: string) => {
 }
 
 /** Whether there are control groups, version 1 or 2, for memory and the rest. */
-export const isWritableGroup = isRoot && ["memory/memory.limit_in_bytes", "cgroup.subtree_control"].some((file) => isWritable(`/sys/fs/cgroup/${file}`))
+export const isWritableGroup = isRoot &&
+  ["memory/memory.limit_in_bytes", "cgroup.subtree_control"].some((file) => isWritable(`/sys/fs/cgroup/${file}`))

@@ -1,7 +1,7 @@
 /** What keeps a hostile program in (`SECURITY.md`), how the suite takes each away, and what then comes off. */
+import { Effect } from "effect"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { Effect } from "effect"
 import type { Name, Needs } from "./Attempts.ts"
 import { CANARY, CANARY_VARIABLE, type Removal } from "./World.ts"
 
@@ -42,18 +42,26 @@ const all = {
   "network namespace": {
     removal: { tools: { bwrap: String.raw`s/--unshare-net\0//` } },
     lets: [
-      "reach a port of the machine's loopback interface", "reach a port of the machine at its own address", "reach an abstract unix socket of the machine"
+      "reach a port of the machine's loopback interface",
+      "reach a port of the machine at its own address",
+      "reach an abstract unix socket of the machine"
     ],
     probe: "A box reaches the host's loopback interface."
   },
   "IPC namespace": { removal: { tools: { bwrap: String.raw`s/--unshare-ipc\0//` } }, lets: ["read shared memory of the machine"] },
-  "UTS namespace": { removal: { tools: { bwrap: String.raw`s/--unshare-uts\0//; s/--hostname\0sandbox\0//` } }, lets: ["learn the machine's name"] },
+  "UTS namespace": {
+    removal: { tools: { bwrap: String.raw`s/--unshare-uts\0//; s/--hostname\0sandbox\0//` } },
+    lets: ["learn the machine's name"]
+  },
   "--disable-userns": { removal: { tools: { bwrap: mayNest } }, lets: [] },
   "files by allow list": {
     removal: { tools: { bwrap: String.raw`s/--chdir\0/--ro-bind\0\/\0\/machine\0--chdir\0/` } },
     lets: ["read a file of the machine"]
   },
-  "read-only system": { removal: { tools: { bwrap: String.raw`s/--ro-bind/--bind/g` } }, lets: ["change a program that other sandboxes run"] },
+  "read-only system": {
+    removal: { tools: { bwrap: String.raw`s/--ro-bind/--bind/g` } },
+    lets: ["change a program that other sandboxes run"]
+  },
   "read-only root": {
     removal: { tools: { bwrap: String.raw`s/--remount-ro\0\/\0//` } },
     lets: ["put a file beside the system's"],
@@ -84,7 +92,9 @@ const all = {
   "system call filter": {
     removal: { tools: { bwrap: String.raw`s/--seccomp\0\d+\0//` } },
     lets: [
-      "trace a process", "read a process's memory past the kernel's files", "keep something in the kernel's keyrings",
+      "trace a process",
+      "read a process's memory past the kernel's files",
+      "keep something in the kernel's keyrings",
       "open a socket to the hypervisor (AF_VSOCK)"
     ],
     probe: "The system call filter is not in force."
@@ -116,9 +126,15 @@ export type LayerName = keyof typeof all
 export const layers: Readonly<Record<LayerName, Layer>> = all
 
 /** Layers that stop the same thing, each by itself: it comes off only without both. */
-export const pairs: ReadonlyArray<{ readonly layers: readonly [LayerName, LayerName]; readonly lets: ReadonlyArray<Name>; readonly needs?: Needs }> = [
+export const pairs: ReadonlyArray<
+  { readonly layers: readonly [LayerName, LayerName]; readonly lets: ReadonlyArray<Name>; readonly needs?: Needs }
+> = [
   { layers: ["process namespace", "own user"], lets: ["end another sandbox's process"] },
-  { layers: ["process namespace", "user namespace and own user"], needs: "root", lets: ["read the environment of another sandbox's process"] },
+  {
+    layers: ["process namespace", "user namespace and own user"],
+    needs: "root",
+    lets: ["read the environment of another sandbox's process"]
+  },
   { layers: ["files by allow list", "own user"], lets: ["read another sandbox's tree, home and scratch folder"] },
   { layers: ["system call filter", "--disable-userns"], lets: ["become root in a user namespace of its own", "mount"] },
   { layers: ["system call filter", "no capabilities"], lets: ["open a raw socket", "open a packet socket"] },
@@ -126,8 +142,10 @@ export const pairs: ReadonlyArray<{ readonly layers: readonly [LayerName, LayerN
   {
     layers: ["disk, measured", "disk, kept by the kernel"],
     lets: [
-      "fill the disk and live on", "fill the disk with a file that it has deleted, and live on",
-      "fill the disk with a program that it has deleted and runs, and live on", "fill the disk in a folder that nobody may look into, and live on",
+      "fill the disk and live on",
+      "fill the disk with a file that it has deleted, and live on",
+      "fill the disk with a program that it has deleted and runs, and live on",
+      "fill the disk in a folder that nobody may look into, and live on",
       "make files without number and live on"
     ]
   }

@@ -1,21 +1,21 @@
 /** A machine with something to find on it, and a service on it whose boxes may lack a layer. */
+import { isPublic } from "@slipway/adapters/egress/Addresses"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
+import * as Probe from "@slipway/adapters/hosts/box/Probe"
+import * as SandboxFolder from "@slipway/adapters/hosts/box/SandboxFolder"
+import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import type { Tools } from "@slipway/adapters/hosts/bubblewrap/Launch"
+import * as Means from "@slipway/adapters/hosts/bubblewrap/Means"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import type { Box, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Layer, type Scope, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs"
 import { createServer, type ListenOptions, type Server } from "node:net"
 import { join } from "node:path"
-import { Effect, Layer, type Scope, Stream } from "effect"
-import type { Box, HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { isPublic } from "@slipway/adapters/egress/Addresses"
-import * as Egress from "@slipway/adapters/egress/Egress"
-import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
-import type { Tools } from "@slipway/adapters/hosts/bubblewrap/Launch"
-import * as Means from "@slipway/adapters/hosts/bubblewrap/Means"
-import * as Probe from "@slipway/adapters/hosts/box/Probe"
-import * as SandboxFolder from "@slipway/adapters/hosts/box/SandboxFolder"
-import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
-import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import { freshId, openFolder } from "../hosts/bubblewrap.fixture.ts"
 
 /** What no box may see: whoever has read it was where it may not be. */
@@ -41,7 +41,8 @@ export interface Removal {
 }
 
 /** In the place of a tool: changes its arguments, those that bubblewrap would read from a descriptor as well, and becomes it. */
-const tampered = (tool: string, change: string) => `#!/usr/bin/perl
+const tampered = (tool: string, change: string) =>
+  `#!/usr/bin/perl
 if ($ARGV[0] eq "--args") {
   (undef, my $descriptor) = splice @ARGV, 0, 2;
   open my $options, "<&=", $descriptor or die;
@@ -102,7 +103,8 @@ const telling = (where: ListenOptions) =>
 const sharedMemory = Effect.acquireRelease(
   Effect.sync(() => {
     const key = 1 + Math.floor(Math.random() * 2 ** 30)
-    execFileSync("perl", ["-e", 'my $id = shmget($ARGV[0], 64, 01644); defined $id && shmwrite($id, $ARGV[1], 0, 64) or die $!', `${key}`, CANARY])
+    execFileSync("perl", ["-e", "my $id = shmget($ARGV[0], 64, 01644); defined $id && shmwrite($id, $ARGV[1], 0, 64) or die $!", `${key}`,
+      CANARY])
     return key
   }),
   (key) => Effect.sync(() => execFileSync("perl", ["-e", "shmctl(shmget($ARGV[0], 0, 0), 0, 0)", `${key}`]))
@@ -112,11 +114,13 @@ const plant = Effect.gen(function*() {
   const [folder, outside] = [yield* openFolder, yield* openFolder]
   const programs = join(folder, "programs")
   mkdirSync(programs)
-  for (const [path, content, mode] of [
-    [join(outside, "canary"), CANARY, 0o644],
-    [join(programs, "private"), CANARY, 0o600],
-    [join(programs, "program"), "#!/bin/sh\n", 0o777]
-  ] as const) {
+  for (
+    const [path, content, mode] of [
+      [join(outside, "canary"), CANARY, 0o644],
+      [join(programs, "private"), CANARY, 0o600],
+      [join(programs, "program"), "#!/bin/sh\n", 0o777]
+    ] as const
+  ) {
     writeFileSync(path, content)
     chmodSync(path, mode)
   }
@@ -192,7 +196,10 @@ export const make = ({ isOpen = false, limits = {} }: Options, removal: Removal)
     yield* Stream.runHead(boxed.stdout)
     const { box } = yield* provision(id)
     const world: World = {
-      ...planted, made, removal, box,
+      ...planted,
+      made,
+      removal,
+      box,
       other: { box: other.box, mark, secrets: other.places.map((place) => join(place, "secret")) }
     }
     return world

@@ -1,13 +1,13 @@
 /** What an agent writes is looked over by git: it may make that long, or lead it elsewhere, and harms itself alone. */
+import { assert, it } from "@effect/vitest"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import { OnBehalfOf, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Context, Effect, Fiber, Layer } from "effect"
 import { execFile, spawn } from "node:child_process"
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { assert, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer } from "effect"
-import { OnBehalfOf, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as Egress from "@slipway/adapters/egress/Egress"
 import { source, temporaryFolder } from "../git/Repositories.ts"
 import * as Trees from "../git/Trees.ts"
 import { freshId, hostIn, isRoot, openFolder } from "../hosts/bubblewrap.fixture.ts"
@@ -17,14 +17,23 @@ const repo = RepoName.make("acme/app")
 const service = Effect.gen(function*() {
   const folder = yield* openFolder
   const trees = Context.get(
-    yield* Layer.build(Trees.layerOn(Layer.provide(hostIn(folder), Egress.layer({ allow: new Set() })), { directory: join(folder, "trees") })),
+    yield* Layer.build(
+      Trees.layerOn(Layer.provide(hostIn(folder), Egress.layer({ allow: new Set() })), { directory: join(folder, "trees") })
+    ),
     WorkingTrees
   )
   const origin = yield* source({ "README.md": "# app\n", "dir/file": "inside\n" })
   const sandbox = Effect.gen(function*() {
     const key = { sandboxId: freshId(), repo }
-    yield* Effect.acquireRelease(trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [repo] }), () => Effect.orDie(trees.remove(key.sandboxId)))
-    return { key, tree: realpathSync(join(trees.workspace(key.sandboxId), "app")), gitDir: join(folder, "trees", "sandboxes", key.sandboxId, "git", "acme+app") }
+    yield* Effect.acquireRelease(
+      trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [repo] }),
+      () => Effect.orDie(trees.remove(key.sandboxId))
+    )
+    return {
+      key,
+      tree: realpathSync(join(trees.workspace(key.sandboxId), "app")),
+      gitDir: join(folder, "trees", "sandboxes", key.sandboxId, "git", "acme+app")
+    }
   })
   return { trees, sandbox }
 })
@@ -47,45 +56,59 @@ const LISTINGS = 40
 /** In which another tenant's listing is there, on a machine that is busy with more than this. */
 const BOUND_MILLIS = 10_000
 
-it.live.skipIf(!isRoot)("40 listings of a tree with 60,000 ignore patterns and 20,000 files run as its sandbox's user, one at a time, and another tenant is answered meanwhile", () =>
-  Effect.gen(function*() {
-    const { sandbox, trees } = yield* service
-    const [hostile, other] = [yield* sandbox, yield* sandbox]
-    writeFileSync(join(hostile.tree, ".gitignore"), Array.from({ length: PATTERNS }, (_, i) => `**/a*b*c*${i}*/x*y\n`).join(""))
-    for (let i = 0; i < FILES; i++) {
-      if (i % 1_000 === 0) mkdirSync(join(hostile.tree, `many${i / 1_000}`))
-      writeFileSync(join(hostile.tree, `many${Math.floor(i / 1_000)}`, `abcabcabc${i}`), "")
-    }
+it.live.skipIf(!isRoot)(
+  "40 listings of a tree with 60,000 ignore patterns and 20,000 files run as its sandbox's user, one at a time, and another tenant is answered meanwhile",
+  () =>
+    Effect.gen(function*() {
+      const { sandbox, trees } = yield* service
+      const [hostile, other] = [yield* sandbox, yield* sandbox]
+      writeFileSync(join(hostile.tree, ".gitignore"), Array.from({ length: PATTERNS }, (_, i) => `**/a*b*c*${i}*/x*y\n`).join(""))
+      for (let i = 0; i < FILES; i++) {
+        if (i % 1_000 === 0) mkdirSync(join(hostile.tree, `many${i / 1_000}`))
+        writeFileSync(join(hostile.tree, `many${Math.floor(i / 1_000)}`, `abcabcabc${i}`), "")
+      }
 
-    const listings = yield* Effect.forkChild(Effect.provideService(
-      Effect.all(Array.from({ length: LISTINGS }, () => trees.list(hostile.key, "")), { concurrency: "unbounded" }), OnBehalfOf, "hostile"))
-    const seen = new Set<number>()
-    let most = 0
-    const watching = yield* Effect.forkChild(Effect.forever(Effect.andThen(Effect.sync(() => {
-      const found = gitOver("/workspace").concat(gitOver(hostile.tree))
-      most = Math.max(most, found.length)
-      for (const uid of found) seen.add(uid)
-    }), Effect.sleep(20))))
+      const listings = yield* Effect.forkChild(Effect.provideService(
+        Effect.all(Array.from({ length: LISTINGS }, () => trees.list(hostile.key, "")), { concurrency: "unbounded" }),
+        OnBehalfOf,
+        "hostile"
+      ))
+      const seen = new Set<number>()
+      let most = 0
+      const watching = yield* Effect.forkChild(Effect.forever(Effect.andThen(
+        Effect.sync(() => {
+          const found = gitOver("/workspace").concat(gitOver(hostile.tree))
+          most = Math.max(most, found.length)
+          for (const uid of found) seen.add(uid)
+        }),
+        Effect.sleep(20)
+      )))
 
-    const delays: Array<number> = []
-    for (let i = 0; i < 5; i++) {
-      writeFileSync(join(other.tree, "new"), "x".repeat(i))
-      const started = performance.now()
-      const { entries, partialWarnings } = yield* Effect.provideService(trees.list(other.key, ""), OnBehalfOf, "other")
-      delays.push(performance.now() - started)
-      assert.deepStrictEqual([partialWarnings, entries.find(({ name }) => name === "new")?.status], [[], "untracked"])
-    }
-    const answers = yield* Fiber.join(listings)
-    yield* Fiber.interrupt(watching)
-    process.stdout.write(`\nHostile ignore rules: the other tenant waited ${delays.map((delay) => Math.round(delay)).join(", ")} ms; users of git: ${[...seen].join(", ")}; at most ${most} at once\n`)
-    assert.strictEqual(answers.length, LISTINGS)
-    for (const { entries } of answers) assert.isTrue(entries.some(({ name }) => name === "many0"))
-    assert.isBelow(Math.max(...delays), BOUND_MILLIS)
-    assert.notInclude([...seen], 0)
-    assert.isAbove(seen.size, 0)
-    // One of each sandbox, and what it starts itself.
-    assert.isAtMost(most, 4)
-  }), 300_000)
+      const delays: Array<number> = []
+      for (let i = 0; i < 5; i++) {
+        writeFileSync(join(other.tree, "new"), "x".repeat(i))
+        const started = performance.now()
+        const { entries, partialWarnings } = yield* Effect.provideService(trees.list(other.key, ""), OnBehalfOf, "other")
+        delays.push(performance.now() - started)
+        assert.deepStrictEqual([partialWarnings, entries.find(({ name }) => name === "new")?.status], [[], "untracked"])
+      }
+      const answers = yield* Fiber.join(listings)
+      yield* Fiber.interrupt(watching)
+      process.stdout.write(
+        `\nHostile ignore rules: the other tenant waited ${delays.map((delay) => Math.round(delay)).join(", ")} ms; users of git: ${
+          [...seen].join(", ")
+        }; at most ${most} at once\n`
+      )
+      assert.strictEqual(answers.length, LISTINGS)
+      for (const { entries } of answers) assert.isTrue(entries.some(({ name }) => name === "many0"))
+      assert.isBelow(Math.max(...delays), BOUND_MILLIS)
+      assert.notInclude([...seen], 0)
+      assert.isAbove(seen.size, 0)
+      // One of each sandbox, and what it starts itself.
+      assert.isAtMost(most, 4)
+    }),
+  300_000
+)
 
 const FOR_MILLIS = 20_000
 
@@ -99,54 +122,66 @@ while ($running) { syscall(${process.arch === "arm64" ? 276 : 316}, -100, $folde
 print $swaps;
 `
 
-it.live("in 20 seconds and more of swapping a folder for a link, git tells of no file behind it, nor its lines, and publishes none; git of the host would", () =>
-  Effect.gen(function*() {
-    const { sandbox, trees } = yield* service
-    const { gitDir, key, tree } = yield* sandbox
-    const outside = yield* temporaryFolder
-    // Its name is one that the tree has, and more lines than any file of the tree; and one that the tree has not.
-    const [name, lines, secret] = ["planted-by-the-host", 4_321, "from outside the tree"]
-    writeFileSync(join(outside, name), `${secret}\n`.repeat(lines))
-    writeFileSync(join(outside, "file"), `${secret}\n`.repeat(lines))
-    symlinkSync(outside, join(tree, "link"))
-    writeFileSync(join(tree, "dir", "new"), "mine\n")
+it.live(
+  "in 20 seconds and more of swapping a folder for a link, git tells of no file behind it, nor its lines, and publishes none; git of the host would",
+  () =>
+    Effect.gen(function*() {
+      const { sandbox, trees } = yield* service
+      const { gitDir, key, tree } = yield* sandbox
+      const outside = yield* temporaryFolder
+      // Its name is one that the tree has, and more lines than any file of the tree; and one that the tree has not.
+      const [name, lines, secret] = ["planted-by-the-host", 4_321, "from outside the tree"]
+      writeFileSync(join(outside, name), `${secret}\n`.repeat(lines))
+      writeFileSync(join(outside, "file"), `${secret}\n`.repeat(lines))
+      symlinkSync(outside, join(tree, "link"))
+      writeFileSync(join(tree, "dir", "new"), "mine\n")
 
-    const swapper = spawn("perl", ["-e", SWAP, tree], { stdio: ["ignore", "pipe", "inherit"] })
-    let said = ""
-    swapper.stdout.on("data", (bytes: Buffer) => (said += bytes.toString()))
-    const ended = new Promise<void>((resolve) => swapper.once("close", () => resolve()))
-    yield* Effect.addFinalizer(() => Effect.sync(() => swapper.kill("SIGKILL")))
+      const swapper = spawn("perl", ["-e", SWAP, tree], { stdio: ["ignore", "pipe", "inherit"] })
+      let said = ""
+      swapper.stdout.on("data", (bytes: Buffer) => (said += bytes.toString()))
+      const ended = new Promise<void>((resolve) => swapper.once("close", () => resolve()))
+      yield* Effect.addFinalizer(() => Effect.sync(() => swapper.kill("SIGKILL")))
 
-    const naively = (...args: ReadonlyArray<string>) =>
-      Effect.promise(() =>
-        promisify(execFile)("git", ["-c", "safe.bareRepository=all", ...args], {
-          env: { PATH: process.env["PATH"], GIT_DIR: gitDir, GIT_WORK_TREE: tree, GIT_INDEX_FILE: join(gitDir, "index"), GIT_OPTIONAL_LOCKS: "0", GIT_CONFIG_GLOBAL: "/dev/null" }
-        }).then(({ stdout }) => stdout, () => ""))
-    const counts = { ours: 0, leaks: 0, naive: 0, naiveLeaks: 0, commits: 0 }
-    const telling = (text: string) => text.includes(name) || text.includes(`${lines}`)
-    // On a machine that is busy with more than this, 20 seconds may be too few for either.
-    for (const end = performance.now() + FOR_MILLIS; performance.now() < end || counts.ours <= 10 || counts.naiveLeaks === 0;) {
-      for (const answer of [trees.list(key, ""), trees.list(key, "dir"), trees.changes(key)]) {
-        const result = yield* Effect.result(answer as Effect.Effect<unknown, unknown>)
-        counts.ours++
-        if (telling(JSON.stringify(result))) counts.leaks++
+      const naively = (...args: ReadonlyArray<string>) =>
+        Effect.promise(() =>
+          promisify(execFile)("git", ["-c", "safe.bareRepository=all", ...args], {
+            env: {
+              PATH: process.env["PATH"],
+              GIT_DIR: gitDir,
+              GIT_WORK_TREE: tree,
+              GIT_INDEX_FILE: join(gitDir, "index"),
+              GIT_OPTIONAL_LOCKS: "0",
+              GIT_CONFIG_GLOBAL: "/dev/null"
+            }
+          }).then(({ stdout }) => stdout, () => "")
+        )
+      const counts = { ours: 0, leaks: 0, naive: 0, naiveLeaks: 0, commits: 0 }
+      const telling = (text: string) => text.includes(name) || text.includes(`${lines}`)
+      // On a machine that is busy with more than this, 20 seconds may be too few for either.
+      for (const end = performance.now() + FOR_MILLIS; performance.now() < end || counts.ours <= 10 || counts.naiveLeaks === 0;) {
+        for (const answer of [trees.list(key, ""), trees.list(key, "dir"), trees.changes(key)]) {
+          const result = yield* Effect.result(answer as Effect.Effect<unknown, unknown>)
+          counts.ours++
+          if (telling(JSON.stringify(result))) counts.leaks++
+        }
+        const made = yield* Effect.result(trees.snapshot(key, { message: "x", author: { name: "S", email: "s@example.com" } }))
+        if (made._tag === "Success") {
+          counts.commits++
+          const said = yield* naively("ls-tree", "-r", "--name-only", made.success.sha)
+          if (telling(said) || (yield* naively("grep", "-c", secret, made.success.sha)) !== "") counts.leaks++
+        }
+        for (let i = 0; i < 10; i++) {
+          counts.naive++
+          if (telling(yield* naively("ls-files", "--others"))) counts.naiveLeaks++
+        }
       }
-      const made = yield* Effect.result(trees.snapshot(key, { message: "x", author: { name: "S", email: "s@example.com" } }))
-      if (made._tag === "Success") {
-        counts.commits++
-        const said = yield* naively("ls-tree", "-r", "--name-only", made.success.sha)
-        if (telling(said) || (yield* naively("grep", "-c", secret, made.success.sha)) !== "") counts.leaks++
-      }
-      for (let i = 0; i < 10; i++) {
-        counts.naive++
-        if (telling(yield* naively("ls-files", "--others"))) counts.naiveLeaks++
-      }
-    }
-    swapper.kill("SIGTERM")
-    yield* Effect.promise(() => ended)
-    process.stdout.write(`\nSymlink race of git, ${FOR_MILLIS / 1_000} s, ${Number(said)} swaps: ${JSON.stringify(counts)}\n`)
-    assert.strictEqual(counts.leaks, 0)
-    assert.isAbove(Number(said), 1_000)
-    assert.isAbove(counts.ours, 10)
-    assert.isAbove(counts.naiveLeaks, 0)
-  }), 300_000)
+      swapper.kill("SIGTERM")
+      yield* Effect.promise(() => ended)
+      process.stdout.write(`\nSymlink race of git, ${FOR_MILLIS / 1_000} s, ${Number(said)} swaps: ${JSON.stringify(counts)}\n`)
+      assert.strictEqual(counts.leaks, 0)
+      assert.isAbove(Number(said), 1_000)
+      assert.isAbove(counts.ours, 10)
+      assert.isAbove(counts.naiveLeaks, 0)
+    }),
+  300_000
+)

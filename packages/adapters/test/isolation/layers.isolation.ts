@@ -1,8 +1,8 @@
 /** Every attempt fails with all layers in place, and comes off when the layer is taken away that stops it. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as Probe from "@slipway/adapters/hosts/bubblewrap/Probe"
+import { Effect } from "effect"
 import { openFolder, run } from "../hosts/bubblewrap.fixture.ts"
 import { attempts, lacks, type Name, type Needs } from "./Attempts.ts"
 import { type LayerName, layers, pairs, without } from "./Layers.ts"
@@ -27,12 +27,15 @@ const tried = (name: Name, names: ReadonlyArray<LayerName>) =>
 describe("with every layer in place, a hostile program cannot", () => {
   for (const name of everyAttempt) {
     const attempt = attempts[name]
-    when([attempt.needs])(name, Effect.gen(function*() {
-      const world = yield* make(attempt, {})
-      assert.isFalse(yield* attempt.succeeds(world, []))
-      // And neither the host nor anybody else suffers from it.
-      for (const { box } of [world, world.other]) assert.strictEqual((yield* run(box, "echo fine")).output, "fine")
-    }).pipe(Effect.scoped))
+    when([attempt.needs])(
+      name,
+      Effect.gen(function*() {
+        const world = yield* make(attempt, {})
+        assert.isFalse(yield* attempt.succeeds(world, []))
+        // And neither the host nor anybody else suffers from it.
+        for (const { box } of [world, world.other]) assert.strictEqual((yield* run(box, "echo fine")).output, "fine")
+      }).pipe(Effect.scoped)
+    )
   }
 })
 
@@ -41,9 +44,12 @@ for (const layer of everyLayer.filter((name) => layers[name].lets.length > 0)) {
   describe(`without ${layer}, a hostile program can`, () => {
     for (const name of lets) {
       const attempt = attempts[name]
-      when([needs, attempt.needs], attempt.isThere?.())(name, Effect.gen(function*() {
-        assert.isTrue(yield* tried(name, [layer]))
-      }))
+      when([needs, attempt.needs], attempt.isThere?.())(
+        name,
+        Effect.gen(function*() {
+          assert.isTrue(yield* tried(name, [layer]))
+        })
+      )
     }
   })
 }
@@ -53,10 +59,13 @@ for (const { layers: pair, lets, needs } of pairs) {
   describe(`without ${pair.join(" and ")}, but not without one of them alone, a hostile program can`, () => {
     for (const name of lets) {
       const attempt = attempts[name]
-      when([needs, attempt.needs], attempt.isThere?.())(name, Effect.gen(function*() {
-        assert.isTrue(yield* tried(name, pair))
-        if (there.length === pair.length) for (const layer of pair) assert.isFalse(yield* tried(name, [layer]), `without ${layer}`)
-      }))
+      when([needs, attempt.needs], attempt.isThere?.())(
+        name,
+        Effect.gen(function*() {
+          assert.isTrue(yield* tried(name, pair))
+          if (there.length === pair.length) { for (const layer of pair) assert.isFalse(yield* tried(name, [layer]), `without ${layer}`) }
+        })
+      )
     }
   })
 }
@@ -66,10 +75,13 @@ describe("the probe refuses to start a service without", () => {
   for (const layer of everyLayer) {
     const { needs, probe, removal } = layers[layer]
     if (probe === undefined) continue
-    when([needs])(layer, Effect.gen(function*() {
-      const made = yield* hostIn(yield* openFolder, removal)
-      assert.include((yield* Effect.flip(Probe.run(made))).message, probe)
-    }).pipe(Effect.scoped, Effect.provide(Egress.layer({ allow: new Set() }))))
+    when([needs])(
+      layer,
+      Effect.gen(function*() {
+        const made = yield* hostIn(yield* openFolder, removal)
+        assert.include((yield* Effect.flip(Probe.run(made))).message, probe)
+      }).pipe(Effect.scoped, Effect.provide(Egress.layer({ allow: new Set() })))
+    )
   }
 })
 
@@ -82,8 +94,12 @@ describe("no layer is here for nothing:", () => {
   it("each attempt comes off without some, but for those that lead where the suite can plant nothing", () => {
     const coming = new Set([...everyLayer.flatMap((layer) => layers[layer].lets), ...pairs.flatMap(({ lets }) => lets)])
     assert.deepStrictEqual(everyAttempt.filter((name) => !coming.has(name)), [
-      "reach a metadata service", "reach a private address", "reach a public address", "resolve a name",
-      "reach a listed name that leads to a metadata service", "reach an address by the way out"
+      "reach a metadata service",
+      "reach a private address",
+      "reach a public address",
+      "resolve a name",
+      "reach a listed name that leads to a metadata service",
+      "reach an address by the way out"
     ])
   })
 })

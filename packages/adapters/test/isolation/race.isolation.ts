@@ -1,14 +1,14 @@
 /** A process of the tree swaps a folder for a link while the host reads below it. */
-import { spawn } from "node:child_process"
-import { readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Context, Effect, Layer, Result, Stream } from "effect"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as Trees from "../git/Trees.ts"
+import { Context, Effect, Layer, Result, Stream } from "effect"
+import { spawn } from "node:child_process"
+import { readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { source, temporaryFolder } from "../git/Repositories.ts"
+import * as Trees from "../git/Trees.ts"
 
 const FOR_MILLIS = 20_000
 /** Naive reads to one of ours: each is much shorter. */
@@ -90,8 +90,11 @@ it.live("in 20 seconds of swapping a folder for a link, the host reads the secre
     swapper.child.kill("SIGTERM")
     yield* Effect.promise(() => swapper.ended)
 
-    const say = (name: string, { attempts, inside, leaks }: typeof ours) => `  ${name.padEnd(14)}${attempts} reads, ${inside} of the file, ${leaks} of the secret\n`
-    process.stdout.write(`\nSymlink race, ${FOR_MILLIS / 1_000} s, ${swapper.swaps()} swaps\n${say("the host", ours)}${say("naive reader", naive)}\n`)
+    const say = (name: string, { attempts, inside, leaks }: typeof ours) =>
+      `  ${name.padEnd(14)}${attempts} reads, ${inside} of the file, ${leaks} of the secret\n`
+    process.stdout.write(
+      `\nSymlink race, ${FOR_MILLIS / 1_000} s, ${swapper.swaps()} swaps\n${say("the host", ours)}${say("naive reader", naive)}\n`
+    )
     assert.strictEqual(ours.leaks, 0)
     assert.isAbove(ours.inside, 500)
     assert.isAbove(naive.leaks, 0)

@@ -1,10 +1,10 @@
 /** What a box costs, beside a plain process. Printed, not asserted. */
+import { it } from "@effect/vitest"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
 import { join } from "node:path"
-import { it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import * as Egress from "@slipway/adapters/egress/Egress"
 import { freshId, isRoot, openFolder } from "../hosts/bubblewrap.fixture.ts"
 import { temporaryFolder } from "../hosts/Machine.ts"
 import { isWritableGroup } from "./Groups.ts"
@@ -55,5 +55,9 @@ it.live("what it costs to start a program in a box", () =>
       const at = (share: number) => (sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN).toFixed(1).padStart(8)
       return `  ${name.padEnd(28)}${at(0.5)}${at(0.9)}\n`
     })
-    process.stdout.write(`\nFrom start to end of \`true\`, ms, ${TIMES} times\n  ${"".padEnd(28)}${"median".padStart(8)}${"p90".padStart(8)}\n${rows.join("")}\n`)
+    process.stdout.write(
+      `\nFrom start to end of \`true\`, ms, ${TIMES} times\n  ${"".padEnd(28)}${"median".padStart(8)}${"p90".padStart(8)}\n${
+        rows.join("")
+      }\n`
+    )
   }))

@@ -2,9 +2,9 @@
  * A worker that starts something in a box without some layers, and is then killed by the test.
  * node worker.ts FOLDER WORKSPACE ID LAYER,… SCRIPT
  */
-import { Effect } from "effect"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import * as Egress from "@slipway/adapters/egress/Egress"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect } from "effect"
 import { type LayerName, without } from "./Layers.ts"
 import { hostIn } from "./World.ts"
 

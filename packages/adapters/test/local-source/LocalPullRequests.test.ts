@@ -1,15 +1,15 @@
-import { randomUUID } from "node:crypto"
-import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Layer } from "effect"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { fetchCommands, LocalPullRequests, mergeCommands, type PullRequestRefused } from "@slipway/adapters/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { DateTime, Effect, Layer } from "effect"
+import { randomUUID } from "node:crypto"
+import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { gitIn, temporaryFolder } from "../git/Repositories.ts"
 
 const layer = LocalPullRequests.layer.pipe(
@@ -50,7 +50,14 @@ const shop = Effect.fnUntraced(function*(files: Readonly<Record<string, string>>
     const headSha = commit(changes)
     gitIn(work, "push", "--quiet", bare, headRef)
     gitIn(work, "switch", "--quiet", "main")
-    return yield* host.openDraftPullRequest(fullName, { title: "Change v", body: "", baseRef: "main", headRef, headSha, at: DateTime.makeUnsafe(0) })
+    return yield* host.openDraftPullRequest(fullName, {
+      title: "Change v",
+      body: "",
+      baseRef: "main",
+      headRef,
+      headSha,
+      at: DateTime.makeUnsafe(0)
+    })
   })
   return { fullName, bare, work, folder, commit, onMain, pull }
 })
@@ -97,7 +104,10 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       const { fullName } = yield* shop()
       const none = yield* refusal(pulls.find(RepoName.make("acme/none"), 1))
       assert.deepInclude(none, { _tag: "PullRequestRefused", reason: "unknown repository" })
-      assert.deepInclude(yield* refusal(pulls.list({ repo: RepoName.make("acme/none"), state: "all" })), { reason: "unknown repository", number: null })
+      assert.deepInclude(yield* refusal(pulls.list({ repo: RepoName.make("acme/none"), state: "all" })), {
+        reason: "unknown repository",
+        number: null
+      })
       assert.include(none.message, "acme/none #1: there is no such repository. Those there are: slipway repos list")
       const [merge, close, diff] = [
         yield* refusal(pulls.merge(fullName, 7, { author, ...keep })),
@@ -130,13 +140,19 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
   it.effect("no program that a repository or a file names takes part in a diff or a merge", () =>
     Effect.gen(function*() {
       const pulls = yield* LocalPullRequests
-      const { bare, folder, fullName, onMain, pull } = yield* shop({ ".gitattributes": "* diff=evil filter=evil merge=evil\n", v: "0\n1\n2\n3\n4\n" })
+      const { bare, folder, fullName, onMain, pull } = yield* shop({
+        ".gitattributes": "* diff=evil filter=evil merge=evil\n",
+        v: "0\n1\n2\n3\n4\n"
+      })
       yield* pull({ v: "one\n1\n2\n3\n4\n" })
       onMain({ v: "0\n1\n2\n3\nfour\n" })
       const program = join(folder, "evil")
       writeFileSync(program, `#!/bin/sh\ntouch ${folder}/ran\n`)
       chmodSync(program, 0o755)
-      for (const name of ["diff.evil.command", "diff.evil.textconv", "diff.external", "filter.evil.smudge", "merge.evil.driver", "core.pager", "pager.diff-tree"]) {
+      for (
+        const name of ["diff.evil.command", "diff.evil.textconv", "diff.external", "filter.evil.smudge", "merge.evil.driver", "core.pager",
+          "pager.diff-tree"]
+      ) {
         gitIn(bare, "config", name, program)
       }
       writeFileSync(join(bare, "info", "attributes"), "* diff=evil\n")
@@ -193,8 +209,10 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       const done = yield* pulls.merge(fullName, 1, { author, ...keep })
       assert.deepInclude(done, { changed: true, branchDeleted: false })
       assert.deepInclude(done.pullRequest, { state: "closed", merged: true, headSha, additions: 1, deletions: 1 })
-      assert.strictEqual(gitIn(bare, "log", "-1", "--format=%P|%an <%ae>|%cn|%B", "main"),
-        `${base} ${headSha}|Ada <ada@example.com>|Ada|Merge pull request #1 from ${HEAD}\n\nChange v`)
+      assert.strictEqual(
+        gitIn(bare, "log", "-1", "--format=%P|%an <%ae>|%cn|%B", "main"),
+        `${base} ${headSha}|Ada <ada@example.com>|Ada|Merge pull request #1 from ${HEAD}\n\nChange v`
+      )
       assert.deepStrictEqual(["v", "other"].map((file) => gitIn(bare, "show", `main:${file}`)), ["1", "1"])
       assert.strictEqual(gitIn(bare, "rev-parse", HEAD), headSha)
 
@@ -212,10 +230,16 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       const ended = yield* Effect.forEach(["Ada", "Bob", "Cy", "Di"], (name) =>
         Effect.result(pulls.merge(fullName, 1, { author: { ...author, name }, ...keep })), { concurrency: "unbounded" })
       for (const one of ended) {
-        if (one._tag === "Success") assert.isTrue(one.success.pullRequest.merged)
-        else assert.deepInclude(one.failure, { reason: "moved" })
+        if (one._tag === "Success") {
+          assert.isTrue(one.success.pullRequest.merged)
+        } else assert.deepInclude(one.failure, { reason: "moved" })
       }
-      assert.lengthOf(ended.filter((one) => one._tag === "Success" && one.success.changed), 1)
+      assert.lengthOf(
+        ended.filter((one) =>
+          one._tag === "Success" && one.success.changed
+        ),
+        1
+      )
       assert.strictEqual(gitIn(bare, "rev-list", "--count", "--merges", "main"), "1")
     }))
 
@@ -354,7 +378,14 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       assert.deepInclude(yield* refusal(pulls.merge(fullName, 1, { author, ...keep })), { reason: "closed" })
       assert.include((yield* pulls.diff(fullName, 1, null)).toString(), "+1")
 
-      const next = yield* host.openDraftPullRequest(fullName, { title: "t", body: "", baseRef: "main", headRef: HEAD, headSha, at: DateTime.makeUnsafe(0) })
+      const next = yield* host.openDraftPullRequest(fullName, {
+        title: "t",
+        body: "",
+        baseRef: "main",
+        headRef: HEAD,
+        headSha,
+        at: DateTime.makeUnsafe(0)
+      })
       assert.strictEqual(next.number, 2)
       assert.deepInclude(yield* pulls.close(fullName, 2, { deleteBranch: true }), { changed: true, branchDeleted: true })
       assert.strictEqual(gitIn(bare, "branch", "--list", HEAD), "")

@@ -1,20 +1,20 @@
-import { randomUUID } from "node:crypto"
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Exit, Layer, Option } from "effect"
-import { SqlClient } from "effect/sql"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"
-import * as Trees from "../git/Trees.ts"
-import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
-import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { DateTime, Effect, Exit, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomUUID } from "node:crypto"
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { agent, gitIn, temporaryFolder } from "../git/Repositories.ts"
+import * as Trees from "../git/Trees.ts"
 
 const layer = SourceHostLocal.layer({ publicUrl: "https://slipway.example/" }).pipe(
   Layer.provideMerge(LocalRepositories.layer),
@@ -48,14 +48,18 @@ SourceHostContract.suite("local", layer, {
     return {
       fullName,
       commit: (branch, changes) =>
-        on(branch, Effect.gen(function*() {
-          for (const [name, content] of Object.entries(changes)) {
-            yield* content === null ? agent.remove(join(path, name)) : agent.write(join(path, name), content)
-          }
-          gitIn(path, "add", "--all")
-          gitIn(path, "commit", "--quiet", "--message", "change")
-        })),
-      merge: (head, base) => Effect.asVoid(on(base, Effect.sync(() => gitIn(path, "merge", "--quiet", "--no-ff", "--message", "merge", head)))),
+        on(
+          branch,
+          Effect.gen(function*() {
+            for (const [name, content] of Object.entries(changes)) {
+              yield* content === null ? agent.remove(join(path, name)) : agent.write(join(path, name), content)
+            }
+            gitIn(path, "add", "--all")
+            gitIn(path, "commit", "--quiet", "--message", "change")
+          })
+        ),
+      merge: (head, base) =>
+        Effect.asVoid(on(base, Effect.sync(() => gitIn(path, "merge", "--quiet", "--no-ff", "--message", "merge", head)))),
       deleteBranch: (branch) => Effect.sync(() => void gitIn(path, "branch", "--quiet", "-D", branch))
     }
   })
@@ -73,11 +77,13 @@ it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
       gitIn(path, "clone", "--quiet", "--bare", path, join(folder, "bare.git"))
       gitIn(path, "worktree", "add", "--quiet", "-b", "side", join(folder, "worktree"))
       symlinkSync(path, join(folder, "link"))
-      for (const [given, real, defaultBranch] of [
-        [join(folder, "link"), path, "trunk"],
-        [join(folder, "bare.git"), join(folder, "bare.git"), "trunk"],
-        [join(folder, "worktree"), join(folder, "worktree"), "side"]
-      ] as const) {
+      for (
+        const [given, real, defaultBranch] of [
+          [join(folder, "link"), path, "trunk"],
+          [join(folder, "bare.git"), join(folder, "bare.git"), "trunk"],
+          [join(folder, "worktree"), join(folder, "worktree"), "side"]
+        ] as const
+      ) {
         const fullName = yield* freshName
         assert.deepStrictEqual(yield* repositories.register(fullName, given), { fullName, path: real })
         assert.deepStrictEqual(yield* host.remote(fullName, "write"), { url: real, authorization: null })
@@ -111,15 +117,17 @@ it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
       gitIn(path, "commit", "--quiet", "--allow-empty", "--message", "second")
       gitIn(folder, "clone", "--quiet", "--depth=1", `file://${path}`, "shallow")
       const name = yield* freshName
-      for (const [given, reason] of [
-        [join(folder, "missing"), "missing"],
-        [join(folder, "file"), "missing"],
-        [join(folder, "plain"), "not a repository"],
-        [join(path, "dir"), "not a repository"],
-        [join(folder, "empty"), "empty"],
-        [join(folder, "sha256"), "sha256"],
-        [join(folder, "shallow"), "shallow"]
-      ] as const) {
+      for (
+        const [given, reason] of [
+          [join(folder, "missing"), "missing"],
+          [join(folder, "file"), "missing"],
+          [join(folder, "plain"), "not a repository"],
+          [join(path, "dir"), "not a repository"],
+          [join(folder, "empty"), "empty"],
+          [join(folder, "sha256"), "sha256"],
+          [join(folder, "shallow"), "shallow"]
+        ] as const
+      ) {
         const error = yield* repositories.register(name, given).pipe(Effect.flip)
         assert.deepInclude(error, { _tag: "UnusableRepository", reason }, given)
         assert.include(error.message, given)
@@ -157,7 +165,14 @@ it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
       yield* repositories.register(fullName, path)
       const open = (headRef: string) => {
         gitIn(path, "branch", headRef)
-        return host.openDraftPullRequest(fullName, { title: "t", body: "", baseRef: "trunk", headRef, headSha: gitIn(path, "rev-parse", headRef), at: DateTime.makeUnsafe(0) })
+        return host.openDraftPullRequest(fullName, {
+          title: "t",
+          body: "",
+          baseRef: "trunk",
+          headRef,
+          headSha: gitIn(path, "rev-parse", headRef),
+          at: DateTime.makeUnsafe(0)
+        })
       }
       const first = yield* open("a")
       yield* repositories.remove(fullName)
@@ -190,7 +205,8 @@ it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
             additions, deletions, changed_files, created_at, updated_at)
           SELECT id, ${number}, 't', '', ${state}, true, false, 'main', 'only-one', ${"0".repeat(40)}, 0, 0, 0, now(), now()
           FROM local_repositories WHERE full_name = ${fullName}`)
-      const results = [yield* insert(1_001, "closed"), yield* insert(1_002, "open"), yield* insert(1_003, "open"), yield* insert(1_004, "closed"), yield* insert(1_002, "closed")]
+      const results = [yield* insert(1_001, "closed"), yield* insert(1_002, "open"), yield* insert(1_003, "open"),
+        yield* insert(1_004, "closed"), yield* insert(1_002, "closed")]
       assert.deepStrictEqual(results.map(Exit.isSuccess), [true, true, false, true, false])
     }))
 
@@ -216,7 +232,12 @@ it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
         const { baseRef, sha } = yield* trees.snapshot(key, { message: "Title", author: { name: "Slipway", email: "slipway@example.com" } })
         yield* trees.push(key, { sha, headRef: "slipway/x", remote: yield* host.remote(fullName, "write") })
         return yield* host.openDraftPullRequest(fullName, {
-          title: "Title", body: "", baseRef: baseRef ?? defaultBranch, headRef: "slipway/x", headSha: sha, at: yield* DateTime.now
+          title: "Title",
+          body: "",
+          baseRef: baseRef ?? defaultBranch,
+          headRef: "slipway/x",
+          headSha: sha,
+          at: yield* DateTime.now
         })
       }).pipe(Effect.provide(Trees.layer({ directory })))
       assert.deepInclude(opened, { number: 1, additions: 1, deletions: 1, changedFiles: 1, baseRef: "trunk" })

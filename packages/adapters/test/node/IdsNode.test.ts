@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
+import { Effect } from "effect"
 
 // Ids of turns, commands and conversions are derived, so these values must never change. Computed with Python:
 // uuid.uuid5(uuid.UUID("9ca5d5ad-254d-48f1-8385-9aae8e1bda6d"), name) and hashlib.sha256(text.encode()).hexdigest().

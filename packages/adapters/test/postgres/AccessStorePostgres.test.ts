@@ -1,6 +1,4 @@
 import { assert, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -10,6 +8,8 @@ import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Ids } from "@slipway/domain/Ids"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
 import { suite as members } from "@slipway/domain/testing/MemberStoreContract"
+import { DateTime, Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 
 const Fixture = Layer.effect(
   AccessFixture,

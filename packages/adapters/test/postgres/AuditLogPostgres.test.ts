@@ -1,7 +1,4 @@
-import { inspect } from "node:util"
 import { assert, it } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Fiber, Layer } from "effect"
-import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AuditLogPostgres from "@slipway/adapters/postgres/AuditLogPostgres"
 import * as MemberStorePostgres from "@slipway/adapters/postgres/MemberStorePostgres"
@@ -10,6 +7,9 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { suite } from "@slipway/domain/testing/AuditLogContract"
+import { DateTime, Deferred, Effect, Fiber, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { inspect } from "node:util"
 
 const layer = MemberStorePostgres.layer.pipe(
   Layer.provideMerge(AuditLogPostgres.layer),
@@ -43,7 +43,11 @@ it.layer(layer)("the table of the audit log", (it) => {
       const open = Effect.fnUntraced(function*(name: string, end: Effect.Effect<void, string>) {
         const [appended, ending] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
         const fiber = yield* Effect.forkChild(Effect.exit(sql.withTransaction(
-          append(name).pipe(Effect.andThen(Deferred.succeed(appended, undefined)), Effect.andThen(Deferred.await(ending)), Effect.andThen(end))
+          append(name).pipe(
+            Effect.andThen(Deferred.succeed(appended, undefined)),
+            Effect.andThen(Deferred.await(ending)),
+            Effect.andThen(end)
+          )
         )))
         yield* Deferred.await(appended)
         return Effect.andThen(Deferred.succeed(ending, undefined), Fiber.await(fiber))

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Option, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
 import * as Database from "@slipway/adapters/postgres/Database"
 import { guard } from "@slipway/adapters/postgres/SqlFailure"
 import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Effect, Exit, Layer, Option, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 
 const on = (url: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provide(self, Database.layer({ url: Redacted.make(url) }))
 
@@ -41,7 +41,10 @@ describe("a database that is silent", () => {
         assert.deepStrictEqual(Option.getOrUndefined(yield* patient), all("unavailable", requests))
 
         yield* network.restore
-        const back = Effect.repeat(ask, { until: (outcomes) => outcomes.every((outcome) => outcome === "answered") })
+        const back = Effect.repeat(ask, {
+          until: (outcomes) =>
+            outcomes.every((outcome) => outcome === "answered")
+        })
         assert.isTrue(Option.isSome(yield* Effect.timeoutOption(back, "15 seconds")))
         for (const socket of before) assert.isFalse(network.open().includes(socket))
       }).pipe(on(network.url))
@@ -56,7 +59,11 @@ describe("a connection that is lost inside a transaction", () => {
         const sql = yield* SqlClient.SqlClient
         const end = sql`SELECT pg_terminate_backend(pg_backend_pid())`
         const ways: ReadonlyArray<Effect.Effect<unknown, unknown>> = [
-          sql`SELECT 1`, Effect.fail("refused by a rule"), Effect.void, Effect.interrupt, Effect.die("noticed")
+          sql`SELECT 1`,
+          Effect.fail("refused by a rule"),
+          Effect.void,
+          Effect.interrupt,
+          Effect.die("noticed")
         ]
         for (const after of ways) {
           const transaction = guard(sql.withTransaction(Effect.andThen(Effect.ignore(end), after)))

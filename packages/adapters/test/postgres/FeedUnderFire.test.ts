@@ -2,10 +2,8 @@
  * Many writers, some rolled back, and readers that follow by their cursor. `npm run test:feed` does it with 30,000 events.
  * One of the readers is `examples/partner-consumer`, to whom its network and its database are unkind.
  */
-import { assert, it } from "@effect/vitest"
 import { PgClient } from "@effect/sql-pg"
-import { Effect, Layer, Redacted, Schema } from "effect"
-import { SqlClient } from "effect/sql"
+import { assert, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -17,6 +15,8 @@ import { Ids } from "@slipway/domain/Ids"
 import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { faultOf, reader } from "@slipway/domain/testing/PartnerStoreContract"
+import { Effect, Layer, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import type { Page } from "../../../../examples/partner-consumer/src/Feed.ts"
 import { makeLedger } from "../../../../examples/partner-consumer/src/Ledger.ts"
 import { recover } from "../../../../examples/partner-consumer/src/Recovery.ts"
@@ -52,23 +52,39 @@ class Crash extends Error {}
 const consumer = <E>(read: (after: number) => Effect.Effect<Page, E>) =>
   Effect.gen(function*() {
     const url = yield* TestPostgres.database(Layer.empty, "empty")
-    const ledger = yield* Effect.acquireRelease(Effect.promise(() => makeLedger(url, () => {})), (ledger) => Effect.promise(() => ledger.close()))
+    const ledger = yield* Effect.acquireRelease(Effect.promise(() => makeLedger(url, () => {})), (ledger) =>
+      Effect.promise(() => ledger.close()))
     const facts = new Map<string, number>()
     let old: Page | null = null
     let pages = 0
     const readPage = async (after: number) => {
       pages++
-      if (pages % 10 === 2) throw new Crash("the network")
-      if (pages % 10 === 4 && old !== null) return old
+      if (pages % 10 === 2) {
+        throw new Crash("the network")
+      }
+      if (pages % 10 === 4 && old !== null) {
+        return old
+      }
       const page = await Effect.runPromise(read(after))
-      for (const { data, id } of page.data) facts.set(id, Number(data.leadId))
-      if (page.data.length > 0) old = page
+      for (const { data, id } of page.data) {
+        facts.set(id, Number(data.leadId))
+      }
+      if (page.data.length > 0) {
+        old = page
+      }
       return page
     }
     const process = async (page: Page) => {
       if (pages % 10 === 6) {
         const half = page.data.slice(0, Math.ceil(page.data.length / 2))
-        await ledger.process({ ...page, data: half.map((event, i) => i < half.length - 1 ? event : { ...event, id: "no UUID" }) }).catch(() => {})
+        await ledger.process({
+          ...page,
+          data: half.map((event, i) =>
+            i < half.length - 1 ? event : { ...event, id: "no UUID" }
+          )
+        }).catch(
+          () => {}
+        )
         throw new Crash("within a page")
       }
       await ledger.process(page)
@@ -88,7 +104,9 @@ const consumer = <E>(read: (after: number) => Effect.Effect<Page, E>) =>
       }
       const processed = yield* Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
-        const events = yield* sql<{ readonly id: string; readonly sequence: bigint }>`SELECT id, sequence FROM slipway_events ORDER BY place`
+        const events = yield* sql<
+          { readonly id: string; readonly sequence: bigint }
+        >`SELECT id, sequence FROM slipway_events ORDER BY place`
         const cursors = yield* sql<{ readonly cursor: bigint }>`SELECT cursor FROM slipway_cursor`
         assert.strictEqual(cursors[0]?.cursor, events.at(-1)?.sequence)
         return events

@@ -1,6 +1,5 @@
-import { assert, describe, it } from "@effect/vitest"
 import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Fiber, Layer, Redacted, Result, Schedule } from "effect"
+import { assert, describe, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
@@ -13,6 +12,7 @@ import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { suite } from "@slipway/domain/testing/HintsContract"
 import { creation } from "@slipway/domain/testing/Histories"
+import { Context, Effect, Fiber, Layer, Redacted, Result, Schedule } from "effect"
 
 suite("postgres", HintsPostgres.layer.pipe(Layer.provide(TestPostgres.layer(Migrations.layer))))
 

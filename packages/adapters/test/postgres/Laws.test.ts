@@ -1,5 +1,4 @@
 /** The laws of the domain, held against Postgres. */
-import { Effect, Layer } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
@@ -12,6 +11,7 @@ import { Ids } from "@slipway/domain/Ids"
 import { checkFeed, checkStore } from "@slipway/domain/testing/Laws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStoreContract"
+import { Effect, Layer } from "effect"
 
 const grant = Effect.gen(function*() {
   const access = yield* Access
@@ -19,8 +19,9 @@ const grant = Effect.gen(function*() {
   return Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id)))
 })
 
-const Fixtures = Layer.unwrap(Effect.map(grant, (grant) =>
-  Layer.merge(Layer.mock(StoreFixture)({ grant }), Layer.mock(PartnerFixture)({ grant }))))
+const Fixtures = Layer.unwrap(
+  Effect.map(grant, (grant) => Layer.merge(Layer.mock(StoreFixture)({ grant }), Layer.mock(PartnerFixture)({ grant })))
+)
 
 const layer = Fixtures.pipe(
   Layer.provideMerge(Layer.merge(SandboxStorePostgres.layer, PartnerStorePostgres.layer)),

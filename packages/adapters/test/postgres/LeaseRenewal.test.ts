@@ -1,6 +1,4 @@
 import { assert, it } from "@effect/vitest"
-import { Deferred, Effect, Layer, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
@@ -9,6 +7,8 @@ import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePo
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Deferred, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 
 /** One of them listens for hints. */
 const WRITING = 3
@@ -32,7 +32,11 @@ it.live("leases are renewed while everything else a worker does waits for a conn
       Effect.forkScoped(sql.withTransaction(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(release)))))
     yield* Effect.forEach(taken, Deferred.await)
     // Its worker would kill its agent otherwise.
-    const renewed = yield* Effect.timeoutOrElse(store.renew([lease]), { duration: "5 seconds", orElse: () => Effect.succeed("it waits") })
+    const renewed = yield* Effect.timeoutOrElse(store.renew([lease]), {
+      duration: "5 seconds",
+      orElse: () =>
+        Effect.succeed("it waits")
+    })
     yield* Deferred.succeed(release, undefined)
     assert.deepStrictEqual(renewed, [])
   }).pipe(Effect.provide(layer), Effect.scoped), 30_000)

@@ -1,5 +1,3 @@
-import { DateTime, Deferred, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -12,6 +10,8 @@ import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { checkAttribution } from "@slipway/domain/testing/AttributionLaws"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { DateTime, Deferred, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 
 /** Up to 20 ms, on the server. */
 const linger = (sql: SqlClient.SqlClient) => Effect.orDie(Effect.asVoid(sql`SELECT pg_sleep(random() * 0.02)`))

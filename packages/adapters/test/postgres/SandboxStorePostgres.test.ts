@@ -1,6 +1,4 @@
 import { assert, it } from "@effect/vitest"
-import { Clock, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
@@ -13,6 +11,8 @@ import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { limited, MAX_ACTIVE, StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { Clock, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 
 const Fixture = Layer.effect(
   StoreFixture,
@@ -22,7 +22,8 @@ const Fixture = Layer.effect(
     const ids = yield* Ids
     return StoreFixture.of({
       grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
-      expireLease: (id) => Effect.orDie(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = date_trunc('milliseconds', now()) WHERE id = ${id}`)),
+      expireLease: (id) =>
+        Effect.orDie(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = date_trunc('milliseconds', now()) WHERE id = ${id}`)),
       // The database's clock is not ours to set: what it remembers moves into the past instead.
       ageKeys: (grantId, until) =>
         Effect.orDie(Effect.asVoid(sql`
@@ -50,7 +51,10 @@ it.live("judges what is due by the database's clock, whatever that of the proces
     for (const days of [-400, 400]) {
       const millis = () => own.currentTimeMillisUnsafe() + days * 86_400_000
       const [{ now: due }, now] = yield* Effect.all([store.due(1), store.now]).pipe(
-        Effect.provideService(Clock.Clock, Object.assign(Object.create(own), { currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) }))
+        Effect.provideService(
+          Clock.Clock,
+          Object.assign(Object.create(own), { currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) })
+        )
       )
       for (const told of [due, now]) assert.isBelow(Math.abs(told.epochMilliseconds - Date.now()), 60_000)
     }

@@ -1,10 +1,10 @@
-import { Layer } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { suite } from "@slipway/domain/testing/SessionStoreContract"
+import { Layer } from "effect"
 
 suite(
   "postgres",

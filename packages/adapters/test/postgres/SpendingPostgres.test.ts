@@ -1,5 +1,3 @@
-import { DateTime, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -16,6 +14,8 @@ import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
+import { DateTime, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 
 const Fixture = Layer.effect(
   SpendingFixture,
@@ -34,8 +34,17 @@ const Fixture = Layer.effect(
       sandbox: Effect.fnUntraced(function*(grantId) {
         const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
         yield* store.create({
-          id, grantId, createdBy: "user_1", title: "t", repos: [{ fullName: "acme/shop" }], prompt: "p", model: offlineDemo.id,
-          agentRuntime: offlineDemo.agentRuntime, reasoningEffort: null, toolApprovalMode: "auto", metadata: {},
+          id,
+          grantId,
+          createdBy: "user_1",
+          title: "t",
+          repos: [{ fullName: "acme/shop" }],
+          prompt: "p",
+          model: offlineDemo.id,
+          agentRuntime: offlineDemo.agentRuntime,
+          reasoningEffort: null,
+          toolApprovalMode: "auto",
+          metadata: {},
           createdAt: yield* DateTime.now
         }, null)
         return id

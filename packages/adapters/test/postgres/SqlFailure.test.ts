@@ -1,15 +1,19 @@
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer } from "effect"
-import { SqlClient } from "effect/sql"
 import { guard } from "@slipway/adapters/postgres/SqlFailure"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Cause, Effect, Exit, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 
 /** What a caller of a port is told when the server answers with this SQLSTATE. */
 const told = Effect.fnUntraced(function*(code: string) {
   const sql = yield* SqlClient.SqlClient
   const exit = yield* Effect.exit(guard(sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'planted' USING ERRCODE = '${code}'; END $$`)))
-  return Exit.isFailure(exit) && Cause.squash(exit.cause) instanceof StoreUnavailable ? "unavailable" : Exit.isFailure(exit) && Cause.hasDies(exit.cause) ? "defect" : "neither"
+  return Exit.isFailure(exit) && Cause.squash(exit.cause) instanceof StoreUnavailable
+    ? "unavailable"
+    : Exit.isFailure(exit) && Cause.hasDies(exit.cause)
+    ? "defect"
+    : "neither"
 })
 
 layer(TestPostgres.layer(Layer.empty))("a statement that failed", (it) => {

@@ -1,15 +1,15 @@
 /** On a real server with a small disk of its own. */
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
-import { TestClock } from "effect/testing"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as StoreTroublePostgres from "@slipway/adapters/postgres/StoreTroublePostgres"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { StoreTrouble } from "@slipway/domain/StoreTrouble"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 
 /** Asked after what was known has been forgotten. */
 const asked = Effect.gen(function*() {

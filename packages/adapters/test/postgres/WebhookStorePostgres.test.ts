@@ -1,6 +1,4 @@
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Layer, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -13,6 +11,8 @@ import { Hints } from "@slipway/domain/Hints"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
+import { DateTime, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 
 const Fixture = Layer.effect(
   WebhookFixture,
@@ -54,7 +54,9 @@ it.layer(
       const grantId = (yield* (yield* Access).createGrant("secrets")).grant.id
       const id = "0193aaaa-0000-7000-8000-000000000001"
       const [first, second, earlier] = ["Zmlyc3Q", "c2Vjb25k", "ZWFybGllcg"].map((text) => Redacted.make(`whsec_${text.repeat(4)}`)) as [
-        Redacted.Redacted, Redacted.Redacted, Redacted.Redacted
+        Redacted.Redacted,
+        Redacted.Redacted,
+        Redacted.Redacted
       ]
       const at = yield* DateTime.now
       yield* store.register({ id, grantId, url: "https://hooks.example/a", types: null, createdAt: at }, first)

@@ -1,9 +1,9 @@
 import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 
 it.layer(TestPostgres.layer(Migrations.layer))("what workers offer", (it) => {
   it.effect("is what those say that are there: not the ones that ended, nor the ones not heard of", () =>

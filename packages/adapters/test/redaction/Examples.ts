@@ -22,8 +22,13 @@ export const examples: Readonly<Record<string, ReadonlyArray<Example>>> = {
     after("private_key='", "hunter2-correct")
   ],
   "header": [
-    after("password: ", "hunter2-correct"), after("x-api-key: ", "hunter2-correct"), after("X-Api-Key:", "hunter2-correct"), after("Private-Token: ", "hunter2-correct"),
-    after("api_key: ", "hunter2-correct"), after("client_secret: ", "hunter2-correct"), after("Set-Cookie: ", "id=hunter2-correct")
+    after("password: ", "hunter2-correct"),
+    after("x-api-key: ", "hunter2-correct"),
+    after("X-Api-Key:", "hunter2-correct"),
+    after("Private-Token: ", "hunter2-correct"),
+    after("api_key: ", "hunter2-correct"),
+    after("client_secret: ", "hunter2-correct"),
+    after("Set-Cookie: ", "id=hunter2-correct")
   ],
   "token in YAML": [after("token: ", `v1.${some(20)}`)],
   "authorization": [after("Authorization: Digest ", "hunter2-correct")],
@@ -41,9 +46,13 @@ export const examples: Readonly<Record<string, ReadonlyArray<Example>>> = {
   "Hugging Face": [whole("hf_", some(34))],
   "npm": [whole("npm_", some(36))],
   "PyPI": [whole("pypi-", "AgEI", some(60))],
-  "AWS": [whole("AKIA", upper(16)), whole("ASIA", upper(16)), { text: `${"AKIA"}${upper(16)}:wJalr/${some(34)}`, secret: `wJalr/${some(34)}` }],
+  "AWS": [whole("AKIA", upper(16)), whole("ASIA", upper(16)), {
+    text: `${"AKIA"}${upper(16)}:wJalr/${some(34)}`,
+    secret: `wJalr/${some(34)}`
+  }],
   "Google": [whole("AIza", some(35)), whole("ya29.", some(40)), whole("GOCSPX-", some(28))],
-  "Slack": [whole("xoxb-", "123456789012-", some(24)), whole("xoxp-", some(24)), whole("xoxe.", `xoxp-1-${some(30)}`), whole("xapp-", "1-A01-", some(30))],
+  "Slack": [whole("xoxb-", "123456789012-", some(24)), whole("xoxp-", some(24)), whole("xoxe.", `xoxp-1-${some(30)}`),
+    whole("xapp-", "1-A01-", some(30))],
   "Slack webhook": [after("https://hooks.slack.com/services/", `T000/B000/${some(24)}`)],
   "Stripe": [whole("sk_", "live_", some(24)), whole("rk_", "live_", some(24)), whole("sk_", "test_", some(24))],
   "SendGrid": [whole("SG.", some(22), ".", some(43))],

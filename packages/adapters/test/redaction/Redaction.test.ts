@@ -1,8 +1,8 @@
-import { randomBytes } from "node:crypto"
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { Redactor, SHOWN } from "@slipway/adapters/redaction/Redaction"
 import { shapes } from "@slipway/adapters/redaction/Shapes"
+import { Schema } from "effect"
+import { randomBytes } from "node:crypto"
 import { examples } from "./Examples.ts"
 
 const redactorOf = (...secrets: ReadonlyArray<string>) => {
@@ -103,17 +103,21 @@ describe("shapes", () => {
     ["x -----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY----- y", `x ${SHOWN} y`],
     ["x -----BEGIN PRIVATE KEY-----\nMHcCAQEE and no end", `x ${SHOWN}`]
   ]
-  for (const [text, left] of cases) it(`hides the secret of: ${text.slice(0, 40).replaceAll("\n", " ")}`, () => assert.strictEqual(new Redactor().redact(text), left))
+  for (const [text, left] of cases) {
+    it(`hides the secret of: ${text.slice(0, 40).replaceAll("\n", " ")}`, () => assert.strictEqual(new Redactor().redact(text), left))
+  }
 
   it("leaves what people look for in logs", () => {
-    for (const text of [
-      `commit ${"0a1b2c3d4e".repeat(4)} of https://github.com/acme/shop.git at refs/heads/main`,
-      `container ${"deadbeef".repeat(8)}`,
-      "req_01ARZ3NDEKTSV4RRFFQ69G5FAV of user_01ARZ3NDEKTSV4RRFFQ69G5FAV, sandbox 0197f1a0-0000-7000-8000-0000000000a1",
-      "the database failed with code: '23505', state=running, status code=7",
-      "the token was refused: its session ended, see ada@example.com",
-      "at file:///srv/slipway/packages/http/src/middleware/Edge.ts:161:11"
-    ]) assert.strictEqual(new Redactor().redact(text), text)
+    for (
+      const text of [
+        `commit ${"0a1b2c3d4e".repeat(4)} of https://github.com/acme/shop.git at refs/heads/main`,
+        `container ${"deadbeef".repeat(8)}`,
+        "req_01ARZ3NDEKTSV4RRFFQ69G5FAV of user_01ARZ3NDEKTSV4RRFFQ69G5FAV, sandbox 0197f1a0-0000-7000-8000-0000000000a1",
+        "the database failed with code: '23505', state=running, status code=7",
+        "the token was refused: its session ended, see ada@example.com",
+        "at file:///srv/slipway/packages/http/src/middleware/Edge.ts:161:11"
+      ]
+    ) assert.strictEqual(new Redactor().redact(text), text)
   })
 
   it("each has an example", () => {
@@ -123,16 +127,18 @@ describe("shapes", () => {
   for (const [name, list] of Object.entries(examples)) {
     it(`hides ${name} in lines, JSON, addresses, headers and variables`, () => {
       for (const { secret, text } of list) {
-        for (const planted of [
-          text,
-          `12:00:01 error: could not log in with ${text}, giving up`,
-          JSON.stringify({ level: "error", message: `failed: ${text}` }),
-          JSON.stringify({ body: JSON.stringify({ value: text }) }),
-          `GET https://example.com/a?b=${text}&c=1`,
-          `GET https://example.com/a?b=${encodeURIComponent(text)}&c=1`,
-          `> X-Custom: ${text}\r\n> Accept: */*`,
-          `export VALUE='${text}'`
-        ]) {
+        for (
+          const planted of [
+            text,
+            `12:00:01 error: could not log in with ${text}, giving up`,
+            JSON.stringify({ level: "error", message: `failed: ${text}` }),
+            JSON.stringify({ body: JSON.stringify({ value: text }) }),
+            `GET https://example.com/a?b=${text}&c=1`,
+            `GET https://example.com/a?b=${encodeURIComponent(text)}&c=1`,
+            `> X-Custom: ${text}\r\n> Accept: */*`,
+            `export VALUE='${text}'`
+          ]
+        ) {
           const left = new Redactor().redact(planted)
           for (const form of [secret, encodeURIComponent(secret)]) assert.notInclude(left, form, planted)
           assert.include(left, SHOWN)
@@ -142,15 +148,24 @@ describe("shapes", () => {
   }
 
   it("leaves what only resembles a secret", () => {
-    for (const text of [
-      "session: started, token: refused after 3 tries, cookie: none", "global-configuration-settings-of-the-service", "npm_config_registry is set",
-      "the asian-pacific region", "xoxo, and hf_ alone", "risk_lively", "git push origin main: password required"
-    ]) assert.strictEqual(new Redactor().redact(text), text)
+    for (
+      const text of [
+        "session: started, token: refused after 3 tries, cookie: none",
+        "global-configuration-settings-of-the-service",
+        "npm_config_registry is set",
+        "the asian-pacific region",
+        "xoxo, and hf_ alone",
+        "risk_lively",
+        "git push origin main: password required"
+      ]
+    ) assert.strictEqual(new Redactor().redact(text), text)
   })
 
   it("takes time in proportion to the text, whatever it repeats", () => {
     const redactor = redactorOf("%25%2525%25", "aaaaaaaaaaaaaaaaaaaaaaab")
-    const steps = ["//", "//a", "eyJ", "eyJ-", "eyJaaaaa.", "a", "A0", "-----BEGIN PRIVATE KEY-----", "bearer ", "authorization: ", "token = ", "%25", "\\\"", "sk-", "password: ", "x-api-key: ", "token: a", "glpat-", "AKIA", "akiaAKIA0", "xoxb-", "SG.", "SG.a", "SG.aaaaaaaaaaaaaaaaaaaaaaaaaa.", "hooks.slack.com/services/"]
+    const steps = ["//", "//a", "eyJ", "eyJ-", "eyJaaaaa.", "a", "A0", "-----BEGIN PRIVATE KEY-----", "bearer ", "authorization: ",
+      "token = ", "%25", "\\\"", "sk-", "password: ", "x-api-key: ", "token: a", "glpat-", "AKIA", "akiaAKIA0", "xoxb-", "SG.", "SG.a",
+      "SG.aaaaaaaaaaaaaaaaaaaaaaaaaa.", "hooks.slack.com/services/"]
     // Quadratic time would take minutes: the test's own limit is the bound.
     for (const step of steps) redactor.redact(step.repeat(100_000))
   })

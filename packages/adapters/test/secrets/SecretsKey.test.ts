@@ -1,12 +1,12 @@
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
-import os from "node:os"
-import path from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Context, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import os from "node:os"
+import path from "node:path"
 
 const folder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(path.join(os.tmpdir(), "slipway-secrets-"))),
@@ -38,7 +38,9 @@ it.live("the first secret makes the key, for its account alone; looking makes no
 it.live("processes that make it at once end with one key", () =>
   fresh(Effect.gen(function*() {
     const file = path.join(yield* folder, "secrets.key")
-    const keys = yield* Effect.forEach(Array.from({ length: 8 }), () => Effect.flatMap(processWith(file), ({ get }) => get), { concurrency: "unbounded" })
+    const keys = yield* Effect.forEach(Array.from({ length: 8 }), () => Effect.flatMap(processWith(file), ({ get }) => get), {
+      concurrency: "unbounded"
+    })
     const sealed = Redacted.make(keys[0]?.seal(CANARY, "one") ?? "")
     for (const key of keys) assert.strictEqual(Redacted.value(key.unseal(sealed, "one")), "whsec_canary")
   })))

@@ -1,6 +1,6 @@
 /** A name server of this machine, which tells addresses (RFC 1035, section 4) or is silent. */
-import { createSocket } from "node:dgram"
 import { Effect } from "effect"
+import { createSocket } from "node:dgram"
 
 const A = 1
 

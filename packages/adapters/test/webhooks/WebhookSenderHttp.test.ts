@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
+import { hang, type Received, type Receiver, reset, start, status } from "@slipway/adapters/testing/WebhookReceiver"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
+import type { Outcome, Trouble } from "@slipway/domain/partner/Webhook"
+import { type SignedRequest, WebhookSender } from "@slipway/domain/partner/WebhookSender"
 import { DateTime, Deferred, Effect, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { Webhook, WebhookVerificationError } from "standardwebhooks"
-import type { Outcome, Trouble } from "@slipway/domain/partner/Webhook"
-import { type SignedRequest, WebhookSender } from "@slipway/domain/partner/WebhookSender"
-import { hang, type Received, type Receiver, reset, start, status } from "@slipway/adapters/testing/WebhookReceiver"
-import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { certificate } from "./Certificate.ts"
 import * as NameServer from "./NameServer.ts"
 
@@ -13,18 +13,32 @@ const secretOf = (n: number) => `whsec_${Buffer.alloc(32, n).toString("base64")}
 const [first, second] = [secretOf(1), secretOf(2)]
 const body = `{"id":"0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e00","text":"é \u{1F680}"}`
 
-const sending = Effect.fnUntraced(function*(url: string, options: Partial<WebhookSenderHttp.Options> = {}, more: Partial<SignedRequest> = {}) {
-  // Receivers look at the clock.
-  yield* TestClock.setTime(Date.now())
-  const request = { url, id: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e00", at: yield* DateTime.now, body, secrets: [Redacted.make(first)], ...more }
-  return yield* Effect.provide(WebhookSender.use((sender) => sender.send(request)), WebhookSenderHttp.layer({ allowPrivate: true, ...options }))
-})
+const sending = Effect.fnUntraced(
+  function*(url: string, options: Partial<WebhookSenderHttp.Options> = {}, more: Partial<SignedRequest> = {}) {
+    // Receivers look at the clock.
+    yield* TestClock.setTime(Date.now())
+    const request = {
+      url,
+      id: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e00",
+      at: yield* DateTime.now,
+      body,
+      secrets: [Redacted.make(first)],
+      ...more
+    }
+    return yield* Effect.provide(
+      WebhookSender.use((sender) => sender.send(request)),
+      WebhookSenderHttp.layer({ allowPrivate: true, ...options })
+    )
+  }
+)
 /** To a receiver that was told nothing else. */
 const sent = Effect.fnUntraced(function*(receiver: Receiver, more: Partial<SignedRequest> = {}) {
   return yield* sending(`http://127.0.0.1:${receiver.port}/hook?a=1`, {}, more)
 })
 const admit = (url: string, options: Partial<WebhookSenderHttp.Options> = { lookup: async () => ["93.184.215.14"] }) =>
-  Effect.result(Effect.provide(WebhookSender.use((sender) => sender.admit(url)), WebhookSenderHttp.layer({ allowPrivate: false, ...options })))
+  Effect.result(
+    Effect.provide(WebhookSender.use((sender) => sender.admit(url)), WebhookSenderHttp.layer({ allowPrivate: false, ...options }))
+  )
 const refusalOf = (url: string, options?: Partial<WebhookSenderHttp.Options>) =>
   Effect.map(admit(url, options), (result) => result._tag === "Failure" ? result.failure.reason : assert.fail(`${url} was admitted`))
 
@@ -42,11 +56,17 @@ describe("a request", () => {
       assert.strictEqual(received.body.toString(), body)
       const { path, headers } = received
       assert.strictEqual(path, "/hook?a=1")
-      assert.deepInclude(headers, { "content-type": "application/json", "user-agent": "Slipway-Webhooks/1", host: `127.0.0.1:${receiver.port}` })
+      assert.deepInclude(headers, {
+        "content-type": "application/json",
+        "user-agent": "Slipway-Webhooks/1",
+        host: `127.0.0.1:${receiver.port}`
+      })
       assert.match(headers["webhook-timestamp"] as string, /^\d{10}$/u)
       assert.throws(() => verify(received, second), WebhookVerificationError)
       assert.throws(() => verify({ ...received, body: Buffer.from(body.replace("é", "e")) }, first), WebhookVerificationError)
-      for (const [name, value] of [["webhook-id", "other"], ["webhook-timestamp", String(Number(headers["webhook-timestamp"]) - 1)]] as const) {
+      for (
+        const [name, value] of [["webhook-id", "other"], ["webhook-timestamp", String(Number(headers["webhook-timestamp"]) - 1)]] as const
+      ) {
         assert.throws(() => verify({ ...received, headers: { ...headers, [name]: value } }, first), WebhookVerificationError)
       }
     }))
@@ -66,7 +86,8 @@ describe("a request", () => {
       const tls = yield* certificate
       const receiver = yield* start(tls)
       const options = { allowPrivate: false, lookup: async () => ["127.0.0.1"], mayConnect: () => true }
-      const to = (name: string, ca?: string) => sending(`https://${name}:${receiver.port}/`, ca === undefined ? options : { ...options, ca })
+      const to = (name: string, ca?: string) =>
+        sending(`https://${name}:${receiver.port}/`, ca === undefined ? options : { ...options, ca })
       assert.deepStrictEqual(yield* to("receiver.test", tls.cert), answered(204))
       assert.strictEqual((yield* receiver.next).headers.host, `receiver.test:${receiver.port}`)
       assert.deepStrictEqual(yield* to("other.test", tls.cert), failed("tls"))
@@ -86,7 +107,9 @@ describe("an answer", () => {
         assert.deepStrictEqual(yield* sent(receiver), answered(code, "why"))
       }
       const soon = new Date(Date.now() + 90_000).toUTCString()
-      for (const [header, least, most] of [["120", 120, 120], ["0", 0, 0], [soon, 80, 91], ["Thu, 01 Jan 1970 00:00:00 GMT", 0, 0]] as const) {
+      for (
+        const [header, least, most] of [["120", 120, 120], ["0", 0, 0], [soon, 80, 91], ["Thu, 01 Jan 1970 00:00:00 GMT", 0, 0]] as const
+      ) {
         receiver.answers.push(status(429, { "retry-after": header }))
         const outcome = yield* sent(receiver)
         assert(outcome._tag === "Answered" && outcome.retryAfter !== null)
@@ -169,7 +192,10 @@ describe("an answer", () => {
       const receiver = yield* start()
       const nonsense = (bytes: string) => receiver.answers.push((response) => void response.socket?.end(bytes))
       receiver.answers.push(reset)
-      for (const bytes of ["", "SSH-2.0-OpenSSH\r\n", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", `HTTP/1.1 200 OK\r\nx: ${"y".repeat(20_000)}\r\n\r\n`]) nonsense(bytes)
+      for (
+        const bytes of ["", "SSH-2.0-OpenSSH\r\n", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+          `HTTP/1.1 200 OK\r\nx: ${"y".repeat(20_000)}\r\n\r\n`]
+      ) nonsense(bytes)
       for (const _ of [1, 2, 3, 4, 5]) assert.deepStrictEqual(yield* sent(receiver), failed("connection"))
       receiver.answers.push((response) => {
         response.writeHead(200, { "content-length": "100" }).write("cut")
@@ -182,21 +208,49 @@ describe("an answer", () => {
 })
 
 const PRIVATE = [
-  "127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254",
-  "100.64.0.1", "192.0.2.1", "198.18.0.1", "224.0.0.1", "255.255.255.255", "168.63.129.16", "%31%32%37.0.0.1", "①②⑦.0.0.1", "[::]", "[::1]", "[::ffff:10.0.0.1]",
-  "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[fe80::1]", "[fd00::1]", "[fec0::1]", "[ff02::1]", "[2001:db8::1]", "[2002:7f00:1::]"
+  "127.0.0.1",
+  "127.1",
+  "0x7f.1",
+  "2130706433",
+  "0177.0.0.1",
+  "0.0.0.0",
+  "10.1.2.3",
+  "172.16.0.1",
+  "192.168.1.1",
+  "169.254.169.254",
+  "100.64.0.1",
+  "192.0.2.1",
+  "198.18.0.1",
+  "224.0.0.1",
+  "255.255.255.255",
+  "168.63.129.16",
+  "%31%32%37.0.0.1",
+  "①②⑦.0.0.1",
+  "[::]",
+  "[::1]",
+  "[::ffff:10.0.0.1]",
+  "[::ffff:7f00:1]",
+  "[64:ff9b::7f00:1]",
+  "[fe80::1]",
+  "[fd00::1]",
+  "[fec0::1]",
+  "[ff02::1]",
+  "[2001:db8::1]",
+  "[2002:7f00:1::]"
 ]
 
 describe("an address", () => {
   it.effect("is admitted when it is https and public, in the form it is kept", () =>
     Effect.gen(function*() {
-      for (const [given, kept] of [
-        ["https://hooks.example.com", "https://hooks.example.com/"],
-        ["https://HOOKS.example.com:8443/a b?c=d#", null],
-        ["https://hooks.example.com:8443/a b?c=d", "https://hooks.example.com:8443/a%20b?c=d"],
-        ["https://93.184.215.14/", "https://93.184.215.14/"],
-        ["https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]/", "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]/"]
-      ] as const) {
+      for (
+        const [given, kept] of [
+          ["https://hooks.example.com", "https://hooks.example.com/"],
+          ["https://HOOKS.example.com:8443/a b?c=d#", null],
+          ["https://hooks.example.com:8443/a b?c=d", "https://hooks.example.com:8443/a%20b?c=d"],
+          ["https://93.184.215.14/", "https://93.184.215.14/"],
+          ["https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]/", "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]/"]
+        ] as const
+      ) {
         if (kept === null) yield* refusalOf(given)
         else assert.deepInclude(yield* admit(given), { success: kept })
       }
@@ -204,11 +258,21 @@ describe("an address", () => {
 
   it.effect("that is no https address is refused, without being repeated", () =>
     Effect.gen(function*() {
-      for (const [url, reason] of [
-        ["", "2000 characters"], ["hooks.example.com", "2000 characters"], ["https://", "2000 characters"], [`https://hooks.example.com/${"x".repeat(2000)}`, "2000 characters"],
-        ["http://hooks.example.com/", "https"], ["ftp://hooks.example.com/", "https"], ["file:///etc/passwd", "https"], ["javascript:alert(1)", "https"],
-        ["https://user:password@hooks.example.com/", "user"], ["https://user@hooks.example.com/", "user"], ["https://hooks.example.com/#part", "fragment"]
-      ] as const) {
+      for (
+        const [url, reason] of [
+          ["", "2000 characters"],
+          ["hooks.example.com", "2000 characters"],
+          ["https://", "2000 characters"],
+          [`https://hooks.example.com/${"x".repeat(2000)}`, "2000 characters"],
+          ["http://hooks.example.com/", "https"],
+          ["ftp://hooks.example.com/", "https"],
+          ["file:///etc/passwd", "https"],
+          ["javascript:alert(1)", "https"],
+          ["https://user:password@hooks.example.com/", "user"],
+          ["https://user@hooks.example.com/", "user"],
+          ["https://hooks.example.com/#part", "fragment"]
+        ] as const
+      ) {
         const told = yield* refusalOf(url)
         assert.include(told, reason, url)
         assert.notInclude(told, "hooks.example.com")
@@ -219,14 +283,27 @@ describe("an address", () => {
     Effect.gen(function*() {
       for (const host of PRIVATE) assert.include(yield* refusalOf(`https://${host}/`), "public", host)
       for (const address of ["127.0.0.1", "::1", "10.0.0.1", "::ffff:10.0.0.1", "fd00::1"]) {
-        assert.include(yield* refusalOf("https://hooks.example.com/", { lookup: async () => ["93.184.215.14", address] }), "public", address)
+        assert.include(
+          yield* refusalOf("https://hooks.example.com/", { lookup: async () => ["93.184.215.14", address] }),
+          "public",
+          address
+        )
       }
     }))
 
   it.effect("of a name that has none yet is admitted, also when nobody says so in time", () =>
     Effect.gen(function*() {
-      assert.strictEqual((yield* admit("https://hooks.example.com/", { lookup: async () => { throw new Error("no such name") } }))._tag, "Success")
-      const waiting = yield* Effect.forkChild(admit("https://hooks.example.com/", { lookup: () => new Promise(() => {}) }), { startImmediately: true })
+      assert.strictEqual(
+        (yield* admit("https://hooks.example.com/", {
+          lookup: async () => {
+            throw new Error("no such name")
+          }
+        }))._tag,
+        "Success"
+      )
+      const waiting = yield* Effect.forkChild(admit("https://hooks.example.com/", { lookup: () => new Promise(() => {}) }), {
+        startImmediately: true
+      })
       yield* TestClock.adjust("5 seconds")
       assert.strictEqual((yield* Fiber.join(waiting))._tag, "Success")
     }))
@@ -258,7 +335,10 @@ describe("an address", () => {
     Effect.gen(function*() {
       const receiver = yield* start()
       for (const addresses of [["127.0.0.1"], ["93.184.215.14", "127.0.0.1"], ["::ffff:127.0.0.1"]]) {
-        const outcome = yield* sending(`https://hooks.example.com:${receiver.port}/`, { allowPrivate: false, lookup: async () => addresses })
+        const outcome = yield* sending(`https://hooks.example.com:${receiver.port}/`, {
+          allowPrivate: false,
+          lookup: async () => addresses
+        })
         assert.deepStrictEqual(outcome, failed("address_not_allowed"))
       }
       for (const url of [`https://127.0.0.1:${receiver.port}/`, `https://[::1]:${receiver.port}/`]) {
@@ -266,7 +346,10 @@ describe("an address", () => {
       }
       const plain = { allowPrivate: false, lookup: async () => ["127.0.0.1"], mayConnect: () => true }
       assert.deepStrictEqual(yield* sending(`http://hooks.example.com:${receiver.port}/`, plain), failed("address_not_allowed"))
-      assert.deepStrictEqual(yield* sending("https://hooks.example.com/", { allowPrivate: false, lookup: async () => [] }), failed("name_not_resolved"))
+      assert.deepStrictEqual(
+        yield* sending("https://hooks.example.com/", { allowPrivate: false, lookup: async () => [] }),
+        failed("name_not_resolved")
+      )
       assert.deepStrictEqual(receiver.received, [])
       // It was there to be reached.
       assert.deepStrictEqual(yield* sent(receiver), answered(204))
@@ -274,13 +357,25 @@ describe("an address", () => {
 
   it.effect("is what name servers say of a name, and nothing of this machine's own names", () =>
     Effect.gen(function*() {
-      const { at } = yield* NameServer.start({ "private.test": ["93.184.215.14", "10.0.0.1"], "public.test": ["93.184.215.14"], "none.test": [], "receiver.test": ["127.0.0.1"] })
+      const { at } = yield* NameServer.start({
+        "private.test": ["93.184.215.14", "10.0.0.1"],
+        "public.test": ["93.184.215.14"],
+        "none.test": [],
+        "receiver.test": ["127.0.0.1"]
+      })
       const asking = { nameServers: [at] }
       assert.strictEqual(yield* refusalOf("https://private.test/", asking), "url: a public address expected")
-      for (const name of ["public.test", "public.test.", "none.test"]) assert.strictEqual((yield* admit(`https://${name}/`, asking))._tag, "Success")
+      for (const name of ["public.test", "public.test.", "none.test"]) {
+        assert.strictEqual((yield* admit(`https://${name}/`, asking))._tag, "Success")
+      }
       const tls = yield* certificate
       const receiver = yield* start(tls)
-      const options = { allowPrivate: false, ca: tls.cert, nameServers: [at], mayConnect: () => true }
+      const options = {
+        allowPrivate: false,
+        ca: tls.cert,
+        nameServers: [at],
+        mayConnect: () => true
+      }
       assert.deepStrictEqual(yield* sending(`https://receiver.test:${receiver.port}/`, options), answered(204))
       assert.deepStrictEqual(yield* sending(`https://none.test:${receiver.port}/`, options), failed("name_not_resolved"))
     }))

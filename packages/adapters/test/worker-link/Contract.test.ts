@@ -1,7 +1,7 @@
-import { Effect, Layer } from "effect"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
-import * as Trees from "../git/Trees.ts"
+import { Effect, Layer } from "effect"
 import { agent, source, temporaryFolder } from "../git/Repositories.ts"
+import * as Trees from "../git/Trees.ts"
 import { client, database, overTheLink, server } from "./Links.ts"
 
 const git = Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer({ directory })))

@@ -1,12 +1,4 @@
-import { request as httpRequest } from "node:http"
-import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net"
 import { assert, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Layer, Redacted, Scope, Stream } from "effect"
-import { SqlClient } from "effect/sql"
-import { ReachableTrees } from "@slipway/domain/files/Files"
-import { FileNotFound, FileTooLarge, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
 import * as LinkAddresses from "@slipway/adapters/worker-link/LinkAddresses"
 import * as Protocol from "@slipway/adapters/worker-link/LinkProtocol"
@@ -14,6 +6,14 @@ import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
 import { isPrivate, parse } from "@slipway/adapters/worker-link/PrivateAddress"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
+import { ReachableTrees } from "@slipway/domain/files/Files"
+import { FileNotFound, FileTooLarge, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Deferred, Effect, Exit, Layer, Redacted, Scope, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { request as httpRequest } from "node:http"
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net"
 import { addressOf, client, database, lease, server, WORKER } from "./Links.ts"
 
 const id = SandboxId.make("c_aaaaaaaaaaaa")
@@ -22,9 +22,10 @@ const MiB = 2 ** 20
 
 /** Trees that do what the test says. */
 const treesWith = (own: Partial<WorkingTrees["Service"]>) =>
-  Layer.effect(WorkingTrees, Effect.map(WorkingTrees, (none) => WorkingTrees.of({ ...none, has: () => Effect.succeed(true), ...own }))).pipe(
-    Layer.provide(NoTrees.layer)
-  )
+  Layer.effect(WorkingTrees, Effect.map(WorkingTrees, (none) => WorkingTrees.of({ ...none, has: () => Effect.succeed(true), ...own })))
+    .pipe(
+      Layer.provide(NoTrees.layer)
+    )
 
 const empty = Effect.succeed({ directory: "", entries: [], partialWarnings: [], scope: "all" as const })
 const small = treesWith({ list: () => empty, open: () => Effect.succeed({ size: 1, bytes: Stream.make(new Uint8Array([7])) }) })
@@ -34,7 +35,8 @@ const worker = (trees: Layer.Layer<WorkingTrees>) => Effect.andThen(Layer.build(
 
 const reach = (limits?: Partial<ReachableTreesLink.TimeLimits>) =>
   Effect.flatMap(ReachableTrees, (trees) => trees.reach(id)).pipe(Effect.provide(client(limits)))
-const failure = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) => Effect.map(Effect.flip(self), ({ _tag }) => _tag)
+const failure = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.map(Effect.flip(self), ({ _tag }) => _tag)
 const listed = (limits?: Partial<ReachableTreesLink.TimeLimits>) => Effect.flatMap(reach(limits), ({ list }) => list(key, ""))
 
 /** One request as anybody could send it; the answer's status and text. */
@@ -43,7 +45,10 @@ const send = Effect.fnUntraced(function*(body: string, proof: string, method = "
   return yield* Effect.callback<readonly [number | undefined, string]>((resume) => {
     httpRequest({ host, port, method, path, headers: { authorization: proof, "content-length": Buffer.byteLength(body) } }, (response) => {
       let text = ""
-      response.setEncoding("utf8").on("data", (chunk: string) => text += chunk).on("end", () => resume(Effect.succeed([response.statusCode, text])))
+      response.setEncoding("utf8").on("data", (chunk: string) => text += chunk).on(
+        "end",
+        () => resume(Effect.succeed([response.statusCode, text]))
+      )
     }).on("error", (error) => resume(Effect.die(error))).end(body)
   })
 })
@@ -130,7 +135,11 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       yield* Scope.close(scope, Exit.void)
       const gone = yield* failure(reader.list(key, ""))
       assert.deepStrictEqual({ nobody, untold, moved, over, gone }, {
-        nobody: "AgentDisconnected", untold: "AgentDisconnected", moved: "AgentDisconnected", over: "AgentDisconnected", gone: "AgentDisconnected"
+        nobody: "AgentDisconnected",
+        untold: "AgentDisconnected",
+        moved: "AgentDisconnected",
+        over: "AgentDisconnected",
+        gone: "AgentDisconnected"
       })
       yield* worker(treesWith({ has: () => Effect.succeed(false), list: () => empty }))
       assert.strictEqual(yield* failure(listed()), "AgentDisconnected")
@@ -139,7 +148,12 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
   it.effect("the worker of the same process needs none", () =>
     Effect.gen(function*() {
       yield* lease(id, "own")
-      const own = { list: () => empty, changes: () => new FileNotFound(), open: () => new FileNotFound(), compare: () => new FileNotFound() }
+      const own = {
+        list: () => empty,
+        changes: () => new FileNotFound(),
+        open: () => new FileNotFound(),
+        compare: () => new FileNotFound()
+      }
       const tree = yield* Effect.flatMap(ReachableTrees, (trees) => trees.reach(id)).pipe(
         Effect.provide(ReachableTreesLink.layer({ own: { worker: "own", reach: () => Effect.succeed(own) } }))
       )
@@ -189,10 +203,11 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
   it.effect("a reader that goes away closes the file", () =>
     Effect.gen(function*() {
       const closed = yield* Deferred.make<void>()
-      const open = () => Effect.acquireRelease(
-        Effect.succeed({ size: 100 * MiB, bytes: Stream.concat(Stream.make(new Uint8Array(10)), Stream.never) }),
-        () => Deferred.succeed(closed, undefined)
-      )
+      const open = () =>
+        Effect.acquireRelease(
+          Effect.succeed({ size: 100 * MiB, bytes: Stream.concat(Stream.make(new Uint8Array(10)), Stream.never) }),
+          () => Deferred.succeed(closed, undefined)
+        )
       yield* worker(treesWith({ open }))
       yield* Effect.scoped(Effect.gen(function*() {
         const { bytes } = yield* Effect.flatMap(reach(), (tree) => tree.open(key, "big", 100 * MiB))
@@ -202,22 +217,36 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       yield* Deferred.await(closed)
     }))
 
-  it.effect("a file that breaks off, and a worker that ends or stands still in the middle of one, fail its bytes", () =>
-    Effect.gen(function*() {
-      const breaksOff = (rest: (seen: Effect.Effect<void>) => Effect.Effect<never, FileNotFound>, end: boolean, limits?: Partial<ReachableTreesLink.TimeLimits>) =>
-        Effect.gen(function*() {
-          const scope = yield* Effect.acquireRelease(Scope.make(), (scope) => Scope.close(scope, Exit.void))
-          const seen = yield* Deferred.make<void>()
-          const bytes = Stream.concat(Stream.make(new Uint8Array(10)), Stream.fromEffect(rest(Deferred.await(seen))))
-          yield* Scope.provide(worker(treesWith({ open: () => Effect.succeed({ size: 20, bytes }) })), scope)
-          const file = yield* Effect.flatMap(reach(limits), ({ open }) => open(key, "a", 100))
-          const read = Stream.runForEach(file.bytes, () => Effect.andThen(Deferred.succeed(seen, undefined), end ? Scope.close(scope, Exit.void) : Effect.void))
-          return yield* failure(read)
-        }).pipe(Effect.scoped)
-      assert.strictEqual(yield* breaksOff((seen) => Effect.andThen(seen, new FileNotFound()), false), "FileNotFound")
-      assert.strictEqual(yield* breaksOff(() => Effect.never, true), "FileNotFound")
-      assert.strictEqual(yield* breaksOff(() => Effect.never, false, { idleMillis: 50 }), "FileNotFound")
-    }), 20_000)
+  it.effect(
+    "a file that breaks off, and a worker that ends or stands still in the middle of one, fail its bytes",
+    () =>
+      Effect.gen(function*() {
+        const breaksOff = (
+          rest: (seen: Effect.Effect<void>) => Effect.Effect<never, FileNotFound>,
+          end: boolean,
+          limits?: Partial<ReachableTreesLink.TimeLimits>
+        ) =>
+          Effect.gen(function*() {
+            const scope = yield* Effect.acquireRelease(Scope.make(), (scope) => Scope.close(scope, Exit.void))
+            const seen = yield* Deferred.make<void>()
+            const bytes = Stream.concat(Stream.make(new Uint8Array(10)), Stream.fromEffect(rest(Deferred.await(seen))))
+            yield* Scope.provide(worker(treesWith({ open: () => Effect.succeed({ size: 20, bytes }) })), scope)
+            const file = yield* Effect.flatMap(reach(limits), ({ open }) => open(key, "a", 100))
+            const read = Stream.runForEach(
+              file.bytes,
+              () => Effect.andThen(Deferred.succeed(seen, undefined), end ? Scope.close(scope, Exit.void) : Effect.void)
+            )
+            return yield* failure(read)
+          }).pipe(Effect.scoped)
+        assert.strictEqual(
+          yield* breaksOff((seen) => Effect.andThen(seen, new FileNotFound()), false),
+          "FileNotFound"
+        )
+        assert.strictEqual(yield* breaksOff(() => Effect.never, true), "FileNotFound")
+        assert.strictEqual(yield* breaksOff(() => Effect.never, false, { idleMillis: 50 }), "FileNotFound")
+      }),
+    20_000
+  )
 
   it.effect("a worker that does not answer in time is not reached", () =>
     Effect.gen(function*() {
@@ -233,7 +262,10 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       yield* Scope.provide(worker(small), scope)
       const { host, port } = parse(yield* addressOf(id)) ?? { host: "", port: 0 }
       const socket = yield* Effect.callback<Socket>((resume) => {
-        const made = connect(port, host, () => made.write("POST /trees HTTP/1.1\r\n", () => resume(Effect.succeed(made)))).on("error", () => {})
+        const made = connect(port, host, () => made.write("POST /trees HTTP/1.1\r\n", () => resume(Effect.succeed(made)))).on(
+          "error",
+          () => {}
+        )
       })
       const closed = new Promise((end) => socket.resume().once("close", end))
       yield* listed()
@@ -244,7 +276,11 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
   it.effect("is on loopback or a private network", () =>
     Effect.gen(function*() {
       const serve = (text: string) =>
-        Effect.flip(Effect.scoped(Layer.build(TreeServer.layer({ worker: WORKER, listen: parse(text) ?? { host: "", port: 0 } }).pipe(Layer.provide(small)))))
+        Effect.flip(
+          Effect.scoped(
+            Layer.build(TreeServer.layer({ worker: WORKER, listen: parse(text) ?? { host: "", port: 0 } }).pipe(Layer.provide(small)))
+          )
+        )
       for (const address of ["8.8.8.8:0", "0.0.0.0:0", "[::]:0", "[2001:db8::1]:0"]) {
         assert.match((yield* serve(address)).message, /neither on loopback nor on a private network/u, address)
       }
@@ -263,9 +299,13 @@ it("knows private addresses, in both families, and how they are written", () => 
   for (const ip of ["127.0.0.1", "10.1.2.3", "172.31.0.1", "192.168.0.9", "100.64.0.1", "::1", "fd00::1", "fe80::1", "::ffff:10.0.0.1"]) {
     assert.isTrue(isPrivate(ip), ip)
   }
-  for (const ip of ["8.8.8.8", "172.32.0.1", "100.128.0.1", "0.0.0.0", "::", "2001:db8::1", "::ffff:8.8.8.8"]) assert.isFalse(isPrivate(ip), ip)
+  for (const ip of ["8.8.8.8", "172.32.0.1", "100.128.0.1", "0.0.0.0", "::", "2001:db8::1", "::ffff:8.8.8.8"]) {
+    assert.isFalse(isPrivate(ip), ip)
+  }
   assert.deepStrictEqual(["10.0.0.5:4001", "[fd00::1]:0", "worker-1:80"].map(parse), [
-    { host: "10.0.0.5", port: 4001 }, { host: "fd00::1", port: 0 }, { host: "worker-1", port: 80 }
+    { host: "10.0.0.5", port: 4001 },
+    { host: "fd00::1", port: 0 },
+    { host: "worker-1", port: 80 }
   ])
   for (const text of ["", "4001", "host", "host:", "host:65536", "fd00::1:80", "a b:1", "http://a:1"]) assert.isNull(parse(text), text)
 })

@@ -1,23 +1,29 @@
 /** A worker's endpoint and a process that reaches for it, on one database. */
-import { Effect, Layer, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
-import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/Files"
-import { FileNotFound, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as LinkAddresses from "@slipway/adapters/worker-link/LinkAddresses"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
+import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/Files"
+import { FileNotFound, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 
 export const WORKER = "worker-1"
 
 /** A migrated database without the rows a sandbox would have to refer to. */
-export const database = Layer.unwrap(Effect.map(TestPostgres.database(Migrations.layer), (url) =>
-  Layer.effectDiscard(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`ALTER TABLE sandboxes DROP CONSTRAINT sandboxes_grant_id_fkey`)).pipe(
-    Layer.provideMerge(Database.layer({ url: Redacted.make(url) }))
-  )))
+export const database = Layer.unwrap(
+  Effect.map(
+    TestPostgres.database(Migrations.layer),
+    (url) =>
+      Layer.effectDiscard(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`ALTER TABLE sandboxes DROP CONSTRAINT sandboxes_grant_id_fkey`))
+        .pipe(
+          Layer.provideMerge(Database.layer({ url: Redacted.make(url) }))
+        )
+  )
+)
 
 /** The sandbox runs, and the worker holds its lease for a minute. */
 export const lease = Effect.fnUntraced(function*(id: SandboxId, worker = WORKER) {
@@ -54,14 +60,19 @@ export const overTheLink = Layer.effect(
     const reader = (id: SandboxId) => Effect.andThen(Effect.provide(Effect.orDie(lease(id)), context), Effect.orDie(reach(id)))
     // A worker that has no tree of the sandbox is no worker of it. Any other trouble with the link is none of the port's.
     const local = (id: SandboxId) => <A, E, R>(self: Effect.Effect<A, E | AgentDisconnected, R>) =>
-      Effect.catchIf(self, (error): error is Extract<E | AgentDisconnected, AgentDisconnected> => error instanceof AgentDisconnected, (error) =>
-        Effect.flatMap(trees.has(id), (isHere) => isHere ? Effect.die(error) : Effect.fail(new FileNotFound())))
+      Effect.catchIf(
+        self,
+        (error): error is Extract<E | AgentDisconnected, AgentDisconnected> => error instanceof AgentDisconnected,
+        (error) => Effect.flatMap(trees.has(id), (isHere) => isHere ? Effect.die(error) : Effect.fail(new FileNotFound()))
+      )
     return WorkingTrees.of({
       ...trees,
       list: (key, path) => Effect.flatMap(reader(key.sandboxId), ({ list }) => list(key, path)).pipe(local(key.sandboxId)),
       changes: (key) => Effect.flatMap(reader(key.sandboxId), ({ changes }) => changes(key)).pipe(local(key.sandboxId)),
-      open: (key, path, maximum) => Effect.flatMap(reader(key.sandboxId), ({ open }) => open(key, path, maximum)).pipe(local(key.sandboxId)),
-      compare: (key, path, maximum) => Effect.flatMap(reader(key.sandboxId), ({ compare }) => compare(key, path, maximum)).pipe(local(key.sandboxId))
+      open: (key, path, maximum) =>
+        Effect.flatMap(reader(key.sandboxId), ({ open }) => open(key, path, maximum)).pipe(local(key.sandboxId)),
+      compare: (key, path, maximum) =>
+        Effect.flatMap(reader(key.sandboxId), ({ compare }) => compare(key, path, maximum)).pipe(local(key.sandboxId))
     })
   })
 )

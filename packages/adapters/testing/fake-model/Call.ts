@@ -37,8 +37,8 @@ const textOf = (content: unknown): string =>
   typeof content === "string"
     ? content
     : records(content)
-        .map(({ text }) => (typeof text === "string" ? text : ""))
-        .join("\n")
+      .map(({ text }) => (typeof text === "string" ? text : ""))
+      .join("\n")
 
 /** Texts of a message, one by one: after a failure some agents put the next prompt into the message of the one before. */
 const textsOf = (content: unknown): ReadonlyArray<string> =>

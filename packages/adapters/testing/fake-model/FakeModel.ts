@@ -3,9 +3,9 @@
  * in the language of the offline agent; `[[error 429 TEXT]]` answers with that status, `[[usage input=… output=…]]` says
  * what an answer costs. What was asked and served is kept in a journal.
  */
+import { Effect, type Scope } from "effect"
 import { once } from "node:events"
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http"
-import { Effect, type Scope } from "effect"
 import { answer, type Refusal, type Usage } from "./Answer.ts"
 import { type Call, type Protocol, read } from "./Call.ts"
 import { json, repliers } from "./Replies.ts"

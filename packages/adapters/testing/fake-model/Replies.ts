@@ -72,10 +72,8 @@ const chat = async (reply: Reply) => {
     return json(response, 200, { ...head, object: "chat.completion", choices: [{ index: 0, message, finish_reason }], usage })
   }
   stream(response)
-  const send = (frame: object) =>
-    response.write(`data: ${JSON.stringify({ ...head, object: "chat.completion.chunk", ...frame })}\n\n`)
-  const delta = (delta: object, finish_reason: string | null = null) =>
-    send({ choices: [{ index: 0, delta, finish_reason }] })
+  const send = (frame: object) => response.write(`data: ${JSON.stringify({ ...head, object: "chat.completion.chunk", ...frame })}\n\n`)
+  const delta = (delta: object, finish_reason: string | null = null) => send({ choices: [{ index: 0, delta, finish_reason }] })
   delta({ role: "assistant", content: "" })
   for (const word of words(answer.reasoning)) delta({ reasoning_content: word })
   if (!(await speak(reply, (content) => delta({ content })))) return
@@ -104,7 +102,9 @@ const responses = async (reply: Reply) => {
   let sequence_number = 0
   if (call.streaming) stream(response)
   const send = (type: string, fields: object) => {
-    if (call.streaming) response.write(`event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence_number++, ...fields })}\n\n`)
+    if (call.streaming) {
+      response.write(`event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence_number++, ...fields })}\n\n`)
+    }
   }
   const place = () => ({ output_index: done.length })
   const begin = (item: object) => send("response.output_item.added", { ...place(), item })

@@ -9,10 +9,12 @@ export interface Workspace {
 }
 
 /** A call as the protocols carry it: JSON for a function, free text for a custom tool. */
-export type ToolUse = { readonly tool: OfferedTool } & (
-  | { readonly arguments: object }
-  | { readonly input: string }
-)
+export type ToolUse =
+  & { readonly tool: OfferedTool }
+  & (
+    | { readonly arguments: object }
+    | { readonly input: string }
+  )
 
 /** A wish that the agent's tools carry out in their own ways. Paths are relative to the repository. */
 export type Wish =
@@ -32,7 +34,10 @@ const shell = (call: Call, command: string, folder: string): ToolUse | null => {
     const explained = Object.fromEntries(
       ["description", "explanation"].filter((name) => bash.parameters.includes(name)).map((name) => [name, "Runs it"])
     )
-    return { tool: bash, arguments: { command: here, ...explained, ...(bash.parameters.includes("is_background") ? { is_background: false } : {}) } }
+    return {
+      tool: bash,
+      arguments: { command: here, ...explained, ...(bash.parameters.includes("is_background") ? { is_background: false } : {}) }
+    }
   }
   const exec = find("exec_command", "shell_command")
   if (exec !== undefined) {
@@ -49,10 +54,12 @@ const shell = (call: Call, command: string, folder: string): ToolUse | null => {
 }
 
 const patch = (path: string, content: string) =>
-  `*** Begin Patch\n*** Add File: ${path}\n${content
-    .split("\n")
-    .map((line) => `+${line}\n`)
-    .join("")}*** End Patch\n`
+  `*** Begin Patch\n*** Add File: ${path}\n${
+    content
+      .split("\n")
+      .map((line) => `+${line}\n`)
+      .join("")
+  }*** End Patch\n`
 
 const write = (call: Call, folder: string, path: string, content: string): ToolUse | null => {
   const find = (name: string) => call.tools.find((tool) => tool.name === name)
@@ -67,7 +74,9 @@ const write = (call: Call, folder: string, path: string, content: string): ToolU
   if (patcher?.kind === "custom") return { tool: patcher, input: patch(file, content) }
   if (patcher !== undefined) return { tool: patcher, arguments: { input: patch(file, content) } }
   const program = find("exec")
-  if (program?.kind === "custom") return { tool: program, input: `text(JSON.stringify(await tools.apply_patch(${JSON.stringify(patch(file, content))})));` }
+  if (program?.kind === "custom") {
+    return { tool: program, input: `text(JSON.stringify(await tools.apply_patch(${JSON.stringify(patch(file, content))})));` }
+  }
   const replacer = find("search_replace")
   if (replacer !== undefined) return { tool: replacer, arguments: { file_path: file, old_string: "", new_string: `${content}\n` } }
   return null

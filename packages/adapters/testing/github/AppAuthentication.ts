@@ -94,7 +94,10 @@ export class AppAuthentication {
       return { status: 401, message: "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued" }
     }
     if (typeof exp !== "number" || exp <= now) {
-      return { status: 401, message: "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires" }
+      return {
+        status: 401,
+        message: "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires"
+      }
     }
     if (exp > now + JWT_LIFE_SECONDS) return { status: 401, message: "'Expiration time' claim ('exp') is too far in the future" }
     return undefined
@@ -118,13 +121,23 @@ export class AppAuthentication {
   installationOf(account: string, repository: string): Installation | undefined {
     return this.installations.find((installation) =>
       installation.account.toLowerCase() === account.toLowerCase() &&
-      (installation.repositories === "all" || installation.repositories.some((name) => name.toLowerCase() === repository.toLowerCase())))
+      (installation.repositories === "all" || installation.repositories.some((name) => name.toLowerCase() === repository.toLowerCase()))
+    )
   }
 
   /** Gives a token. Whether the installation may give this much was checked before. */
-  mint(installation: Installation, permissions: Permissions, repositories: ReadonlySet<number> | null): { readonly value: string; readonly token: Token } {
+  mint(
+    installation: Installation,
+    permissions: Permissions,
+    repositories: ReadonlySet<number> | null
+  ): { readonly value: string; readonly token: Token } {
     const value = this.tokenPrefix + randomBytes(18).toString("hex")
-    const token: Token = { installation, permissions: { metadata: "read", ...permissions }, repositories, expiresAtMillis: this.#now() + TOKEN_LIFE_MILLIS }
+    const token: Token = {
+      installation,
+      permissions: { metadata: "read", ...permissions },
+      repositories,
+      expiresAtMillis: this.#now() + TOKEN_LIFE_MILLIS
+    }
     this.issued.push(value)
     this.#tokens.set(value, token)
     return { value, token }

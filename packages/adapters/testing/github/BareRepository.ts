@@ -113,7 +113,10 @@ export class BareRepository {
   }
 
   /** A tree of `entries` on top of another one. */
-  async tree(entries: ReadonlyArray<{ readonly mode: string; readonly path: string; readonly sha: string | null }>, base?: string): Promise<string> {
+  async tree(
+    entries: ReadonlyArray<{ readonly mode: string; readonly path: string; readonly sha: string | null }>,
+    base?: string
+  ): Promise<string> {
     const folder = await mkdtemp(join(this.path, "index-"))
     const env = { GIT_INDEX_FILE: join(folder, "index") }
     try {
@@ -130,7 +133,8 @@ export class BareRepository {
     const signed = ({ date, email, name }: Signature) =>
       `${name} <${email}> ${Math.floor((date === undefined ? Date.now() : Date.parse(date)) / 1000)} +0000`
     // As an object of its own making: git's command would touch the message.
-    const lines = [`tree ${tree}`, ...parents.map((parent) => `parent ${parent}`), `author ${signed(author)}`, `committer ${signed(committer)}`, "", message]
+    const lines = [`tree ${tree}`, ...parents.map((parent) => `parent ${parent}`), `author ${signed(author)}`,
+      `committer ${signed(committer)}`, "", message]
     return this.git(["hash-object", "-t", "commit", "-w", "--stdin"], { input: lines.join("\n") })
   }
 
@@ -138,8 +142,13 @@ export class BareRepository {
   async commit(branch: string, changes: Changes, from?: string): Promise<string> {
     const branches = await this.branches()
     const parent = branches.get(branch) ?? (from === undefined ? undefined : branches.get(from))
-    const entries = await Promise.all(Object.entries(changes).map(async ([path, content]) =>
-      ({ mode: "100644", path, sha: content === null ? null : await this.blob(content) })))
+    const entries = await Promise.all(
+      Object.entries(changes).map(async ([path, content]) => ({
+        mode: "100644",
+        path,
+        sha: content === null ? null : await this.blob(content)
+      }))
+    )
     const sha = await this.commitTree(await this.tree(entries, parent), parent === undefined ? [] : [parent], "change\n")
     await this.setRef(`refs/heads/${branch}`, sha)
     return sha

@@ -3,15 +3,15 @@
  * git over HTTP below `/owner/name.git`, both over real bare repositories and behind an App's tokens. Everything that is
  * asked is recorded, and any answer can be made to fail, before or after it took effect.
  */
+import { Effect, type Scope } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 import { once } from "node:events"
+import { mkdtemp, rm } from "node:fs/promises"
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
-import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { buffer } from "node:stream/consumers"
-import { Effect, type Scope } from "effect"
 import { AppAuthentication, isGranted } from "./AppAuthentication.ts"
 import { BareRepository, type Changes } from "./BareRepository.ts"
 import * as GitBackend from "./GitBackend.ts"
@@ -140,8 +140,11 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       }
     }
 
-    const refuseGit = (status: number, text: string, headers: Record<string, string> = {}): GitBackend.GitAnswer =>
-      ({ status, headers: { "content-type": "text/plain", ...headers }, body: Buffer.from(`${text}\n`) })
+    const refuseGit = (status: number, text: string, headers: Record<string, string> = {}): GitBackend.GitAnswer => ({
+      status,
+      headers: { "content-type": "text/plain", ...headers },
+      body: Buffer.from(`${text}\n`)
+    })
 
     const git = async (seen: Seen): Promise<GitBackend.GitAnswer> => {
       const { pathname, search, searchParams } = new URL(seen.url, origin())
@@ -157,7 +160,11 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       if (!isGranted(permissions, "contents", writes ? "write" : "read")) return refuseGit(403, "Write access to repository not granted.")
       return repository.exclusively(async () => {
         const answer = await GitBackend.answer(repository.bare.path, {
-          method: seen.method, service, query: search.slice(1), headers: seen.headers, body: seen.body
+          method: seen.method,
+          service,
+          query: search.slice(1),
+          headers: seen.headers,
+          body: seen.body
         })
         if (writes && seen.method === "POST") await repository.settle()
         return answer
@@ -209,7 +216,9 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
     const server = createServer((request, response) => {
       handle(request, response).catch((defect: Error) => {
         // The client is gone in the middle of its request, or the server is wrong: then a test is to see why.
-        if (!response.headersSent) response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify({ message: defect.stack }))
+        if (!response.headersSent) {
+          response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify({ message: defect.stack }))
+        }
       })
     })
     const origin = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -211,8 +211,19 @@ export class Repository {
   }
 
   workflowRun(headSha: string, fields: Partial<Omit<WorkflowRun, "id" | "headSha" | "runNumber">> = {}): WorkflowRun {
-    const { conclusion = null, createdAt = this.instant(), event = "push", headBranch = null, name = "workflow", status = "queued" } = fields
-    const run = { id: this.nextId(), headSha, name, headBranch, event, status, conclusion, runNumber: this.workflowRuns.length + 1, createdAt }
+    const { conclusion = null, createdAt = this.instant(), event = "push", headBranch = null, name = "workflow", status = "queued" } =
+      fields
+    const run = {
+      id: this.nextId(),
+      headSha,
+      name,
+      headBranch,
+      event,
+      status,
+      conclusion,
+      runNumber: this.workflowRuns.length + 1,
+      createdAt
+    }
     this.workflowRuns.push(run)
     return run
   }

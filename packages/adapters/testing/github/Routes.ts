@@ -60,7 +60,8 @@ export const tokenOf = (authorization: string | undefined): string | undefined =
 export const findRepository = ({ repositories }: World, owner: string, name: string): Repository | undefined => {
   const same = (a: string, b: string) => a.toLowerCase() === b.toLowerCase()
   const theirs = repositories.filter((repository) => same(repository.owner.login, owner))
-  return theirs.find((repository) => same(repository.name, name)) ?? theirs.find(({ formerNames }) => formerNames.some((former) => same(former, name)))
+  return theirs.find((repository) => same(repository.name, name)) ??
+    theirs.find(({ formerNames }) => formerNames.some((former) => same(former, name)))
 }
 
 const readOnly: Permissions = { metadata: "read", contents: "read", pull_requests: "read", issues: "read", checks: "read", actions: "read" }
@@ -123,7 +124,9 @@ const mint = ({ body, params, world }: Context): Answer => {
     expires_at: new Date(token.expiresAtMillis).toISOString().replace(/\.\d+/u, ""),
     permissions: token.permissions,
     repository_selection: selected ? "selected" : "all",
-    ...(selected ? { repositories: repositories.filter(({ id }) => scope?.includes(id)).map((one) => Shapes.repository(addresses, one)) } : {})
+    ...(selected
+      ? { repositories: repositories.filter(({ id }) => scope?.includes(id)).map((one) => Shapes.repository(addresses, one)) }
+      : {})
   })
 }
 
@@ -153,7 +156,14 @@ const openPull = async ({ body, permissions, repository, world }: RepositoryCont
   }
   if (draft === true && !repository.drafts) return refuse(422, "Draft pull requests are not supported in this repository.")
   const pull = await repository.open({
-    title: String(title), body: typeof text === "string" ? text : null, draft: draft === true, user: bot(world.app), baseRef, baseSha, headRef, headSha
+    title: String(title),
+    body: typeof text === "string" ? text : null,
+    draft: draft === true,
+    user: bot(world.app),
+    baseRef,
+    baseSha,
+    headRef,
+    headSha
   })
   return created(Shapes.pull(world.addresses, repository, pull))
 }
@@ -165,7 +175,9 @@ const listPulls = (context: RepositoryContext): Answer => {
   const [, owner, branch] = /^([^:]+):(.+)$/su.exec(head ?? "") ?? []
   const isTheirs = owner === undefined || owner.toLowerCase() === repository.owner.login.toLowerCase()
   const pulls = repository.pulls.filter((pull) =>
-    (state === "all" || pull.state === state) && (branch === undefined || isTheirs && pull.headRef === branch) && (base === null || pull.baseRef === base))
+    (state === "all" || pull.state === state) && (branch === undefined || isTheirs && pull.headRef === branch) &&
+    (base === null || pull.baseRef === base)
+  )
   return page(context, pulls.toReversed(), (items) => items.map((pull) => Shapes.pullSimple(world.addresses, repository, pull)))
 }
 
@@ -197,19 +209,34 @@ const readPull = async ({ repository, world }: RepositoryContext, pull: Pull): P
 }
 
 const issueComments = (context: RepositoryContext, { number }: Pull): Answer =>
-  page(context, context.repository.comments.filter((comment) => comment.number === number && comment.path === null), (items) =>
-    items.map((comment) => Shapes.issueComment(context.world.addresses, context.repository, comment)))
+  page(
+    context,
+    context.repository.comments.filter((comment) => comment.number === number && comment.path === null),
+    (items) => items.map((comment) => Shapes.issueComment(context.world.addresses, context.repository, comment))
+  )
 
 const reviewComments = (context: RepositoryContext, { number }: Pull): Answer =>
-  page(context, context.repository.comments.filter((comment) => comment.number === number && comment.path !== null), (items) =>
-    items.map((comment) => Shapes.reviewComment(context.world.addresses, context.repository, comment, comment.path ?? "")))
+  page(
+    context,
+    context.repository.comments.filter((comment) => comment.number === number && comment.path !== null),
+    (items) => items.map((comment) => Shapes.reviewComment(context.world.addresses, context.repository, comment, comment.path ?? ""))
+  )
 
 const addIssueComment = ({ body, repository, world }: RepositoryContext, { number }: Pull): Answer =>
-  created(Shapes.issueComment(world.addresses, repository, repository.comment(number, { user: bot(world.app), body: String(body["body"]) })))
+  created(
+    Shapes.issueComment(world.addresses, repository, repository.comment(number, { user: bot(world.app), body: String(body["body"]) }))
+  )
 
 const addReviewComment = ({ body, repository, world }: RepositoryContext, { number }: Pull): Answer => {
   const path = String(body["path"])
-  return created(Shapes.reviewComment(world.addresses, repository, repository.comment(number, { user: bot(world.app), body: String(body["body"]), path }), path))
+  return created(
+    Shapes.reviewComment(
+      world.addresses,
+      repository,
+      repository.comment(number, { user: bot(world.app), body: String(body["body"]), path }),
+      path
+    )
+  )
 }
 
 // --- checks ----------------------------------------------------------------------------------------------------------
@@ -221,8 +248,11 @@ const listCheckRuns = async (context: RepositoryContext): Promise<Answer> => {
   const all = repository.checkRuns.filter(({ headSha }) => headSha === sha).toReversed()
   // Of runs of the same name the latest one, unless all are asked for.
   const runs = query.get("filter") === "all" ? all : all.filter((run, i) => all.findIndex(({ name }) => name === run.name) === i)
-  return page(context, runs, (items) =>
-    ({ total_count: runs.length, check_runs: items.map((run) => Shapes.checkRun(world.addresses, repository, run)) }))
+  return page(
+    context,
+    runs,
+    (items) => ({ total_count: runs.length, check_runs: items.map((run) => Shapes.checkRun(world.addresses, repository, run)) })
+  )
 }
 
 const checkRunFields = (body: Context["body"]) => ({
@@ -249,8 +279,11 @@ const listWorkflowRuns = (context: RepositoryContext): Answer => {
   const { call: { query }, repository, world } = context
   const wanted = query.get("head_sha")
   const runs = repository.workflowRuns.filter(({ headSha }) => wanted === null || headSha === wanted).toReversed()
-  return page(context, runs, (items) =>
-    ({ total_count: runs.length, workflow_runs: items.map((run) => Shapes.workflowRun(world.addresses, repository, run)) }))
+  return page(
+    context,
+    runs,
+    (items) => ({ total_count: runs.length, workflow_runs: items.map((run) => Shapes.workflowRun(world.addresses, repository, run)) })
+  )
 }
 
 // --- git data --------------------------------------------------------------------------------------------------------
@@ -283,8 +316,11 @@ const deleteRef = async ({ params, repository }: RepositoryContext): Promise<Ans
 }
 
 const listBranches = async (context: RepositoryContext): Promise<Answer> =>
-  page(context, [...await context.repository.bare.branches()], (items) =>
-    items.map(([name, sha]) => Shapes.branch(context.world.addresses, context.repository, name, sha)))
+  page(
+    context,
+    [...await context.repository.bare.branches()],
+    (items) => items.map(([name, sha]) => Shapes.branch(context.world.addresses, context.repository, name, sha))
+  )
 
 const readBranch = async ({ params, repository, world }: RepositoryContext): Promise<Answer> => {
   const name = params["branch"] ?? ""
@@ -303,8 +339,13 @@ interface TreeEntry {
 }
 
 const addTree = async ({ body, repository }: RepositoryContext): Promise<Answer> => {
-  const entries = await Promise.all((body["tree"] as ReadonlyArray<TreeEntry>).map(async ({ content, mode, path, sha }) =>
-    ({ mode, path, sha: content === undefined ? sha ?? null : await repository.bare.blob(content) })))
+  const entries = await Promise.all(
+    (body["tree"] as ReadonlyArray<TreeEntry>).map(async ({ content, mode, path, sha }) => ({
+      mode,
+      path,
+      sha: content === undefined ? sha ?? null : await repository.bare.blob(content)
+    }))
+  )
   return created({ sha: await repository.bare.tree(entries, body["base_tree"] as string | undefined) })
 }
 
@@ -323,13 +364,19 @@ const addCommit = async ({ body, repository }: RepositoryContext): Promise<Answe
 // --- the table -------------------------------------------------------------------------------------------------------
 
 type Handler<C> = (context: C) => Answer | Promise<Answer>
-type Route = { readonly method: string; readonly pattern: RegExp } & (
-  | { readonly by: "app" | "token"; readonly handle: Handler<Context> }
-  | { readonly by: "repository"; readonly permission: string; readonly level: Level; readonly handle: Handler<RepositoryContext> }
-)
+type Route =
+  & { readonly method: string; readonly pattern: RegExp }
+  & (
+    | { readonly by: "app" | "token"; readonly handle: Handler<Context> }
+    | { readonly by: "repository"; readonly permission: string; readonly level: Level; readonly handle: Handler<RepositoryContext> }
+  )
 
 /** `{name}` is one segment, `{name+}` is several. */
-const patternOf = (path: string) => new RegExp(`^${path.replaceAll(/\{(\w+)(\+?)\}/gu, (_, name: string, many: string) => `(?<${name}>${many === "" ? "[^/]+" : ".+"})`)}$`, "u")
+const patternOf = (path: string) =>
+  new RegExp(
+    `^${path.replaceAll(/\{(\w+)(\+?)\}/gu, (_, name: string, many: string) => `(?<${name}>${many === "" ? "[^/]+" : ".+"})`)}$`,
+    "u"
+  )
 
 const route = (description: string, by: "app" | "token", handle: Handler<Context>): Route => {
   const [method = "", path = ""] = description.split(" ")
@@ -345,8 +392,16 @@ const onRepository = (description: string, needs: `${string}:${Level}`, handle: 
 // Permissions: https://docs.github.com/en/rest/authentication/permissions-required-for-github-apps
 const routes: ReadonlyArray<Route> = [
   route("GET /app", "app", ({ world }) => ok(Shapes.app(world.addresses, world.app))),
-  route("GET /app/installations", "app", (context) =>
-    page(context, context.world.app.installations, (items) => items.map((one) => Shapes.installation(context.world.addresses, context.world.app, one)))),
+  route(
+    "GET /app/installations",
+    "app",
+    (context) =>
+      page(
+        context,
+        context.world.app.installations,
+        (items) => items.map((one) => Shapes.installation(context.world.addresses, context.world.app, one))
+      )
+  ),
   route("GET /app/installations/{id}", "app", ({ params, world }) => {
     const found = world.app.installations.find(({ id }) => String(id) === params["id"])
     return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
@@ -412,7 +467,11 @@ export const answer = async (world: World, call: Call, token: Token | undefined)
 
   if (repository !== undefined && repository.name.toLowerCase() !== repo.toLowerCase()) {
     const url = call.path.replace(/^\/repos\/[^/]+\/[^/]+/u, `${world.addresses.api}/repositories/${repository.id}`)
-    return { status: call.method === "GET" ? 301 : 307, headers: { location: url }, body: { message: "Moved Permanently", url, documentation_url: DOCUMENTATION } }
+    return {
+      status: call.method === "GET" ? 301 : 307,
+      headers: { location: url },
+      body: { message: "Moved Permanently", url, documentation_url: DOCUMENTATION }
+    }
   }
   const body = parse(call.body)
   if (body === undefined) return refuse(400, "Problems parsing JSON")
@@ -421,7 +480,10 @@ export const answer = async (world: World, call: Call, token: Token | undefined)
 
   const { handle, level, permission } = found
   if (!isGranted(permissions, permission, level)) {
-    return { ...refuse(403, "Resource not accessible by integration"), headers: { "x-accepted-github-permissions": `${permission}=${level}` } }
+    return {
+      ...refuse(403, "Resource not accessible by integration"),
+      headers: { "x-accepted-github-permissions": `${permission}=${level}` }
+    }
   }
   return repository.exclusively(async () => {
     const answer = await handle({ world, call, params, body, repository, permissions })

@@ -18,48 +18,105 @@ const nodeId = (kind: string, id: number) => `${kind}_${Buffer.from(String(id)).
 const epoch = "2026-01-01T00:00:00Z"
 
 export const user = ({ origin }: Addresses, { id, login }: User) => ({
-  id, login, node_id: nodeId("U", id), type: "User", site_admin: false, html_url: `${origin}/${login}`, avatar_url: `${origin}/avatars/u/${id}?v=4`
+  id,
+  login,
+  node_id: nodeId("U", id),
+  type: "User",
+  site_admin: false,
+  html_url: `${origin}/${login}`,
+  avatar_url: `${origin}/avatars/u/${id}?v=4`
 } satisfies Shape<"simple-user">)
 
 export const app = ({ origin }: Addresses, { appId, installations, slug }: AppAuthentication) => ({
-  id: appId, slug, node_id: nodeId("A", appId), name: "Slipway", description: null, html_url: `${origin}/apps/${slug}`, external_url: origin,
-  created_at: epoch, updated_at: epoch, permissions: { metadata: "read" }, events: [], installations_count: installations.length
+  id: appId,
+  slug,
+  node_id: nodeId("A", appId),
+  name: "Slipway",
+  description: null,
+  html_url: `${origin}/apps/${slug}`,
+  external_url: origin,
+  created_at: epoch,
+  updated_at: epoch,
+  permissions: { metadata: "read" },
+  events: [],
+  installations_count: installations.length
 } satisfies Shape<"integration">)
 
 export const installation = ({ api, origin }: Addresses, { appId, slug }: AppAuthentication, from: Installation) => ({
-  id: from.id, app_id: appId, app_slug: slug, target_type: "Organization", events: [], single_file_name: null,
+  id: from.id,
+  app_id: appId,
+  app_slug: slug,
+  target_type: "Organization",
+  events: [],
+  single_file_name: null,
   account: { login: from.account, type: "Organization" },
   permissions: from.permissions as Shape<"app-permissions">,
   repository_selection: from.repositories === "all" ? "all" : "selected",
-  access_tokens_url: `${api}/app/installations/${from.id}/access_tokens`, html_url: `${origin}/settings/installations/${from.id}`,
-  created_at: epoch, updated_at: epoch, suspended_by: null, suspended_at: from.suspended ? epoch : null
+  access_tokens_url: `${api}/app/installations/${from.id}/access_tokens`,
+  html_url: `${origin}/settings/installations/${from.id}`,
+  created_at: epoch,
+  updated_at: epoch,
+  suspended_by: null,
+  suspended_at: from.suspended ? epoch : null
 } satisfies Shape<"installation">)
 
 export const repository = (addresses: Addresses, from: Repository) => ({
-  id: from.id, node_id: nodeId("R", from.id), name: from.name, full_name: from.fullName, private: from.private, owner: user(addresses, from.owner),
-  html_url: `${addresses.origin}/${from.fullName}`, url: `${addresses.api}/repos/${from.fullName}`, clone_url: `${addresses.origin}/${from.fullName}.git`,
-  default_branch: from.defaultBranch, archived: false, disabled: false, fork: false
+  id: from.id,
+  node_id: nodeId("R", from.id),
+  name: from.name,
+  full_name: from.fullName,
+  private: from.private,
+  owner: user(addresses, from.owner),
+  html_url: `${addresses.origin}/${from.fullName}`,
+  url: `${addresses.api}/repos/${from.fullName}`,
+  clone_url: `${addresses.origin}/${from.fullName}.git`,
+  default_branch: from.defaultBranch,
+  archived: false,
+  disabled: false,
+  fork: false
 } satisfies Shape<"full-repository">)
 
 export const ref = ({ api }: Addresses, from: Repository, name: string, sha: string) => ({
-  ref: name, node_id: nodeId("REF", from.id), url: `${api}/repos/${from.fullName}/git/${name}`,
+  ref: name,
+  node_id: nodeId("REF", from.id),
+  url: `${api}/repos/${from.fullName}/git/${name}`,
   object: { type: "commit", sha, url: `${api}/repos/${from.fullName}/git/commits/${sha}` }
 } satisfies Shape<"git-ref">)
 
 export const branch = ({ api }: Addresses, from: Repository, name: string, sha: string) => ({
-  name, commit: { sha, url: `${api}/repos/${from.fullName}/commits/${sha}` }, protected: false
+  name,
+  commit: { sha, url: `${api}/repos/${from.fullName}/commits/${sha}` },
+  protected: false
 } satisfies Shape<"short-branch">)
 
 /** As lists have it. */
 export const pullSimple = (addresses: Addresses, from: Repository, pull: Pull) => {
   const { api, origin } = addresses
-  const side = (ref: string, sha: string) =>
-    ({ label: `${from.owner.login}:${ref}`, ref, sha, user: user(addresses, from.owner), repo: repository(addresses, from) })
+  const side = (ref: string, sha: string) => ({
+    label: `${from.owner.login}:${ref}`,
+    ref,
+    sha,
+    user: user(addresses, from.owner),
+    repo: repository(addresses, from)
+  })
   return {
-    id: pull.id, node_id: nodeId("PR", pull.id), number: pull.number, url: `${api}/repos/${from.fullName}/pulls/${pull.number}`,
-    html_url: `${origin}/${from.fullName}/pull/${pull.number}`, state: pull.state, locked: false, title: pull.title, body: pull.body, draft: pull.draft,
-    user: user(addresses, pull.user), created_at: pull.createdAt, updated_at: pull.updatedAt, closed_at: pull.closedAt, merged_at: pull.mergedAt,
-    head: side(pull.headRef, pull.headSha), base: side(pull.baseRef, pull.baseSha)
+    id: pull.id,
+    node_id: nodeId("PR", pull.id),
+    number: pull.number,
+    url: `${api}/repos/${from.fullName}/pulls/${pull.number}`,
+    html_url: `${origin}/${from.fullName}/pull/${pull.number}`,
+    state: pull.state,
+    locked: false,
+    title: pull.title,
+    body: pull.body,
+    draft: pull.draft,
+    user: user(addresses, pull.user),
+    created_at: pull.createdAt,
+    updated_at: pull.updatedAt,
+    closed_at: pull.closedAt,
+    merged_at: pull.mergedAt,
+    head: side(pull.headRef, pull.headSha),
+    base: side(pull.baseRef, pull.baseSha)
   } satisfies Shape<"pull-request-simple">
 }
 
@@ -68,36 +125,75 @@ export const pull = (addresses: Addresses, from: Repository, of: Pull) => {
   const comments = from.comments.filter(({ number }) => number === of.number)
   return {
     ...pullSimple(addresses, from, of),
-    merged: of.mergedAt !== null, mergeable: of.state === "closed" ? null : of.mergeable, rebaseable: null,
+    merged: of.mergedAt !== null,
+    mergeable: of.state === "closed" ? null : of.mergeable,
+    rebaseable: null,
     mergeable_state: of.mergeable === null ? "unknown" : !of.mergeable ? "dirty" : of.draft ? "draft" : "clean",
-    merged_by: null, maintainer_can_modify: false, commits, additions, deletions, changed_files: changedFiles,
-    comments: comments.filter(({ path }) => path === null).length, review_comments: comments.filter(({ path }) => path !== null).length
+    merged_by: null,
+    maintainer_can_modify: false,
+    commits,
+    additions,
+    deletions,
+    changed_files: changedFiles,
+    comments: comments.filter(({ path }) => path === null).length,
+    review_comments: comments.filter(({ path }) => path !== null).length
   } satisfies Shape<"pull-request">
 }
 
 export const issueComment = (addresses: Addresses, from: Repository, comment: Comment) => ({
-  id: comment.id, node_id: nodeId("IC", comment.id), url: `${addresses.api}/repos/${from.fullName}/issues/comments/${comment.id}`,
+  id: comment.id,
+  node_id: nodeId("IC", comment.id),
+  url: `${addresses.api}/repos/${from.fullName}/issues/comments/${comment.id}`,
   html_url: `${addresses.origin}/${from.fullName}/pull/${comment.number}#issuecomment-${comment.id}`,
   issue_url: `${addresses.api}/repos/${from.fullName}/issues/${comment.number}`,
-  user: comment.user === null ? null : user(addresses, comment.user), body: comment.body, created_at: comment.createdAt, updated_at: comment.createdAt
+  user: comment.user === null ? null : user(addresses, comment.user),
+  body: comment.body,
+  created_at: comment.createdAt,
+  updated_at: comment.createdAt
 } satisfies Shape<"issue-comment">)
 
 export const reviewComment = (addresses: Addresses, from: Repository, comment: Comment, path: string) => ({
-  id: comment.id, node_id: nodeId("PRRC", comment.id), url: `${addresses.api}/repos/${from.fullName}/pulls/comments/${comment.id}`, path,
+  id: comment.id,
+  node_id: nodeId("PRRC", comment.id),
+  url: `${addresses.api}/repos/${from.fullName}/pulls/comments/${comment.id}`,
+  path,
   html_url: `${addresses.origin}/${from.fullName}/pull/${comment.number}#discussion_r${comment.id}`,
   pull_request_url: `${addresses.api}/repos/${from.fullName}/pulls/${comment.number}`,
   // Of deleted accounts GitHub leaves `null` here too, though its own description says otherwise.
-  user: comment.user === null ? null : user(addresses, comment.user), body: comment.body, created_at: comment.createdAt, updated_at: comment.createdAt
+  user: comment.user === null ? null : user(addresses, comment.user),
+  body: comment.body,
+  created_at: comment.createdAt,
+  updated_at: comment.createdAt
 } satisfies Shape<"pull-request-review-comment">)
 
 export const checkRun = ({ api, origin }: Addresses, from: Repository, run: CheckRun) => ({
-  id: run.id, node_id: nodeId("CR", run.id), name: run.name, head_sha: run.headSha, external_id: "", url: `${api}/repos/${from.fullName}/check-runs/${run.id}`,
-  html_url: `${origin}/${from.fullName}/runs/${run.id}`, details_url: null, status: run.status, conclusion: run.conclusion,
-  started_at: run.startedAt, completed_at: run.completedAt
+  id: run.id,
+  node_id: nodeId("CR", run.id),
+  name: run.name,
+  head_sha: run.headSha,
+  external_id: "",
+  url: `${api}/repos/${from.fullName}/check-runs/${run.id}`,
+  html_url: `${origin}/${from.fullName}/runs/${run.id}`,
+  details_url: null,
+  status: run.status,
+  conclusion: run.conclusion,
+  started_at: run.startedAt,
+  completed_at: run.completedAt
 } satisfies Shape<"check-run">)
 
 export const workflowRun = ({ api, origin }: Addresses, from: Repository, run: WorkflowRun) => ({
-  id: run.id, node_id: nodeId("WFR", run.id), name: run.name, head_sha: run.headSha, head_branch: run.headBranch, event: run.event, status: run.status,
-  conclusion: run.conclusion, run_number: run.runNumber, run_attempt: 1, url: `${api}/repos/${from.fullName}/actions/runs/${run.id}`,
-  html_url: `${origin}/${from.fullName}/actions/runs/${run.id}`, created_at: run.createdAt, updated_at: run.createdAt
+  id: run.id,
+  node_id: nodeId("WFR", run.id),
+  name: run.name,
+  head_sha: run.headSha,
+  head_branch: run.headBranch,
+  event: run.event,
+  status: run.status,
+  conclusion: run.conclusion,
+  run_number: run.runNumber,
+  run_attempt: 1,
+  url: `${api}/repos/${from.fullName}/actions/runs/${run.id}`,
+  html_url: `${origin}/${from.fullName}/actions/runs/${run.id}`,
+  created_at: run.createdAt,
+  updated_at: run.createdAt
 } satisfies Shape<"workflow-run">)

@@ -64,12 +64,18 @@ export class UserAuthorization {
     const state = query.has("state") ? { state: query.get("state") ?? "" } : {}
     if (this.callbackUrls.length > 0 && !this.callbackUrls.includes(redirectUri)) {
       return redirect(registered, {
-        error: "redirect_uri_mismatch", error_description: "The redirect_uri is not associated with this application.", ...state
+        error: "redirect_uri_mismatch",
+        error_description: "The redirect_uri is not associated with this application.",
+        ...state
       })
     }
-    if (!this.agrees) return redirect(redirectUri, { error: "access_denied", error_description: "The user has denied your application access.", ...state })
+    if (!this.agrees) {
+      return redirect(redirectUri, { error: "access_denied", error_description: "The user has denied your application access.", ...state })
+    }
     const challenge = query.get("code_challenge")
-    if (challenge !== null && query.get("code_challenge_method") !== "S256") return redirect(redirectUri, { error: "invalid_request", ...state })
+    if (challenge !== null && query.get("code_challenge_method") !== "S256") {
+      return redirect(redirectUri, { error: "invalid_request", ...state })
+    }
     const code = this.#issue("")
     this.#codes.set(code, { person: this.person, redirectUri, challenge, untilMillis: this.#now() + CODE_LIFE_MILLIS })
     return redirect(redirectUri, { code, ...state })
@@ -106,8 +112,12 @@ export class UserAuthorization {
     const token = this.#issue("ghu_")
     this.#tokens.set(token, code.person)
     return answer({
-      access_token: token, expires_in: TOKEN_LIFE_SECONDS, refresh_token: this.#issue("ghr_"), refresh_token_expires_in: REFRESH_TOKEN_LIFE_SECONDS,
-      scope: "", token_type: "bearer"
+      access_token: token,
+      expires_in: TOKEN_LIFE_SECONDS,
+      refresh_token: this.#issue("ghr_"),
+      refresh_token_expires_in: REFRESH_TOKEN_LIFE_SECONDS,
+      scope: "",
+      token_type: "bearer"
     })
   }
 
@@ -116,6 +126,8 @@ export class UserAuthorization {
     const token = tokenOf(authorization) ?? ""
     const person = this.#tokens.get(token)
     if (person !== undefined) return { status: 200, body: { ...person, type: "User", site_admin: false } }
-    return token.startsWith("ghs_") ? refuse(403, "Resource not accessible by integration") : refuse(401, token === "" ? "Requires authentication" : "Bad credentials")
+    return token.startsWith("ghs_")
+      ? refuse(403, "Resource not accessible by integration")
+      : refuse(401, token === "" ? "Requires authentication" : "Bad credentials")
   }
 }

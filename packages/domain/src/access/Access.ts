@@ -36,7 +36,10 @@ export class Access extends Context.Service<Access, {
   /** Authenticates a well-formed key and takes a slot of each of the limits. `null`: 401. */
   admit(key: Redacted.Redacted, limits: RateLimits): Effect.Effect<Admission | null, StoreUnavailable>
   /** Makes the grant, or returns the one of that name that is not revoked. Without `organizationId` it is the owner's. */
-  createGrant(name: string, organizationId?: string): Effect.Effect<{ readonly grant: Grant; readonly made: boolean }, GrantNameTaken | StoreUnavailable>
+  createGrant(
+    name: string,
+    organizationId?: string
+  ): Effect.Effect<{ readonly grant: Grant; readonly made: boolean }, GrantNameTaken | StoreUnavailable>
   /** A grant named for the first time is made. Without `userId` the key is the owner's, without `life` it never expires. */
   createKey(request: {
     readonly grant: string
@@ -74,14 +77,20 @@ export class Access extends Context.Service<Access, {
         return found
       })
 
-      const issue = Effect.fnUntraced(function*({ grant, kind, ...about }: Pick<KeyRecord, "userId" | "label" | "scopes" | "createdAt" | "expiresAt"> & {
-        readonly grant: Grant
-        readonly kind: "live" | "test"
-      }) {
-        const key = yield* mint(ids, kind)
-        const record = yield* store.createKey({ ...about, id: yield* ids.uuid7, grantId: grant.id, ...hint(key) }, ids.digest(Redacted.value(key)), keysPerUser)
-        return { record, grant, key }
-      })
+      const issue = Effect.fnUntraced(
+        function*({ grant, kind, ...about }: Pick<KeyRecord, "userId" | "label" | "scopes" | "createdAt" | "expiresAt"> & {
+          readonly grant: Grant
+          readonly kind: "live" | "test"
+        }) {
+          const key = yield* mint(ids, kind)
+          const record = yield* store.createKey(
+            { ...about, id: yield* ids.uuid7, grantId: grant.id, ...hint(key) },
+            ids.digest(Redacted.value(key)),
+            keysPerUser
+          )
+          return { record, grant, key }
+        }
+      )
 
       const revokeKey = Effect.fn("Access.revokeKey")(function*(id: string) {
         const key = yield* store.revokeKey(id, yield* DateTime.now)
@@ -123,8 +132,10 @@ export class Access extends Context.Service<Access, {
           return yield* issue({ grant, userId: user.id, label, scopes, kind: "live", createdAt: now, expiresAt })
         }),
         keysFor: ({ place, user }) =>
-          Effect.map(store.listKeys(place.grantId), (keys) =>
-            keys.map((key) => ({ key, mayRevoke: mayRevoke({ userId: user.id, role: place.role }, key) }))),
+          Effect.map(
+            store.listKeys(place.grantId),
+            (keys) => keys.map((key) => ({ key, mayRevoke: mayRevoke({ userId: user.id, role: place.role }, key) }))
+          ),
         revokeFor: Effect.fn("Access.revokeFor")(function*({ place, user }, id) {
           const key = (yield* store.listKeys(place.grantId)).find((key) => key.id === id)
           if (key === undefined || !mayRevoke({ userId: user.id, role: place.role }, key)) return yield* new KeyNotFound({ key: id })

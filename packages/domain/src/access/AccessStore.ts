@@ -180,8 +180,11 @@ export class AccessStore extends Context.Service<AccessStore, {
         stillGood: Effect.fnUntraced(function*(keyIds) {
           const now = yield* DateTime.now
           return new Set(
-            yield* Effect.filter(keyIds, (id) =>
-              Effect.map(standing(keys.get(id), now), (found) => found !== null && found.memberActive && !found.organizationSuspended))
+            yield* Effect.filter(
+              keyIds,
+              (id) =>
+                Effect.map(standing(keys.get(id), now), (found) => found !== null && found.memberActive && !found.organizationSuspended)
+            )
           )
         }),
         createGrant: (grant) =>
@@ -205,7 +208,8 @@ export class AccessStore extends Context.Service<AccessStore, {
         createKey: Effect.fnUntraced(function*(key, digest, most) {
           const good = Array.from(keys.values()).filter(({ record: { expiresAt, grantId, revokedAt, userId } }) =>
             userId === key.userId && revokedAt === null && grants.get(grantId)?.revokedAt === null &&
-            (expiresAt === null || DateTime.isGreaterThan(expiresAt, key.createdAt)))
+            (expiresAt === null || DateTime.isGreaterThan(expiresAt, key.createdAt))
+          )
           if (good.length >= most) return yield* new MintRefused({ because: "too_many_keys" })
           const record: KeyRecord = { ...key, lastUsedAt: null, revokedAt: null }
           keys.set(key.id, { digest, record, acceptedAt: [] })
@@ -219,7 +223,9 @@ export class AccessStore extends Context.Service<AccessStore, {
         revokeKey: Effect.fnUntraced(function*(id, at) {
           const key = keys.get(id)
           if (key === undefined) return yield* new KeyNotFound({ key: id })
-          if (key.record.revokedAt === null) yield* audit.append([{ action: "key.revoked", at, subjects: { keyId: id, grantId: key.record.grantId } }])
+          if (key.record.revokedAt === null) {
+            yield* audit.append([{ action: "key.revoked", at, subjects: { keyId: id, grantId: key.record.grantId } }])
+          }
           key.record = { ...key.record, revokedAt: key.record.revokedAt ?? at }
           return key.record
         })
@@ -271,5 +277,8 @@ export const takeSlot = (windows: { readonly [L in keyof RateLimits]?: RateWindo
     }
   })
   return slots.reduce((tightest, slot) =>
-    slot.remaining < tightest.remaining || slot.remaining === tightest.remaining && slot.resetSeconds > tightest.resetSeconds ? slot : tightest)
+    slot.remaining < tightest.remaining || slot.remaining === tightest.remaining && slot.resetSeconds > tightest.resetSeconds
+      ? slot
+      : tightest
+  )
 }

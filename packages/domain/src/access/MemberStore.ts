@@ -39,7 +39,11 @@ export class MemberStore extends Context.Service<MemberStore, {
     StoreUnavailable
   >
   /** Its keys are heard no more, or again. Suspending twice keeps the first time. */
-  suspend(organizationId: string, suspended: boolean, at: DateTime.Utc): Effect.Effect<Organization, OrganizationNotFound | StoreUnavailable>
+  suspend(
+    organizationId: string,
+    suspended: boolean,
+    at: DateTime.Utc
+  ): Effect.Effect<Organization, OrganizationNotFound | StoreUnavailable>
   /** Oldest first. */
   readonly users: Effect.Effect<ReadonlyArray<User>, StoreUnavailable>
   /** `null`: nobody has this handle. */
@@ -66,7 +70,8 @@ export class MemberStore extends Context.Service<MemberStore, {
     Effect.gen(function*() {
       const ids = yield* Ids
       const audit = yield* AuditLog
-      const tell = (action: Action, at: DateTime.Utc, subjects: Readonly<Record<string, string>>) => audit.append([{ action, at, subjects }])
+      const tell = (action: Action, at: DateTime.Utc, subjects: Readonly<Record<string, string>>) =>
+        audit.append([{ action, at, subjects }])
       const createdAt = yield* DateTime.now
       const owner = { organizationId: yield* ids.uuid7, userId: `user_${yield* ids.ulid}` }
       const organizations = new Map<string, Organization>([
@@ -124,7 +129,8 @@ export class MemberStore extends Context.Service<MemberStore, {
             return added
           }),
         recognize: Effect.fnUntraced(function*(identity, fresh) {
-          const bound = (user: User | null): BoundUser | null => user === null ? null : { ...user, githubId: githubIds.get(user.id) ?? null }
+          const bound = (user: User | null): BoundUser | null =>
+            user === null ? null : { ...user, githubId: githubIds.get(user.id) ?? null }
           const [ownId] = Array.from(githubIds).find(([, githubId]) => githubId === identity.subject) ?? []
           const { events, user, without } = recognize(identity, {
             bySubject: ownId === undefined ? null : bound(find({ _tag: "Id", id: ownId })),
@@ -145,8 +151,7 @@ export class MemberStore extends Context.Service<MemberStore, {
           if (approved !== (known.approvedAt !== null)) yield* tell(approved ? "user.approved" : "user.disapproved", at, { userId })
           return user
         }),
-        members: (organizationId) =>
-          Effect.sync(() => oldestFirst(users.values()).flatMap(({ id }) => memberOf(organizationId, id) ?? [])),
+        members: (organizationId) => Effect.sync(() => oldestFirst(users.values()).flatMap(({ id }) => memberOf(organizationId, id) ?? [])),
         addMember: Effect.fnUntraced(function*(organizationId, userId, role, at) {
           places.get(organizationId)?.set(userId, { role, active: true })
           yield* tell("member.added", at, { organizationId, userId, role })

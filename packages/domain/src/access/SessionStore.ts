@@ -1,8 +1,8 @@
 /** Port: sessions and one-time sign-in links. Checked by `testing/SessionStoreContract`. */
 import { Context, DateTime, type Duration, Effect, Layer, Result } from "effect"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
-import { AuditLog, type SecurityEvent } from "./AuditLog.ts"
 import { AccessStore, type RateLimits, type RateSlot, takeSlot, windowOf } from "./AccessStore.ts"
+import { AuditLog, type SecurityEvent } from "./AuditLog.ts"
 import { MemberStore } from "./MemberStore.ts"
 import { admitted, type Place, type Session, type Visit } from "./Session.ts"
 
@@ -31,7 +31,10 @@ export class SessionStore extends Context.Service<SessionStore, {
    * `AccessStore.admit`), in one statement. The grant is the chosen one as long as the user has it, else the oldest the user has. `null`: never
    * was, or ended.
    */
-  admit(digest: string, limits: SessionRateLimits): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
+  admit(
+    digest: string,
+    limits: SessionRateLimits
+  ): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
   /** Of these visits, the sessions whose user is approved and still has that grant. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
     ReadonlyArray<{ readonly session: Session; readonly grantId: string }>,

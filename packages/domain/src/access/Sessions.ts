@@ -25,7 +25,10 @@ export class Sessions extends Context.Service<Sessions, {
   /** Always under a new token; `previous`, the token the browser had until then, works no more. */
   signIn(userId: string, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, StoreUnavailable>
   /** What a request with the token comes to, that it was seen now, and a slot of each of the limits. `null`: no session, or it expired. */
-  admit(token: Redacted.Redacted, limits: SessionRateLimits): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
+  admit(
+    token: Redacted.Redacted,
+    limits: SessionRateLimits
+  ): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
   /** Of these, the session ids and grants that `admit` would still give. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
     ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>,
@@ -93,7 +96,10 @@ export class Sessions extends Context.Service<Sessions, {
         stillThere: Effect.fnUntraced(function*(visits) {
           const now = yield* DateTime.now
           const there = yield* store.stillThere(visits)
-          return there.filter(({ session }) => isAlive(session, lifetimes, now)).map(({ grantId, session }) => ({ sessionId: session.id, grantId }))
+          return there.filter(({ session }) => isAlive(session, lifetimes, now)).map(({ grantId, session }) => ({
+            sessionId: session.id,
+            grantId
+          }))
         }),
         grantsOf,
         chooseGrant: Effect.fn("Sessions.chooseGrant")(function*({ id, userId }, grantId) {

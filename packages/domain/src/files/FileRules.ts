@@ -22,14 +22,32 @@ export const MAX_CONTENT_BYTES = 1_048_576
 
 // Names no segment may have, case-folded (decisions, section 6): what agents read as instructions to themselves.
 const AGENT_NAMES: ReadonlySet<string> = new Set([
-  "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", ".opencode",
-  ".codex", ".agents", ".codex-plugin",
-  ".claude", ".claude.json", ".mcp.json", "claude.local.md", ".claude-plugin", ".worktreeinclude",
-  ".grok", ".grok-plugin", ".lsp.json"
+  "opencode.json",
+  "opencode.jsonc",
+  "tui.json",
+  "tui.jsonc",
+  ".opencode",
+  ".codex",
+  ".agents",
+  ".codex-plugin",
+  ".claude",
+  ".claude.json",
+  ".mcp.json",
+  "claude.local.md",
+  ".claude-plugin",
+  ".worktreeinclude",
+  ".grok",
+  ".grok-plugin",
+  ".lsp.json"
 ])
 const AGENT_FILES_IN_CURSOR: ReadonlySet<string> = new Set(["hooks.json", "mcp.json"])
 const ENVIRONMENT_FILES: ReadonlySet<string> = new Set([
-  ".envrc", ".direnv", ".dev.vars", ".npmrc", ".netrc", ".git-credentials"
+  ".envrc",
+  ".direnv",
+  ".dev.vars",
+  ".npmrc",
+  ".netrc",
+  ".git-credentials"
 ])
 const ENVIRONMENT_SAMPLES = /^\.env\.(?:.+\.)?(?:example|sample|template|dist)$/u
 
@@ -50,8 +68,11 @@ const anySegment = (path: string, test: (name: string, parent: string | undefine
 
 /** Whether any segment of a normalised path is a protected name. */
 export const isProtected = (path: string): boolean =>
-  anySegment(path, (name, parent) =>
-    isGitName(name) || isEnvironmentName(name) || AGENT_NAMES.has(name) || parent === ".cursor" && AGENT_FILES_IN_CURSOR.has(name))
+  anySegment(
+    path,
+    (name, parent) =>
+      isGitName(name) || isEnvironmentName(name) || AGENT_NAMES.has(name) || parent === ".cursor" && AGENT_FILES_IN_CURSOR.has(name)
+  )
 
 /** Whether a new file at this path may never be committed by publishing: the environment group, folders included. */
 export const isEnvironmentFile = (path: string): boolean => anySegment(path, isEnvironmentName)

@@ -64,8 +64,11 @@ export class ReachableTrees extends Context.Service<ReachableTrees, {
 
 /** To those who ask, a disk that refuses is a store that does: what it is, the log says. */
 const available = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
-  Effect.catchIf(self, (error): error is Extract<E | TreesUnavailable, TreesUnavailable> => error instanceof TreesUnavailable, (cause) =>
-    Effect.fail(new StoreUnavailable({ cause })))
+  Effect.catchIf(
+    self,
+    (error): error is Extract<E | TreesUnavailable, TreesUnavailable> => error instanceof TreesUnavailable,
+    (cause) => Effect.fail(new StoreUnavailable({ cause }))
+  )
 
 /** Which file or directory; `repo` may be left out when the sandbox has one repository. */
 export interface FileQuery {

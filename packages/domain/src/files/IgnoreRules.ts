@@ -21,8 +21,10 @@ const code = (character: string): string => `\\x${character.charCodeAt(0).toStri
 /** `[abc]`, `[a-c]`, `[!abc]`. Of a range in the wrong order its start is left; a bracket that is not closed matches nothing. */
 const oneOf = (token: string): string => {
   const isNegated = /^\[[!^]/u.test(token)
-  const members = token.slice(isNegated ? 2 : 1, -1).replace(/\\?(.)(?:-\\?(.))?/gsu, (_, from: string, to?: string) =>
-    to === undefined || to < from ? code(from) : `${code(from)}-${code(to)}`)
+  const members = token.slice(isNegated ? 2 : 1, -1).replace(
+    /\\?(.)(?:-\\?(.))?/gsu,
+    (_, from: string, to?: string) => to === undefined || to < from ? code(from) : `${code(from)}-${code(to)}`
+  )
   return `(?!/)[${isNegated ? "^" : ""}${members}]`
 }
 
@@ -61,7 +63,8 @@ export const make = (read: (path: string) => string | undefined): IsIgnored => {
 
   /** Of the `.gitignore` in `directory`, which is "" or ends with a slash; the last line that matches comes first. */
   const rulesIn = (directory: string): ReadonlyArray<Rule> => {
-    const known = rules.get(directory) ?? (read(`${directory}.gitignore`) ?? "").split(/\r?\n/u).flatMap((line) => parse(line) ?? []).reverse()
+    const known = rules.get(directory) ??
+      (read(`${directory}.gitignore`) ?? "").split(/\r?\n/u).flatMap((line) => parse(line) ?? []).reverse()
     rules.set(directory, known)
     return known
   }
@@ -69,7 +72,8 @@ export const make = (read: (path: string) => string | undefined): IsIgnored => {
     for (let slash = path.lastIndexOf("/");; slash = path.lastIndexOf("/", slash - 1)) {
       const directory = path.slice(0, slash + 1)
       const rule = rulesIn(directory).find(({ directoriesOnly, matches }) =>
-        (isDirectory || !directoriesOnly) && matches(path.slice(directory.length)))
+        (isDirectory || !directoriesOnly) && matches(path.slice(directory.length))
+      )
       if (rule !== undefined) return !rule.isNegated
       if (slash < 0) return false
     }

@@ -1,7 +1,15 @@
 /** One tree of the memory layer: its files on `MemoryDisk` beside the commit it started from. */
 import { changedLines } from "../source/MemoryRepositories.ts"
 import { isEnvironmentFile, isGitPath, isProtected } from "./FileRules.ts"
-import { type ChangedFile, type ChangedFiles, type FileEntry, type FileStatus, type FileTree, MAX_CHANGES, MAX_ENTRIES } from "./FileTree.ts"
+import {
+  type ChangedFile,
+  type ChangedFiles,
+  type FileEntry,
+  type FileStatus,
+  type FileTree,
+  MAX_CHANGES,
+  MAX_ENTRIES
+} from "./FileTree.ts"
 import * as IgnoreRules from "./IgnoreRules.ts"
 import type { MemoryDisk } from "./MemoryDisk.ts"
 
@@ -43,7 +51,10 @@ export const read = ({ executables, files }: MemoryDisk["Service"], root: string
       found.set(path.slice(prefix.length), content)
     }
   }
-  return { files: found, executables: new Set(Array.from(executables).flatMap((path) => path.startsWith(prefix) ? [path.slice(prefix.length)] : [])) }
+  return {
+    files: found,
+    executables: new Set(Array.from(executables).flatMap((path) => path.startsWith(prefix) ? [path.slice(prefix.length)] : []))
+  }
 }
 
 /** Whether files are below the path. The root is always there. */
@@ -65,8 +76,7 @@ const nestedIn = (base: Content, now: Content, isIgnored: IgnoreRules.IsIgnored)
 const changesOf = (base: Content, now: Content): Changes => {
   const isIgnored = IgnoreRules.make((path) => now.files.get(path))
   const nested = nestedIn(base, now, isIgnored)
-  const differs = (path: string) =>
-    base.files.get(path) !== now.files.get(path) || base.executables.has(path) !== now.executables.has(path)
+  const differs = (path: string) => base.files.get(path) !== now.files.get(path) || base.executables.has(path) !== now.executables.has(path)
   return {
     nested,
     tracked: [...base.files.keys()].filter(differs).sort(),
@@ -95,7 +105,12 @@ export const committed = (base: Content, now: Content): Content | null => {
 const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1)
 
 /** A new file with the very content of a deleted one is that file renamed; rather one of the same name than another. */
-const described = (base: Content, now: Content, { added, tracked }: Changes, published: ReadonlySet<string>): ReadonlyArray<ChangedFile> => {
+const described = (
+  base: Content,
+  now: Content,
+  { added, tracked }: Changes,
+  published: ReadonlySet<string>
+): ReadonlyArray<ChangedFile> => {
   const lines = (before: string, after: string) =>
     [before, after].some((text) => isBinary(utf8.encode(text))) ? { additions: 0, deletions: 0 } : changedLines(before, after)
   const gone = new Set(tracked.filter((path) => !now.files.has(path)))
@@ -109,9 +124,17 @@ const described = (base: Content, now: Content, { added, tracked }: Changes, pub
       : { path, status: "renamed", previousPath, additions: 0, deletions: 0 }
   })
   const modified = tracked.filter((path) => now.files.has(path)).map((path): ChangedFile => ({
-    path, status: "modified", previousPath: null, ...lines(base.files.get(path) ?? "", now.files.get(path) ?? "")
+    path,
+    status: "modified",
+    previousPath: null,
+    ...lines(base.files.get(path) ?? "", now.files.get(path) ?? "")
   }))
-  const deleted = [...gone].map((path): ChangedFile => ({ path, status: "deleted", previousPath: null, ...lines(base.files.get(path) ?? "", "") }))
+  const deleted = [...gone].map((path): ChangedFile => ({
+    path,
+    status: "deleted",
+    previousPath: null,
+    ...lines(base.files.get(path) ?? "", "")
+  }))
   return [...present, ...modified, ...deleted]
 }
 
@@ -188,8 +211,16 @@ export const list = (
     const path = prefix + name
     const isShown = !isProtected(path)
     const plain: FileEntry = {
-      name, path, depth: path.split("/").length - 1, kind: "file", status: null,
-      additions: 0, deletions: 0, size: null, mtimeMs: null, previousPath: null
+      name,
+      path,
+      depth: path.split("/").length - 1,
+      kind: "file",
+      status: null,
+      additions: 0,
+      deletions: 0,
+      size: null,
+      mtimeMs: null,
+      previousPath: null
     }
     if (named.isDirectory === true) {
       const isRepository = named.isRepository === true

@@ -313,7 +313,9 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
           const current = repository.branches.get(headRef)
           if (current !== sha) {
             const ours = tree.pushed.get(headRef) ?? new Set()
-            if (current !== undefined && !ours.has(current)) return yield* refuse("The branch holds commits that are not from this sandbox.")
+            if (current !== undefined && !ours.has(current)) {
+              return yield* refuse("The branch holds commits that are not from this sandbox.")
+            }
             tree.pushed.set(headRef, ours.add(sha))
             repository.commits.set(sha, commit)
             repository.branches.set(headRef, sha)

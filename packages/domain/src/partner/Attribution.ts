@@ -183,7 +183,9 @@ const connectedFirst = Order.make<Project>((a, b) => DateTime.Order(a.connectedA
 
 /** Which of an organization's projects a sandbox belongs to that starts with `repo`: the one connected first. */
 export const projectFor = (projects: Iterable<Project>, organizationId: string, repo: RepoName): string | null =>
-  Array.from(projects).filter((project) => project.organizationId === organizationId && sameRepo(project.repo, repo)).sort(connectedFirst)[0]
+  Array.from(projects).filter((project) => project.organizationId === organizationId && sameRepo(project.repo, repo)).sort(
+    connectedFirst
+  )[0]
     ?.projectId ?? null
 
 /** A sandbox was created at `at`, in the transaction that this is part of. */

@@ -24,7 +24,9 @@ const claim = {
 const attributed = { ...lead, occurredAt: timestamp("When it happened, which may be long before it was recorded.") }
 
 const projectId = Schema.String.annotateKey({ description: "The project, by its id in the operator's system." })
-const projectOfTask = Schema.NullOr(Schema.String).annotateKey({ description: "The project of the task's first repository, if there is one." })
+const projectOfTask = Schema.NullOr(Schema.String).annotateKey({
+  description: "The project of the task's first repository, if there is one."
+})
 const taskId = Schema.String.annotateKey({ description: "The task: the id of its sandbox." })
 
 const fact = <const T extends string, const F extends Schema.Struct.Fields>(type: T, data: F) =>

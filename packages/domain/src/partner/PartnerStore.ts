@@ -7,8 +7,26 @@ import type { SandboxId } from "../sandbox/SandboxId.ts"
 import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
 import { saturatingAdd } from "../Text.ts"
 import {
-  type Claim, claim, type Claimant, type Claiming, connectProject, conversionId, createClaim, type FactConflict, type Invoice, type Offer,
-  openPullRequest, payInvoice, type Project, projectFor, type Pull, pullRequestId, type Recorded, startTask, type Task, type Touch
+  type Claim,
+  claim,
+  type Claimant,
+  type Claiming,
+  connectProject,
+  conversionId,
+  createClaim,
+  type FactConflict,
+  type Invoice,
+  type Offer,
+  openPullRequest,
+  payInvoice,
+  type Project,
+  projectFor,
+  type Pull,
+  pullRequestId,
+  type Recorded,
+  startTask,
+  type Task,
+  type Touch
 } from "./Attribution.ts"
 import { balanceOf } from "./Credits.ts"
 import { naturalId, type PartnerEvent, type PartnerFact } from "./PartnerEvent.ts"
@@ -125,7 +143,8 @@ export class PartnerStore extends Context.Service<PartnerStore, {
 
       const ofRecipient = ({ organizationId, recipientId }: Claimant) => `${organizationId} ${recipientId}`
       const touchOf = (key: string) => touches.get(key) ?? null
-      const creditsOf = (organizationId: string) => (ledger.get(organizationId) ?? []).reduce((sum, { credits }) => saturatingAdd(sum, credits), 0)
+      const creditsOf = (organizationId: string) =>
+        (ledger.get(organizationId) ?? []).reduce((sum, { credits }) => saturatingAdd(sum, credits), 0)
 
       const store = PartnerStore.of({
         feed: (grantId, after, limit) => Effect.sync(() => (feeds.get(grantId) ?? []).slice(after, after + limit)),

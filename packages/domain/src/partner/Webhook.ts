@@ -168,7 +168,11 @@ export const afterAttempt = (attempt: number, outcome: Outcome, at: DateTime.Utc
 }
 
 /** How far an endpoint is after its `attempt`-th attempt at the event with that `sequence`. */
-export const standingAfter = ({ attempt, sequence }: { readonly attempt: number; readonly sequence: number }, next: Next, at: DateTime.Utc): Standing => {
+export const standingAfter = (
+  { attempt, sequence }: { readonly attempt: number; readonly sequence: number },
+  next: Next,
+  at: DateTime.Utc
+): Standing => {
   switch (next._tag) {
     case "Delivered":
       return { cursor: sequence, failures: 0, dueAt: at, disabled: null }

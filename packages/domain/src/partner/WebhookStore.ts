@@ -73,7 +73,12 @@ export const CLAIM_TIME = Duration.minutes(1)
 export const LOG_RETENTION = Duration.days(30)
 
 /** The entry of something that happened to an endpoint. */
-export const told = (action: Action, { grantId, id }: EndpointKey, at: DateTime.Utc, more: Readonly<Record<string, string>> = {}): SecurityEvent => ({
+export const told = (
+  action: Action,
+  { grantId, id }: EndpointKey,
+  at: DateTime.Utc,
+  more: Readonly<Record<string, string>> = {}
+): SecurityEvent => ({
   action,
   at,
   subjects: { endpointId: id, grantId, ...more }
@@ -170,7 +175,12 @@ export class WebhookStore extends Context.Service<WebhookStore, {
           if (others.length >= MAX_ENDPOINTS) return yield* new TooManyEndpoints()
           const registered = { ...endpoint, ...atHead(head, endpoint.createdAt) }
           endpoints.set(endpoint.id, {
-            endpoint: registered, secrets: [{ value: secret, until: null }], log: [], manual: new Map(), fence: 0, until: null
+            endpoint: registered,
+            secrets: [{ value: secret, until: null }],
+            log: [],
+            manual: new Map(),
+            fence: 0,
+            until: null
           })
           yield* audit.append([told("webhook.registered", endpoint, endpoint.createdAt)])
           return registered
@@ -197,8 +207,10 @@ export class WebhookStore extends Context.Service<WebhookStore, {
           return found.endpoint
         }),
         deliveries: (key, { before, limit }) =>
-          Effect.map(kept(key), ({ log }) =>
-            log.filter(({ position }) => before === null || position < before).toReversed().slice(0, limit)),
+          Effect.map(
+            kept(key),
+            ({ log }) => log.filter(({ position }) => before === null || position < before).toReversed().slice(0, limit)
+          ),
         redeliver: Effect.fnUntraced(function*(key, eventId) {
           const { manual } = yield* kept(key)
           const event = (yield* feed(key.grantId, 0)).find(({ id }) => id === eventId)
@@ -221,7 +233,13 @@ export class WebhookStore extends Context.Service<WebhookStore, {
               found.endpoint = { ...endpoint, cursor: event === undefined ? endpoint.cursor + events.length : event.sequence - 1 }
               if (event === undefined) continue
               taken.push({
-                endpointId: endpoint.id, url: endpoint.url, secrets, event, attempt: endpoint.failures + 1, manual: false, fence: take(found, time)
+                endpointId: endpoint.id,
+                url: endpoint.url,
+                secrets,
+                event,
+                attempt: endpoint.failures + 1,
+                manual: false,
+                fence: take(found, time)
               })
             }
             return taken

@@ -56,7 +56,10 @@ export class Webhooks extends Context.Service<Webhooks, {
         register: Effect.fn("Webhooks.register")(function*(grantId, { types, url }) {
           const admitted = yield* sender.admit(url)
           const secret = yield* mintSecret(ids)
-          const endpoint = yield* store.register({ id: yield* ids.uuid7, grantId, url: admitted, types, createdAt: yield* DateTime.now }, secret)
+          const endpoint = yield* store.register(
+            { id: yield* ids.uuid7, grantId, url: admitted, types, createdAt: yield* DateTime.now },
+            secret
+          )
           return { endpoint, secret }
         }),
         list: (grantId) => store.list(grantId),

@@ -270,7 +270,9 @@ export class AgentRuntime extends Context.Service<AgentRuntime, {
                 case "delete": {
                   const file = fileOf(body)
                   const content = /(?:^|\s)content=([^]*)$/u.exec(body)?.[1]
-                  if (file === null || name === "write" && content === undefined) return { state: "failed", reason: `[[${name}]] is not complete.` }
+                  if (file === null || name === "write" && content === undefined) {
+                    return { state: "failed", reason: `[[${name}]] is not complete.` }
+                  }
                   yield* edit(name === "write" ? "Write" : "Delete", file, () => content === undefined ? null : `${content}\n`)
                   break
                 }
@@ -351,7 +353,6 @@ const fileOf = (body: string): EditedFile | null => {
   const path = /(?:^|\s)path=(\S+)/u.exec(options)?.[1]
   return path === undefined ? null : { path, repo: /(?:^|\s)repo=(\S+)/u.exec(options)?.[1] ?? null }
 }
-
 
 /** Frames from an agent as a stream of bytes; what a driver builds on. */
 export type ByteStream = Stream.Stream<Uint8Array, never>

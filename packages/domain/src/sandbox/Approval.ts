@@ -1,7 +1,7 @@
 /** Tool calls that wait for a person (decisions, section 3). The first decision wins and stays. */
 import { Schema } from "effect"
-import { ApprovalOutcome, ApprovalResolver } from "./SandboxEvent.ts"
 import { text } from "../Text.ts"
+import { ApprovalOutcome, ApprovalResolver } from "./SandboxEvent.ts"
 
 /** As the agent named the tool call; 1 to 300 characters. */
 export const ApprovalId = text(1, 300)

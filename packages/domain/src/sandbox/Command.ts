@@ -8,9 +8,9 @@ import type { Ids, Uuid } from "../Ids.ts"
 import { Counter, text } from "../Text.ts"
 import { type Approval, type Decision, outcomeOf } from "./Approval.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
-import { denyApprovals, moveTo, resolveApproval, turnPending, turnUpdated } from "./Transition.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
 import { type SandboxId, turnId } from "./SandboxId.ts"
+import { denyApprovals, moveTo, resolveApproval, turnPending, turnUpdated } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 
 /** 1 to 60000 characters. */
@@ -18,7 +18,10 @@ export const Prompt = text(1, 60_000)
 
 /** Why a command has no effect (decisions, section 3). Retrying does not help. */
 export const Rejection = Schema.Literals([
-  "sandbox_terminal", "no_active_turn", "approval_expired", "approval_already_resolved"
+  "sandbox_terminal",
+  "no_active_turn",
+  "approval_expired",
+  "approval_already_resolved"
 ])
 export type Rejection = typeof Rejection.Type
 

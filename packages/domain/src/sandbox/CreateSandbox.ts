@@ -45,7 +45,9 @@ export type CreateSandbox = typeof CreateSandbox.Type
 
 /** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (decisions 2.3). */
 export const titleOf = (prompt: string): string => {
-  const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) => candidate !== "")
+  const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) =>
+    candidate !== ""
+  )
   return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, 120).join("").trimEnd()
 }
 

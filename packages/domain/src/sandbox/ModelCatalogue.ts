@@ -84,7 +84,10 @@ export const offeredBy = (offers: ReadonlyArray<Offer>, catalogue: Catalogue): C
     models: catalogue.models.filter(isOffered),
     unusable: [
       ...catalogue.unusable ?? [],
-      ...catalogue.models.filter((model) => !isOffered(model)).map(({ id }) => ({ id, reason: reasonOf(id) ?? `${id} cannot be used. No worker offers it.` }))
+      ...catalogue.models.filter((model) => !isOffered(model)).map(({ id }) => ({
+        id,
+        reason: reasonOf(id) ?? `${id} cannot be used. No worker offers it.`
+      }))
     ]
   }
 }

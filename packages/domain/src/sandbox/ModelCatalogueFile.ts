@@ -35,7 +35,10 @@ export const CatalogueFile = Schema.Struct({
     return twice === undefined ? undefined : `${twice.id} is there twice`
   }),
   Schema.makeFilter((file: { readonly default: string | null; readonly models: ReadonlyArray<{ readonly id: string }> }) =>
-    file.default === null || file.models.some(({ id }) => id === file.default) ? undefined : `there is no model ${file.default} to be the default`)
+    file.default === null || file.models.some(({ id }) => id === file.default)
+      ? undefined
+      : `there is no model ${file.default} to be the default`
+  )
 ).annotate({ identifier: "ModelCatalogue" })
 export type CatalogueFile = typeof CatalogueFile.Type
 
@@ -72,13 +75,17 @@ const problemOf = (model: Model, { hasKey, hostProblem, profile }: Surroundings)
   const info = profile(model.profile)
   if (info === null) return [`There is no runtime profile ${model.profile}.`, misfit]
   if (info.runtime !== model.agentRuntime) return [`The profile ${model.profile} runs ${info.runtime}, not ${model.agentRuntime}.`, misfit]
-  if (info.modelProtocol !== null && model.upstream === null) return [`${model.profile} needs an upstream that speaks ${info.modelProtocol}.`, misfit]
+  if (info.modelProtocol !== null && model.upstream === null) {
+    return [`${model.profile} needs an upstream that speaks ${info.modelProtocol}.`, misfit]
+  }
   if (model.upstream !== null && model.upstream.protocol !== info.modelProtocol) {
     return [`${model.profile} speaks ${info.modelProtocol ?? "to no model"}, not ${model.upstream.protocol}.`, misfit]
   }
   const efforts = model.efforts.filter((effort) => !info.reasoningEfforts.includes(effort))
   if (efforts.length > 0) return [`${model.profile} does not have these efforts: ${efforts.join(", ")}.`, misfit]
-  if (model.approvals && !info.toolApprovals) return [`${model.profile} cannot hold tool calls until they are approved: set approvals to false.`, misfit]
+  if (model.approvals && !info.toolApprovals) {
+    return [`${model.profile} cannot hold tool calls until they are approved: set approvals to false.`, misfit]
+  }
   if (model.upstream !== null && hostProblem !== null) return [hostProblem, "This service runs offline models only."]
   if (info.problem !== null) return [info.problem, `Its agent runtime, ${model.agentRuntime}, is not installed.`]
   const variable = model.upstream?.keyVariable ?? null

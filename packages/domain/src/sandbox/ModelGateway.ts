@@ -105,7 +105,10 @@ export class ModelGateway extends Context.Service<ModelGateway, {
           if (reserved._tag === "Failure") {
             const { failure } = reserved
             if (failure._tag === "StoreUnavailable") return yield* failure
-            yield* SubscriptionRef.update(account, ({ refusals, usage }) => ({ usage, refusals: refusals + 1, refusedFor: codeOf(failure) }))
+            yield* SubscriptionRef.update(
+              account,
+              ({ refusals, usage }) => ({ usage, refusals: refusals + 1, refusedFor: codeOf(failure) })
+            )
             return "over_budget"
           }
           const served = yield* Effect.raceFirst(Effect.as(answered, true), Effect.as(Deferred.await(cut), false))
@@ -119,7 +122,9 @@ export class ModelGateway extends Context.Service<ModelGateway, {
         fail: ({ token }, trouble) =>
           Effect.suspend(() => {
             const session = sessions.get(Redacted.value(token))
-            return session === undefined ? Effect.void : SubscriptionRef.update(session.account, (now) => ({ ...now, trouble: { message: trouble } }))
+            return session === undefined
+              ? Effect.void
+              : SubscriptionRef.update(session.account, (now) => ({ ...now, trouble: { message: trouble } }))
           })
       })
       return Context.make(ModelGateway, gateway).pipe(Context.add(MemoryModel, model))

@@ -97,8 +97,7 @@ export const Sandbox = Schema.Struct({
 export type Sandbox = typeof Sandbox.Type
 
 /** No worker has anything left to do for it, until a terminate command. */
-export const isSettled = (status: SandboxStatus): boolean =>
-  status === "succeeded" || status === "failed" || status === "terminated"
+export const isSettled = (status: SandboxStatus): boolean => status === "succeeded" || status === "failed" || status === "terminated"
 
 /** A sandbox that was just asked for, before its first event. */
 export const initial = (creation: Creation): Sandbox => ({
@@ -133,7 +132,11 @@ const sentences: Partial<Record<StatusReason, string>> = {
   release_failed: "The host did not confirm that everything of the sandbox is gone."
 }
 
-const evolveTurn = (sandbox: Sandbox, event: SandboxEventOf<"turn.updated" | "turn.started" | "turn.completed">, at: DateTime.Utc): Sandbox => {
+const evolveTurn = (
+  sandbox: Sandbox,
+  event: SandboxEventOf<"turn.updated" | "turn.started" | "turn.completed">,
+  at: DateTime.Utc
+): Sandbox => {
   const { turn } = sandbox
   const id = event.turn_id
   if (event.type === "turn.updated" && event.data.state === "pending" && id !== undefined) {
@@ -191,7 +194,9 @@ const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated"
     case "message.updated":
       return event.data.kind === "text"
         ? { ...sandbox, turn: { ...turn, speaking: event.data.message_id } }
-        : event.data.message_id === turn.speaking ? sandbox : { ...sandbox, turn: silent(turn) }
+        : event.data.message_id === turn.speaking
+        ? sandbox
+        : { ...sandbox, turn: silent(turn) }
     case "message.completed":
       return event.data.message_id === turn.speaking ? { ...sandbox, turn: silent(turn) } : sandbox
     case "tool.updated":

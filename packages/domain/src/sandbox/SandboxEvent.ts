@@ -14,7 +14,13 @@ import { Usage } from "./Usage.ts"
 
 /** Where a sandbox is in its life (interface 3); `Transition.ts` has the legal steps. */
 export const SandboxStatus = Schema.Literals([
-  "queued", "creating", "running", "succeeded", "failed", "terminating", "terminated"
+  "queued",
+  "creating",
+  "running",
+  "succeeded",
+  "failed",
+  "terminating",
+  "terminated"
 ])
 export type SandboxStatus = typeof SandboxStatus.Type
 
@@ -24,8 +30,19 @@ export type Initiator = typeof Initiator.Type
 
 /** Why it got there (decisions 2.1). */
 export const StatusReason = Schema.Literals([
-  "queue_timeout", "boot_timeout", "boot_failed", "clone_failed", "repo_not_accessible", "idle_timeout",
-  "last_turn_failed", "agent_lost", "host_lost", "terminated", "max_lifetime", "grant_revoked", "release_failed"
+  "queue_timeout",
+  "boot_timeout",
+  "boot_failed",
+  "clone_failed",
+  "repo_not_accessible",
+  "idle_timeout",
+  "last_turn_failed",
+  "agent_lost",
+  "host_lost",
+  "terminated",
+  "max_lifetime",
+  "grant_revoked",
+  "release_failed"
 ])
 export type StatusReason = typeof StatusReason.Type
 

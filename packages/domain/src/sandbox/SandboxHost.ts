@@ -112,7 +112,8 @@ export class SandboxHost extends Context.Service<SandboxHost, {
         Effect.gen(function*() {
           yield* Effect.forEach(boxes.get(sandboxId)?.kill ?? [], (kill) => kill, { discard: true })
           const kill = new Set<Effect.Effect<unknown>>()
-          const known = boxes.get(sandboxId) ?? { box: { sandboxId, workspace, home: `/memory/home/${sandboxId}`, spawn: () => spawn(kill) }, kill }
+          const known = boxes.get(sandboxId) ??
+            { box: { sandboxId, workspace, home: `/memory/home/${sandboxId}`, spawn: () => spawn(kill) }, kill }
           boxes.set(sandboxId, known)
           return known.box
         }),
@@ -127,4 +128,3 @@ export class SandboxHost extends Context.Service<SandboxHost, {
     })
   })
 }
-

@@ -6,22 +6,22 @@ import { Context, DateTime, Effect, Layer, Option, type Result, Scheduler, Schem
 import { AuditLog, type SecurityEvent } from "../access/AuditLog.ts"
 import { Hints, type Topic, WORK } from "../Hints.ts"
 import type { Uuid } from "../Ids.ts"
+import { pageOf } from "../Page.ts"
 import type { Pull } from "../partner/Attribution.ts"
 import { MemoryTasks } from "../partner/PartnerStore.ts"
 import type { RepoName } from "../source/RepoRef.ts"
+import type { RepoNotAccessible } from "../source/SourceHost.ts"
 import { utf8Length } from "../Text.ts"
-import { pageOf } from "../Page.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "./ActiveSandboxes.ts"
 import type { Approval } from "./Approval.ts"
 import type { Command, CommandResult, Receipt, Verdict } from "./Command.ts"
 import { type IdempotencyConflict, type KeyedRequest, resolve, RETENTION_DAYS } from "./Idempotency.ts"
 import { Policy } from "./Policy.ts"
 import { type Creation, created, evolve, initial, isSettled, type Sandbox, wholeMessage } from "./Sandbox.ts"
-import { nextDeadline } from "./TimeLimit.ts"
 import { type SandboxEvent, type SandboxStatus, toWire } from "./SandboxEvent.ts"
 import type { SandboxId } from "./SandboxId.ts"
-import type { RepoNotAccessible } from "../source/SourceHost.ts"
 import type { SpendingRefused } from "./Spending.ts"
+import { nextDeadline } from "./TimeLimit.ts"
 
 /** No sandbox has this id, or it is another grant's. Callers must not be able to tell which. */
 export class SandboxNotFound extends Schema.TaggedError<SandboxNotFound>()("SandboxNotFound", {}) {
@@ -145,7 +145,12 @@ export class SandboxStore extends Context.Service<SandboxStore, {
    * new one; a replay is answered all the same. `organizationId`: the grant's. If its creator has a touch there, the task's
    * start is told to partners with it.
    */
-  create(creation: Creation, keyed: KeyedRequest | null, refused?: SpendingRefused | RepoNotAccessible | null, organizationId?: string): Effect.Effect<
+  create(
+    creation: Creation,
+    keyed: KeyedRequest | null,
+    refused?: SpendingRefused | RepoNotAccessible | null,
+    organizationId?: string
+  ): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
     SpendingRefused | RepoNotAccessible | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
   >
@@ -251,8 +256,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
         const row = rows.get(sandboxId)
         return row?.fence === fence ? Effect.succeed(row) : Effect.fail(new StaleLease())
       }
-      const writable = (id: SandboxId, by: Writer) =>
-        by === "policy" ? rowOf(id) : "grantId" in by ? rowOf(id, by.grantId) : leased(by)
+      const writable = (id: SandboxId, by: Writer) => by === "policy" ? rowOf(id) : "grantId" in by ? rowOf(id, by.grantId) : leased(by)
 
       const isExpired = ({ boundAt }: { readonly boundAt: DateTime.Utc }, now: DateTime.Utc) =>
         DateTime.isLessThan(DateTime.add(boundAt, { days: RETENTION_DAYS }), now)
@@ -261,7 +265,11 @@ export class SandboxStore extends Context.Service<SandboxStore, {
         for (const event of events) {
           const before = row.sandbox
           row.sandbox = evolve(before, event, at)
-          row.log.push({ seq: row.sandbox.lastSeq, type: event.type, wire: toWire(row.sandbox.id, { seq: row.sandbox.lastSeq, at, event }) })
+          row.log.push({
+            seq: row.sandbox.lastSeq,
+            type: event.type,
+            wire: toWire(row.sandbox.id, { seq: row.sandbox.lastSeq, at, event })
+          })
           remember(row, event, at)
           const whole = wholeMessage(before, event, row.sandbox)
           if (whole !== null) list(row, whole, event.turn_id ?? "", at)
@@ -283,12 +291,23 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           if (rows.has(creation.id)) return yield* new SandboxIdTaken()
           if (maxActive !== null) {
             const active = Array.from(rows.values()).filter(({ sandbox }) =>
-              sandbox.grantId === creation.grantId && !isSettled(sandbox.status))
+              sandbox.grantId === creation.grantId && !isSettled(sandbox.status)
+            )
             if (active.length >= maxActive) return yield* new ConcurrencyLimitExceeded({ limit: maxActive })
           }
           const row: Row = {
-            sandbox: initial(creation), log: [], receipts: new Map(), keys: new Map(), approvals: new Map(), texts: new Map(), messages: [],
-            fence: 0, leaseUntil: null, machine: null, agentSession: null, purged: 0
+            sandbox: initial(creation),
+            log: [],
+            receipts: new Map(),
+            keys: new Map(),
+            approvals: new Map(),
+            texts: new Map(),
+            messages: [],
+            fence: 0,
+            leaseUntil: null,
+            machine: null,
+            agentSession: null,
+            purged: 0
           }
           rows.set(creation.id, row)
           if (keyed !== null) keys.set(scope, { fingerprint: keyed.fingerprint, id: creation.id, boundAt: time })
@@ -312,14 +331,10 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           ).pipe(Effect.map((found) => pageOf(found, limit, bytesOf.sandbox))),
 
         log: (id, after, limit) =>
-          Effect.sync(() =>
-            pageOf((rows.get(id)?.log ?? []).filter(({ seq }) => seq > after), limit, bytesOf.entry)
-          ),
+          Effect.sync(() => pageOf((rows.get(id)?.log ?? []).filter(({ seq }) => seq > after), limit, bytesOf.entry)),
 
         messages: (id, after, limit) =>
-          Effect.sync(() =>
-            pageOf((rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after), limit, bytesOf.message)
-          ),
+          Effect.sync(() => pageOf((rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after), limit, bytesOf.message)),
 
         command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now, keyed) {
           const time = yield* DateTime.now
@@ -354,14 +369,14 @@ export class SandboxStore extends Context.Service<SandboxStore, {
         }, asTransaction),
 
         approvals: (id, approvalIds) =>
-          Effect.sync(() =>
-            approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])
-          ),
+          Effect.sync(() => approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])),
 
         claim: ({ machine }, limit, ending = limit) =>
           Effect.map(DateTime.now, (now) => {
             const isEnding = ({ sandbox }: Row) => sandbox.status === "terminating"
-            const live = Array.from(rows.values()).filter(({ sandbox }) => !isSettled(sandbox.status)).sort((a, b) => newestFirst(b.sandbox, a.sandbox))
+            const live = Array.from(rows.values()).filter(({ sandbox }) => !isSettled(sandbox.status)).sort((a, b) =>
+              newestFirst(b.sandbox, a.sandbox)
+            )
             const free = live.filter((row) => {
               if (row.leaseUntil === null) return true
               const until = row.machine === machine ? row.leaseUntil : DateTime.addDuration(row.leaseUntil, limits.lost)
@@ -385,7 +400,12 @@ export class SandboxStore extends Context.Service<SandboxStore, {
               row.fence += 1
               row.leaseUntil = DateTime.add(now, { seconds: LEASE_SECONDS })
               row.machine = machine
-              return { lease: { sandboxId: row.sandbox.id, fence: row.fence }, sandbox: row.sandbox, agentSession: row.agentSession, elsewhere }
+              return {
+                lease: { sandboxId: row.sandbox.id, fence: row.fence },
+                sandbox: row.sandbox,
+                agentSession: row.agentSession,
+                elsewhere
+              }
             })
           }),
 
@@ -437,7 +457,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
         purgeEvents: (endedBefore, limit) =>
           Effect.sync(() => {
             const old = Array.from(rows.values()).filter(({ purged, sandbox: { lastSeq, status, statusAt } }) =>
-              purged < lastSeq && isSettled(status) && DateTime.isLessThanOrEqualTo(statusAt, endedBefore)).slice(0, limit)
+              purged < lastSeq && isSettled(status) && DateTime.isLessThanOrEqualTo(statusAt, endedBefore)
+            ).slice(0, limit)
             for (const row of old) {
               row.log.length = 0
               row.purged = row.sandbox.lastSeq
@@ -455,10 +476,12 @@ export class SandboxStore extends Context.Service<SandboxStore, {
           }),
 
         over: (ids) =>
-          Effect.sync(() => ids.filter((id) => {
-            const row = rows.get(id)
-            return row === undefined || isSettled(row.sandbox.status)
-          })),
+          Effect.sync(() =>
+            ids.filter((id) => {
+              const row = rows.get(id)
+              return row === undefined || isSettled(row.sandbox.status)
+            })
+          ),
 
         machineOf: (ids) =>
           Effect.sync(() => {
@@ -480,7 +503,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
             live[status]++
             pendingApprovals += approvals.length
             if (leaseUntil !== null && DateTime.isGreaterThan(leaseUntil, now)) leased++
-            if (status === "queued" && (oldestQueuedAt === null || DateTime.isLessThan(createdAt, oldestQueuedAt))) oldestQueuedAt = createdAt
+            if (status === "queued" && (oldestQueuedAt === null || DateTime.isLessThan(createdAt, oldestQueuedAt))) {
+              oldestQueuedAt = createdAt
+            }
           }
           return { live, leased, oldestQueuedAt, pendingApprovals }
         })
@@ -505,7 +530,8 @@ export const decisions = (sandboxId: SandboxId, events: ReadonlyArray<SandboxEve
   events.flatMap((event) =>
     event.type === "approval.resolved" && event.data.by === "user"
       ? [{ action: "approval.decided", at, subjects: { sandboxId, approvalId: event.data.approval_id, outcome: event.data.outcome } }]
-      : [])
+      : []
+  )
 
 /**
  * What the caller of a command is told, and the receipt to keep of it: none when it is a duplicate. A rejection never

@@ -79,10 +79,19 @@ export class Spending extends Context.Service<Spending, {
       const organizations = new Map<string, Account>()
       const grants = new Map<string, Account>()
       const budgets = new Map<string, number | null>()
-      const sandboxes = new Map<SandboxId, { readonly account: Account; readonly grantId: string; readonly calls: number; readonly micros: number }>()
-      const calls = new Map<Uuid, { readonly call: ModelCall; readonly reserved: number; readonly micros: number; readonly state: "open" | "released" | "charged" }>()
+      const sandboxes = new Map<
+        SandboxId,
+        { readonly account: Account; readonly grantId: string; readonly calls: number; readonly micros: number }
+      >()
+      const calls = new Map<
+        Uuid,
+        { readonly call: ModelCall; readonly reserved: number; readonly micros: number; readonly state: "open" | "released" | "charged" }
+      >()
 
-      const limitsOf = (grantId: string) => ({ sandbox: limits.sandbox, grant: budgets.has(grantId) ? budgets.get(grantId) ?? null : limits.grant })
+      const limitsOf = (grantId: string) => ({
+        sandbox: limits.sandbox,
+        grant: budgets.has(grantId) ? budgets.get(grantId) ?? null : limits.grant
+      })
       const accountsOf = ({ grantId, sandboxId }: { readonly grantId: string; readonly sandboxId: SandboxId | null }) => ({
         sandbox: sandboxId === null ? noAccount : sandboxes.get(sandboxId)?.account ?? noAccount,
         grant: grants.get(grantId) ?? noAccount
@@ -91,7 +100,10 @@ export class Spending extends Context.Service<Spending, {
         grants.set(grantId, grant)
         const before = sandboxes.get(sandboxId)
         sandboxes.set(sandboxId, {
-          account: sandbox, grantId, calls: saturatingAdd(before?.calls ?? 0, more), micros: saturatingAdd(before?.micros ?? 0, micros)
+          account: sandbox,
+          grantId,
+          calls: saturatingAdd(before?.calls ?? 0, more),
+          micros: saturatingAdd(before?.micros ?? 0, micros)
         })
       }
       const creditMicros = (microUsd: number) => creditMicrosOf(microUsd, credits === null ? null : price)
@@ -155,8 +167,10 @@ export class Spending extends Context.Service<Spending, {
           if (short !== null) return short
           const accounts = accountsOf(work)
           const applied = limitsOf(work.grantId)
-          const of = isExhausted(accounts.grant, applied.grant) ? "grant"
-            : work.sandboxId !== null && isExhausted(accounts.sandbox, applied.sandbox) ? "sandbox"
+          const of = isExhausted(accounts.grant, applied.grant) ?
+            "grant"
+            : work.sandboxId !== null && isExhausted(accounts.sandbox, applied.sandbox) ?
+            "sandbox"
             : null
           return of === null ? null : new BudgetExceeded({ of, held: false })
         }),

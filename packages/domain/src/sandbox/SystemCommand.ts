@@ -1,7 +1,7 @@
 /** What the service itself does to a sandbox: booting, recording what the agent does, ending. People's commands are in `Command.ts`. */
 import { type DateTime, Result } from "effect"
-import type { Limits } from "./Policy.ts"
 import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
+import type { Limits } from "./Policy.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
 import type { ApprovalRequest, Initiator, SandboxEvent, SandboxEventOf } from "./SandboxEvent.ts"
 import { after, expire } from "./TimeLimit.ts"

@@ -102,7 +102,9 @@ const arePathsShown = (paths: ReadonlyArray<string>) =>
  * too large to be shown, or of which the agent does not say what it does. Nobody may approve it then.
  */
 export const preview = ({ command, diff, kind, paths = [], url }: ToolCall): Result.Result<Preview, string> => {
-  if (kind === "command" && (command === undefined || command.trim() === "")) return Result.fail("The agent does not say what it would run.")
+  if (kind === "command" && (command === undefined || command.trim() === "")) {
+    return Result.fail("The agent does not say what it would run.")
+  }
   if (kind === "edit" && diff === undefined && paths.length === 0) return Result.fail("The agent does not say what it would change.")
   if (kind === "network" && (url ?? command ?? "").trim() === "") return Result.fail("The agent does not say what it would ask for.")
   if (!arePathsShown(paths)) return Result.fail("It names more files, or longer names, than can be shown.")

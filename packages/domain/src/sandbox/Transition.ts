@@ -75,7 +75,11 @@ export const denyApprovals = (sandbox: Sandbox, by: ApprovalResolver): Array<San
   }))
 
 /** A step of a turn. Whether it is legal is for the caller to know: `turnTransitions`. */
-export const turnUpdated = (turn: Turn, state: TurnState, more: { readonly reason?: "interrupt"; readonly initiator?: Initiator } = {}): SandboxEvent => ({
+export const turnUpdated = (
+  turn: Turn,
+  state: TurnState,
+  more: { readonly reason?: "interrupt"; readonly initiator?: Initiator } = {}
+): SandboxEvent => ({
   type: "turn.updated",
   turn_id: turn.id,
   data: { state, previous: turn.state, ...more }

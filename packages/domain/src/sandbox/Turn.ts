@@ -5,7 +5,13 @@ import { Timestamp } from "../Timestamp.ts"
 
 /** Where a turn is (decisions 2.2). */
 export const TurnState = Schema.Literals([
-  "pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"
+  "pending",
+  "running",
+  "awaiting_approval",
+  "succeeded",
+  "failed",
+  "interrupted",
+  "cancelled"
 ])
 export type TurnState = typeof TurnState.Type
 

@@ -4,7 +4,15 @@
  */
 import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } from "effect"
 import type { Principal } from "../access/Principal.ts"
-import { type FileNotFound, type NoChanges, OnBehalfOf, type PushFailed, type SnapshotOptions, type TreeKey, WorkingTrees } from "../files/WorkingTrees.ts"
+import {
+  type FileNotFound,
+  type NoChanges,
+  OnBehalfOf,
+  type PushFailed,
+  type SnapshotOptions,
+  type TreeKey,
+  WorkingTrees
+} from "../files/WorkingTrees.ts"
 import { Hints } from "../Hints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
 import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
@@ -85,7 +93,9 @@ export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequ
   const publication = publicationOf(sandbox, repo)
   if (publication === undefined || publication.number !== pullRequest.number || isUnderWay(publication)) return []
   const { actionState, draft, error, headSha, merged, state } = publication
-  if (state === pullRequest.state && draft === pullRequest.draft && merged === pullRequest.merged && headSha === pullRequest.headSha) return []
+  if (state === pullRequest.state && draft === pullRequest.draft && merged === pullRequest.merged && headSha === pullRequest.headSha) {
+    return []
+  }
   const { data } = published(repo, pullRequest)
   return [{ type: "pull_request.updated", data: { ...data, action_state: actionState, ...(error === null ? {} : { error }) } }]
 }
@@ -141,7 +151,14 @@ export class Publishing extends Context.Service<Publishing, {
   /** Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one pull request. */
   publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     PullRequestStatus,
-    NothingToPublish | RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SandboxNotRunning | SourceHostError | StoreUnavailable
+    | NothingToPublish
+    | RepoNotAccessible
+    | RepoNotFound
+    | RepoRequired
+    | SandboxNotFound
+    | SandboxNotRunning
+    | SourceHostError
+    | StoreUnavailable
   >
   /** How the pull request stands, as the source host knows it now. What changed there is told by an event. */
   status(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
@@ -154,7 +171,12 @@ export class Publishing extends Context.Service<Publishing, {
    * The worker's part: snapshot, push, find or open the draft, record. Safe to run again after a crash at any point;
    * what is wrong with the publication is recorded, not failed with. `history`: the agent's own commits.
    */
-  carryOut(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]): Effect.Effect<Sandbox, SandboxNotFound | StaleLease | StoreUnavailable>
+  carryOut(
+    lease: Lease,
+    sandbox: Sandbox,
+    repo: RepoName,
+    history?: SnapshotOptions["history"]
+  ): Effect.Effect<Sandbox, SandboxNotFound | StaleLease | StoreUnavailable>
 }>()("@slipway/domain/Publishing") {
   static readonly layer = Layer.effect(
     Publishing,
@@ -190,29 +212,35 @@ export class Publishing extends Context.Service<Publishing, {
           })
       })
 
-      const carryOut = Effect.fn("Publishing.carryOut")(function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
-        const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
-          onSuccess: (pullRequest) => ({
-            event: published(repo, pullRequest),
-            opened: { host: host.name, repo, number: pullRequest.number }
-          }),
-          onFailure: (trouble) => ({ event: failure(repo, trouble), opened: undefined })
-        })
-        return yield* store.change(
-          sandbox.id,
-          lease,
-          // One that something else ended in the meantime is not to be reported twice.
-          (current) => Result.succeed(isUnderWay(publicationOf(current, repo)) ? [event] : []),
-          yield* DateTime.now,
-          opened
-        )
-      })
+      const carryOut = Effect.fn("Publishing.carryOut")(
+        function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
+          const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
+            onSuccess: (pullRequest) => ({
+              event: published(repo, pullRequest),
+              opened: { host: host.name, repo, number: pullRequest.number }
+            }),
+            onFailure: (trouble) => ({ event: failure(repo, trouble), opened: undefined })
+          })
+          return yield* store.change(
+            sandbox.id,
+            lease,
+            // One that something else ended in the meantime is not to be reported twice.
+            (current) => Result.succeed(isUnderWay(publicationOf(current, repo)) ? [event] : []),
+            yield* DateTime.now,
+            opened
+          )
+        }
+      )
 
       /** Looked at once more under the sandbox's lock: whoever else saw the change may have told it. */
-      const tell = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest) {
-        if (observed(sandbox, repo, pullRequest).length === 0) return
-        yield* store.change(sandbox.id, "policy", (current) => Result.succeed(observed(current, repo, pullRequest)), yield* DateTime.now)
-      }, Effect.catchTag("SandboxNotFound", () => Effect.void), Effect.catchTag("StaleLease", Effect.die))
+      const tell = Effect.fnUntraced(
+        function*(sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest) {
+          if (observed(sandbox, repo, pullRequest).length === 0) return
+          yield* store.change(sandbox.id, "policy", (current) => Result.succeed(observed(current, repo, pullRequest)), yield* DateTime.now)
+        },
+        Effect.catchTag("SandboxNotFound", () => Effect.void),
+        Effect.catchTag("StaleLease", Effect.die)
+      )
 
       const describe = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
         const publication = publicationOf(sandbox, repo)
@@ -251,39 +279,47 @@ export class Publishing extends Context.Service<Publishing, {
 
       return Publishing.of({
         carryOut,
-        follow: Effect.fn("Publishing.follow")(function*(named, branch) {
-          const id = sandboxOf(branch)
-          if (id === undefined) return
-          const sandbox = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
-          const repo = selectRepo(sandbox, named)
-          if (Result.isFailure(repo)) return
-          const number = publicationOf(sandbox, repo.success)?.number ?? null
-          if (number === null) return
-          yield* tell(sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
-        }, Effect.catchTag("SandboxNotFound", () => Effect.void), Effect.catchTag("StaleLease", Effect.die)),
+        follow: Effect.fn("Publishing.follow")(
+          function*(named, branch) {
+            const id = sandboxOf(branch)
+            if (id === undefined) return
+            const sandbox = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
+            const repo = selectRepo(sandbox, named)
+            if (Result.isFailure(repo)) return
+            const number = publicationOf(sandbox, repo.success)?.number ?? null
+            if (number === null) return
+            yield* tell(sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
+          },
+          Effect.catchTag("SandboxNotFound", () => Effect.void),
+          Effect.catchTag("StaleLease", Effect.die)
+        ),
         status: Effect.fn("Publishing.status")(function*(by, id, repo) {
           const sandbox = yield* store.find({ grantId: by.grantId, id })
           return yield* describe(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
         }),
-        publish: Effect.fn("Publishing.publish")(function*(by, id, asked) {
-          const key = { grantId: by.grantId, id }
-          const repo = yield* Effect.fromResult(selectRepo(yield* store.find(key), asked))
-          const changed = yield* hints.watch(id)
-          yield* store.change(id, key, (sandbox) => request(sandbox, repo), yield* DateTime.now)
-          const ended = Effect.gen(function*() {
-            for (;;) {
-              const sandbox = yield* store.find(key)
-              const publication = publicationOf(sandbox, repo)
-              if (!isUnderWay(publication)) return { sandbox, publication }
-              if (sandbox.status !== "running") return yield* new SandboxNotRunning()
-              yield* changed
-            }
-          })
-          const end = yield* Effect.timeoutOption(ended, WAIT)
-          if (Option.isNone(end)) return yield* describe(yield* store.find(key), repo)
-          if (end.value.publication !== undefined) yield* refuse(end.value.publication)
-          return yield* describe(end.value.sandbox, repo)
-        }, Effect.scoped, Effect.catchTag("StaleLease", Effect.die))
+        publish: Effect.fn("Publishing.publish")(
+          function*(by, id, asked) {
+            const key = { grantId: by.grantId, id }
+            const repo = yield* Effect.fromResult(selectRepo(yield* store.find(key), asked))
+            const changed = yield* hints.watch(id)
+            yield* store.change(id, key, (sandbox) => request(sandbox, repo), yield* DateTime.now)
+            const ended = Effect.gen(function*() {
+              for (;;) {
+                const sandbox = yield* store.find(key)
+                const publication = publicationOf(sandbox, repo)
+                if (!isUnderWay(publication)) return { sandbox, publication }
+                if (sandbox.status !== "running") return yield* new SandboxNotRunning()
+                yield* changed
+              }
+            })
+            const end = yield* Effect.timeoutOption(ended, WAIT)
+            if (Option.isNone(end)) return yield* describe(yield* store.find(key), repo)
+            if (end.value.publication !== undefined) yield* refuse(end.value.publication)
+            return yield* describe(end.value.sandbox, repo)
+          },
+          Effect.scoped,
+          Effect.catchTag("StaleLease", Effect.die)
+        )
       })
     })
   )

@@ -112,7 +112,9 @@ export class SourceHost extends Context.Service<SourceHost, {
         for (const [i, pull] of pulls.entries()) {
           if (pull.state === "closed") continue
           const merged = repository.history(repository.branches.get(pull.baseRef) ?? "").includes(pull.headSha)
-          if (merged || !repository.branches.has(pull.headRef)) pulls[i] = { ...pull, state: "closed", merged, draft: pull.draft && !merged }
+          if (merged || !repository.branches.has(pull.headRef)) {
+            pulls[i] = { ...pull, state: "closed", merged, draft: pull.draft && !merged }
+          }
         }
         return pulls
       }
@@ -131,8 +133,10 @@ export class SourceHost extends Context.Service<SourceHost, {
         repository: (repo) => Effect.map(repositoryOf(repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
         remote: (repo) => Effect.map(repositoryOf(repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
         findOpenPullRequest: (repo, headRef) =>
-          Effect.map(repositoryOf(repo), (repository) =>
-            look(repository).find((pull) => pull.state === "open" && pull.headRef === headRef) ?? null),
+          Effect.map(
+            repositoryOf(repo),
+            (repository) => look(repository).find((pull) => pull.state === "open" && pull.headRef === headRef) ?? null
+          ),
         openDraftPullRequest: Effect.fn("SourceHost.openDraftPullRequest")(function*(repo, { at, baseRef, headRef, headSha, title }) {
           const repository = yield* repositoryOf(repo)
           const operation = "open the pull request"
@@ -146,8 +150,19 @@ export class SourceHost extends Context.Service<SourceHost, {
           const number = pulls.length + 1
           const id = ++ids
           const pull: PullRequest = {
-            id, nodeId: `PR_${id}`, number, url: `https://memory.invalid/${repository.fullName}/pull/${number}`, title,
-            state: "open", draft: true, merged: false, baseRef, headRef, headSha, createdAt: at, updatedAt: at,
+            id,
+            nodeId: `PR_${id}`,
+            number,
+            url: `https://memory.invalid/${repository.fullName}/pull/${number}`,
+            title,
+            state: "open",
+            draft: true,
+            merged: false,
+            baseRef,
+            headRef,
+            headSha,
+            createdAt: at,
+            updatedAt: at,
             ...counted(repository, baseRef, headSha)
           }
           pulls.push(pull)
@@ -169,4 +184,3 @@ export class SourceHost extends Context.Service<SourceHost, {
     })
   )
 }
-

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Layer, Schema } from "effect"
-import { TestClock } from "effect/testing"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Ids } from "@slipway/domain/Ids"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
+import { DateTime, Effect, Layer, Schema } from "effect"
+import { TestClock } from "effect/testing"
 
 const Fixture = Layer.succeed(AccessFixture, AccessFixture.of({ elapse: TestClock.adjust, now: DateTime.now }))
 const layer = AccessStore.layerMemory.pipe(Layer.provideMerge(Ids.layerMemory))
@@ -19,10 +19,21 @@ const freshKey = Effect.gen(function*() {
   const createdAt = yield* DateTime.now
   const { grant } = yield* store.createGrant({ id: yield* ids.uuid7, name: yield* ids.uuid7, organizationId, createdAt })
   const digest = ids.digest(grant.id)
-  yield* store.createKey({
-    id: yield* ids.uuid7, grantId: grant.id, userId, label: "L", prefix: "sbx_live_", last4: "aaaa", scopes: ["sandboxes"], createdAt,
-    expiresAt: null
-  }, digest, 1_000_000)
+  yield* store.createKey(
+    {
+      id: yield* ids.uuid7,
+      grantId: grant.id,
+      userId,
+      label: "L",
+      prefix: "sbx_live_",
+      last4: "aaaa",
+      scopes: ["sandboxes"],
+      createdAt,
+      expiresAt: null
+    },
+    digest,
+    1_000_000
+  )
   return (credential: number) =>
     Effect.map(store.admit(digest, { credential, user: 1_000_000, grant: 1_000_000 }), (admission) => admission?.rate)
 })

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, Effect, Redacted, Schema } from "effect"
 import { fromHeader, hint, isWellFormed, mint } from "@slipway/domain/access/ApiKey"
+import { Arbitrary, Effect, Redacted, Schema } from "effect"
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 /** Checksums by another implementation: `crc32` of zlib. */
@@ -61,10 +61,13 @@ describe("a key", () => {
     assert.isFalse(isWellFormed(`${test}\n`))
   })
 
-  it.each(["0".repeat(42), "0".repeat(44), `sbx_live_${"0".repeat(43)}`, `${"0".repeat(42)}-`])("of another form is refused, checksum or not (%s)", (secret) => {
-    const key = Redacted.value(Effect.runSync(mint({ random: () => Effect.succeed(secret) }, "live")))
-    assert.isFalse(isWellFormed(key))
-  })
+  it.each(["0".repeat(42), "0".repeat(44), `sbx_live_${"0".repeat(43)}`, `${"0".repeat(42)}-`])(
+    "of another form is refused, checksum or not (%s)",
+    (secret) => {
+      const key = Redacted.value(Effect.runSync(mint({ random: () => Effect.succeed(secret) }, "live")))
+      assert.isFalse(isWellFormed(key))
+    }
+  )
 
   it.prop("no other text is one", [Schema.String], ([text]) => assert.isFalse(isWellFormed(text)))
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime } from "effect"
 import type { Action, SecurityEvent } from "@slipway/domain/access/AuditLog"
 import { type BoundUser, type Identity, recognize } from "@slipway/domain/access/Identity"
+import { DateTime } from "effect"
 
 const before = DateTime.makeUnsafe("2026-11-20T00:00:00Z")
 const at = DateTime.makeUnsafe("2026-11-22T03:40:00Z")
@@ -9,10 +9,21 @@ const fresh = { id: "user_01ARZ3NDEKTSV4RRFFQ69G5FA0", at }
 const ada: Identity = { subject: "1", login: "Ada", name: "Ada Lovelace", email: "ada@example.com" }
 
 const user = (last: string, more: Partial<BoundUser>): BoundUser => ({
-  id: `user_01ARZ3NDEKTSV4RRFFQ69G5FA${last}`, name: "ada", email: null, githubLogin: null, githubId: null, createdAt: before, approvedAt: before, ...more
+  id: `user_01ARZ3NDEKTSV4RRFFQ69G5FA${last}`,
+  name: "ada",
+  email: null,
+  githubLogin: null,
+  githubId: null,
+  createdAt: before,
+  approvedAt: before,
+  ...more
 })
 const nobody = { bySubject: null, byLogin: null }
-const event = (action: Action, userId: string, githubId?: string): SecurityEvent => ({ action, at, subjects: { userId, ...(githubId === undefined ? {} : { githubId }) } })
+const event = (action: Action, userId: string, githubId?: string): SecurityEvent => ({
+  action,
+  at,
+  subjects: { userId, ...(githubId === undefined ? {} : { githubId }) }
+})
 
 describe("somebody who signs in with GitHub", () => {
   it("is the user with their id, and nothing changes", () => {
@@ -21,10 +32,14 @@ describe("somebody who signs in with GitHub", () => {
   })
 
   it("keeps being the same user under another login, or the same in other letters", () => {
-    for (const [githubLogin, byLogin] of [["countess", null], ["ada", user("1", { githubId: "1", githubLogin: "ada" })], [null, null]] as const) {
+    for (
+      const [githubLogin, byLogin] of [["countess", null], ["ada", user("1", { githubId: "1", githubLogin: "ada" })], [null, null]] as const
+    ) {
       const known = user("1", { githubId: "1", githubLogin })
       assert.deepStrictEqual(recognize(ada, { bySubject: known, byLogin }, fresh), {
-        user: { ...known, githubLogin: "Ada" }, without: null, events: [event("user.renamed", known.id)]
+        user: { ...known, githubLogin: "Ada" },
+        without: null,
+        events: [event("user.renamed", known.id)]
       })
     }
   })
@@ -32,7 +47,9 @@ describe("somebody who signs in with GitHub", () => {
   it("is the user an administrator added with the login, if nobody signed in as that one yet; approval and name stay", () => {
     const invited = user("1", { githubLogin: "ada" })
     assert.deepStrictEqual(recognize(ada, { bySubject: null, byLogin: invited }, fresh), {
-      user: { ...invited, githubId: "1", githubLogin: "Ada" }, without: null, events: [event("user.bound", invited.id, "1")]
+      user: { ...invited, githubId: "1", githubLogin: "Ada" },
+      without: null,
+      events: [event("user.bound", invited.id, "1")]
     })
   })
 

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Duration, Result } from "effect"
 import { decide } from "@slipway/domain/access/Minting"
 import type { Scope } from "@slipway/domain/access/Principal"
 import type { Member, Role } from "@slipway/domain/access/User"
+import { DateTime, Duration, Result } from "effect"
 
 const now = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const user = { id: "user_01ARZ3NDEKTSV4RRFFQ69G5FAV", name: "Ada", email: null, githubLogin: "ada", createdAt: now, approvedAt: now }
@@ -51,13 +51,16 @@ describe("a key is minted", () => {
   })
 
   it("or refused in words that say what to do", () => {
-    const messages = [{ member: null }, { organization: { suspendedAt: now } }, { scopes: all }, { life: Duration.zero }, { life: Duration.days(400) },
-      { member: { ...memberAs("member"), user: { ...user, approvedAt: null } } }].map((more) => {
+    const messages = [{ member: null }, { organization: { suspendedAt: now } }, { scopes: all }, { life: Duration.zero }, {
+      life: Duration.days(400)
+    }, { member: { ...memberAs("member"), user: { ...user, approvedAt: null } } }].map((more) => {
       const result = decide({ ...given, ...more }, now)
       return Result.isFailure(result) && result.failure._tag === "MintRefused" ? result.failure.message : ""
     })
     assert.strictEqual(new Set(messages).size, messages.length)
-    for (const [i, words] of ["active member", "orgs resume", "more than the user may give", "already", "366 days", "users approve"].entries()) {
+    for (
+      const [i, words] of ["active member", "orgs resume", "more than the user may give", "already", "366 days", "users approve"].entries()
+    ) {
       assert.include(messages[i], words)
     }
   })

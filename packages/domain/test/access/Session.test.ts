@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Duration, Effect } from "effect"
 import { expiresAt, isAlive, LINK_LIFE, needsTouch, SessionLifetimes } from "@slipway/domain/access/Session"
+import { DateTime, Duration, Effect } from "effect"
 
 const began = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const after = (duration: Duration.Input) => DateTime.addDuration(began, duration)

@@ -1,13 +1,17 @@
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Layer, Redacted } from "effect"
-import { TestClock } from "effect/testing"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { SessionStore } from "@slipway/domain/access/SessionStore"
 import { Ids } from "@slipway/domain/Ids"
+import { DateTime, Effect, Layer, Redacted } from "effect"
+import { TestClock } from "effect/testing"
 
-const layer = Sessions.layer.pipe(Layer.provideMerge(SessionStore.layerMemory), Layer.provideMerge(MemberStore.layerMemory), Layer.provideMerge(Ids.layerMemory))
+const layer = Sessions.layer.pipe(
+  Layer.provideMerge(SessionStore.layerMemory),
+  Layer.provideMerge(MemberStore.layerMemory),
+  Layer.provideMerge(Ids.layerMemory)
+)
 
 const LIMITS = { credential: 1000, user: 1000 }
 

@@ -1,5 +1,4 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
@@ -7,6 +6,7 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { SessionStore } from "@slipway/domain/access/SessionStore"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import { Effect, Layer, Redacted } from "effect"
 
 const layer = Layer.mergeAll(Sessions.layer, Members.layer).pipe(
   Layer.provideMerge(SessionStore.layerMemory),
@@ -30,7 +30,8 @@ it.effect("who signs in with GitHub first is a new user, not approved and a memb
     const { organizationId } = yield* store.owner
     assert.notInclude((yield* store.members(organizationId)).map((member) => member.user.id), first.session.userId)
     const told = yield* (yield* AuditLog).list({ since: null, limit: 100 })
-    assert.deepStrictEqual(told.map(({ action }) => action), ["user.added", "session.started", "user.renamed", "session.ended", "session.started"])
+    assert.deepStrictEqual(told.map(({ action }) => action), ["user.added", "session.started", "user.renamed", "session.ended",
+      "session.started"])
     for (const { actor } of told) assert.deepStrictEqual(actor, { _tag: "User", userId: first.session.userId })
   }).pipe(Effect.provide(layer)))
 

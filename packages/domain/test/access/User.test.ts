@@ -1,21 +1,49 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { handleOf, isNamedBy, Role } from "@slipway/domain/access/User"
+import { Schema } from "effect"
 
 const ID = "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 describe("a handle", () => {
   it.each([ID, "user_00000000000000000000000000"])("that is an id: %s", (id) => assert.deepStrictEqual(handleOf(id), { _tag: "Id", id }))
 
-  it.each(["ada@example.com", "a@b", "Ada.L+x_y'z@sub.example.com", "!@~", "~@!", "?@A", `${"a".repeat(252)}@b`])("that is an e-mail address: %s", (email) =>
-    assert.deepStrictEqual(handleOf(email), { _tag: "Email", email }))
+  it.each(["ada@example.com", "a@b", "Ada.L+x_y'z@sub.example.com", "!@~", "~@!", "?@A", `${"a".repeat(252)}@b`])(
+    "that is an e-mail address: %s",
+    (email) => assert.deepStrictEqual(handleOf(email), { _tag: "Email", email })
+  )
 
-  it.each(["a", "Z", "0", "9z", "ada-l", "a-b-c", "user", "a".repeat(39), `a${"-b".repeat(19)}`])("that is a GitHub login: %s", (login) =>
-    assert.deepStrictEqual(handleOf(login), { _tag: "GithubLogin", login }))
+  it.each(["a", "Z", "0", "9z", "ada-l", "a-b-c", "user", "a".repeat(39), `a${"-b".repeat(19)}`])(
+    "that is a GitHub login: %s",
+    (login) => assert.deepStrictEqual(handleOf(login), { _tag: "GithubLogin", login })
+  )
 
   it.each([
-    "", " ", "ada ", "@", "a@", "@a", "a@@b", "a@b@c", "a b@c", "é@b", "a@é", "a@b\n", "\u007f@b", `${"a".repeat(253)}@b`, "-a", "a-", "a--b", "a_b", "a.b",
-    "a".repeat(40), "user_01ARZ3NDEKTSV4RRFFQ69G5FAU", "user_01ARZ3NDEKTSV4RRFFQ69G5FA", `${ID}0`, `x${ID}`, ID.toLowerCase(), "user_"
+    "",
+    " ",
+    "ada ",
+    "@",
+    "a@",
+    "@a",
+    "a@@b",
+    "a@b@c",
+    "a b@c",
+    "é@b",
+    "a@é",
+    "a@b\n",
+    "\u007f@b",
+    `${"a".repeat(253)}@b`,
+    "-a",
+    "a-",
+    "a--b",
+    "a_b",
+    "a.b",
+    "a".repeat(40),
+    "user_01ARZ3NDEKTSV4RRFFQ69G5FAU",
+    "user_01ARZ3NDEKTSV4RRFFQ69G5FA",
+    `${ID}0`,
+    `x${ID}`,
+    ID.toLowerCase(),
+    "user_"
   ])("that is none: %j", (text) => assert.isNull(handleOf(text)))
 })
 

@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result, Schema } from "effect"
 import {
   FileProtected,
   InvalidPath,
@@ -10,29 +9,109 @@ import {
   MAX_DOWNLOAD_BYTES,
   normalizePath
 } from "@slipway/domain/files/FileRules"
+import { Result, Schema } from "effect"
 
 const protectedPaths = [
-  ".git", ".git/config", "a/.git", "nested/.git/HEAD",
-  ".env", ".env.local", ".env.production.local", ".env.example.local", ".env..example", "config/.env", "app.env", "prod/app.env", ".envrc", ".direnv/bin/x",
-  ".dev.vars", ".npmrc", "packages/a/.npmrc", ".netrc", ".git-credentials",
-  "opencode.json", "opencode.jsonc", "tui.json", "tui.jsonc", ".opencode/agent/x.md",
-  ".codex/config.toml", ".agents/skills/x", ".codex-plugin/plugin.json",
-  ".claude/settings.json", ".claude.json", ".mcp.json", "CLAUDE.local.md", ".claude-plugin/x", ".worktreeinclude",
-  ".grok/x", ".grok-plugin/x", ".lsp.json", ".cursor/hooks.json", "a/.cursor/mcp.json"
+  ".git",
+  ".git/config",
+  "a/.git",
+  "nested/.git/HEAD",
+  ".env",
+  ".env.local",
+  ".env.production.local",
+  ".env.example.local",
+  ".env..example",
+  "config/.env",
+  "app.env",
+  "prod/app.env",
+  ".envrc",
+  ".direnv/bin/x",
+  ".dev.vars",
+  ".npmrc",
+  "packages/a/.npmrc",
+  ".netrc",
+  ".git-credentials",
+  "opencode.json",
+  "opencode.jsonc",
+  "tui.json",
+  "tui.jsonc",
+  ".opencode/agent/x.md",
+  ".codex/config.toml",
+  ".agents/skills/x",
+  ".codex-plugin/plugin.json",
+  ".claude/settings.json",
+  ".claude.json",
+  ".mcp.json",
+  "CLAUDE.local.md",
+  ".claude-plugin/x",
+  ".worktreeinclude",
+  ".grok/x",
+  ".grok-plugin/x",
+  ".lsp.json",
+  ".cursor/hooks.json",
+  "a/.cursor/mcp.json"
 ]
 const content = [
-  "", "README.md", ".gitmodules", ".gitignore", ".gitattributes", ".github/workflows/ci.yml", "git", "x.git", ".git2",
-  "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "a/CLAUDE.md",
-  ".env.example", ".env.sample", ".env.template", ".env.dist", ".env.local.example", "env", "environment.ts", "dotenv",
-  ".cursor/rules/x.mdc", ".cursor", "hooks.json", "mcp.json", "a/hooks.json", "claude.json", "package.json", "npmrc"
+  "",
+  "README.md",
+  ".gitmodules",
+  ".gitignore",
+  ".gitattributes",
+  ".github/workflows/ci.yml",
+  "git",
+  "x.git",
+  ".git2",
+  "AGENTS.md",
+  "AGENTS.override.md",
+  "CLAUDE.md",
+  "a/CLAUDE.md",
+  ".env.example",
+  ".env.sample",
+  ".env.template",
+  ".env.dist",
+  ".env.local.example",
+  "env",
+  "environment.ts",
+  "dotenv",
+  ".cursor/rules/x.mdc",
+  ".cursor",
+  "hooks.json",
+  "mcp.json",
+  "a/hooks.json",
+  "claude.json",
+  "package.json",
+  "npmrc"
 ]
 const aliases = [
-  ".GIT", ".gIt/config", ".ENV", ".Env.Local", "Claude.LOCAL.md", ".MCP.JSON", ".CURSOR/Hooks.json",
-  "git~1", "GIT~1/config",
-  ".git.", ".git ", ".git. .", ".env.", ".env ", ".npmrc..",
-  ".git::$INDEX_ALLOCATION/config", ".env:stream", ".git:",
-  ".g\u200cit", "\ufeff.git", ".gi\u00adt", ".e\u2060nv", ".env\ufe0f", ".\u{e0100}git",
-  "\uff0egit", "\uff0e\uff27\uff29\uff34", ".\u{1d41e}nv", ".npmr\u24d2", "\u2024env"
+  ".GIT",
+  ".gIt/config",
+  ".ENV",
+  ".Env.Local",
+  "Claude.LOCAL.md",
+  ".MCP.JSON",
+  ".CURSOR/Hooks.json",
+  "git~1",
+  "GIT~1/config",
+  ".git.",
+  ".git ",
+  ".git. .",
+  ".env.",
+  ".env ",
+  ".npmrc..",
+  ".git::$INDEX_ALLOCATION/config",
+  ".env:stream",
+  ".git:",
+  ".g\u200cit",
+  "\ufeff.git",
+  ".gi\u00adt",
+  ".e\u2060nv",
+  ".env\ufe0f",
+  ".\u{e0100}git",
+  "\uff0egit",
+  "\uff0e\uff27\uff29\uff34",
+  ".\u{1d41e}nv",
+  ".npmr\u24d2",
+  "\u2024env"
 ]
 
 describe("isProtected", () => {
@@ -40,9 +119,13 @@ describe("isProtected", () => {
   it.each(content)("serves %s", (path) => assert.isFalse(isProtected(path)))
   it.each(aliases)("takes %j for the protected name it stands for", (path) => assert.isTrue(isProtected(path)))
 
-  it.prop("no folder above and no file below changes the refusal", [Schema.String, Schema.Literals(protectedPaths), Schema.String], ([above, path, below]) => {
-    assert.isTrue(isProtected(`${above}/${path}/${below}`))
-  })
+  it.prop(
+    "no folder above and no file below changes the refusal",
+    [Schema.String, Schema.Literals(protectedPaths), Schema.String],
+    ([above, path, below]) => {
+      assert.isTrue(isProtected(`${above}/${path}/${below}`))
+    }
+  )
   it.prop("the case of letters makes no difference", [Schema.String], ([path]) => {
     assert.strictEqual(isProtected(path.toUpperCase().toLowerCase()), isProtected(path.toUpperCase()))
   })
@@ -60,10 +143,11 @@ describe("a file", () => {
 })
 
 describe("isEnvironmentFile", () => {
-  it.each([".env", ".env.local", "a/b/.ENV", "app.env", ".envrc", ".dev.vars", ".npmrc", ".netrc", ".git-credentials", ".direnv/x", ".env/x"])(
-    "%s stays out of commits",
-    (path) => assert.isTrue(isEnvironmentFile(path))
-  )
+  it.each([".env", ".env.local", "a/b/.ENV", "app.env", ".envrc", ".dev.vars", ".npmrc", ".netrc", ".git-credentials", ".direnv/x",
+    ".env/x"])(
+      "%s stays out of commits",
+      (path) => assert.isTrue(isEnvironmentFile(path))
+    )
   it.each([".env.example", ".env.local.sample", "src/env.ts", ".mcp.json", ".claude/settings.json", "AGENTS.md", ".git/x"])(
     "%s may be committed",
     (path) => assert.isFalse(isEnvironmentFile(path))
@@ -77,8 +161,22 @@ describe("isGitPath", () => {
 
 describe("normalizePath", () => {
   it.each([
-    ["", ""], [".", ""], ["./", ""], ["a", "a"], ["a/", "a"], ["a//b", "a/b"], ["./a/./b", "a/b"], ["a/../b", "b"], ["a/..", ""], ["a/b/../c", "a/c"],
-    ["a/b/../../c", "c"], ["...", "..."], ["a\\..\\b", "a\\..\\b"], [" a ", " a "], ["%2e%2e/x", "%2e%2e/x"], ["日本/é", "日本/é"]
+    ["", ""],
+    [".", ""],
+    ["./", ""],
+    ["a", "a"],
+    ["a/", "a"],
+    ["a//b", "a/b"],
+    ["./a/./b", "a/b"],
+    ["a/../b", "b"],
+    ["a/..", ""],
+    ["a/b/../c", "a/c"],
+    ["a/b/../../c", "c"],
+    ["...", "..."],
+    ["a\\..\\b", "a\\..\\b"],
+    [" a ", " a "],
+    ["%2e%2e/x", "%2e%2e/x"],
+    ["日本/é", "日本/é"]
   ])("%j becomes %j", (path, expected) => assert.deepStrictEqual(normalizePath(path), Result.succeed(expected)))
 
   it.each(["/", "/etc/passwd", "//a", "..", "../a", "a/../..", "a/../../b", "./..", "a\0b", "\0"])("refuses %j", (path) => {

@@ -1,6 +1,4 @@
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, Layer, Stream } from "effect"
-import { TestClock } from "effect/testing"
 import { MemoryDisk } from "@slipway/domain/files/MemoryDisk"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
@@ -10,9 +8,14 @@ import { MemoryRepositories } from "@slipway/domain/source/MemoryRepositories"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { trees } from "@slipway/domain/testing/WorkingTreesContract"
+import { DateTime, Effect, Layer, Stream } from "effect"
+import { TestClock } from "effect/testing"
 
 const Memory = Layer.mergeAll(
-  WorkingTrees.layerMemory, SandboxHost.layerMemory, AgentRuntime.layerMemory, SourceHost.layerMemory
+  WorkingTrees.layerMemory,
+  SandboxHost.layerMemory,
+  AgentRuntime.layerMemory,
+  SourceHost.layerMemory
 ).pipe(Layer.provideMerge(Layer.merge(MemoryDisk.layer, MemoryRepositories.layer)))
 
 const text = (content: string | Uint8Array) =>
@@ -100,7 +103,9 @@ it.effect("what the agent writes in memory is listed, read, compared, published 
     yield* work(key.sandboxId, "[[write path=src/a.ts content=one]] [[delete path=old]] [[write repo=other/shop path=v content=2]]")
 
     assert.deepStrictEqual((yield* trees.list(key, "")).entries.map(({ name, status }) => [name, status]), [
-      ["src", "untracked"], ["README.md", null], ["old", "deleted"]
+      ["src", "untracked"],
+      ["README.md", null],
+      ["old", "deleted"]
     ])
     const { bytes } = yield* trees.open(key, "src/a.ts", 100)
     assert.strictEqual(yield* Stream.mkString(Stream.decodeText(bytes)), "one\n")
@@ -109,7 +114,14 @@ it.effect("what the agent writes in memory is listed, read, compared, published 
     const { baseRef, sha } = yield* trees.snapshot(key, { message: "Add a", author })
     yield* trees.push(key, { sha, headRef: "slipway/x", remote: yield* host.remote(shop, "write") })
     const at = yield* DateTime.now
-    const pull = yield* host.openDraftPullRequest(shop, { title: "Add a", body: "", baseRef: baseRef ?? "", headRef: "slipway/x", headSha: sha, at })
+    const pull = yield* host.openDraftPullRequest(shop, {
+      title: "Add a",
+      body: "",
+      baseRef: baseRef ?? "",
+      headRef: "slipway/x",
+      headSha: sha,
+      at
+    })
     assert.deepInclude(pull, { baseRef: "trunk", headSha: sha, additions: 1, deletions: 1, changedFiles: 2 })
   }).pipe(Effect.scoped, Effect.provide(Memory)))
 
@@ -137,7 +149,10 @@ it.effect("a file was changed when it was written, and nothing of it is left whe
     const trees = yield* WorkingTrees
     const key: TreeKey = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: shop }
     yield* TestClock.setTime(1_000)
-    yield* work(key.sandboxId, "[[slow 1 500]] [[write path=v content=1]]").pipe(Effect.forkChild, Effect.andThen(TestClock.adjust("1 second")))
+    yield* work(key.sandboxId, "[[slow 1 500]] [[write path=v content=1]]").pipe(
+      Effect.forkChild,
+      Effect.andThen(TestClock.adjust("1 second"))
+    )
     assert.deepStrictEqual((yield* trees.list(key, "")).entries.map(({ mtimeMs, name }) => [name, mtimeMs]), [["v", 1_500], ["w", 1_000]])
     yield* trees.remove(key.sandboxId)
     assert.strictEqual((yield* MemoryDisk).files.size, 0)

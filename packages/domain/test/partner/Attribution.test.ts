@@ -1,9 +1,24 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Result, Schema } from "effect"
 import {
-  type Claim, claim, Claimant, connectProject, conversionId, createClaim, Invoice, isInitialPayment, Offer, openPullRequest, payInvoice,
-  Project, projectFor, pullRequestId, startTask, type Task, type Touch
+  type Claim,
+  claim,
+  Claimant,
+  connectProject,
+  conversionId,
+  createClaim,
+  Invoice,
+  isInitialPayment,
+  Offer,
+  openPullRequest,
+  payInvoice,
+  Project,
+  projectFor,
+  pullRequestId,
+  startTask,
+  type Task,
+  type Touch
 } from "@slipway/domain/partner/Attribution"
+import { DateTime, Result, Schema } from "effect"
 
 const at = (minute: number) => DateTime.makeUnsafe(`2026-11-21T02:${String(minute).padStart(2, "0")}:00.000Z`)
 const offer: Offer = {
@@ -40,7 +55,11 @@ describe("creating a claim", () => {
   })
   it.each<Partial<Offer>>([{ grantId: somebody.organizationId }, { leadId: "x" }, { variant: "x" }, { creditAmount: 501 }])(
     "again with %o is a conflict",
-    (change) => assert.strictEqual(conflict(createClaim(pending, { ...offer, ...change }, at(9))), `Claim ${offer.claimId} is known already, with other values.`)
+    (change) =>
+      assert.strictEqual(
+        conflict(createClaim(pending, { ...offer, ...change }, at(9))),
+        `Claim ${offer.claimId} is known already, with other values.`
+      )
   )
 })
 
@@ -73,31 +92,48 @@ describe("claiming", () => {
   const claimed: Claim = { ...pending, claimed: { ...somebody, at: at(10) } }
   it("again for the same is known, gives no credits, sets no touch and tells nobody", () => {
     assert.deepStrictEqual(Result.getOrThrow(claim(claimed, { ...somebody }, none, at(20))), {
-      recorded: "known", claim: claimed, credits: 0, touch: none, tell: []
+      recorded: "known",
+      claim: claimed,
+      credits: 0,
+      touch: none,
+      tell: []
     })
   })
-  it.each<Partial<Claimant>>([{ recipientId: "user_2" }, { organizationId: offer.claimId }])("again for %o is a conflict", (change) =>
-    assert.strictEqual(conflict(claim(claimed, { ...somebody, ...change }, none, at(20))), `The claiming of ${offer.claimId} is known already, with other values.`))
+  it.each<Partial<Claimant>>([{ recipientId: "user_2" }, { organizationId: offer.claimId }])(
+    "again for %o is a conflict",
+    (change) =>
+      assert.strictEqual(
+        conflict(claim(claimed, { ...somebody, ...change }, none, at(20))),
+        `The claiming of ${offer.claimId} is known already, with other values.`
+      )
+  )
 })
 
 describe("connecting a project", () => {
   const project: Project = { projectId: "p", ...somebody, repo: "acme/shop", connectedAt: at(10) }
-  it.each([["at the moment of the claim", 10, true], ["later", 11, true], ["before", 9, false]] as const)("%s: told %o", (_, minute, isTold) => {
-    const given = { ...project, connectedAt: at(minute) }
-    assert.deepStrictEqual(Result.getOrThrow(connectProject(null, given, touch)), {
-      recorded: "new",
-      tell: isTold
-        ? [{ grantId: offer.grantId, fact: { type: "project.connected", data: { ...lead, occurredAt: at(minute), projectId: "p" } } }]
-        : []
-    })
-  })
+  it.each([["at the moment of the claim", 10, true], ["later", 11, true], ["before", 9, false]] as const)(
+    "%s: told %o",
+    (_, minute, isTold) => {
+      const given = { ...project, connectedAt: at(minute) }
+      assert.deepStrictEqual(Result.getOrThrow(connectProject(null, given, touch)), {
+        recorded: "new",
+        tell: isTold
+          ? [{ grantId: offer.grantId, fact: { type: "project.connected", data: { ...lead, occurredAt: at(minute), projectId: "p" } } }]
+          : []
+      })
+    }
+  )
   it("by somebody without a touch tells nobody", () =>
     assert.deepStrictEqual(Result.getOrThrow(connectProject(null, project, null)), { recorded: "new", tell: [] }))
   it("again tells nobody, also when there is a touch by now", () =>
     assert.deepStrictEqual(Result.getOrThrow(connectProject({ ...project }, project, touch)), { recorded: "known", tell: [] }))
   it.each<Partial<Project>>([{ recipientId: "x" }, { organizationId: offer.claimId }, { repo: "acme/two" }, { connectedAt: at(11) }])(
     "again with %o is a conflict",
-    (change) => assert.strictEqual(conflict(connectProject(project, { ...project, ...change }, touch)), "Project p is known already, with other values.")
+    (change) =>
+      assert.strictEqual(
+        conflict(connectProject(project, { ...project, ...change }, touch)),
+        "Project p is known already, with other values."
+      )
   )
 })
 
@@ -107,7 +143,10 @@ describe("a task", () => {
     assert.deepStrictEqual(startTask(task, at(3)), [
       { grantId: offer.grantId, fact: { type: "task.started", data: { ...lead, occurredAt: at(3), taskId: task.taskId, projectId: "p" } } }
     ])
-    assert.deepStrictEqual(startTask({ ...task, projectId: null }, at(3)).map(({ fact }) => "projectId" in fact.data && fact.data.projectId), [null])
+    assert.deepStrictEqual(
+      startTask({ ...task, projectId: null }, at(3)).map(({ fact }) => "projectId" in fact.data && fact.data.projectId),
+      [null]
+    )
   })
   it("counts for whom it counted when it was created, when its pull request is opened", () => {
     assert.deepStrictEqual(openPullRequest(task, "id", at(4)), [{
@@ -123,10 +162,15 @@ describe("a task", () => {
 
 describe("the project of a task", () => {
   const projectAt = (projectId: string, minute: number, repo = "acme/shop", organizationId = somebody.organizationId): Project => ({
-    ...somebody, projectId, organizationId, repo, connectedAt: at(minute)
+    ...somebody,
+    projectId,
+    organizationId,
+    repo,
+    connectedAt: at(minute)
   })
   it("is the organization's first one for the repository, whatever its case", () => {
-    const projects = [projectAt("c", 2), projectAt("b", 1), projectAt("a", 1), projectAt("other", 0, "acme/other"), projectAt("theirs", 0, "acme/shop", offer.claimId)]
+    const projects = [projectAt("c", 2), projectAt("b", 1), projectAt("a", 1), projectAt("other", 0, "acme/other"),
+      projectAt("theirs", 0, "acme/shop", offer.claimId)]
     assert.strictEqual(projectFor(projects, somebody.organizationId, "Acme/Shop"), "a")
     assert.strictEqual(projectFor([projectAt("a", 2), projectAt("b", 1)], somebody.organizationId, "acme/shop"), "b")
     assert.strictEqual(projectFor([projectAt("a", 1), projectAt("b", 1)], somebody.organizationId, "acme/shop"), "a")
@@ -136,7 +180,12 @@ describe("the project of a task", () => {
 
 describe("a paid invoice", () => {
   const invoice: Invoice = {
-    invoiceId: "i", organizationId: somebody.organizationId, kind: "subscription_initial", amountMinor: 1, currency: "EUR", paidAt: at(10)
+    invoiceId: "i",
+    organizationId: somebody.organizationId,
+    kind: "subscription_initial",
+    amountMinor: 1,
+    currency: "EUR",
+    paidAt: at(10)
   }
   const pay = (change: Partial<Invoice>, organization: { readonly touch: Touch | null; readonly paid: boolean }) => {
     const { paid, tell } = Result.getOrThrow(payInvoice(null, { ...invoice, ...change }, organization, "id"))
@@ -149,22 +198,34 @@ describe("a paid invoice", () => {
       tell: [{ grantId: offer.grantId, fact: { type: "conversion.paid", data: { ...lead, occurredAt: at(10), conversionId: "id" } } }]
     })
   })
-  it.each([
-    ["the second initial one", {}, { touch, paid: true }, [true, 0]],
-    ["before the claim", { paidAt: at(9) }, { touch, paid: false }, [true, 0]],
-    ["before any claim", {}, { touch: null, paid: false }, [true, 0]],
-    ["a renewal", { kind: "subscription_renewal" }, { touch, paid: false }, [false, 0]],
-    ["another kind", { kind: "other" }, { touch, paid: false }, [false, 0]],
-    ["of nothing", { amountMinor: 0 }, { touch, paid: false }, [false, 0]]
-  ] as const)("%s tells nobody", (_, change, organization, expected) => assert.deepStrictEqual(pay(change, organization), expected))
+  it.each(
+    [
+      ["the second initial one", {}, { touch, paid: true }, [true, 0]],
+      ["before the claim", { paidAt: at(9) }, { touch, paid: false }, [true, 0]],
+      ["before any claim", {}, { touch: null, paid: false }, [true, 0]],
+      ["a renewal", { kind: "subscription_renewal" }, { touch, paid: false }, [false, 0]],
+      ["another kind", { kind: "other" }, { touch, paid: false }, [false, 0]],
+      ["of nothing", { amountMinor: 0 }, { touch, paid: false }, [false, 0]]
+    ] as const
+  )("%s tells nobody", (_, change, organization, expected) => assert.deepStrictEqual(pay(change, organization), expected))
   it("again changes nothing, whatever came between", () => {
     for (const paid of [true, false]) {
-      assert.deepStrictEqual(Result.getOrThrow(payInvoice({ ...invoice }, invoice, { touch, paid }, "id")), { recorded: "known", paid, tell: [] })
+      assert.deepStrictEqual(Result.getOrThrow(payInvoice({ ...invoice }, invoice, { touch, paid }, "id")), {
+        recorded: "known",
+        paid,
+        tell: []
+      })
     }
   })
-  it.each<Partial<Invoice>>([{ organizationId: offer.claimId }, { kind: "other" }, { amountMinor: 2 }, { currency: "USD" }, { paidAt: at(11) }])(
+  it.each<Partial<Invoice>>([{ organizationId: offer.claimId }, { kind: "other" }, { amountMinor: 2 }, { currency: "USD" }, {
+    paidAt: at(11)
+  }])(
     "again with %o is a conflict",
-    (change) => assert.strictEqual(conflict(payInvoice(invoice, { ...invoice, ...change }, { touch, paid: false }, "id")), "Invoice i is known already, with other values.")
+    (change) =>
+      assert.strictEqual(
+        conflict(payInvoice(invoice, { ...invoice, ...change }, { touch, paid: false }, "id")),
+        "Invoice i is known already, with other values."
+      )
   )
   it("is an initial payment by its kind and amount", () => {
     assert.deepStrictEqual(
@@ -180,7 +241,10 @@ describe("what comes in", () => {
   const project = { projectId: "p", ...somebody, repo: "acme/shop", connectedAt: at }
   const invoice = { invoiceId: "i", organizationId: somebody.organizationId, kind: "other", amountMinor: 0, currency: "EUR", paidAt: at }
   const samples = [
-    ["an offer", Offer, offer], ["a claimant", Claimant, somebody], ["a project", Project, project], ["an invoice", Invoice, invoice]
+    ["an offer", Offer, offer],
+    ["a claimant", Claimant, somebody],
+    ["a project", Project, project],
+    ["an invoice", Invoice, invoice]
   ] as const
 
   it.each(samples)("%s has all of its fields", (_, schema, sample) => {
@@ -189,36 +253,52 @@ describe("what comes in", () => {
       assert.isFalse(accepts(schema, Object.fromEntries(Object.entries(sample).filter(([name]) => name !== key))), key)
     }
   })
-  it.each([
-    ["an offer's lead", Offer, offer, "leadId"], ["an offer's variant", Offer, offer, "variant"], ["a recipient", Claimant, somebody, "recipientId"],
-    ["a project's id", Project, project, "projectId"], ["an invoice's id", Invoice, invoice, "invoiceId"]
-  ] as const)("%s has 1 to 200 characters", (_, schema, sample, key) => {
-    assert.deepStrictEqual([0, 1, 200, 201].map((length) => accepts(schema, { ...sample, [key]: "x".repeat(length) })), [false, true, true, false])
+  it.each(
+    [
+      ["an offer's lead", Offer, offer, "leadId"],
+      ["an offer's variant", Offer, offer, "variant"],
+      ["a recipient", Claimant, somebody, "recipientId"],
+      ["a project's id", Project, project, "projectId"],
+      ["an invoice's id", Invoice, invoice, "invoiceId"]
+    ] as const
+  )("%s has 1 to 200 characters", (_, schema, sample, key) => {
+    assert.deepStrictEqual([0, 1, 200, 201].map((length) => accepts(schema, { ...sample, [key]: "x".repeat(length) })), [false, true, true,
+      false])
   })
-  it.each([
-    ["claims and grants have UUIDs", Offer, offer, { claimId: ["c"], grantId: ["g"] }],
-    ["credits are a whole number from 1", Offer, offer, { creditAmount: [0, 1.5, 2 ** 53] }],
-    ["organizations have UUIDs", Claimant, somebody, { organizationId: ["acme"] }],
-    ["projects have a repository and a time", Project, project, {
-      repo: ["shop"],
-      connectedAt: ["today", "2026-11-21", "2026-11-21T02:41:00Z", "2026-11-21T02:41:00.000+01:00", "2026-11-21T02:41:00.1234Z", "2026-02-30T00:00:00.000Z",
-        "1969-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z", "1870-01-01T00:00:00.000Z", "+012026-11-21T02:41:00.000Z"]
-    }],
-    ["amounts are whole numbers from 0", Invoice, invoice, { amountMinor: [-1, 1.5, 2 ** 53] }],
-    ["currencies are three capitals", Invoice, invoice, { currency: ["eur", "EURO", "EU", "AEUR"] }],
-    ["invoices have a known kind and a time", Invoice, invoice, { kind: ["refund", ""], paidAt: ["now"] }]
-  ] as const)("%s", (_, schema, sample, wrong) => {
-    for (const [key, values] of Object.entries(wrong)) for (const value of values) assert.isFalse(accepts(schema, { ...sample, [key]: value }), key)
+  it.each(
+    [
+      ["claims and grants have UUIDs", Offer, offer, { claimId: ["c"], grantId: ["g"] }],
+      ["credits are a whole number from 1", Offer, offer, { creditAmount: [0, 1.5, 2 ** 53] }],
+      ["organizations have UUIDs", Claimant, somebody, { organizationId: ["acme"] }],
+      ["projects have a repository and a time", Project, project, {
+        repo: ["shop"],
+        connectedAt: ["today", "2026-11-21", "2026-11-21T02:41:00Z", "2026-11-21T02:41:00.000+01:00", "2026-11-21T02:41:00.1234Z",
+          "2026-02-30T00:00:00.000Z", "1969-12-31T23:59:59.999Z", "0000-01-01T00:00:00.000Z", "1870-01-01T00:00:00.000Z",
+          "+012026-11-21T02:41:00.000Z"]
+      }],
+      ["amounts are whole numbers from 0", Invoice, invoice, { amountMinor: [-1, 1.5, 2 ** 53] }],
+      ["currencies are three capitals", Invoice, invoice, { currency: ["eur", "EURO", "EU", "AEUR"] }],
+      ["invoices have a known kind and a time", Invoice, invoice, { kind: ["refund", ""], paidAt: ["now"] }]
+    ] as const
+  )("%s", (_, schema, sample, wrong) => {
+    for (const [key, values] of Object.entries(wrong)) {
+      for (const value of values) assert.isFalse(accepts(schema, { ...sample, [key]: value }), key)
+    }
   })
   it("times are from 1970 to 9999", () => {
-    for (const connectedAt of ["1970-01-01T00:00:00.000Z", "1999-12-31T23:59:59.900Z", "2000-01-01T00:00:00.099Z", "9999-12-31T23:59:59.999Z"]) {
+    for (
+      const connectedAt of ["1970-01-01T00:00:00.000Z", "1999-12-31T23:59:59.900Z", "2000-01-01T00:00:00.099Z", "9999-12-31T23:59:59.999Z"]
+    ) {
       assert.isTrue(accepts(Project, { ...project, connectedAt }), connectedAt)
     }
   })
   it("UUIDs are the same in any case", () => {
     const shouted = { ...offer, claimId: offer.claimId.toUpperCase(), grantId: offer.grantId.toUpperCase() }
     assert.deepStrictEqual(Schema.decodeUnknownSync(Offer)(shouted), offer)
-    assert.deepStrictEqual(Schema.decodeUnknownSync(Claimant)({ ...somebody, organizationId: somebody.organizationId.toUpperCase() }), somebody)
+    assert.deepStrictEqual(
+      Schema.decodeUnknownSync(Claimant)({ ...somebody, organizationId: somebody.organizationId.toUpperCase() }),
+      somebody
+    )
   })
   it("an invoice is of any of three kinds and any amount", () => {
     for (const kind of ["subscription_initial", "subscription_renewal", "other"]) assert.isTrue(accepts(Invoice, { ...invoice, kind }))

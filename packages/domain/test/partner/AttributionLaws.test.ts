@@ -1,11 +1,11 @@
 import { describe, it } from "@effect/vitest"
-import { Effect, Layer, Schema } from "effect"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { attributionLaws, checkAttribution, Incoming } from "@slipway/domain/testing/AttributionLaws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
+import { Effect, Layer, Schema } from "effect"
 
 describe("attribution, of any facts in any order", () => {
   const facts = Schema.Array(Incoming).check(Schema.isMinLength(20), Schema.isMaxLength(40))

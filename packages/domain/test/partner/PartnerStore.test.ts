@@ -1,4 +1,3 @@
-import { Effect, Layer } from "effect"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Hints } from "@slipway/domain/Hints"
@@ -6,6 +5,7 @@ import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { Effect, Layer } from "effect"
 
 const Fixture = Layer.effect(
   PartnerFixture,

@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Layer } from "effect"
 import { NoChanges, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
@@ -11,6 +10,7 @@ import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { CommitAuthor, CommitMessage, Publishing, request } from "@slipway/domain/source/Publishing"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { creation } from "@slipway/domain/testing/Histories"
+import { DateTime, Effect, Layer } from "effect"
 
 const claimId = "0197f1a0-0000-7000-8000-000000000001"
 const organizationId = "0197f1a0-0000-7000-8000-0000000000a1"
@@ -18,8 +18,22 @@ const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
 const REPO = creation.repos[0]?.fullName ?? ""
 const lead = { claimId, leadId: "lead", variant: "a" }
 const pull = {
-  id: 1, nodeId: "n", number: 7, url: "https://h/7", title: "T", state: "open" as const, draft: true, merged: false, baseRef: "main",
-  headRef: `slipway/${creation.id}`, headSha: "1".repeat(40), createdAt: at, updatedAt: at, additions: 1, deletions: 0, changedFiles: 1
+  id: 1,
+  nodeId: "n",
+  number: 7,
+  url: "https://h/7",
+  title: "T",
+  state: "open" as const,
+  draft: true,
+  merged: false,
+  baseRef: "main",
+  headRef: `slipway/${creation.id}`,
+  headSha: "1".repeat(40),
+  createdAt: at,
+  updatedAt: at,
+  additions: 1,
+  deletions: 0,
+  changedFiles: 1
 }
 
 /** Publishes a sandbox that started under a touch, as often as given, and says what its partner hears of it. */
@@ -29,7 +43,10 @@ const published = (times: number, changes = true) => {
     Layer.mock(WorkingTrees, {
       workspace: () => "",
       folder: () => "",
-      snapshot: () => changes ? Effect.succeed({ sha: pull.headSha, baseRef: "main", baseSha: pull.headSha }) : Effect.fail(new NoChanges({ repo: REPO })),
+      snapshot: () =>
+        changes
+          ? Effect.succeed({ sha: pull.headSha, baseRef: "main", baseSha: pull.headSha })
+          : Effect.fail(new NoChanges({ repo: REPO })),
       push: () => Effect.void
     }),
     Layer.mock(SourceHost, {

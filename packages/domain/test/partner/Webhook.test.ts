@@ -1,11 +1,26 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerFact, type PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import {
-  afterAttempt, atHead, bodyOf, enabled, EVENT_TYPES, isDelivered, JITTER, mintSecret, type Outcome, rotated, type Secret, signing, SIGNS_ALONG, standingAfter,
-  Trouble, WAITS, WantedTypes
+  afterAttempt,
+  atHead,
+  bodyOf,
+  enabled,
+  EVENT_TYPES,
+  isDelivered,
+  JITTER,
+  mintSecret,
+  type Outcome,
+  rotated,
+  type Secret,
+  signing,
+  SIGNS_ALONG,
+  standingAfter,
+  Trouble,
+  WAITS,
+  WantedTypes
 } from "@slipway/domain/partner/Webhook"
+import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = (duration: Duration.Input) => DateTime.addDuration(at, Duration.fromInputUnsafe(duration))
@@ -26,7 +41,15 @@ const AnyJitter = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 99 })
 describe("what follows an attempt", () => {
   it("that fails is another one after 5 s, 5 min, 30 min, 2, 5, 10, 14, 20 and 24 h, and then none", () => {
     const waits: ReadonlyArray<Duration.Input> = [
-      "5 seconds", "5 minutes", "30 minutes", "2 hours", "5 hours", "10 hours", "14 hours", "20 hours", "24 hours"
+      "5 seconds",
+      "5 minutes",
+      "30 minutes",
+      "2 hours",
+      "5 hours",
+      "10 hours",
+      "14 hours",
+      "20 hours",
+      "24 hours"
     ]
     for (const [i, wait] of waits.entries()) assert.deepStrictEqual<unknown>(afterAttempt(i + 1, answered(500), at, 0), retry(wait))
     assert.deepStrictEqual(afterAttempt(10, answered(500), at, 0), { _tag: "Disable", reason: "retries_exhausted" })
@@ -57,24 +80,32 @@ describe("what follows an attempt", () => {
     assert.deepStrictEqual(afterAttempt(10, answered(503, 60), at, 0), { _tag: "Disable", reason: "retries_exhausted" })
   })
 
-  it.prop("is never earlier than the wait and never later than its jitter allows", [AnyAttempt, AnyOutcome, AnyJitter], ([attempt, outcome, percent]) => {
-    const next = afterAttempt(attempt, outcome, at, percent / 100)
-    assert.strictEqual(next._tag === "Delivered", isDelivered(outcome))
-    if (next._tag !== "Retry") return
-    const [wait, scheduled] = [next.at.epochMilliseconds - at.epochMilliseconds, Duration.toMillis(WAITS[attempt - 1] ?? Duration.zero)]
-    assert.isAtLeast(wait, scheduled)
-    assert.isAtMost(wait, Math.ceil(Math.max(scheduled, 3_600_000) * (1 + JITTER)))
-  })
+  it.prop(
+    "is never earlier than the wait and never later than its jitter allows",
+    [AnyAttempt, AnyOutcome, AnyJitter],
+    ([attempt, outcome, percent]) => {
+      const next = afterAttempt(attempt, outcome, at, percent / 100)
+      assert.strictEqual(next._tag === "Delivered", isDelivered(outcome))
+      if (next._tag !== "Retry") return
+      const [wait, scheduled] = [next.at.epochMilliseconds - at.epochMilliseconds, Duration.toMillis(WAITS[attempt - 1] ?? Duration.zero)]
+      assert.isAtLeast(wait, scheduled)
+      assert.isAtMost(wait, Math.ceil(Math.max(scheduled, 3_600_000) * (1 + JITTER)))
+    }
+  )
 
-  it.prop("moves an endpoint past an event that was delivered and past no other", [AnyAttempt, AnyOutcome, AnyJitter], ([attempt, outcome, percent]) => {
-    const next = afterAttempt(attempt, outcome, at, percent / 100)
-    const standing = standingAfter({ attempt, sequence: 7 }, next, at)
-    assert.strictEqual(standing.cursor, isDelivered(outcome) ? 7 : 6)
-    assert.strictEqual(standing.failures, isDelivered(outcome) ? 0 : attempt)
-    assert.strictEqual(standing.disabled !== null, next._tag === "Disable")
-    assert.isTrue(DateTime.isGreaterThanOrEqualTo(standing.dueAt, at))
-    assert.deepStrictEqual(enabled(standing, at), { ...atHead(standing.cursor, at) })
-  })
+  it.prop(
+    "moves an endpoint past an event that was delivered and past no other",
+    [AnyAttempt, AnyOutcome, AnyJitter],
+    ([attempt, outcome, percent]) => {
+      const next = afterAttempt(attempt, outcome, at, percent / 100)
+      const standing = standingAfter({ attempt, sequence: 7 }, next, at)
+      assert.strictEqual(standing.cursor, isDelivered(outcome) ? 7 : 6)
+      assert.strictEqual(standing.failures, isDelivered(outcome) ? 0 : attempt)
+      assert.strictEqual(standing.disabled !== null, next._tag === "Disable")
+      assert.isTrue(DateTime.isGreaterThanOrEqualTo(standing.dueAt, at))
+      assert.deepStrictEqual(enabled(standing, at), { ...atHead(standing.cursor, at) })
+    }
+  )
 
   it("lets one who fails all the time use up every attempt within three and a half days", () => {
     let [now, attempt] = [at, 1]
@@ -134,11 +165,23 @@ describe("an endpoint", () => {
 
   it("gets the event as the feed writes it", () => {
     const event: PartnerEvent = {
-      id: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e00", sequence: 7, createdAt: at, type: "task.started",
-      data: { claimId: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e01", leadId: "é", variant: "b", occurredAt: at, taskId: "c_aaaaaaaaaaaa", projectId: null }
+      id: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e00",
+      sequence: 7,
+      createdAt: at,
+      type: "task.started",
+      data: {
+        claimId: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e01",
+        leadId: "é",
+        variant: "b",
+        occurredAt: at,
+        taskId: "c_aaaaaaaaaaaa",
+        projectId: null
+      }
     }
     assert.deepStrictEqual(JSON.parse(bodyOf(event)), {
-      ...event, createdAt: "2026-11-21T02:41:00.123Z", data: { ...event.data, occurredAt: "2026-11-21T02:41:00.123Z" }
+      ...event,
+      createdAt: "2026-11-21T02:41:00.123Z",
+      data: { ...event.data, occurredAt: "2026-11-21T02:41:00.123Z" }
     })
   })
 })

@@ -1,5 +1,3 @@
-import { Duration, Layer } from "effect"
-import { TestClock } from "effect/testing"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Hints } from "@slipway/domain/Hints"
@@ -7,6 +5,8 @@ import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { CLAIM_TIME, WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
+import { Duration, Layer } from "effect"
+import { TestClock } from "effect/testing"
 
 suite(
   "memory",

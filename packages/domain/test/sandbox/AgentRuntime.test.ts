@@ -1,10 +1,10 @@
-import { Effect, Layer } from "effect"
 import { MemoryDisk } from "@slipway/domain/files/MemoryDisk"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
 import { type BoxProcess, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { sessions } from "@slipway/domain/testing/AgentRuntimeContract"
+import { Effect, Layer } from "effect"
 
 const ALPHABET = "abcdefgh"
 let sandboxes = 0

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { Approval, ApprovalId, Decision, outcomeOf } from "@slipway/domain/sandbox/Approval"
 import { ApprovalOutcome, ApprovalRequest, ApprovalResolver } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt } from "@slipway/domain/testing/Histories"
+import { Schema } from "effect"
 
 describe("an approval", () => {
   it("is named by 1 to 300 characters", () => {
@@ -19,9 +19,12 @@ describe("an approval", () => {
 
   it("has neither outcome nor resolver while it is pending, and both in storage afterwards", () => {
     const [read, write] = [Schema.decodeUnknownSync(Approval), Schema.encodeSync(Approval)]
-    for (const approval of [
-      { approvalId: "c", outcome: null, by: null }, { approvalId: "c", outcome: "denied", by: "timeout" }
-    ] as const) {
+    for (
+      const approval of [
+        { approvalId: "c", outcome: null, by: null },
+        { approvalId: "c", outcome: "denied", by: "timeout" }
+      ] as const
+    ) {
       assert.deepStrictEqual(read(write(approval)), approval)
     }
     for (const missing of ["approvalId", "outcome", "by"] as const) {

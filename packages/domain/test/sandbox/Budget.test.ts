@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { afterReserving, costOf, formatUsd, isExhausted, noAccount, refusalOf, Usd } from "@slipway/domain/sandbox/Budget"
+import { Schema } from "effect"
 
 const prices = { input: 3_000_000, cachedInput: 300_000, cacheWrite: 3_750_000, output: 15_000_000 }
 
@@ -18,7 +18,10 @@ describe("what an answer costs", () => {
   it("saturates, and is exact below", () => {
     const most = Number.MAX_SAFE_INTEGER
     assert.strictEqual(costOf({ ...prices, output: most }, { input: 0, cachedInput: 0, cacheWrite: 0, output: most }), most)
-    assert.strictEqual(costOf({ ...prices, output: 999_999 }, { input: 0, cachedInput: 0, cacheWrite: 0, output: 9_000_000_001 }), 8_999_991_001)
+    assert.strictEqual(
+      costOf({ ...prices, output: 999_999 }, { input: 0, cachedInput: 0, cacheWrite: 0, output: 9_000_000_001 }),
+      8_999_991_001
+    )
   })
 
   it("never goes below nothing when a provider counts more cached tokens than tokens", () =>
@@ -26,14 +29,21 @@ describe("what an answer costs", () => {
 })
 
 describe("an amount in US dollars", () => {
-  it.each([["0", 0], ["12", 12_000_000], ["12.5", 12_500_000], ["0.000001", 1], ["0.29", 290_000], ["999999999.999999", 999_999_999_999_999]] as const)(
-    "%s is exact", (text, microUsd) => {
+  it.each(
+    [["0", 0], ["12", 12_000_000], ["12.5", 12_500_000], ["0.000001", 1], ["0.29", 290_000], ["999999999.999999",
+      999_999_999_999_999]] as const
+  )(
+    "%s is exact",
+    (text, microUsd) => {
       assert.strictEqual(Schema.decodeSync(Usd)(text), microUsd)
       assert.strictEqual(Schema.decodeSync(Usd)(formatUsd(microUsd)), microUsd)
-    })
+    }
+  )
 
-  it.each(["", "-1", "+1", "1.", ".5", "1,5", "1e3", "0.0000001", "1000000000", " 1", "1 USD"])("%j is none", (text) =>
-    assert.throws(() => Schema.decodeSync(Usd)(text)))
+  it.each(["", "-1", "+1", "1.", ".5", "1,5", "1e3", "0.0000001", "1000000000", " 1", "1 USD"])(
+    "%j is none",
+    (text) => assert.throws(() => Schema.decodeSync(Usd)(text))
+  )
 
   it("is written with two decimals at least", () =>
     assert.deepStrictEqual([0, 1, 290_000, 12_000_000, 12_345_678].map(formatUsd), ["0.00", "0.000001", "0.29", "12.00", "12.345678"]))
@@ -50,10 +60,13 @@ describe("a budget", () => {
   })
 
   it("names the one that no wait helps against", () =>
-    assert.deepInclude(refusalOf({ sandbox: { ...noAccount, spent: 100 }, grant: { ...noAccount, reserved: 5 } }, { sandbox: 100, grant: 5 }, 1), {
-      of: "sandbox",
-      held: false
-    }))
+    assert.deepInclude(
+      refusalOf({ sandbox: { ...noAccount, spent: 100 }, grant: { ...noAccount, reserved: 5 } }, { sandbox: 100, grant: 5 }, 1),
+      {
+        of: "sandbox",
+        held: false
+      }
+    ))
 
   it("is used up when it is spent, or when the last request did not fit into what is left", () => {
     assert.isFalse(isExhausted({ ...noAccount, spent: 99 }, 100))

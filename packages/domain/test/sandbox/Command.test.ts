@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result, Schema } from "effect"
 import {
   ApprovalNotFound,
   CommandResult,
@@ -15,6 +14,7 @@ import {
 import type { StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { turnId, worktreeId } from "@slipway/domain/sandbox/SandboxId"
 import { creation, type History, ids, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
+import { Result, Schema } from "effect"
 
 const { id } = creation
 const turn = `${id}/turn/1`

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result, Schema } from "effect"
 import { CreateSandbox, titleOf, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
 import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { createdAt, creation } from "@slipway/domain/testing/Histories"
+import { Result, Schema } from "effect"
 
 const decode = Schema.decodeUnknownResult(CreateSandbox, { onExcessProperty: "error" })
 const accepts = (body: unknown) => Result.isSuccess(decode(body))
@@ -33,8 +33,10 @@ describe("a creation", () => {
     ["a repository as text", { repos: ["acme/shop"] }]
   ])("refuses %s", (_, more) => assert.isFalse(accepts({ ...body, ...more })))
 
-  it.each(["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"])("takes effort %s", (reasoningEffort) =>
-    assert.isTrue(accepts({ ...body, reasoningEffort })))
+  it.each(["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"])(
+    "takes effort %s",
+    (reasoningEffort) => assert.isTrue(accepts({ ...body, reasoningEffort }))
+  )
   it.each(["auto", "prompt"])("takes approval mode %s", (toolApprovalMode) => assert.isTrue(accepts({ ...body, toolApprovalMode })))
 })
 
@@ -74,10 +76,14 @@ describe("limits", () => {
     assert.isFalse(accepts({ ...body, ...make(rocket.repeat(n) + "x") }))
   })
   it.each(texts)("%s holds neither NUL nor half of a surrogate pair", (_, _n, make) => {
-    for (const text of ["\0", "a\0b", "\ud83d", "\ude80a", "a\ud83d"]) assert.isFalse(accepts({ ...body, ...make(text) }), JSON.stringify(text))
+    for (const text of ["\0", "a\0b", "\ud83d", "\ude80a", "a\ud83d"]) {
+      assert.isFalse(accepts({ ...body, ...make(text) }), JSON.stringify(text))
+    }
   })
-  it.each(texts.filter(([what]) => what !== "metadata value"))("%s is not empty", (_, _n, make) =>
-    assert.isFalse(accepts({ ...body, ...make("") })))
+  it.each(texts.filter(([what]) => what !== "metadata value"))(
+    "%s is not empty",
+    (_, _n, make) => assert.isFalse(accepts({ ...body, ...make("") }))
+  )
 
   it("a metadata value may be empty", () => assert.isTrue(accepts({ ...body, metadata: { k: "" } })))
 
@@ -113,8 +119,10 @@ describe("repositories", () => {
     "are not named %j",
     (fullName) => assert.isFalse(accepts({ ...body, repos: [{ fullName }] }))
   )
-  it.each(["-main", "a..b", "a b", "a.lock", "@{1}", "refs//x"])("have no ref %j", (ref) =>
-    assert.isFalse(accepts({ ...body, repos: [{ fullName: "acme/shop", ref }] })))
+  it.each(["-main", "a..b", "a b", "a.lock", "@{1}", "refs//x"])(
+    "have no ref %j",
+    (ref) => assert.isFalse(accepts({ ...body, repos: [{ fullName: "acme/shop", ref }] }))
+  )
 })
 
 describe("the title", () => {

@@ -1,13 +1,13 @@
 /** What holds of every sandbox, whatever is done to it and in which order. */
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Schema } from "effect"
 import { isSettled, Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
+import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import { createdAt, type History, hostile, legal, limits, play, thorough } from "@slipway/domain/testing/Histories"
 import { historyLaws } from "@slipway/domain/testing/Laws"
+import { DateTime, Schema } from "effect"
 
 const states = ({ first, moments }: History) => [first, ...moments.map(({ after }) => after)]
 const counts = ({ type }: SandboxEvent) => /^(?:sandbox\.status|turn\.|approval\.|pull_request\.)/u.test(type)
@@ -71,7 +71,8 @@ describe("every history", () => {
 })
 
 describe("commands of people, in every history", () => {
-  const answered = ({ moments }: History) => moments.flatMap((moment) => moment.result === null ? [] : [{ ...moment, result: moment.result }])
+  const answered = ({ moments }: History) =>
+    moments.flatMap((moment) => moment.result === null ? [] : [{ ...moment, result: moment.result }])
 
   always("a rejection says why and changes nothing; nothing else says why", (history) => {
     for (const { after, before, result: { outcome, rejection, revision } } of answered(history)) {

@@ -1,6 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import { createHash } from "node:crypto"
-import { Result, Schema } from "effect"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import {
   canonicalJson,
@@ -10,6 +8,8 @@ import {
   resolve,
   RETENTION_DAYS
 } from "@slipway/domain/sandbox/Idempotency"
+import { Result, Schema } from "effect"
+import { createHash } from "node:crypto"
 
 const ids = { digest: (text: string) => createHash("sha256").update(text, "utf8").digest("hex") }
 const decode = Schema.decodeUnknownSync(CreateSandbox)

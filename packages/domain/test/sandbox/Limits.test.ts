@@ -1,14 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, Result } from "effect"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { createdAt, type History, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
+import { DateTime, Duration, Effect, Result } from "effect"
 
 const turn = reach("working").turn
 const expire = (history: History) => history.system({ _tag: "Expire" }).events
-const status = (to: string, previous: string, reason: string, initiator = "policy") =>
-  ({ type: "sandbox.status", data: { status: to, previous, reason, initiator } })
+const status = (to: string, previous: string, reason: string, initiator = "policy") => ({
+  type: "sandbox.status",
+  data: { status: to, previous, reason, initiator }
+})
 /** Nothing was begun for one that is queued: its end has nothing to wait for. */
 const released = (scene: Scene) => scene === "queued" ? [status("terminated", "terminating", "max_lifetime")] : []
 const inTurn = (type: string, data: object) => ({ type, turn_id: turn, data })
@@ -165,7 +167,8 @@ describe("when several are due at once", () => {
   it("the lifetime comes first, and what it ends cannot expire any more", () => {
     for (const [scene, from] of [["queued", "queued"], ["creating", "creating"], ["idle", "running"]] as const) {
       assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach(scene).wait("25 hours")), [
-        status("terminating", from, "max_lifetime"), ...released(scene)
+        status("terminating", from, "max_lifetime"),
+        ...released(scene)
       ])
     }
   })

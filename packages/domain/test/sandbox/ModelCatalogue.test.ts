@@ -1,9 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Result } from "effect"
 import { type Catalogue, choose, type Model, ModelCatalogue, offeredBy, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
+import { Effect, Result } from "effect"
 
 const fast: Model = {
-  id: "acme/fast", agentRuntime: "codex", profile: "codex", efforts: ["low", "high"], approvals: false, offline: false, upstream: null
+  id: "acme/fast",
+  agentRuntime: "codex",
+  profile: "codex",
+  efforts: ["low", "high"],
+  approvals: false,
+  offline: false,
+  upstream: null
 }
 const catalogue: Catalogue = { default: fast.id, models: [offlineDemo, fast] }
 const request = { model: undefined, reasoningEffort: undefined, toolApprovalMode: "auto", offlineOnly: false } as const
@@ -20,8 +26,10 @@ describe("choosing a model", () => {
     assert.strictEqual(refusal(choose({ ...catalogue, default: "gone" }, request)), "InvalidModel")
   })
 
-  it.each(["unknown", "OFFLINE/demo", "offline/demo ", ""])("refuses %j, which it does not have", (model) =>
-    assert.strictEqual(refusal(choose(catalogue, { ...request, model })), "InvalidModel"))
+  it.each(["unknown", "OFFLINE/demo", "offline/demo ", ""])(
+    "refuses %j, which it does not have",
+    (model) => assert.strictEqual(refusal(choose(catalogue, { ...request, model })), "InvalidModel")
+  )
 
   it("gives a test key only what is marked offline, the default included", () => {
     const test = { ...request, offlineOnly: true }
@@ -69,9 +77,18 @@ describe("what workers offer", () => {
   })
 
   it("leaves out what none can run, with a worker's reason", () => {
-    assert.deepStrictEqual(offeredBy([without], catalogue), { default: fast.id, models: [offlineDemo], unusable: [{ id: fast.id, reason }] })
-    assert.deepStrictEqual(offeredBy([{ usable: [], unusable: [] }], { ...catalogue, unusable: [{ id: "x", reason: "y" }] }).unusable?.map(({ id }) => id), [
-      "x", offlineDemo.id, fast.id
-    ])
+    assert.deepStrictEqual(offeredBy([without], catalogue), {
+      default: fast.id,
+      models: [offlineDemo],
+      unusable: [{ id: fast.id, reason }]
+    })
+    assert.deepStrictEqual(
+      offeredBy([{ usable: [], unusable: [] }], { ...catalogue, unusable: [{ id: "x", reason: "y" }] }).unusable?.map(({ id }) => id),
+      [
+        "x",
+        offlineDemo.id,
+        fast.id
+      ]
+    )
   })
 })

@@ -1,14 +1,24 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result, Schema } from "effect"
 import { ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
 import { choose, type UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
-import { CatalogueFile, check, defaultFile, type ProfileInfo, type Surroundings, toCatalogue } from "@slipway/domain/sandbox/ModelCatalogueFile"
+import {
+  CatalogueFile,
+  check,
+  defaultFile,
+  type ProfileInfo,
+  type Surroundings,
+  toCatalogue
+} from "@slipway/domain/sandbox/ModelCatalogueFile"
+import { Result, Schema } from "effect"
 
 const decode = Schema.decodeUnknownResult(CatalogueFile, { onExcessProperty: "error" })
 const encoded = () => structuredClone(Schema.encodeSync(CatalogueFile)(defaultFile)) as any
 
 const protocols: Readonly<Record<string, UpstreamProtocol>> = {
-  claude: "anthropic-messages", codex: "openai-responses", opencode: "openai-chat", grok: "openai-chat"
+  claude: "anthropic-messages",
+  codex: "openai-responses",
+  opencode: "openai-chat",
+  grok: "openai-chat"
 }
 const profileOf = (name: string): ProfileInfo | null => {
   const runtime = name === "offline" ? "opencode" as const : name as ProfileInfo["runtime"]
@@ -61,11 +71,13 @@ describe("a catalogue file", () => {
 
 describe("a model that cannot be used", () => {
   it.each<readonly [string, Surroundings, RegExp, RegExp]>([
-    ["its runtime is not installed", changed({ problem: "Run: slipway agents install codex" }), /install codex/u, /codex, is not installed/u],
+    ["its runtime is not installed", changed({ problem: "Run: slipway agents install codex" }), /install codex/u,
+      /codex, is not installed/u],
     ["its key is not set", { ...all, hasKey: (name) => name !== "OPENAI_API_KEY" }, /OPENAI_API_KEY is not set/u, /has no account/u],
     ["its agent lacks an effort", changed({ reasoningEfforts: ["low"] }), /these efforts: medium, high, xhigh, max/u, /not set up/u],
     ["its agent cannot ask", changed({ toolApprovals: false }), /approvals to false/u, /not set up/u],
-    ["its agent speaks something else", changed({ modelProtocol: "openai-chat" }), /speaks openai-chat, not openai-responses/u, /not set up/u],
+    ["its agent speaks something else", changed({ modelProtocol: "openai-chat" }), /speaks openai-chat, not openai-responses/u,
+      /not set up/u],
     ["its agent is unknown", { ...all, profile: () => null }, /no runtime profile codex/u, /not set up/u],
     ["its host isolates nothing", { ...all, hostProblem: "Nothing isolates agents here." }, /isolates/u, /offline models only/u]
   ])("is one when %s: the operator hears why, the caller nothing of the machine", (_, surroundings, problem, reason) => {
@@ -81,7 +93,10 @@ describe("a model that cannot be used", () => {
     for (const model of ["openai/gpt-6.1-sol", undefined]) {
       const chosen = choose(catalogue, { model, reasoningEffort: undefined, toolApprovalMode: "auto", offlineOnly: false })
       assert(Result.isFailure(chosen))
-      assert.deepInclude(chosen.failure, { _tag: "InvalidModel", reason: "openai/gpt-6.1-sol cannot be used. This service has no account for it." })
+      assert.deepInclude(chosen.failure, {
+        _tag: "InvalidModel",
+        reason: "openai/gpt-6.1-sol cannot be used. This service has no account for it."
+      })
     }
     assert.deepStrictEqual(catalogue.models.map(({ id }) => id), ["offline/demo"])
   })

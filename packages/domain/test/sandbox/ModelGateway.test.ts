@@ -1,4 +1,3 @@
-import { Effect, Layer } from "effect"
 import { Ids } from "@slipway/domain/Ids"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
@@ -7,6 +6,7 @@ import { MemoryModel, ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Spending } from "@slipway/domain/sandbox/Spending"
 import { credited, GatewayFixture, PRICES, suite } from "@slipway/domain/testing/ModelGatewayContract"
+import { Effect, Layer } from "effect"
 
 const upstream: Upstream = {
   protocol: "openai-chat",

@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Result } from "effect"
 import {
   boundApproval,
   boundWork,
@@ -16,17 +15,26 @@ import {
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { type SandboxEvent, type SandboxEventOf, sizeOf, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { utf8Length } from "@slipway/domain/Text"
 import { createdAt, limits, reach } from "@slipway/domain/testing/Histories"
+import { utf8Length } from "@slipway/domain/Text"
+import { DateTime, Result } from "effect"
 
 const { sandbox: working, turn } = reach("working")
 
-const says = (text: string, message = "m"): SandboxEventOf<"message.updated"> =>
-  ({ type: "message.updated", data: { part_id: `${message}:text`, message_id: message, kind: "text", text } })
-const works = (...events: ReadonlyArray<SandboxEventOf<"message.updated" | "tool.updated">>): SystemCommand =>
-  ({ _tag: "RecordWork", turnId: turn, events })
-const asks = (id: string, paths: ReadonlyArray<string> = []): SystemCommand =>
-  ({ _tag: "RequestApproval", turnId: turn, approval: { approval_id: id, tool: "write", paths } })
+const says = (text: string, message = "m"): SandboxEventOf<"message.updated"> => ({
+  type: "message.updated",
+  data: { part_id: `${message}:text`, message_id: message, kind: "text", text }
+})
+const works = (...events: ReadonlyArray<SandboxEventOf<"message.updated" | "tool.updated">>): SystemCommand => ({
+  _tag: "RecordWork",
+  turnId: turn,
+  events
+})
+const asks = (id: string, paths: ReadonlyArray<string> = []): SystemCommand => ({
+  _tag: "RequestApproval",
+  turnId: turn,
+  approval: { approval_id: id, tool: "write", paths }
+})
 
 const decided = (sandbox: Sandbox, command: SystemCommand): ReadonlyArray<SandboxEvent> =>
   Result.getOrThrow(decide(sandbox, command, { limits, now: createdAt }))
@@ -36,8 +44,7 @@ const after = (sandbox: Sandbox, command: SystemCommand) => evolveAll(sandbox, d
 const having = (events: number, bytes: number): Sandbox => ({ ...working, lastSeq: began.seq + events, logBytes: began.bytes + bytes })
 const began = working.turn?.began ?? { seq: 0, bytes: 0 }
 
-const endOf = (events: ReadonlyArray<SandboxEvent>) =>
-  events.flatMap((event) => event.type === "turn.completed" ? [event.data] : [])
+const endOf = (events: ReadonlyArray<SandboxEvent>) => events.flatMap((event) => event.type === "turn.completed" ? [event.data] : [])
 const toldOf = (events: ReadonlyArray<SandboxEvent>) =>
   events.flatMap((event) => event.type === "sandbox.error" ? [[event.data.code, event.data.retryable]] : [])
 const end = { state: "failed", reason: OUTPUT_LIMIT, initiator: "policy" } as const
@@ -65,7 +72,13 @@ describe("what is recorded of an agent's work", () => {
     const approval = boundApproval({ approval_id: long, tool: long, paths: Array.from({ length: 1000 }, () => long) })
     assert.strictEqual(approval.approval_id.length, 300)
     assert.isTrue(JSON.stringify(approval).length < 110_000)
-    const ours = { part_id: `tool:${turn}:t1`, message_id: `turn-tools:${turn}`, call_id: `${turn}:t1`, tool: `${"t".repeat(200)}…`, status: "pending" } as const
+    const ours = {
+      part_id: `tool:${turn}:t1`,
+      message_id: `turn-tools:${turn}`,
+      call_id: `${turn}:t1`,
+      tool: `${"t".repeat(200)}…`,
+      status: "pending"
+    } as const
     assert.deepStrictEqual(boundWork({ type: "tool.updated", data: ours }).data, ours)
   })
 
@@ -136,17 +149,20 @@ describe("a turn", () => {
 })
 
 describe("a sandbox that has recorded all it may", () => {
-  it.each([{ lastSeq: SANDBOX_EVENTS }, { logBytes: SANDBOX_BYTES }])("ends each turn before an agent gets it, and says that another one is needed (%j)", (full) => {
-    const pending = { ...reach("pending").sandbox, ...full }
-    const events = decided(pending, { _tag: "StartTurn", turnId: turn })
-    assert.deepStrictEqual(events.map(({ type }) => type), ["turn.started", "sandbox.error", "turn.completed"])
-    assert.deepStrictEqual([toldOf(events), endOf(events)], [[[OUTPUT_LIMIT, false]], [end]])
-    const ended = evolveAll(pending, events, createdAt)
-    assert.strictEqual(ended.status, "running")
-    assert.include(ended.error ?? "", "Create another one")
-    const later = DateTime.add(createdAt, { minutes: 1 })
-    assert.isTrue(Result.isSuccess(decide({ ...ended, idleSince: later }, { _tag: "Expire" }, { limits, now: later })))
-  })
+  it.each([{ lastSeq: SANDBOX_EVENTS }, { logBytes: SANDBOX_BYTES }])(
+    "ends each turn before an agent gets it, and says that another one is needed (%j)",
+    (full) => {
+      const pending = { ...reach("pending").sandbox, ...full }
+      const events = decided(pending, { _tag: "StartTurn", turnId: turn })
+      assert.deepStrictEqual(events.map(({ type }) => type), ["turn.started", "sandbox.error", "turn.completed"])
+      assert.deepStrictEqual([toldOf(events), endOf(events)], [[[OUTPUT_LIMIT, false]], [end]])
+      const ended = evolveAll(pending, events, createdAt)
+      assert.strictEqual(ended.status, "running")
+      assert.include(ended.error ?? "", "Create another one")
+      const later = DateTime.add(createdAt, { minutes: 1 })
+      assert.isTrue(Result.isSuccess(decide({ ...ended, idleSince: later }, { _tag: "Expire" }, { limits, now: later })))
+    }
+  )
 
   it("has room for several turns that are as large as they may be", () => {
     assert.isTrue(SANDBOX_EVENTS >= 4 * TURN_EVENTS && SANDBOX_BYTES >= 4 * TURN_BYTES && TURN_BYTES >= 100 * PART_BYTES)

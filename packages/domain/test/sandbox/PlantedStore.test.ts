@@ -1,12 +1,12 @@
 /** A law is worth something only if a broken store breaks it: each of these stores has one defect. */
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, Effect, Layer } from "effect"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { type StoreLaw, storeLaws } from "@slipway/domain/testing/Laws"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStoreContract"
+import { Arbitrary, Effect, Layer } from "effect"
 
 type Store = SandboxStore["Service"]
 
@@ -20,12 +20,21 @@ const withDefect = (plant: (store: Store) => Partial<Store>) =>
   )
 
 describe("the laws notice a store that", () => {
-  const notices = <A>(defect: string, { given, holds }: StoreLaw<A, SandboxStore | Ids | StoreFixture>, plant: (store: Store) => Partial<Store>) =>
+  const notices = <A>(
+    defect: string,
+    { given, holds }: StoreLaw<A, SandboxStore | Ids | StoreFixture>,
+    plant: (store: Store) => Partial<Store>
+  ) =>
     it.effect(defect, () =>
       Effect.gen(function*() {
-        const result = yield* Arbitrary.checkEffect(given, (value) => Effect.as(holds(value), true).pipe(Effect.catchCause(() => Effect.succeed(false))), {
-          runs: 40, maxShrinks: 20
-        })
+        const result = yield* Arbitrary.checkEffect(
+          given,
+          (value) => Effect.as(holds(value), true).pipe(Effect.catchCause(() => Effect.succeed(false))),
+          {
+            runs: 40,
+            maxShrinks: 20
+          }
+        )
         assert.strictEqual(result._tag, "Falsified")
       }).pipe(Effect.provide(withDefect(plant))))
 
@@ -40,10 +49,12 @@ describe("the laws notice a store that", () => {
     return { find: (key) => Effect.map(store.find(key), (sandbox) => ({ ...sandbox, revision: sandbox.revision + reads++ })) }
   })
   notices("answers a repeated command as if it were the first", storeLaws.identity, (store) => ({
-    command: (key, command, now, keyed) => Effect.map(store.command(key, command, now, keyed), (result) => ({ ...result, outcome: "applied" }))
+    command: (key, command, now, keyed) =>
+      Effect.map(store.command(key, command, now, keyed), (result) => ({ ...result, outcome: "applied" }))
   }))
   notices("forgets who decided", storeLaws.firstDecision, (store) => ({
-    approvals: (id, ids) => Effect.map(store.approvals(id, ids), (known) => known.map((approval) => ({ ...approval, by: "timeout" as const })))
+    approvals: (id, ids) =>
+      Effect.map(store.approvals(id, ids), (known) => known.map((approval) => ({ ...approval, by: "timeout" as const })))
   }))
   notices("ignores idempotency keys", storeLaws.idempotency, (store) => ({ create: (creation) => store.create(creation, null) }))
   notices("keeps keys for all grants together", storeLaws.idempotency, (store) => {

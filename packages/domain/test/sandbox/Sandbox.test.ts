@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, type Duration, Result, Schema } from "effect"
 import { evolve, initial, isSettled, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { type Initiator, type SandboxEvent, SandboxStatus, sizeOf, type StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/Transition"
-import { type Initiator, type SandboxEvent, SandboxStatus, sizeOf, type StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt, creation, History, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
+import { DateTime, type Duration, Result, Schema } from "effect"
 
 /** Decisions 2.1, row by row. */
 const table: ReadonlyArray<readonly [TransitionCause, ReadonlyArray<SandboxStatus>, SandboxStatus, StatusReason | null, Initiator]> = [
@@ -51,9 +51,12 @@ describe("changes of status", () => {
           const [changed, ...after] = events.slice(events.findIndex(({ type }) => type === "sandbox.status"))
           assert.deepStrictEqual(changed, { type: "sandbox.status", data: { status: to, previous: status, reason, initiator } })
           // For one that is queued nothing was begun: it is released at once.
-          assert.deepStrictEqual(after, status === "queued" && to === "terminating"
-            ? [{ type: "sandbox.status", data: { status: "terminated", previous: to, reason, initiator } }]
-            : [])
+          assert.deepStrictEqual(
+            after,
+            status === "queued" && to === "terminating"
+              ? [{ type: "sandbox.status", data: { status: "terminated", previous: to, reason, initiator } }]
+              : []
+          )
         })
       } else {
         it(`${cause} is refused while ${status}`, () => {
@@ -69,7 +72,10 @@ describe("changes of status", () => {
     history.system({ _tag: "RevokeGrant" })
     const { after, events } = history.system({ _tag: "Release" })
     assert.deepStrictEqual(events.at(-1)?.data, {
-      status: "terminated", previous: "terminating", reason: "grant_revoked", initiator: "policy"
+      status: "terminated",
+      previous: "terminating",
+      reason: "grant_revoked",
+      initiator: "policy"
     })
     assert.deepStrictEqual([after.reason, after.initiator], ["grant_revoked", "policy"])
   })
@@ -92,27 +98,57 @@ describe("what the service does", () => {
   type Effect = SandboxStatus | "nothing" | "refused"
   const rows: ReadonlyArray<readonly [SystemCommand, Readonly<Record<SandboxStatus, Effect>>]> = [
     [{ _tag: "StartBoot" }, {
-      queued: "creating", creating: "nothing", running: "refused", succeeded: "refused", failed: "refused", terminating: "refused",
+      queued: "creating",
+      creating: "nothing",
+      running: "refused",
+      succeeded: "refused",
+      failed: "refused",
+      terminating: "refused",
       terminated: "refused"
     }],
     [{ _tag: "FinishBoot", turnId: "t" }, {
-      queued: "refused", creating: "running", running: "refused", succeeded: "refused", failed: "refused", terminating: "refused",
+      queued: "refused",
+      creating: "running",
+      running: "refused",
+      succeeded: "refused",
+      failed: "refused",
+      terminating: "refused",
       terminated: "refused"
     }],
     [{ _tag: "Fail", reason: "boot_failed", error: "E.", retryable: false }, {
-      queued: "refused", creating: "failed", running: "refused", succeeded: "refused", failed: "refused", terminating: "refused",
+      queued: "refused",
+      creating: "failed",
+      running: "refused",
+      succeeded: "refused",
+      failed: "refused",
+      terminating: "refused",
       terminated: "refused"
     }],
     [{ _tag: "Fail", reason: "host_lost", error: "E.", retryable: false }, {
-      queued: "refused", creating: "refused", running: "failed", succeeded: "refused", failed: "refused", terminating: "refused",
+      queued: "refused",
+      creating: "refused",
+      running: "failed",
+      succeeded: "refused",
+      failed: "refused",
+      terminating: "refused",
       terminated: "refused"
     }],
     [{ _tag: "RevokeGrant" }, {
-      queued: "terminated", creating: "terminating", running: "terminating", succeeded: "nothing", failed: "nothing",
-      terminating: "nothing", terminated: "nothing"
+      queued: "terminated",
+      creating: "terminating",
+      running: "terminating",
+      succeeded: "nothing",
+      failed: "nothing",
+      terminating: "nothing",
+      terminated: "nothing"
     }],
     [{ _tag: "Release" }, {
-      queued: "refused", creating: "refused", running: "refused", succeeded: "refused", failed: "refused", terminating: "terminated",
+      queued: "refused",
+      creating: "refused",
+      running: "refused",
+      succeeded: "refused",
+      failed: "refused",
+      terminating: "terminated",
       terminated: "nothing"
     }]
   ]
@@ -183,16 +219,25 @@ describe("what the service does", () => {
     report({ repo: "acme/Shop", action_state: "publishing" })
     report({ repo: "acme/other", action_state: "publishing" })
     const seen = { number: 7, headSha: "abc", state: "open", draft: true, merged: false } as const
-    assert.deepStrictEqual(report({ repo: "ACME/shop", action_state: "idle", number: 7, head_sha: "abc", state: "open", draft: true, merged: false }), [
-      { repo: "acme/Shop", actionState: "idle", ...seen, error: null },
-      { repo: "acme/other", actionState: "publishing", number: null, headSha: null, state: null, draft: null, merged: null, error: null }
-    ])
+    assert.deepStrictEqual(
+      report({ repo: "ACME/shop", action_state: "idle", number: 7, head_sha: "abc", state: "open", draft: true, merged: false }),
+      [
+        { repo: "acme/Shop", actionState: "idle", ...seen, error: null },
+        { repo: "acme/other", actionState: "publishing", number: null, headSha: null, state: null, draft: null, merged: null, error: null }
+      ]
+    )
     const error = { code: "source_host_error", message: "No." }
     assert.deepStrictEqual(report({ repo: "acme/shop", action_state: "failed", error })[0], {
-      repo: "acme/Shop", actionState: "failed", ...seen, error
+      repo: "acme/Shop",
+      actionState: "failed",
+      ...seen,
+      error
     })
     assert.deepInclude(report({ repo: "acme/shop", action_state: "idle", draft: false, merged: true, state: "closed" })[0], {
-      ...seen, draft: false, merged: true, state: "closed"
+      ...seen,
+      draft: false,
+      merged: true,
+      state: "closed"
     })
     assert.strictEqual(report({ repo: "acme/shop", action_state: "updating" })[0]?.error, null)
   })
@@ -317,7 +362,10 @@ describe("what a sandbox remembers", () => {
   })
 
   it.each<readonly [Scene, Duration.Duration]>([
-    ["queued", limits.queue], ["creating", limits.boot], ["stuck", limits.idle], ["terminating", limits.release]
+    ["queued", limits.queue],
+    ["creating", limits.boot],
+    ["stuck", limits.idle],
+    ["terminating", limits.release]
   ])("one that fails of a time limit while %s has a sentence too", (scene, limit) => {
     const { after } = reach(scene).wait(limit).system({ _tag: "Expire" })
     assert.strictEqual(after.status, "failed")

@@ -1,50 +1,98 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, DateTime, Schema } from "effect"
 import { OUTPUT_LIMIT } from "@slipway/domain/sandbox/OutputLimit"
 import { changesRevision, fromWire, Initiator, partOf, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt, creation, hostile, play, thorough } from "@slipway/domain/testing/Histories"
+import { Arbitrary, DateTime, Schema } from "effect"
 
 const { id } = creation
 const wire = (event: SandboxEvent, seq = 7) => JSON.parse(toWire(id, { seq, at: createdAt, event }))
 
 /** One event of every type with all of its fields, and their names on the wire (decisions 5). */
 const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
-  [{ type: "sandbox.status", data: { status: "failed", previous: "running", reason: "agent_lost", initiator: "provider" } },
-    { status: "failed", previous: "running", reason: "agent_lost", initiator: "provider" }],
+  [{ type: "sandbox.status", data: { status: "failed", previous: "running", reason: "agent_lost", initiator: "provider" } }, {
+    status: "failed",
+    previous: "running",
+    reason: "agent_lost",
+    initiator: "provider"
+  }],
   [{ type: "sandbox.boot", data: { stage: "clone", ms: 1200, repo: "acme/shop" } }, { stage: "clone", ms: 1200, repo: "acme/shop" }],
-  [{ type: "sandbox.error", data: { code: "agent_lost", message: "M.", retryable: true } }, { code: "agent_lost", message: "M.", retryable: true }],
-  [{ type: "turn.started", turn_id: "t", data: { prompt_id: "t", text: "T", files: [], author: { id: "user-1" } } },
-    { prompt_id: "t", text: "T", files: [], author: { id: "user-1" } }],
-  [{ type: "turn.updated", turn_id: "t", data: { state: "pending", previous: null, text: "T", author: { id: "user-1" } } },
-    { state: "pending", previous: null, text: "T", author: { id: "user-1" } }],
-  [{ type: "turn.updated", turn_id: "t", data: { state: "running", previous: "running", reason: "interrupt", initiator: "user" } },
-    { state: "running", previous: "running", reason: "interrupt", initiator: "user" }],
-  [{ type: "turn.completed", turn_id: "t", data: { state: "failed", reason: "R.", initiator: "provider" } },
-    { state: "failed", reason: "R.", initiator: "provider" }],
-  [{ type: "message.updated", turn_id: "t", data: { part_id: "m:text", message_id: "m", kind: "text", text: "T" } },
-    { part_id: "m:text", message_id: "m", kind: "text", text: "T" }],
+  [{ type: "sandbox.error", data: { code: "agent_lost", message: "M.", retryable: true } }, {
+    code: "agent_lost",
+    message: "M.",
+    retryable: true
+  }],
+  [{ type: "turn.started", turn_id: "t", data: { prompt_id: "t", text: "T", files: [], author: { id: "user-1" } } }, {
+    prompt_id: "t",
+    text: "T",
+    files: [],
+    author: { id: "user-1" }
+  }],
+  [{ type: "turn.updated", turn_id: "t", data: { state: "pending", previous: null, text: "T", author: { id: "user-1" } } }, {
+    state: "pending",
+    previous: null,
+    text: "T",
+    author: { id: "user-1" }
+  }],
+  [{ type: "turn.updated", turn_id: "t", data: { state: "running", previous: "running", reason: "interrupt", initiator: "user" } }, {
+    state: "running",
+    previous: "running",
+    reason: "interrupt",
+    initiator: "user"
+  }],
+  [{ type: "turn.completed", turn_id: "t", data: { state: "failed", reason: "R.", initiator: "provider" } }, {
+    state: "failed",
+    reason: "R.",
+    initiator: "provider"
+  }],
+  [{ type: "message.updated", turn_id: "t", data: { part_id: "m:text", message_id: "m", kind: "text", text: "T" } }, {
+    part_id: "m:text",
+    message_id: "m",
+    kind: "text",
+    text: "T"
+  }],
   [{ type: "message.completed", turn_id: "t", data: { message_id: "m", finish: "end_turn" } }, { message_id: "m", finish: "end_turn" }],
   [{
     type: "tool.updated",
     turn_id: "t",
     data: { part_id: "tool:c", message_id: "turn-tools:t", call_id: "c", tool: "write", status: "error", error: "E." }
   }, { part_id: "tool:c", message_id: "turn-tools:t", call_id: "c", tool: "write", status: "error", error: "E." }],
-  [{ type: "approval.requested", turn_id: "t", data: { approval_id: "c", tool: "write", kind: "edit", paths: ["a"], expires_at: createdAt } },
-    { approval_id: "c", tool: "write", kind: "edit", paths: ["a"], expires_at: "2026-11-21T02:41:00.123Z" }],
-  [{ type: "approval.resolved", turn_id: "t", data: { approval_id: "c", outcome: "denied", by: "timeout" } },
-    { approval_id: "c", outcome: "denied", by: "timeout" }],
+  [{
+    type: "approval.requested",
+    turn_id: "t",
+    data: { approval_id: "c", tool: "write", kind: "edit", paths: ["a"], expires_at: createdAt }
+  }, { approval_id: "c", tool: "write", kind: "edit", paths: ["a"], expires_at: "2026-11-21T02:41:00.123Z" }],
+  [{ type: "approval.resolved", turn_id: "t", data: { approval_id: "c", outcome: "denied", by: "timeout" } }, {
+    approval_id: "c",
+    outcome: "denied",
+    by: "timeout"
+  }],
   [{
     type: "pull_request.updated",
     data: {
-      repo: "acme/shop", action_state: "idle", number: 7, url: "https://h/7", state: "open", draft: true, merged: false,
-      head_ref: "slipway/c", head_sha: "abc"
+      repo: "acme/shop",
+      action_state: "idle",
+      number: 7,
+      url: "https://h/7",
+      state: "open",
+      draft: true,
+      merged: false,
+      head_ref: "slipway/c",
+      head_sha: "abc"
     }
   }, {
-    repo: "acme/shop", action_state: "idle", number: 7, url: "https://h/7", state: "open", draft: true, merged: false,
-    head_ref: "slipway/c", head_sha: "abc"
+    repo: "acme/shop",
+    action_state: "idle",
+    number: 7,
+    url: "https://h/7",
+    state: "open",
+    draft: true,
+    merged: false,
+    head_ref: "slipway/c",
+    head_sha: "abc"
   }],
-  [{ type: "usage.updated", data: { usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 } } },
-    { usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 } }]
+  [{ type: "usage.updated", data: { usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 } } }, {
+    usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 }
+  }]
 ]
 
 describe("the envelope", () => {
@@ -59,7 +107,11 @@ describe("the envelope", () => {
       data: { state: "succeeded" },
       turn_id: "turn-1"
     })
-    const full = toWire(id, { seq: 1, at: DateTime.makeUnsafe("2026-11-21T02:41:00Z"), event: { type: "sandbox.boot", data: { stage: "ready", ms: 0 } } })
+    const full = toWire(id, {
+      seq: 1,
+      at: DateTime.makeUnsafe("2026-11-21T02:41:00Z"),
+      event: { type: "sandbox.boot", data: { stage: "ready", ms: 0 } }
+    })
     assert.strictEqual(JSON.parse(full).ts, "2026-11-21T02:41:00.000Z")
   })
 
@@ -74,7 +126,11 @@ describe("the envelope", () => {
 
   it("is one line, whatever the text", () => {
     const text = "a\nb\r\nc\u2028d"
-    const line = toWire(id, { seq: 1, at: createdAt, event: { type: "sandbox.error", data: { code: "c", message: text, retryable: false } } })
+    const line = toWire(id, {
+      seq: 1,
+      at: createdAt,
+      event: { type: "sandbox.error", data: { code: "c", message: text, retryable: false } }
+    })
     assert.notMatch(line, /[\r\n]/u)
     assert.strictEqual(JSON.parse(line).data.message, text)
   })
@@ -88,8 +144,19 @@ describe("the data", () => {
   it("has the words of decisions 2.1", () => {
     assert.deepStrictEqual(Initiator.literals, ["user", "policy", "provider", "system"])
     assert.deepStrictEqual(StatusReason.literals, [
-      "queue_timeout", "boot_timeout", "boot_failed", "clone_failed", "repo_not_accessible", "idle_timeout", "last_turn_failed", "agent_lost",
-      "host_lost", "terminated", "max_lifetime", "grant_revoked", "release_failed"
+      "queue_timeout",
+      "boot_timeout",
+      "boot_failed",
+      "clone_failed",
+      "repo_not_accessible",
+      "idle_timeout",
+      "last_turn_failed",
+      "agent_lost",
+      "host_lost",
+      "terminated",
+      "max_lifetime",
+      "grant_revoked",
+      "release_failed"
     ])
   })
 
@@ -113,7 +180,13 @@ describe("events", () => {
   it("only those of sandbox, turn, approval and pull request change the revision", () => {
     const counted = Object.entries(changesRevision).filter(([, counts]) => counts).map(([type]) => type)
     assert.sameMembers(counted, [
-      "sandbox.status", "turn.started", "turn.updated", "turn.completed", "approval.requested", "approval.resolved", "pull_request.updated"
+      "sandbox.status",
+      "turn.started",
+      "turn.updated",
+      "turn.completed",
+      "approval.requested",
+      "approval.resolved",
+      "pull_request.updated"
     ])
   })
 
@@ -124,7 +197,8 @@ describe("events", () => {
 
   it.prop("inside a turn carry its id, and no others do", [hostile], ([plan]) => {
     for (const { event } of play(plan).log) {
-      const inside = /^(?:turn|message|tool|approval)\./u.test(event.type) || event.type === "sandbox.error" && event.data.code === OUTPUT_LIMIT
+      const inside = /^(?:turn|message|tool|approval)\./u.test(event.type) ||
+        event.type === "sandbox.error" && event.data.code === OUTPUT_LIMIT
       assert.strictEqual(event.turn_id !== undefined, inside)
     }
   }, thorough)

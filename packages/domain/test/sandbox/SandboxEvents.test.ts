@@ -10,7 +10,14 @@ import { SandboxId } from "../../src/sandbox/SandboxId.ts"
 import { type LogEntry, SandboxStore, StoreUnavailable } from "../../src/sandbox/SandboxStore.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
-const by: Principal = { credential: { _tag: "Key", keyId: "k" }, grantId: "g", organizationId: "o", userId: "u", scopes: new Set(), test: false }
+const by: Principal = {
+  credential: { _tag: "Key", keyId: "k" },
+  grantId: "g",
+  organizationId: "o",
+  userId: "u",
+  scopes: new Set(),
+  test: false
+}
 
 const creation = (name: string): Creation => ({
   id: SandboxId.make(`c_${name.padEnd(12, "a")}`),
@@ -78,7 +85,12 @@ layer(on(slow))("many readers of one log", (it) => {
         Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, i % 2), ({ frames }) =>
           // Some are busy with what they got while the next hints come.
           Stream.runForEach(frames, (frame) =>
-            Effect.andThen(Effect.sync(() => mine.push(...seqs([frame]))), Effect.repeat(Effect.yieldNow, { times: i })))))))
+            Effect.andThen(
+              Effect.sync(() =>
+                mine.push(...seqs([frame]))
+              ),
+              Effect.repeat(Effect.yieldNow, { times: i })
+            ))))))
       for (let round = 0; round < 200; round++) {
         // Some commits in quick succession, and then none: whoever misses the last hint stays behind.
         for (let i = 0; i <= round % 4; i++) {
@@ -121,7 +133,9 @@ layer(on(counted))("a reader", (it) => {
       yield* Effect.repeat(Effect.yieldNow, { times: 200 })
       counting.length = 0
       yield* write(id, [failed])
-      for (const fiber of reading) assert.deepStrictEqual(seqs(yield* Fiber.join(fiber)), [2])
+      for (const fiber of reading) {
+        assert.deepStrictEqual(seqs(yield* Fiber.join(fiber)), [2])
+      }
       assert.strictEqual(counting.length, 1)
     }))
 
@@ -184,4 +198,3 @@ layer(on(counted))("a reader", (it) => {
       trouble.on = false
     }))
 })
-

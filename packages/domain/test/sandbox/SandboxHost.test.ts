@@ -1,6 +1,6 @@
-import { Effect } from "effect"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { lifecycle } from "@slipway/domain/testing/SandboxHostContract"
+import { Effect } from "effect"
 
 let folders = 0
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { selfLink, SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
 import { creation, History, reach, Scene } from "@slipway/domain/testing/Histories"
+import { Schema } from "effect"
 
 const url = "https://slipway.example"
 const wire = (history: History) => Schema.encodeSync(SandboxResource)(toResource(history.sandbox, url))

@@ -1,6 +1,4 @@
 import { assert, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, Layer, Scheduler } from "effect"
-import { TestClock } from "effect/testing"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
@@ -10,6 +8,8 @@ import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { creation } from "@slipway/domain/testing/Histories"
 import { limited, MAX_ACTIVE, StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { DateTime, Duration, Effect, Layer, Scheduler } from "effect"
+import { TestClock } from "effect/testing"
 
 const KEPT = Duration.days(RETENTION_DAYS)
 

@@ -1,4 +1,3 @@
-import { DateTime, Effect, Layer } from "effect"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Ids } from "@slipway/domain/Ids"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
@@ -7,6 +6,7 @@ import { Budgets } from "@slipway/domain/sandbox/Budget"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Spending } from "@slipway/domain/sandbox/Spending"
 import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
+import { DateTime, Effect, Layer } from "effect"
 
 const Fixture = Layer.effect(
   SpendingFixture,

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result, Schema } from "effect"
 import { detail, OUTPUT_BYTES, preview, PREVIEW_BYTES, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { Result, Schema } from "effect"
 
 const bytesOf = (text: string) => new TextEncoder().encode(text).length
 const whole = (call: Parameters<typeof preview>[0]) => Result.getOrThrow(preview(call))
@@ -13,7 +13,9 @@ describe("a preview", () => {
   })
 
   it("shows what is hidden in a command by its name", () => {
-    assert.deepStrictEqual(whole({ kind: "command", command: "echo \u202e\u001b[8m" }), { command: "echo ⟨RIGHT-TO-LEFT OVERRIDE⟩⟨ESC⟩[8m" })
+    assert.deepStrictEqual(whole({ kind: "command", command: "echo \u202e\u001b[8m" }), {
+      command: "echo ⟨RIGHT-TO-LEFT OVERRIDE⟩⟨ESC⟩[8m"
+    })
   })
 
   it("is refused when a command cannot be shown whole", () => {
@@ -51,11 +53,16 @@ describe("a preview", () => {
     assert.deepStrictEqual(whole({ kind: "edit", diff: "+a\n" }), { diff: "+a\n" })
   })
 
-  it.prop("never has more than 64 KiB", [Schema.String, Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 30_000 }))], ([command, diff, times]) => {
-    const made = preview({ command: command.repeat(times), diff: diff.repeat(times) })
-    if (Result.isFailure(made)) return
-    assert.isAtMost(bytesOf(Object.values(made.success).join("")), PREVIEW_BYTES)
-  }, { arbitrary: { runs: 50 } })
+  it.prop(
+    "never has more than 64 KiB",
+    [Schema.String, Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 30_000 }))],
+    ([command, diff, times]) => {
+      const made = preview({ command: command.repeat(times), diff: diff.repeat(times) })
+      if (Result.isFailure(made)) return
+      assert.isAtMost(bytesOf(Object.values(made.success).join("")), PREVIEW_BYTES)
+    },
+    { arbitrary: { runs: 50 } }
+  )
 })
 
 describe("a detail", () => {
@@ -68,7 +75,8 @@ describe("a detail", () => {
   })
 
   it("has a long command as far as there is room, and the first paths", () => {
-    const { command = "", paths = [] } = detail({ command: "x".repeat(100_000), paths: Array.from({ length: 200 }, (_, i) => `${i}\u202e`) }) ?? {}
+    const { command = "", paths = [] } =
+      detail({ command: "x".repeat(100_000), paths: Array.from({ length: 200 }, (_, i) => `${i}\u202e`) }) ?? {}
     assert.isAtMost(bytesOf(command), PREVIEW_BYTES)
     assert.match(command, /the rest is not shown/u)
     assert.strictEqual(paths.length, 100)
@@ -79,7 +87,8 @@ describe("a detail", () => {
     assert.strictEqual(detail({ kind: "other", paths: [] }), undefined)
   })
 
-  it.prop("keeps within its bounds whatever an agent writes", [Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))], ([text, times]) => {
+  it.prop("keeps within its bounds whatever an agent writes", [Schema.String,
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))], ([text, times]) => {
     const { command = "", output = "" } = detail({ command: text.repeat(times), output: text.repeat(times) }) ?? {}
     assert.isAtMost(bytesOf(output), OUTPUT_BYTES)
     assert.isAtMost(bytesOf(command), PREVIEW_BYTES)
@@ -91,13 +100,30 @@ describe("a diff", () => {
   it("is one hunk with three lines around it", () => {
     const lines = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
     const text = (changed: ReadonlyArray<string>) => `${changed.join("\n")}\n`
-    assert.strictEqual(unifiedDiff("f.txt", text(lines), text(lines.with(4, "E"))), [
-      "--- f.txt", "+++ f.txt", "@@ -2,7 +2,7 @@", " b", " c", " d", "-e", "+E", " f", " g", " h", ""
-    ].join("\n"))
+    assert.strictEqual(
+      unifiedDiff("f.txt", text(lines), text(lines.with(4, "E"))),
+      [
+        "--- f.txt",
+        "+++ f.txt",
+        "@@ -2,7 +2,7 @@",
+        " b",
+        " c",
+        " d",
+        "-e",
+        "+E",
+        " f",
+        " g",
+        " h",
+        ""
+      ].join("\n")
+    )
   })
 
   it("shows what is written to a protected file, and not what it held", () => {
-    assert.strictEqual(unifiedDiff("repo/.env", "KEY=secret\nA=1\n", "KEY=secret\nA=2\n"), "--- repo/.env\n+++ repo/.env\n@@ -0,0 +1,2 @@\n+KEY=secret\n+A=2\n")
+    assert.strictEqual(
+      unifiedDiff("repo/.env", "KEY=secret\nA=1\n", "KEY=secret\nA=2\n"),
+      "--- repo/.env\n+++ repo/.env\n@@ -0,0 +1,2 @@\n+KEY=secret\n+A=2\n"
+    )
     assert.strictEqual(unifiedDiff("repo/.env", "KEY=secret\n", null), "--- repo/.env\n+++ /dev/null\n")
   })
 

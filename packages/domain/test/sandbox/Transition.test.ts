@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result } from "effect"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { abandonPublications, denyApprovals, moveTo, resolveApproval, type TransitionCause } from "@slipway/domain/sandbox/Transition"
 import { createdAt, type History, limits, reach, type Scene } from "@slipway/domain/testing/Histories"
+import { Result } from "effect"
 
 const turn = reach("working").turn
 const report = (history: History, data: Extract<SystemCommand, { _tag: "ReportPublication" }>["data"]) =>
@@ -14,9 +14,14 @@ describe("a refusal", () => {
     const ask = (command: SystemCommand, scene: Scene) => said(decide(reach(scene).sandbox, command, { limits, now: createdAt }))
     assert.strictEqual(said(moveTo(reach("idle").sandbox, "claimed")), "claimed is not possible while running")
     assert.strictEqual(ask({ _tag: "StartTurn", turnId: turn }, "idle"), "StartTurn is not possible while running/succeeded")
-    assert.strictEqual(ask({ _tag: "ReportBoot", data: { stage: "ready", ms: 1 } }, "queued"), "ReportBoot is not possible while queued/no turn")
-    assert.strictEqual(ask({ _tag: "RequestApproval", turnId: turn, approval: { approval_id: "c", tool: "t" } }, "pending"),
-      "RequestApproval is not possible while running/pending")
+    assert.strictEqual(
+      ask({ _tag: "ReportBoot", data: { stage: "ready", ms: 1 } }, "queued"),
+      "ReportBoot is not possible while queued/no turn"
+    )
+    assert.strictEqual(
+      ask({ _tag: "RequestApproval", turnId: turn, approval: { approval_id: "c", tool: "t" } }, "pending"),
+      "RequestApproval is not possible while running/pending"
+    )
   })
 })
 
@@ -31,7 +36,9 @@ describe("a turn that outlives its sandbox's end", () => {
         const history = reach(scene)
         end(history)
         assert.deepStrictEqual<object | undefined>(history.system({ _tag: "Release" }).events[0], {
-          type: "turn.completed", turn_id: turn, data: { state, reason, initiator: "policy" }
+          type: "turn.completed",
+          turn_id: turn,
+          data: { state, reason, initiator: "policy" }
         })
       }
     })
@@ -62,8 +69,11 @@ describe("a publication that nobody will carry out any more", () => {
 
   it("fails when it is under way, and stays as it is otherwise", () => {
     const history = reach("idle")
-    for (const state of ["publishing", "updating", "idle", "failed"] as const) report(history, { repo: `acme/${state}`, action_state: state })
-    assert.deepStrictEqual<ReadonlyArray<object>>(abandonPublications(history.sandbox), [failed("acme/publishing"), failed("acme/updating")])
+    for (const state of ["publishing", "updating", "idle", "failed"] as const) {
+      report(history, { repo: `acme/${state}`, action_state: state })
+    }
+    assert.deepStrictEqual<ReadonlyArray<object>>(abandonPublications(history.sandbox), [failed("acme/publishing"),
+      failed("acme/updating")])
   })
 
   it("fails with every change of status but those on the way to running", () => {
@@ -73,7 +83,10 @@ describe("a publication that nobody will carry out any more", () => {
       return Result.getOrThrow(moveTo(history.sandbox, cause)).filter(({ type }) => type === "pull_request.updated")
     }
     for (const [scene, cause] of [["queued", "claimed"], ["creating", "ready"]] as const) assert.deepStrictEqual(failing(scene, cause), [])
-    const ends = [["idle", "idle_timeout"], ["stuck", "last_turn_failed"], ["working", "host_lost"], ["working", "terminated"], ["terminating", "released"]] as const
+    const ends = [["idle", "idle_timeout"], ["stuck", "last_turn_failed"], ["working", "host_lost"], ["working", "terminated"], [
+      "terminating",
+      "released"
+    ]] as const
     for (const [scene, cause] of ends) assert.deepStrictEqual<ReadonlyArray<object>>(failing(scene, cause), [failed("acme/shop")], cause)
   })
 })

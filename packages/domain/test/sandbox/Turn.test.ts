@@ -1,50 +1,106 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Result } from "effect"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { isActive, TurnOutcome, TurnState, turnTransitions } from "@slipway/domain/sandbox/Turn"
-import { type Asked, createdAt, creation, type History, isAsked, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
+import {
+  type Asked,
+  createdAt,
+  creation,
+  type History,
+  isAsked,
+  limits,
+  reach,
+  request,
+  type Scene
+} from "@slipway/domain/testing/Histories"
+import { DateTime, Result } from "effect"
 
 const turn = reach("working").turn
 const end = (state: "succeeded" | "failed" | "interrupted" | "cancelled"): SystemCommand => ({ _tag: "EndTurn", turnId: turn, state })
 const lost: SystemCommand = { _tag: "Fail", reason: "agent_lost", error: "E.", retryable: false }
 const approve: Asked = { _tag: "Decide", approvalId: "call-1", decision: "approve" }
 
-const does = (history: History, command: SystemCommand | Asked) =>
-  isAsked(command) ? history.person(command) : history.system(command)
+const does = (history: History, command: SystemCommand | Asked) => isAsked(command) ? history.person(command) : history.system(command)
 
 /** Decisions 2.2, for every state of a turn: where it goes; `null`: nothing happens; `refused`. */
 const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Record<Scene, TurnState | null | "refused">>]> = [
   ["the agent takes the prompt", { _tag: "StartTurn", turnId: turn }, {
-    pending: "running", working: null, asking: null, interrupting: null, idle: "refused", stuck: "refused", terminating: "refused"
+    pending: "running",
+    working: null,
+    asking: null,
+    interrupting: null,
+    idle: "refused",
+    stuck: "refused",
+    terminating: "refused"
   }],
   ["an approval is requested", request(turn, "call-2"), {
-    pending: "refused", working: "awaiting_approval", asking: "awaiting_approval", interrupting: "running", idle: "refused",
-    stuck: "refused", terminating: "refused"
+    pending: "refused",
+    working: "awaiting_approval",
+    asking: "awaiting_approval",
+    interrupting: "running",
+    idle: "refused",
+    stuck: "refused",
+    terminating: "refused"
   }],
   ["the last approval is resolved", approve, { asking: "running" }],
   ["the agent succeeds", end("succeeded"), {
-    pending: "cancelled", working: "succeeded", asking: "succeeded", interrupting: "succeeded", idle: null, stuck: null,
+    pending: "cancelled",
+    working: "succeeded",
+    asking: "succeeded",
+    interrupting: "succeeded",
+    idle: null,
+    stuck: null,
     terminating: "succeeded"
   }],
   ["the agent fails", end("failed"), {
-    pending: "cancelled", working: "failed", asking: "failed", interrupting: "failed", idle: null, stuck: null, terminating: "failed"
+    pending: "cancelled",
+    working: "failed",
+    asking: "failed",
+    interrupting: "failed",
+    idle: null,
+    stuck: null,
+    terminating: "failed"
   }],
   ["the agent stops as asked", end("interrupted"), {
-    pending: "cancelled", working: "interrupted", asking: "interrupted", interrupting: "interrupted", idle: null, stuck: null,
+    pending: "cancelled",
+    working: "interrupted",
+    asking: "interrupted",
+    interrupting: "interrupted",
+    idle: null,
+    stuck: null,
     terminating: "interrupted"
   }],
   ["it is cancelled", end("cancelled"), {
-    pending: "cancelled", working: "interrupted", asking: "interrupted", interrupting: "interrupted", idle: null, stuck: null,
+    pending: "cancelled",
+    working: "interrupted",
+    asking: "interrupted",
+    interrupting: "interrupted",
+    idle: null,
+    stuck: null,
     terminating: "interrupted"
   }],
-  ["the agent is lost", lost, { pending: "cancelled", working: "failed", asking: "failed", interrupting: "failed", idle: "succeeded", stuck: "failed" }],
-  ["an interrupt", { _tag: "Interrupt" }, { pending: "cancelled", working: "running", asking: "running", interrupting: null, idle: null, stuck: null }],
+  ["the agent is lost", lost, {
+    pending: "cancelled",
+    working: "failed",
+    asking: "failed",
+    interrupting: "failed",
+    idle: "succeeded",
+    stuck: "failed"
+  }],
+  ["an interrupt", { _tag: "Interrupt" }, {
+    pending: "cancelled",
+    working: "running",
+    asking: "running",
+    interrupting: null,
+    idle: null,
+    stuck: null
+  }],
   ["the host has released everything", { _tag: "Release" }, { terminating: "interrupted" }]
 ]
 
 describe("turns", () => {
   it("have the states and outcomes of decisions 2.2", () => {
-    assert.deepStrictEqual(TurnState.literals, ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"])
+    assert.deepStrictEqual(TurnState.literals, ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted",
+      "cancelled"])
     assert.deepStrictEqual(TurnOutcome.literals, ["succeeded", "failed", "interrupted", "cancelled"])
   })
 
@@ -92,7 +148,11 @@ describe("turns", () => {
   it("a turn ending never changes the status", () => {
     for (const state of ["succeeded", "failed", "interrupted"] as const) {
       const { after, events } = reach("working").system({ _tag: "EndTurn", turnId: turn, state, reason: "Because.", initiator: "provider" })
-      assert.deepStrictEqual(events, [{ type: "turn.completed", turn_id: turn, data: { state, reason: "Because.", initiator: "provider" } }])
+      assert.deepStrictEqual(events, [{
+        type: "turn.completed",
+        turn_id: turn,
+        data: { state, reason: "Because.", initiator: "provider" }
+      }])
       assert.strictEqual(after.status, "running")
     }
   })
@@ -128,14 +188,18 @@ describe("turns", () => {
   it("what ends with the sandbox says why", () => {
     const released = reach("terminating").system({ _tag: "Release" })
     assert.deepStrictEqual(released.events[0], {
-      type: "turn.completed", turn_id: turn, data: { state: "interrupted", reason: "terminated", initiator: "user" }
+      type: "turn.completed",
+      turn_id: turn,
+      data: { state: "interrupted", reason: "terminated", initiator: "user" }
     })
     const refused = reach("terminating").wait(limits.release).system({ _tag: "Expire" })
     assert.deepStrictEqual(refused.events[0], released.events[0])
     const early = reach("pending")
     early.person({ _tag: "Terminate" })
     assert.deepStrictEqual(early.system({ _tag: "Release" }).events[0], {
-      type: "turn.completed", turn_id: turn, data: { state: "cancelled", reason: "terminated", initiator: "user" }
+      type: "turn.completed",
+      turn_id: turn,
+      data: { state: "cancelled", reason: "terminated", initiator: "user" }
     })
   })
 })

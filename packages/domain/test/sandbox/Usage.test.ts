@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { addUsage, noUsage, Usage } from "@slipway/domain/sandbox/Usage"
+import { Schema } from "effect"
 
 const max = Number.MAX_SAFE_INTEGER
 
@@ -15,7 +15,11 @@ describe("usage", () => {
 
   it("adds up, each counter for itself", () => {
     assert.deepStrictEqual(
-      addUsage({ llmRequestCount: 1, costMicroUsd: 20, creditsChargedMicros: 300 }, { llmRequestCount: 4, costMicroUsd: 50, creditsChargedMicros: 600 }),
+      addUsage({ llmRequestCount: 1, costMicroUsd: 20, creditsChargedMicros: 300 }, {
+        llmRequestCount: 4,
+        costMicroUsd: 50,
+        creditsChargedMicros: 600
+      }),
       { llmRequestCount: 5, costMicroUsd: 70, creditsChargedMicros: 900 }
     )
   })
@@ -23,7 +27,9 @@ describe("usage", () => {
   it("saturates instead of overflowing", () => {
     const full = { llmRequestCount: max, costMicroUsd: max - 1, creditsChargedMicros: max }
     assert.deepStrictEqual(addUsage(full, { llmRequestCount: 1, costMicroUsd: 5, creditsChargedMicros: max }), {
-      llmRequestCount: max, costMicroUsd: max, creditsChargedMicros: max
+      llmRequestCount: max,
+      costMicroUsd: max,
+      creditsChargedMicros: max
     })
   })
 

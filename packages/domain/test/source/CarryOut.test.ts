@@ -20,24 +20,38 @@ const HEAD = `slipway/${id}`
 const sha = "1".repeat(40)
 const remote = { url: "/origin", authorization: null }
 const pull = (headSha: string, number = 7): PullRequest => ({
-  id: 1, nodeId: "n", number, url: "https://h/7", title: "T", state: "open", draft: true, merged: false, baseRef: "main", headRef: HEAD, headSha,
-  createdAt: at, updatedAt: at, additions: 1, deletions: 0, changedFiles: 1
+  id: 1,
+  nodeId: "n",
+  number,
+  url: "https://h/7",
+  title: "T",
+  state: "open",
+  draft: true,
+  merged: false,
+  baseRef: "main",
+  headRef: HEAD,
+  headSha,
+  createdAt: at,
+  updatedAt: at,
+  additions: 1,
+  deletions: 0,
+  changedFiles: 1
 })
 
 /** Trees and a host that note what they are asked for. `open`: the pull request that is there before. */
 const world = ({ baseRef = "main" as string | null, changes = true, open = null as PullRequest | null } = {}) => {
   const asked: Array<readonly [string, ...ReadonlyArray<unknown>]> = []
-  const note = <A>(answer: A, ...call: typeof asked[number]) => Effect.sync(() => {
-    asked.push(call)
-    return answer
-  })
+  const note = <A>(answer: A, ...call: typeof asked[number]) =>
+    Effect.sync(() => {
+      asked.push(call)
+      return answer
+    })
   const ports = Layer.mergeAll(
     SandboxStore.layerMemory,
     Layer.mock(WorkingTrees, {
       workspace: () => "",
       folder: () => "",
-      snapshot: (_, options) =>
-        changes ? note({ sha, baseRef }, "snapshot", options) : Effect.fail(new NoChanges({ repo: REPO })),
+      snapshot: (_, options) => changes ? note({ sha, baseRef }, "snapshot", options) : Effect.fail(new NoChanges({ repo: REPO })),
       push: (_, options) => note(undefined, "push", options)
     }),
     Layer.mock(SourceHost, {
@@ -57,8 +71,18 @@ const wished = Effect.gen(function*() {
   const store = yield* SandboxStore
   const limits = yield* Policy
   yield* store.create({
-    id, grantId: "g", createdBy: "u", title: "Say hello", repos: [{ fullName: REPO }], prompt: "prompt", model: offlineDemo.id,
-    agentRuntime: "opencode", reasoningEffort: null, toolApprovalMode: "auto", metadata: {}, createdAt: at
+    id,
+    grantId: "g",
+    createdBy: "u",
+    title: "Say hello",
+    repos: [{ fullName: REPO }],
+    prompt: "prompt",
+    model: offlineDemo.id,
+    agentRuntime: "opencode",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    metadata: {},
+    createdAt: at
   }, null)
   const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
   assert(claimed !== undefined)
@@ -119,13 +143,18 @@ describe("a worker that publishes", () => {
       const { lease, sandbox } = yield* wished
       yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
       assert.deepStrictEqual(asked, [])
-      assert.deepInclude((yield* told).at(-1), { action_state: "idle", error: { code: "invalid_request", message: "no sandbox changes to publish" } })
+      assert.deepInclude((yield* told).at(-1), {
+        action_state: "idle",
+        error: { code: "invalid_request", message: "no sandbox changes to publish" }
+      })
     }).pipe(Effect.provide(layer))
   })
 
   it.effect("hands on the agent's own commits", () => {
     const { asked, layer } = world()
-    const history: NonNullable<SnapshotOptions["history"]> = () => { throw new Error("nobody reads them here") }
+    const history: NonNullable<SnapshotOptions["history"]> = () => {
+      throw new Error("nobody reads them here")
+    }
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished
       yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO, history))

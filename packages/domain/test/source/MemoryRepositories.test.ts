@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
 import { MemoryRepositories, MemoryRepository } from "@slipway/domain/source/MemoryRepositories"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect } from "effect"
 
 const repo = RepoName.make("Acme/Shop")
 
@@ -9,7 +9,9 @@ const repo = RepoName.make("Acme/Shop")
 const files = (repository: MemoryRepository, branch: string) => {
   const sha = repository.branches.get(branch)
   return Object.fromEntries(
-    Object.entries(repository.filesOf(sha)).map(([path, content]) => [path, repository.executablesOf(sha).has(path) ? `*${content}` : content])
+    Object.entries(repository.filesOf(sha)).map((
+      [path, content]
+    ) => [path, repository.executablesOf(sha).has(path) ? `*${content}` : content])
   )
 }
 
@@ -17,7 +19,10 @@ const files = (repository: MemoryRepository, branch: string) => {
 const withExecutables = (...executables: ReadonlyArray<string>) => {
   const repository = new MemoryRepository(repo, "main", { tool: "1", v: "1" })
   const base = repository.branches.get("main") ?? ""
-  repository.branches.set("feature", repository.add({ parents: [base], files: repository.filesOf(base), executables: new Set(executables) }))
+  repository.branches.set(
+    "feature",
+    repository.add({ parents: [base], files: repository.filesOf(base), executables: new Set(executables) })
+  )
   return repository
 }
 

@@ -30,12 +30,20 @@ import { RepoNotAccessible, SourceHost, SourceHostError } from "../../src/source
 import { creation, reach, type Scene } from "../../testing/Histories.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
-const by: Principal = { credential: { _tag: "Key", keyId: "k" }, grantId: "g", organizationId: "o", userId: "u", scopes: new Set(), test: false }
+const by: Principal = {
+  credential: { _tag: "Key", keyId: "k" },
+  grantId: "g",
+  organizationId: "o",
+  userId: "u",
+  scopes: new Set(),
+  test: false
+}
 const id = SandboxId.make("c_aaaaaaaaaaaa")
 const REPO = "acme/shop"
 
 const updated = (data: object) => ({ type: "pull_request.updated", data })
-const tag = <A, E extends { readonly _tag: string }>(result: Result.Result<A, E>) => Result.isFailure(result) ? result.failure._tag : result.success
+const tag = <A, E extends { readonly _tag: string }>(result: Result.Result<A, E>) =>
+  Result.isFailure(result) ? result.failure._tag : result.success
 /** A sandbox that was told this of its repository. */
 const having = (scene: Scene, data: { readonly action_state: "idle" | "publishing" | "updating" | "failed"; readonly number?: number }) => {
   const history = reach(scene)
@@ -68,11 +76,18 @@ describe("a wish to publish", () => {
   const head_ref = `slipway/${creation.id}`
 
   it("publishes what has no pull request and updates what has one", () => {
-    assert.deepStrictEqual<object>(request(reach("idle").sandbox, REPO), Result.succeed([updated({ repo: REPO, action_state: "publishing", head_ref })]))
-    assert.deepStrictEqual<object>(request(having("idle", { action_state: "failed" }), REPO),
-      Result.succeed([updated({ repo: REPO, action_state: "publishing", head_ref })]))
-    assert.deepStrictEqual<object>(request(having("idle", { action_state: "idle", number: 7 }), REPO),
-      Result.succeed([updated({ repo: REPO, action_state: "updating", head_ref })]))
+    assert.deepStrictEqual<object>(
+      request(reach("idle").sandbox, REPO),
+      Result.succeed([updated({ repo: REPO, action_state: "publishing", head_ref })])
+    )
+    assert.deepStrictEqual<object>(
+      request(having("idle", { action_state: "failed" }), REPO),
+      Result.succeed([updated({ repo: REPO, action_state: "publishing", head_ref })])
+    )
+    assert.deepStrictEqual<object>(
+      request(having("idle", { action_state: "idle", number: 7 }), REPO),
+      Result.succeed([updated({ repo: REPO, action_state: "updating", head_ref })])
+    )
   })
 
   it.each(["publishing", "updating"] as const)("joins the one that is %s", (action_state) => {
@@ -94,21 +109,48 @@ describe("a wish to publish", () => {
   it("commits with a message that names what it was told to", () => {
     const sandbox = { id, title: "Use {repo} and $&" }
     assert.strictEqual(commitMessage("{title}", sandbox, REPO), "Use {repo} and $&")
-    assert.strictEqual(commitMessage("{title} {title}\n\nSandbox: {sandbox}\nRepo: {repo} {other}", sandbox, REPO),
-      `Use {repo} and $& Use {repo} and $&\n\nSandbox: ${id}\nRepo: acme/shop {other}`)
+    assert.strictEqual(
+      commitMessage("{title} {title}\n\nSandbox: {sandbox}\nRepo: {repo} {other}", sandbox, REPO),
+      `Use {repo} and $& Use {repo} and $&\n\nSandbox: ${id}\nRepo: acme/shop {other}`
+    )
   })
 })
 
 const pullRequest: PullRequest = {
-  id: 1, nodeId: "n", number: 7, url: "https://h/7", title: "T", state: "open", draft: true, merged: false, baseRef: "main", headRef: "slipway/c",
-  headSha: "abc", createdAt: at, updatedAt: at, additions: 1, deletions: 2, changedFiles: 3
+  id: 1,
+  nodeId: "n",
+  number: 7,
+  url: "https://h/7",
+  title: "T",
+  state: "open",
+  draft: true,
+  merged: false,
+  baseRef: "main",
+  headRef: "slipway/c",
+  headSha: "abc",
+  createdAt: at,
+  updatedAt: at,
+  additions: 1,
+  deletions: 2,
+  changedFiles: 3
 }
 
 describe("the end of a publication is told", () => {
   it("with its pull request when it went through", () => {
-    assert.deepStrictEqual<object>(published(REPO, pullRequest), updated({
-      repo: REPO, action_state: "idle", number: 7, url: "https://h/7", state: "open", draft: true, merged: false, head_ref: "slipway/c", head_sha: "abc"
-    }))
+    assert.deepStrictEqual<object>(
+      published(REPO, pullRequest),
+      updated({
+        repo: REPO,
+        action_state: "idle",
+        number: 7,
+        url: "https://h/7",
+        state: "open",
+        draft: true,
+        merged: false,
+        head_ref: "slipway/c",
+        head_sha: "abc"
+      })
+    )
   })
 
   const host = (retryAfter?: number) =>
@@ -117,11 +159,16 @@ describe("the end of a publication is told", () => {
   it.each<readonly [Parameters<typeof failure>[1], object]>([
     [new NoChanges({ repo: REPO }), { action_state: "idle", error: { code: "invalid_request", message: "no sandbox changes to publish" } }],
     [new RepoNotAccessible({ repo: REPO }), {
-      action_state: "failed", error: { code: "repo_not_accessible", message: new RepoNotAccessible({ repo: REPO }).message }
+      action_state: "failed",
+      error: { code: "repo_not_accessible", message: new RepoNotAccessible({ repo: REPO }).message }
     }],
-    [new FileNotFound(), { action_state: "failed", error: { code: "agent_disconnected", message: "The sandbox's files are not available." } }],
+    [new FileNotFound(), {
+      action_state: "failed",
+      error: { code: "agent_disconnected", message: "The sandbox's files are not available." }
+    }],
     [new PushFailed({ repo: REPO, detail: "no", retryable: true }), {
-      action_state: "failed", error: { code: "source_host_error", message: "could not push to acme/shop: no" }
+      action_state: "failed",
+      error: { code: "source_host_error", message: "could not push to acme/shop: no" }
     }],
     [host(), { action_state: "failed", error: { code: "source_host_error", message } }],
     [host(42), { action_state: "failed", error: { code: "unavailable", message, retry_after: 42 } }],
@@ -142,8 +189,18 @@ const running = Effect.gen(function*() {
   const store = yield* SandboxStore
   const limits = yield* Policy
   yield* store.create({
-    id, grantId: by.grantId, createdBy: by.userId, title: "title", repos: [{ fullName: REPO }], prompt: "prompt", model: offlineDemo.id,
-    agentRuntime: "opencode", reasoningEffort: null, toolApprovalMode: "auto", metadata: {}, createdAt: at
+    id,
+    grantId: by.grantId,
+    createdBy: by.userId,
+    title: "title",
+    repos: [{ fullName: REPO }],
+    prompt: "prompt",
+    model: offlineDemo.id,
+    agentRuntime: "opencode",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    metadata: {},
+    createdAt: at
   }, null)
   const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
   assert(claimed !== undefined)
@@ -184,17 +241,21 @@ const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) => {
 describe("a publication that does not go through", () => {
   it.effect("tells its caller how long the source host asked to wait", () =>
     Effect.gen(function*() {
-      const error = yield* told(new SourceHostError({ operation: "mint a token", detail: "too many requests", retryable: true, retryAfter: 42 }))
+      const error = yield* told(
+        new SourceHostError({ operation: "mint a token", detail: "too many requests", retryable: true, retryAfter: 42 })
+      )
       assert(error._tag === "SourceHostError")
       assert.deepStrictEqual([error.retryAfter, error.retryable], [42, true])
     }))
 
   it.effect("names no time when the host did not", () =>
     Effect.gen(function*() {
-      for (const trouble of [
-        new SourceHostError({ operation: "mint a token", detail: "down", retryable: true }),
-        new PushFailed({ repo: REPO, detail: "the connection was lost", retryable: true })
-      ]) {
+      for (
+        const trouble of [
+          new SourceHostError({ operation: "mint a token", detail: "down", retryable: true }),
+          new PushFailed({ repo: REPO, detail: "the connection was lost", retryable: true })
+        ]
+      ) {
         const error = yield* told(trouble)
         assert(error._tag === "SourceHostError")
         assert.isUndefined(error.retryAfter)
@@ -210,7 +271,9 @@ describe("a publication that does not go through", () => {
 describe("a branch of ours", () => {
   it("names its sandbox, and no other branch does", () => {
     assert.strictEqual(sandboxOf(`slipway/${id}`), id)
-    for (const branch of ["", id, "main", `slipway/${id}x`, `x-slipway/${id}`, "slipway/", `refs/heads/slipway/${id}`]) assert.isUndefined(sandboxOf(branch), branch)
+    for (const branch of ["", id, "main", `slipway/${id}x`, `x-slipway/${id}`, "slipway/", `refs/heads/slipway/${id}`]) {
+      assert.isUndefined(sandboxOf(branch), branch)
+    }
   })
 })
 
@@ -223,10 +286,13 @@ describe("what happens to a pull request on its host", () => {
   }
   const merged: PullRequest = { ...pullRequest, state: "closed", draft: false, merged: true }
 
-  it.each<Partial<PullRequest>>([{ state: "closed" }, { draft: false }, { merged: true }, { headSha: "def" }])("is told when it differs: %o", (change) => {
-    const seen = { ...pullRequest, ...change }
-    assert.deepStrictEqual(observed(having(open), REPO, seen), [published(REPO, seen)])
-  })
+  it.each<Partial<PullRequest>>([{ state: "closed" }, { draft: false }, { merged: true }, { headSha: "def" }])(
+    "is told when it differs: %o",
+    (change) => {
+      const seen = { ...pullRequest, ...change }
+      assert.deepStrictEqual(observed(having(open), REPO, seen), [published(REPO, seen)])
+    }
+  )
 
   it("is told once, and not while we publish to it", () => {
     assert.deepStrictEqual(observed(having(open), REPO, pullRequest), [])
@@ -251,10 +317,11 @@ describe("what happens to a pull request on its host", () => {
         Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "" }),
         Layer.mock(SourceHost, {
           name: "test",
-          pullRequestDetails: (_, number) => Effect.sync(() => {
-            asked.push(number)
-            return { pullRequest, checks: noChecks, comments: [], pending: false }
-          })
+          pullRequestDetails: (_, number) =>
+            Effect.sync(() => {
+              asked.push(number)
+              return { pullRequest, checks: noChecks, comments: [], pending: false }
+            })
         })
       ).pipe(Layer.provideMerge(Hints.layerMemory))
     }
@@ -264,10 +331,12 @@ describe("what happens to a pull request on its host", () => {
     return (yield* store.log(id, 0, 100)).filter(({ type }) => type === "pull_request.updated").length
   })
 
-  for (const [how, look] of [
-    ["somebody asks how it stands", (publishing: Publishing["Service"]) => Effect.asVoid(publishing.status(by, id, undefined))],
-    ["the host says so", (publishing: Publishing["Service"]) => publishing.follow("ACME/Shop", `slipway/${id}`)]
-  ] as const) {
+  for (
+    const [how, look] of [
+      ["somebody asks how it stands", (publishing: Publishing["Service"]) => Effect.asVoid(publishing.status(by, id, undefined))],
+      ["the host says so", (publishing: Publishing["Service"]) => publishing.follow("ACME/Shop", `slipway/${id}`)]
+    ] as const
+  ) {
     it.effect(`is an event, once, when ${how}`, () => {
       const { asked, ports } = host(merged)
       return Effect.gen(function*() {
@@ -278,7 +347,11 @@ describe("what happens to a pull request on its host", () => {
         yield* look(publishing)
         assert.strictEqual(yield* updates, 2)
         assert.deepStrictEqual(asked, [7, 7])
-        assert.deepInclude((yield* store.find({ grantId: by.grantId, id })).publications[0], { state: "closed", draft: false, merged: true })
+        assert.deepInclude((yield* store.find({ grantId: by.grantId, id })).publications[0], {
+          state: "closed",
+          draft: false,
+          merged: true
+        })
       }).pipe(Effect.provide(Publishing.layer.pipe(Layer.provideMerge(ports))))
     })
   }

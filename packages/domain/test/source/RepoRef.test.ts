@@ -1,16 +1,38 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { isCommitId, isRefName, Ref, RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import { Schema } from "effect"
 
 const sha = "0123456789abcdef0123456789abcdef01234567"
 
 describe("RepoName", () => {
   const accepts = Schema.is(RepoName)
-  it.each(["acme/app", "a/b", "A-1/b_c.d", "acme/.github", "acme/...", "a.b/c", `a/${"b".repeat(199)}`])("takes %s", (name) =>
-    assert.isTrue(accepts(name)))
+  it.each(["acme/app", "a/b", "A-1/b_c.d", "acme/.github", "acme/...", "a.b/c", `a/${"b".repeat(199)}`])(
+    "takes %s",
+    (name) => assert.isTrue(accepts(name))
+  )
   it.each([
-    "", "acme", "/", "acme/", "/app", "a/b/c", "./app", "../app", "acme/.", "acme/..", "-a/b", "a/-b", ".a/b", "a/b.git", "a/B.GIT",
-    "a/.git", "a b/c", "a/b\n", "a/é", "a/b\0", "a\\b/c", `a/${"b".repeat(200)}`
+    "",
+    "acme",
+    "/",
+    "acme/",
+    "/app",
+    "a/b/c",
+    "./app",
+    "../app",
+    "acme/.",
+    "acme/..",
+    "-a/b",
+    "a/-b",
+    ".a/b",
+    "a/b.git",
+    "a/B.GIT",
+    "a/.git",
+    "a b/c",
+    "a/b\n",
+    "a/é",
+    "a/b\0",
+    "a\\b/c",
+    `a/${"b".repeat(200)}`
   ])("refuses %j", (name) => assert.isFalse(accepts(name)))
 
   it("two spellings that differ in case name one repository", () => {
@@ -26,8 +48,33 @@ describe("Ref", () => {
     (ref) => assert.isTrue(accepts(ref))
   )
   it.each([
-    "", "-x", "--upload-pack=x", "a..b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[", "a\\b", "a.lock", "a.lock/b", ".a", "a/.b", "a/",
-    "/a", "a//b", "a.", "@", "a@{1}", "a\u0001", "a\u007f", "a\0", "\ud800", "x".repeat(256)
+    "",
+    "-x",
+    "--upload-pack=x",
+    "a..b",
+    "a b",
+    "a~1",
+    "a^",
+    "a:b",
+    "a?",
+    "a*",
+    "a[",
+    "a\\b",
+    "a.lock",
+    "a.lock/b",
+    ".a",
+    "a/.b",
+    "a/",
+    "/a",
+    "a//b",
+    "a.",
+    "@",
+    "a@{1}",
+    "a\u0001",
+    "a\u007f",
+    "a\0",
+    "\ud800",
+    "x".repeat(256)
   ])("refuses %j", (ref) => assert.isFalse(accepts(ref)))
 
   it("a full commit id is a name, and nothing shorter is one", () => {

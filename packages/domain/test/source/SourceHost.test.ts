@@ -1,8 +1,8 @@
-import { Effect, Layer } from "effect"
 import { MemoryRepositories } from "@slipway/domain/source/MemoryRepositories"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { suite } from "@slipway/domain/testing/SourceHostContract"
+import { Effect, Layer } from "effect"
 
 let repositories = 0
 

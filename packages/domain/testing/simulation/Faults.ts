@@ -84,8 +84,21 @@ export class Faults {
     // Each seed knows some kinds only, so that one does not hide what another shows.
     const much = chance.pick([0.3, 1, 1, 2])
     const usual: Record<FaultKind, number> = {
-      delayed: 0.04, underWay: 0.02, refused: 0.03, answerLost: 0.03, repeated: 0.03, killedBefore: 0.002, killedAfter: 0.002,
-      stalled: 0.002, hintLost: 0.3, hintRepeated: 0.1, interruptIgnored: 0.5, agentDied: 1, workerKilled: 1, workerCutOff: 0.02, workerStopped: 1,
+      delayed: 0.04,
+      underWay: 0.02,
+      refused: 0.03,
+      answerLost: 0.03,
+      repeated: 0.03,
+      killedBefore: 0.002,
+      killedAfter: 0.002,
+      stalled: 0.002,
+      hintLost: 0.3,
+      hintRepeated: 0.1,
+      interruptIgnored: 0.5,
+      agentDied: 1,
+      workerKilled: 1,
+      workerCutOff: 0.02,
+      workerStopped: 1,
       clockSet: 1
     }
     this.#likely = new Map(FaultKind.map((kind) => [kind, chance.is(0.6) ? Math.min(1, usual[kind] * much) : 0]))
@@ -136,7 +149,10 @@ export class Faults {
         case "delayed":
           return Effect.delay(self, this.millis())
         case "underWay":
-          return this.#detached(process, Effect.delay(self, this.#isCutOff(process, name) ? process.cutOffUntil - this.#timeline.now : this.millis()))
+          return this.#detached(
+            process,
+            Effect.delay(self, this.#isCutOff(process, name) ? process.cutOffUntil - this.#timeline.now : this.millis())
+          )
         case "refused":
           return error === undefined ? self : Effect.suspend(() => Effect.fail(error()))
         case "answerLost":
@@ -147,10 +163,13 @@ export class Faults {
           this.#kill(process)
           return Effect.never
         case "killedAfter":
-          return Effect.andThen(Effect.exit(self), Effect.suspend(() => {
-            this.#kill(process)
-            return Effect.never
-          }))
+          return Effect.andThen(
+            Effect.exit(self),
+            Effect.suspend(() => {
+              this.#kill(process)
+              return Effect.never
+            })
+          )
         case "stalled":
           this.#timeline.pause(process, this.longMillis())
           return Effect.andThen(Effect.yieldNow, self)
@@ -174,9 +193,12 @@ export class Faults {
     let at = this.#chance.next() / (name.startsWith("store.") ? 1 : 5)
     for (const kind of FaultKind.slice(0, 8)) {
       if ((at -= this.#likely.get(kind) ?? 0) >= 0) continue
-      const isPossible = kind === "refused" || kind === "answerLost" ? error !== undefined
-        : kind === "repeated" ? repeatable === true
-        : kind === "killedBefore" || kind === "killedAfter" || kind === "stalled" ? this.#mayDie(process)
+      const isPossible = kind === "refused" || kind === "answerLost" ?
+        error !== undefined
+        : kind === "repeated" ?
+        repeatable === true
+        : kind === "killedBefore" || kind === "killedAfter" || kind === "stalled" ?
+        this.#mayDie(process)
         : true
       return isPossible ? kind : null
     }

@@ -1,17 +1,17 @@
 /** What people do: create, follow, decide, send, interrupt, publish, end; each at any moment, some of it twice or for somebody else's sandbox. */
 import { DateTime, Effect, Option, Schema, Stream } from "effect"
-import type { Decision } from "../../src/sandbox/Approval.ts"
 import type { Principal } from "../../src/access/Principal.ts"
 import { Files } from "../../src/files/Files.ts"
 import type { PartnerFact } from "../../src/partner/PartnerEvent.ts"
 import { Partners } from "../../src/partner/Partners.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
+import type { Decision } from "../../src/sandbox/Approval.ts"
 import { CreateSandbox } from "../../src/sandbox/CreateSandbox.ts"
 import { IdempotencyKey } from "../../src/sandbox/Idempotency.ts"
 import type { Sandbox } from "../../src/sandbox/Sandbox.ts"
+import { Sandboxes } from "../../src/sandbox/Sandboxes.ts"
 import { SandboxEvents } from "../../src/sandbox/SandboxEvents.ts"
 import type { SandboxId } from "../../src/sandbox/SandboxId.ts"
-import { Sandboxes } from "../../src/sandbox/Sandboxes.ts"
 import type { ListPosition } from "../../src/sandbox/SandboxStore.ts"
 import { Publishing } from "../../src/source/Publishing.ts"
 import type { Chance } from "./Chance.ts"
@@ -24,7 +24,12 @@ export const REPOSITORIES = ["acme/shop", "acme/site"] as const
 export const GRANTS = ["grant-1", "grant-2"] as const
 
 const principalOf = (grantId: string): Principal => ({
-  credential: { _tag: "Key", keyId: `key of ${grantId}` }, grantId, organizationId: `organization of ${grantId}`, userId: "user_1", scopes: new Set(["sandboxes"]), test: false
+  credential: { _tag: "Key", keyId: `key of ${grantId}` },
+  grantId,
+  organizationId: `organization of ${grantId}`,
+  userId: "user_1",
+  scopes: new Set(["sandboxes"]),
+  test: false
 })
 
 /** What everybody in one simulation shares. */
@@ -57,7 +62,11 @@ const seconds = (chance: Chance, most: number) => Effect.suspend(() => Effect.sl
 
 /** Asks again while the store is away: a client cannot know more than that. */
 const patiently = (chance: Chance) => <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.catchIf(self, (error) => error._tag === "StoreUnavailable", () => Effect.andThen(seconds(chance, 1), Effect.suspend(() => patiently(chance)(self))))
+  Effect.catchIf(
+    self,
+    (error) => error._tag === "StoreUnavailable",
+    () => Effect.andThen(seconds(chance, 1), Effect.suspend(() => patiently(chance)(self)))
+  )
 
 /** One person with one sandbox. */
 export const person = Effect.fnUntraced(function*({ active, chance: shared, trace, witness }: Scene, n: number) {
@@ -81,7 +90,9 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
 
   yield* seconds(chance, 15)
   const request = decodeRequest({
-    repos: chance.is(0.3) ? REPOSITORIES.map((fullName) => ({ fullName })) : [{ fullName: chance.is(0.04) ? "acme/gone" : chance.pick(REPOSITORIES) }],
+    repos: chance.is(0.3)
+      ? REPOSITORIES.map((fullName) => ({ fullName }))
+      : [{ fullName: chance.is(0.04) ? "acme/gone" : chance.pick(REPOSITORIES) }],
     prompt: script(chance, n),
     toolApprovalMode: chance.is(0.6) ? "prompt" : "auto"
   })
@@ -89,7 +100,11 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
   const create = asking(sandboxes.create(by, request, key))
   const both = yield* Effect.all([create, ...(Option.isSome(key) && chance.is(0.4) ? [create] : [])], { concurrency: 2 })
   const id = both[0].sandbox.id
-  must("equal requests with one key have one sandbox", both.every(({ sandbox }) => sandbox.id === id), both.map(({ sandbox }) => sandbox.id).join())
+  must(
+    "equal requests with one key have one sandbox",
+    both.every(({ sandbox }) => sandbox.id === id),
+    both.map(({ sandbox }) => sandbox.id).join()
+  )
 
   // ---------------------------------------------------------------------------------------------------------------
   const decide = Effect.fnUntraced(function*(approvalId: string, decision: Decision) {
@@ -99,7 +114,11 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
     const told = answer.outcome === "rejected" ? answer.rejection : answer.outcome
     trace.add(`person-${n} ${decision} ${approvalId}: ${told}`)
     trace.count(`decisions ${told}`)
-    must("the first decision wins and the others are told", own === (answer.outcome !== "rejected"), `${approvalId} ${decision}: ${told}, but it is ${stands?.outcome} by ${stands?.by}`)
+    must(
+      "the first decision wins and the others are told",
+      own === (answer.outcome !== "rejected"),
+      `${approvalId} ${decision}: ${told}, but it is ${stands?.outcome} by ${stands?.by}`
+    )
   })
 
   const decider = Effect.gen(function*() {
@@ -126,7 +145,11 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
     if (!chance.is(0.4)) return
     yield* seconds(chance, 5)
     const again = yield* asking(sandboxes.sendMessage(by, id, prompt, key))
-    must("an equal message with one key is one turn", again.turnId === sent.turnId && again.outcome === "duplicate", `${id} ${again.turnId}`)
+    must(
+      "an equal message with one key is one turn",
+      again.turnId === sent.turnId && again.outcome === "duplicate",
+      `${id} ${again.turnId}`
+    )
     const changed = yield* Effect.flip(asking(sandboxes.sendMessage(by, id, `${prompt}!`, key)))
     must("a key conflicts with another request", changed._tag === "IdempotencyConflict", `${id}: ${changed._tag}`)
   })
@@ -141,12 +164,17 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
 
   const publish = unless(
     Effect.suspend(() => asking(publishing.publish(by, id, chance.pick(request.repos).fullName))),
-    "NothingToPublish", "RepoNotAccessible", "SandboxNotRunning", "SourceHostError"
+    "NothingToPublish",
+    "RepoNotAccessible",
+    "SandboxNotRunning",
+    "SourceHostError"
   )
 
   const look = unless(
     Effect.suspend(() => asking(files.list(by, id, { repo: chance.pick(request.repos).fullName, path: "" }))),
-    "AgentDisconnected", "FileNotFound", "SandboxNotRunning"
+    "AgentDisconnected",
+    "FileNotFound",
+    "SandboxNotRunning"
   )
 
   const terminate = Effect.tap(asking(sandboxes.terminate(by, id)), () => Effect.sync(() => witness.mustEnd.add(id)))
@@ -171,7 +199,11 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
       Effect.flip(asking(files.list(stranger, id, { repo: undefined, path: "" }))),
       Effect.flip(asking(SandboxEvents.use((events) => events.list(stranger, id, { after: 0, limit: 10 }))))
     ])
-    must("nothing of one grant is visible to another", refused.every(({ _tag }) => _tag === "SandboxNotFound"), `${id}: ${refused.map(({ _tag }) => _tag).join()}`)
+    must(
+      "nothing of one grant is visible to another",
+      refused.every(({ _tag }) => _tag === "SandboxNotFound"),
+      `${id}: ${refused.map(({ _tag }) => _tag).join()}`
+    )
   })
 
   const deeds = Effect.gen(function*() {
@@ -193,7 +225,9 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
     }
   })
 
-  yield* Effect.all([deeds, decider, decider, reader(chance, trace, witness, by, id), reader(chance, trace, witness, by, id)], { concurrency: "unbounded" })
+  yield* Effect.all([deeds, decider, decider, reader(chance, trace, witness, by, id), reader(chance, trace, witness, by, id)], {
+    concurrency: "unbounded"
+  })
 })
 
 /** Follows a log for ever, with connections that are cut, and holds what it gets against what was written. */
@@ -223,7 +257,8 @@ const reader = Effect.fnUntraced(function*(chance: Chance, trace: Trace, witness
         Effect.sync(() => {
           if (frame._tag === "Snapshot") place.cursor = frame.sandbox.lastSeq
           if (frame._tag === "Entries") take(frame.entries)
-        }))
+        })
+      )
     )
     trace.count("connections cut or ended")
     return "again"
@@ -250,7 +285,10 @@ export const partner = Effect.fnUntraced(function*({ active, chance: shared, tra
   for (let n = 1; active(); n++) {
     yield* seconds(chance, 6)
     const at = yield* DateTime.now
-    const tell = GRANTS.filter(() => chance.is(0.6)).map((grantId) => ({ grantId, fact: fact(`${grantId}-${chance.between(Math.max(1, n - 2), n)}`, at) }))
+    const tell = GRANTS.filter(() => chance.is(0.6)).map((grantId) => ({
+      grantId,
+      fact: fact(`${grantId}-${chance.between(Math.max(1, n - 2), n)}`, at)
+    }))
     yield* asking(store.record(Effect.succeed({ result: null, tell }), at))
     for (const { fact, grantId } of tell) if (fact.type === "task.started") told.get(grantId)?.add(fact.data.taskId)
   }
@@ -267,6 +305,8 @@ export const partner = Effect.fnUntraced(function*({ active, chance: shared, tra
     }
     trace.count("feeds read")
     const expected = [...told.get(grantId) ?? []].toSorted().join()
-    if (seen.toSorted().join() !== expected) trace.breaks("a feed tells each fact of its grant once", `${grantId}: ${seen.join()} for ${expected}`)
+    if (seen.toSorted().join() !== expected) {
+      trace.breaks("a feed tells each fact of its grant once", `${grantId}: ${seen.join()} for ${expected}`)
+    }
   }
 })

@@ -22,24 +22,33 @@ const sourceError = (operation: string) => () => new SourceHostError({ operation
 /** `clock`: the store's own. */
 export const storeOf = (process: Process, faults: Faults, store: SandboxStore["Service"], clock: Clock.Clock): SandboxStore["Service"] => {
   const call = <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
-    faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), { error: unavailable, ...more })
+    faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), {
+      error: unavailable,
+      ...more
+    })
   const look = { quiet: true }
   return SandboxStore.of({
     create: (creation, keyed, refused, organizationId) =>
-      call(`create ${creation.id} ${keyed?.key ?? "without a key"}`, store.create(creation, keyed, refused, organizationId), { repeatable: keyed !== null }),
+      call(`create ${creation.id} ${keyed?.key ?? "without a key"}`, store.create(creation, keyed, refused, organizationId), {
+        repeatable: keyed !== null
+      }),
     find: (key) => call(`find ${key.id}`, store.find(key), look),
     list: (grantId, query) => call("list", store.list(grantId, query), look),
     log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
     messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
     command: (key, command, now, keyed) => call(`command ${key.id}`, store.command(key, command, now, keyed)),
     change: (id, by, decide, now, opened) =>
-      call(`change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`, store.change(id, by, decide, now, opened)),
+      call(
+        `change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`,
+        store.change(id, by, decide, now, opened)
+      ),
     approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
     claim: (by, limit, ending) => call(`claim ${limit}`, store.claim(by, limit, ending), look),
     renew: (leases) => call(`renew ${leases.length}`, store.renew(leases), { ...look, repeatable: true }),
     endLeases: (machine) => call(`endLeases ${machine}`, store.endLeases(machine), { repeatable: true }),
     release: (lease) => call(`release ${lease.sandboxId} ${lease.fence}`, store.release(lease), { repeatable: true }),
-    saveAgentSession: (lease, session) => call(`saveAgentSession ${lease.sandboxId}`, store.saveAgentSession(lease, session), { repeatable: true }),
+    saveAgentSession: (lease, session) =>
+      call(`saveAgentSession ${lease.sandboxId}`, store.saveAgentSession(lease, session), { repeatable: true }),
     now: call("now", store.now, look),
     due: (limit) => call("due", store.due(limit), look),
     ofRevokedGrants: (limit) => call("ofRevokedGrants", store.ofRevokedGrants(limit), look),
@@ -63,7 +72,9 @@ export const hintsOf = (process: Process, faults: Faults, timeline: Timeline, hi
         const later = (millis: number) =>
           Effect.sync(() => timeline.at(process, timeline.now + millis, () => timeline.run(Context.empty(), hints.publish(topics))))
         if (faults.happens("hintLost", process.name)) return later(TICK_MILLIS)
-        return faults.happens("hintRepeated", process.name) ? Effect.andThen(hints.publish(topics), later(faults.millis())) : hints.publish(topics)
+        return faults.happens("hintRepeated", process.name)
+          ? Effect.andThen(hints.publish(topics), later(faults.millis()))
+          : hints.publish(topics)
       }),
     watch: (topic) => Effect.map(hints.watch(topic), ownTime)
   })
@@ -78,15 +89,25 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     repository: (repo) => call("repository", source.repository(repo)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
     findOpenPullRequest: (repo, head) =>
-      call("findOpenPullRequest", Effect.suspend(() => {
-        witness.lookedFor(process, repo, head)
-        return Effect.tap(source.findOpenPullRequest(repo, head), (found) => Effect.sync(() => witness.found(found)))
-      })),
+      call(
+        "findOpenPullRequest",
+        Effect.suspend(() => {
+          witness.lookedFor(process, repo, head)
+          return Effect.tap(source.findOpenPullRequest(repo, head), (found) => Effect.sync(() => witness.found(found)))
+        })
+      ),
     openDraftPullRequest: (repo, draft) =>
-      call(`openDraftPullRequest ${draft.headRef}`, Effect.suspend(() => {
-        witness.opensPullRequest(process, repo, draft.headRef)
-        return Effect.tap(source.openDraftPullRequest(repo, draft), () => Effect.sync(() => witness.openedPullRequest(repo, draft.headRef)))
-      }), false),
+      call(
+        `openDraftPullRequest ${draft.headRef}`,
+        Effect.suspend(() => {
+          witness.opensPullRequest(process, repo, draft.headRef)
+          return Effect.tap(
+            source.openDraftPullRequest(repo, draft),
+            () => Effect.sync(() => witness.openedPullRequest(repo, draft.headRef))
+          )
+        }),
+        false
+      ),
     pullRequestPushed: (repo, number, push) => call("pullRequestPushed", source.pullRequestPushed(repo, number, push)),
     pullRequestDetails: (repo, number) => call("pullRequestDetails", source.pullRequestDetails(repo, number))
   })
@@ -150,7 +171,8 @@ export const hostOf = (
     provision: (options) =>
       Effect.map(
         faults.call(process, `host.provision ${options.sandboxId}`, Effect.tap(host.provision(options), emptied(options.sandboxId)), {
-          error: hostError("provision"), repeatable: true
+          error: hostError("provision"),
+          repeatable: true
         }),
         spawning
       ),
@@ -195,10 +217,13 @@ export const agentsOf = (process: Process, faults: Faults, witness: Witness, run
         decide: (approvalId, decision) =>
           Effect.suspend(() => {
             witness.approved(id, approvalId, decision === "approve")
-            return faults.call(process, `agent.decide ${id} ${approvalId} ${decision}`, session.decide(approvalId, decision), { repeatable: true })
+            return faults.call(process, `agent.decide ${id} ${approvalId} ${decision}`, session.decide(approvalId, decision), {
+              repeatable: true
+            })
           }),
         interrupt: Effect.suspend(() =>
-          faults.happens("interruptIgnored", `${process.name} agent.interrupt ${id}`) ? Effect.never : session.interrupt)
+          faults.happens("interruptIgnored", `${process.name} agent.interrupt ${id}`) ? Effect.never : session.interrupt
+        )
       }
       return watched
     })
@@ -207,7 +232,8 @@ export const agentsOf = (process: Process, faults: Faults, witness: Witness, run
 export const partnersOf = (process: Process, faults: Faults, store: PartnerStore["Service"]): PartnerStore["Service"] =>
   PartnerStore.of({
     ...store,
-    feed: (grantId, after, limit) => faults.call(process, "partners.feed", store.feed(grantId, after, limit), { error: unavailable, quiet: true }),
+    feed: (grantId, after, limit) =>
+      faults.call(process, "partners.feed", store.feed(grantId, after, limit), { error: unavailable, quiet: true }),
     record: <A, E>(decide: Parameters<typeof store.record<A, E>>[0], at: Parameters<typeof store.record<A, E>>[1]) =>
       faults.call<A, E | StoreUnavailable>(process, "partners.record", store.record(decide, at), { error: unavailable, repeatable: true })
   })

@@ -12,8 +12,8 @@ import { changesRevision, fromWire, type SandboxEvent } from "../../src/sandbox/
 import { type SandboxId, turnId } from "../../src/sandbox/SandboxId.ts"
 import { LEASE_SECONDS, type Lease, SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { nextDeadline } from "../../src/sandbox/TimeLimit.ts"
-import type { PullRequest } from "../../src/source/PullRequest.ts"
 import { isUnderWay } from "../../src/source/Publishing.ts"
+import type { PullRequest } from "../../src/source/PullRequest.ts"
 import { approvalsResolveOnce, endsForGood, statusesAreReachable, turnsAreReachable } from "../LogLaws.ts"
 import type { Process, Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
@@ -122,12 +122,19 @@ export class Witness {
             }))
         }),
       find: (key) =>
-        Effect.tap(store.find(key), (sandbox) =>
-          Effect.sync(() => this.#rule("nothing of one grant is visible to another", sandbox.grantId === key.grantId, `find ${key.id}`))),
+        Effect.tap(
+          store.find(key),
+          (sandbox) =>
+            Effect.sync(() => this.#rule("nothing of one grant is visible to another", sandbox.grantId === key.grantId, `find ${key.id}`))
+        ),
       list: (grantId, query) =>
-        Effect.tap(store.list(grantId, query), (found) =>
-          Effect.sync(() =>
-            this.#rule("nothing of one grant is visible to another", found.every((sandbox) => sandbox.grantId === grantId), "list"))),
+        Effect.tap(
+          store.list(grantId, query),
+          (found) =>
+            Effect.sync(() =>
+              this.#rule("nothing of one grant is visible to another", found.every((sandbox) => sandbox.grantId === grantId), "list")
+            )
+        ),
       command: (key, command, now, keyed) =>
         Effect.tap(this.#writing(key.id, store.command(key, command, now, keyed)), (result) =>
           Effect.sync(() => {
@@ -154,7 +161,11 @@ export class Witness {
               for (const { elsewhere, lease: { fence, sandboxId }, sandbox } of claimed) {
                 const seen = this.seen(sandboxId)
                 if (seen === undefined) continue
-                this.#rule("a sandbox is leased to one worker at a time", seen.heldUntil <= this.#timeline.now, `${sandboxId} to ${by.worker}`)
+                this.#rule(
+                  "a sandbox is leased to one worker at a time",
+                  seen.heldUntil <= this.#timeline.now,
+                  `${sandboxId} to ${by.worker}`
+                )
                 this.#rule("each lease has a higher fence", fence > seen.fence, `${sandboxId}: ${fence} after ${seen.fence}`)
                 this.#rule("no worker is given a settled sandbox", !isSettled(sandbox.status), sandboxId)
                 this.#trace.add(`${by.worker} has the lease ${fence} of ${sandboxId}`)
@@ -242,10 +253,13 @@ export class Witness {
     if (seen === undefined || seen.writers === 0 && seen.looked) return
     seen.looked = seen.writers === 0
     const { grantId } = seen.creation
-    const { entries, found } = this.#timeline.run(Context.empty(), Effect.all({
-      entries: this.#store.log(id, seen.state.lastSeq, 100_000),
-      found: Effect.option(this.#store.find({ grantId, id }))
-    }))
+    const { entries, found } = this.#timeline.run(
+      Context.empty(),
+      Effect.all({
+        entries: this.#store.log(id, seen.state.lastSeq, 100_000),
+        found: Effect.option(this.#store.find({ grantId, id }))
+      })
+    )
     if (Option.isNone(found) || entries.length === 0 && found.value === seen.stored) return
     seen.stored = found.value
     for (const { seq, wire } of entries) {
@@ -364,7 +378,11 @@ export class Witness {
   opensPullRequest(process: Process, repo: string, head: string): void {
     const opened = this.#opened.get(`${repo} ${head}`)
     const looked = this.#lookedFor.get(`${process.name} ${repo} ${head}`) ?? -1
-    this.#rule("a pull request is looked for before one is opened", looked >= 0 && (opened === undefined || looked < opened), `${process.name} ${repo} ${head}`)
+    this.#rule(
+      "a pull request is looked for before one is opened",
+      looked >= 0 && (opened === undefined || looked < opened),
+      `${process.name} ${repo} ${head}`
+    )
   }
 
   openedPullRequest(repo: string, head: string): void {
@@ -381,7 +399,11 @@ export class Witness {
     const late = this.#timeline.now - 5_000
     for (const [id, { state }] of this.sandboxes) {
       const deadline = nextDeadline(state, this.#limits)
-      this.#rule("a time limit is applied when it has come", deadline === null || deadline.epochMilliseconds > late, `${id} ${state.status}`)
+      this.#rule(
+        "a time limit is applied when it has come",
+        deadline === null || deadline.epochMilliseconds > late,
+        `${id} ${state.status}`
+      )
     }
     for (const { cursor, id } of this.readers) {
       const behind = latest.get(id) ?? 0
@@ -405,7 +427,11 @@ export class Witness {
       const ended = new Set(seen.changes.flatMap((event) => event.type === "turn.completed" ? [event.turn_id] : []))
       for (const turn of seen.turns.keys()) this.#rule("every accepted prompt becomes a turn that ends", ended.has(turn), `${id} ${turn}`)
       const { reason, status } = state
-      this.#rule("a sandbox that is terminated ends", !this.mustEnd.has(id) || status === "terminated" || reason === "release_failed", `${id} ${status}`)
+      this.#rule(
+        "a sandbox that is terminated ends",
+        !this.mustEnd.has(id) || status === "terminated" || reason === "release_failed",
+        `${id} ${status}`
+      )
       this.#rule("no approval stays open after the end", state.approvals.length === 0, id)
       this.#rule("no publication looks as if it went on after the end", !state.publications.some(isUnderWay), id)
       const messages = this.#timeline.run(Context.empty(), this.#store.messages(id, 0, 100_000))
@@ -417,7 +443,11 @@ export class Witness {
       this.#rule("a message is there once", new Set(messages.map((message) => message.id)).size === messages.length, `${id}\n${told}`)
     }
     for (const { cursor, id } of this.readers) {
-      this.#rule("a reader gets every event", cursor === this.sandboxes.get(id)?.state.lastSeq, `${id}: ${cursor} of ${this.seen(id)?.state.lastSeq}`)
+      this.#rule(
+        "a reader gets every event",
+        cursor === this.sandboxes.get(id)?.state.lastSeq,
+        `${id}: ${cursor} of ${this.seen(id)?.state.lastSeq}`
+      )
     }
   }
 
@@ -435,6 +465,23 @@ export class Witness {
 }
 
 const seenFirst = (creation: Creation): Seen => ({
-  creation, writers: 0, looked: false, state: initial(creation), stored: null, wires: [], changes: [], approvals: new Map(), messages: [], texts: new Map(), turns: new Map(), turnIds: [],
-  applied: new Set(), prompted: new Set(), pullRequests: new Map(), fence: 0, heldUntil: 0, machine: null, agents: []
+  creation,
+  writers: 0,
+  looked: false,
+  state: initial(creation),
+  stored: null,
+  wires: [],
+  changes: [],
+  approvals: new Map(),
+  messages: [],
+  texts: new Map(),
+  turns: new Map(),
+  turnIds: [],
+  applied: new Set(),
+  prompted: new Set(),
+  pullRequests: new Map(),
+  fence: 0,
+  heldUntil: 0,
+  machine: null,
+  agents: []
 })

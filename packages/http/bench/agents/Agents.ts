@@ -2,20 +2,20 @@
  * What an agent costs beside its model: from spawn to an open session, from a prompt to the model's first word, and in
  * memory. Real programs, a fake model on the loopback, no isolation; each run in a new home.
  */
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Installed from "@slipway/adapters/agents/Installed"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import { AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Deferred, Effect, Layer, Redacted } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
-import { Deferred, Effect, Layer, Redacted } from "effect"
-import { AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
-import * as Installed from "@slipway/adapters/agents/Installed"
-import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
-import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { columns } from "../../src/cli/Output.ts"
 
 const ROUNDS = 5
@@ -132,7 +132,9 @@ const cell = (values: ReadonlyArray<number | null>, less = 0) => {
   return known.length === 0 ? "-" : Math.max(0, median(known) - less).toFixed(0)
 }
 
-export const run = (options: { readonly quick: boolean; readonly only: ReadonlyArray<string>; readonly dataDir: string | null }): Promise<void> => {
+export const run = (
+  options: { readonly quick: boolean; readonly only: ReadonlyArray<string>; readonly dataDir: string | null }
+): Promise<void> => {
   const dataDir = options.dataDir ?? fileURLToPath(new URL("../../../../.slipway", import.meta.url))
   const agentsFolder = Installed.folderIn(path.resolve(dataDir))
   const rounds = options.quick ? QUICK_ROUNDS : ROUNDS
@@ -164,10 +166,15 @@ export const run = (options: { readonly quick: boolean; readonly only: ReadonlyA
     }
     if (process.stderr.isTTY) process.stderr.write("\r\u001b[2K")
     yield* write(
-      `Medians of ${rounds} runs, each in a new home; times in ms. Added: beside ${usual.toFixed(1)} ms to the first word of the model asked directly.\n\n${columns([
-        ["AGENT", "SPAWN TO SESSION", "1ST PROMPT TO REQUEST", "ADDED TO 1ST WORD", "NEXT PROMPT TO REQUEST", "ADDED TO 1ST WORD", "RSS MB"],
-        ...rows
-      ])}\n`
+      `Medians of ${rounds} runs, each in a new home; times in ms. Added: beside ${
+        usual.toFixed(1)
+      } ms to the first word of the model asked directly.\n\n${
+        columns([
+          ["AGENT", "SPAWN TO SESSION", "1ST PROMPT TO REQUEST", "ADDED TO 1ST WORD", "NEXT PROMPT TO REQUEST", "ADDED TO 1ST WORD",
+            "RSS MB"],
+          ...rows
+        ])
+      }\n`
     )
   }).pipe(
     Effect.provide(Layer.mergeAll(

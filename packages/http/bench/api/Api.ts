@@ -1,10 +1,4 @@
 /** Our server and one written by hand, side by side: medians over rounds in which they take turns. */
-import { execFileSync } from "node:child_process"
-import { mkdtemp, rm } from "node:fs/promises"
-import os from "node:os"
-import path from "node:path"
-import { Console, Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
-import { SqlClient } from "effect/sql"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
@@ -17,10 +11,16 @@ import { Access } from "@slipway/domain/access/Access"
 import { mint } from "@slipway/domain/access/ApiKey"
 import { Members } from "@slipway/domain/access/Members"
 import { Ids } from "@slipway/domain/Ids"
-import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
+import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Console, Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { execFileSync } from "node:child_process"
+import { mkdtemp, rm } from "node:fs/promises"
+import os from "node:os"
+import path from "node:path"
 import { columns } from "../../src/cli/Output.ts"
 import * as Protocol from "./Protocol.ts"
 
@@ -55,10 +55,13 @@ const seed = Effect.gen(function*() {
   const ids = yield* Ids
   const store = yield* SandboxStore
   const members = yield* Members
-  const users = yield* Effect.forEach(Array.from({ length: TENANTS }), Effect.fnUntraced(function*(_, i) {
-    yield* members.add(null, `bench-${i}`, "member")
-    return (yield* members.approve(`bench-${i}`)).id
-  }))
+  const users = yield* Effect.forEach(
+    Array.from({ length: TENANTS }),
+    Effect.fnUntraced(function*(_, i) {
+      yield* members.add(null, `bench-${i}`, "member")
+      return (yield* members.approve(`bench-${i}`)).id
+    })
+  )
   const keys = (label: string, count: number) =>
     Effect.forEach(
       Array.from({ length: count }, (_, i) => i % TENANTS),
@@ -68,19 +71,30 @@ const seed = Effect.gen(function*() {
   const limited = yield* keys(LIMITED, LIMITED_KEYS)
   const mintAll = (count: number) => Effect.forEach(Array.from({ length: count }), () => Effect.map(mint(ids, "live"), Redacted.value))
   const minted = yield* keys("bench", KEYS)
-  const sandboxes = yield* Effect.forEach(Array.from({ length: TENANTS * SANDBOXES }), Effect.fnUntraced(function*(_, i) {
-    const { grant, record } = minted[i % TENANTS]!
-    const request = yield* Schema.decodeEffect(CreateSandbox)({
-      repos: [{ fullName: "acme/shop", ref: "main" }, { fullName: "acme/infra" }],
-      prompt: `${i} ${"Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)}`,
-      metadata: { ticket: `T-${i}`, team: "payments" }
-    })
-    const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
-    yield* store.create(toCreation(request, {
-      id, grantId: grant.id, createdBy: record.userId, model: offlineDemo, at: yield* DateTime.now
-    }), null)
-    return id
-  }), { concurrency: 10 })
+  const sandboxes = yield* Effect.forEach(
+    Array.from({ length: TENANTS * SANDBOXES }),
+    Effect.fnUntraced(function*(_, i) {
+      const { grant, record } = minted[i % TENANTS]!
+      const request = yield* Schema.decodeEffect(CreateSandbox)({
+        repos: [{ fullName: "acme/shop", ref: "main" }, { fullName: "acme/infra" }],
+        prompt: `${i} ${"Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)}`,
+        metadata: { ticket: `T-${i}`, team: "payments" }
+      })
+      const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
+      yield* store.create(
+        toCreation(request, {
+          id,
+          grantId: grant.id,
+          createdBy: record.userId,
+          model: offlineDemo,
+          at: yield* DateTime.now
+        }),
+        null
+      )
+      return id
+    }),
+    { concurrency: 10 }
+  )
   return {
     keys: minted.map(({ key }) => Redacted.value(key)),
     // Both go round the tenants.
@@ -97,12 +111,17 @@ const addRepository = (dataDir: string) =>
   Effect.flatMap(LocalRepositories, (local) => {
     const folder = path.join(dataDir, "shop")
     execFileSync("git", ["init", "--quiet", "--initial-branch=main", folder])
-    execFileSync("git", ["-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "--allow-empty", "--message", "First"], { cwd: folder })
+    execFileSync(
+      "git",
+      ["-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "--allow-empty", "--message", "First"],
+      { cwd: folder }
+    )
     return local.register("acme/shop", folder)
   })
 
 /** Uses up the rate of the limited keys: as many acceptances as there may be, a millisecond apart, good for almost a minute. */
-const useUp = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`
+const useUp = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  sql`
   INSERT INTO rate_windows (key_id, times, counts)
   SELECT k.id, t.times, ARRAY(SELECT generate_series(1, ${REQUESTS_PER_MINUTE}::bigint))
   FROM api_keys k, (
@@ -151,7 +170,12 @@ const measure = async (server: Server, load: Protocol.Child, target: Protocol.Ta
   }
 }
 
-const follow = async (server: Server, load: Protocol.Child, sandboxId: string, { commits, gapMillis, readers }: typeof streams[number]): Promise<Round> => {
+const follow = async (
+  server: Server,
+  load: Protocol.Child,
+  sandboxId: string,
+  { commits, gapMillis, readers }: typeof streams[number]
+): Promise<Round> => {
   await load.ask({ _tag: "Open", port: server.port, sandboxId, readers })
   const before = await server.child.ask<number>({ _tag: "Cpu" })
   const committed = new Map<number, number>()
@@ -215,17 +239,32 @@ export interface Options {
   readonly profile: string | null
 }
 
-const compare = async (databaseUrl: string, dataDir: string, material: Protocol.Material, useUp: () => Promise<unknown>, { only, profile, quick }: Options) => {
+const compare = async (
+  databaseUrl: string,
+  dataDir: string,
+  material: Protocol.Material,
+  useUp: () => Promise<unknown>,
+  { only, profile, quick }: Options
+) => {
   const rounds = quick ? 3 : 5
   const millis = quick ? 500 : 1500
   const serverOptions: Protocol.ServerOptions = {
-    databaseUrl, dataDir, publicUrl: "http://localhost:4000", requestsPerMinute: REQUESTS_PER_MINUTE, requestsPerTenant: REQUESTS_PER_TENANT
+    databaseUrl,
+    dataDir,
+    publicUrl: "http://localhost:4000",
+    requestsPerMinute: REQUESTS_PER_MINUTE,
+    requestsPerTenant: REQUESTS_PER_TENANT
   }
   const begin = async (name: string, module: string, options: unknown, execArgv: ReadonlyArray<string> = []): Promise<Server> => {
     const { child, first } = await Protocol.start(path.join(import.meta.dirname, module), options, execArgv)
     return { name, child, port: Number(first) }
   }
-  const ours = await begin("slipway", "SlipwayServer.ts", serverOptions, profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`])
+  const ours = await begin(
+    "slipway",
+    "SlipwayServer.ts",
+    serverOptions,
+    profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`]
+  )
   const theirs = await begin("fastify", "FastifyServer.ts", serverOptions)
   const { child: load } = await begin("load", "Load.ts", null)
   await load.ask({ _tag: "Material", material })
@@ -243,7 +282,13 @@ const compare = async (databaseUrl: string, dataDir: string, material: Protocol.
     const { sandboxId } = material.followed
     for (const server of [ours, theirs]) await follow(server, load, sandboxId, stream)
     const { ours: a, theirs: b } = await interleaved(rounds, ours, theirs, (server) => follow(server, load, sandboxId, stream))
-    results.push({ name: `commit → frame, ${stream.readers} reader${stream.readers === 1 ? "" : "s"}`, ours: a, theirs: b, ratio: b.p50 / a.p50, reach: undefined })
+    results.push({
+      name: `commit → frame, ${stream.readers} reader${stream.readers === 1 ? "" : "s"}`,
+      ours: a,
+      theirs: b,
+      ratio: b.p50 / a.p50,
+      reach: undefined
+    })
   }
   for (const child of [ours.child, theirs.child, load]) await child.stop()
   return results
@@ -257,12 +302,17 @@ export const run = (options: Options): Promise<void> =>
       (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }))
     )
     const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir })), EmbeddedPostgres)
-    const url = `postgres:///${connection.database}?${new URLSearchParams({ host: path.dirname(connection.path), user: connection.username })}`
+    const url = `postgres:///${connection.database}?${new URLSearchParams({
+      host: path.dirname(connection.path),
+      user: connection.username
+    })}`
     const database = Database.layer(connection)
     const material = yield* Effect.provide(Effect.andThen(addRepository(dataDir), seed), stores.pipe(Layer.provide(database)))
     const results = yield* Effect.promise(() =>
-      compare(url, dataDir, material, () => Effect.runPromise(Effect.provide(useUp, database)), options))
+      compare(url, dataDir, material, () => Effect.runPromise(Effect.provide(useUp, database)), options)
+    )
     const verdicts = results.flatMap(({ name, ratio, reach }) =>
-      reach === undefined ? [] : [`${name} ${ratio.toFixed(2)} of ${reach} ${ratio >= reach ? "ok" : "missed"}`])
+      reach === undefined ? [] : [`${name} ${ratio.toFixed(2)} of ${reach} ${ratio >= reach ? "ok" : "missed"}`]
+    )
     yield* Console.log(`${table(results)}\n\nreach: ${verdicts.join("; ")}`)
   }).pipe(Effect.scoped, Effect.runPromise)

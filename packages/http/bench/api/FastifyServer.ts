@@ -3,10 +3,10 @@
  * Fastify and `pg`. It validates bodies and serializes answers by JSON schema, prepares its statements and encodes an
  * event once for all readers. It leaves out what the measured requests do not need.
  */
+import fastify, { type FastifyReply, type FastifyRequest } from "fastify"
 import { createHash, randomBytes } from "node:crypto"
 import type { ServerResponse } from "node:http"
 import { crc32 } from "node:zlib"
-import fastify, { type FastifyReply, type FastifyRequest } from "fastify"
 import { Pool, type PoolClient } from "pg"
 import * as Protocol from "./Protocol.ts"
 
@@ -241,7 +241,9 @@ interface Body {
 const canonical = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`
   if (value === null || typeof value !== "object") return JSON.stringify(value)
-  return `{${Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1).map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`).join(",")}}`
+  return `{${
+    Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1).map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`).join(",")
+  }}`
 }
 
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex")
@@ -265,7 +267,9 @@ app.addHook("onRequest", async (request, reply) => {
     return refuse(reply, 401, "unauthorized", "Send an API key: Authorization: Bearer <key>.")
   }
   const key = authorization.slice("bearer ".length)
-  const admission = isWellFormed(key) ? (await pool.query<Admission>({ ...ADMIT, values: [sha256(key), requestsPerMinute, requestsPerTenant] })).rows[0] : undefined
+  const admission = isWellFormed(key)
+    ? (await pool.query<Admission>({ ...ADMIT, values: [sha256(key), requestsPerMinute, requestsPerTenant] })).rows[0]
+    : undefined
   if (admission === undefined) {
     reply.header("www-authenticate", INVALID)
     return refuse(reply, 401, "unauthorized", "The API key is not valid.")
@@ -279,7 +283,9 @@ app.addHook("onRequest", async (request, reply) => {
     reply.header("retry-after", reset)
     return refuse(reply, 429, "rate_limited", "Too many requests with this key.")
   }
-  if (!admission.memberActive || admission.organizationSuspended || !admission.scopes.includes("sandboxes")) return refuse(reply, 403, "forbidden", "Not allowed.")
+  if (!admission.memberActive || admission.organizationSuspended || !admission.scopes.includes("sandboxes")) {
+    return refuse(reply, 403, "forbidden", "Not allowed.")
+  }
   admissions.set(request, admission)
   return undefined
 })
@@ -292,10 +298,14 @@ const by = (request: FastifyRequest): Admission => {
 
 const PATH = { params: object({ id: { type: "string", pattern: "^c_[a-z2-9]{12}$" } }) }
 
-app.get<{ Params: { id: string } }>("/api/public/v1/sandboxes/:id", { schema: { ...PATH, response: { 200: SANDBOX } } }, async (request, reply) => {
-  const { rows: [row] } = await pool.query<Row>({ ...FIND, values: [request.params.id, by(request).grantId] })
-  return row === undefined ? refuse(reply, 404, "not_found", "No such sandbox.") : toResource(row)
-})
+app.get<{ Params: { id: string } }>(
+  "/api/public/v1/sandboxes/:id",
+  { schema: { ...PATH, response: { 200: SANDBOX } } },
+  async (request, reply) => {
+    const { rows: [row] } = await pool.query<Row>({ ...FIND, values: [request.params.id, by(request).grantId] })
+    return row === undefined ? refuse(reply, 404, "not_found", "No such sandbox.") : toResource(row)
+  }
+)
 
 app.get<{ Querystring: { limit: number } }>("/api/public/v1/sandboxes", {
   schema: { querystring: object({ limit: { type: "integer", minimum: 1, maximum: 100, default: 100 } }, []), response: { 200: PAGE } }
@@ -323,17 +333,43 @@ app.post<{ Body: Body }>("/api/public/v1/sandboxes", { schema: { body: BODY, res
   const id = sandboxId()
   const createdAt = new Date()
   const at = createdAt.toISOString()
-  const title = request.body.title ?? (prompt.split("\n").map((line) => line.replaceAll(/\s+/gu, " ").trim()).find((line) => line !== "") ?? "Untitled sandbox").slice(0, 120)
+  const title = request.body.title ??
+    (prompt.split("\n").map((line) => line.replaceAll(/\s+/gu, " ").trim()).find((line) => line !== "") ?? "Untitled sandbox").slice(0, 120)
   const wire = JSON.stringify({
-    object: "sandbox.event", version: "v1", id: "1", ts: at, sandbox_id: id, type: "sandbox.status",
+    object: "sandbox.event",
+    version: "v1",
+    id: "1",
+    ts: at,
+    sandbox_id: id,
+    type: "sandbox.status",
     data: { status: "queued", previous: null, reason: null, initiator: "user" }
   })
   const { rows } = await pool.query({
     ...CREATE,
     values: [
-      grantId, key, fingerprint, id, userId, at, title, JSON.stringify(repos), repos.map(({ fullName }) => fullName.toLowerCase()),
-      prompt, "offline/demo", "opencode", null, toolApprovalMode, JSON.stringify(metadata), "queued", "user", "[]", "[]",
-      JSON.stringify(NO_USAGE), 1, 1, new Date(createdAt.getTime() + 3_600_000).toISOString(),
+      grantId,
+      key,
+      fingerprint,
+      id,
+      userId,
+      at,
+      title,
+      JSON.stringify(repos),
+      repos.map(({ fullName }) => fullName.toLowerCase()),
+      prompt,
+      "offline/demo",
+      "opencode",
+      null,
+      toolApprovalMode,
+      JSON.stringify(metadata),
+      "queued",
+      "user",
+      "[]",
+      "[]",
+      JSON.stringify(NO_USAGE),
+      1,
+      1,
+      new Date(createdAt.getTime() + 3_600_000).toISOString(),
       JSON.stringify([{ seq: 1, type: "sandbox.status", part: null, wire }])
     ]
   })
@@ -341,8 +377,21 @@ app.post<{ Body: Body }>("/api/public/v1/sandboxes", { schema: { body: BODY, res
   publish(id)
   reply.code(201).header("location", `${publicUrl}/api/public/v1/sandboxes/${id}`)
   return toResource({
-    id, createdAt, title, repos, model: "offline/demo", agentRuntime: "opencode", metadata, status: "queued", startedAt: null,
-    completedAt: null, error: null, turn: null, approvals: [], usage: NO_USAGE, lastSeq: "1"
+    id,
+    createdAt,
+    title,
+    repos,
+    model: "offline/demo",
+    agentRuntime: "opencode",
+    metadata,
+    status: "queued",
+    startedAt: null,
+    completedAt: null,
+    error: null,
+    turn: null,
+    approvals: [],
+    usage: NO_USAGE,
+    lastSeq: "1"
   })
 })
 
@@ -395,7 +444,11 @@ app.get<{ Params: { id: string } }>("/api/public/v1/sandboxes/:id/events/stream"
   if (row === undefined) return refuse(reply, 404, "not_found", "No such sandbox.")
   reply.hijack()
   const response = reply.raw
-  response.writeHead(200, { ...reply.getHeaders() as Record<string, string>, "content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no" })
+  response.writeHead(200, {
+    ...reply.getHeaders() as Record<string, string>,
+    "content-type": "text/event-stream; charset=utf-8",
+    "x-accel-buffering": "no"
+  })
   const transient = (type: string, data: unknown) =>
     `data: ${JSON.stringify({ object: "sandbox.event", version: "v1", ts: new Date().toISOString(), sandbox_id: id, type, data })}\n\n`
   response.write(
@@ -424,7 +477,13 @@ const commit = async (id: string): Promise<Protocol.Committed> => {
     const seq = Number(row?.lastSeq) + 1
     const at = new Date().toISOString()
     const wire = JSON.stringify({
-      object: "sandbox.event", version: "v1", id: String(seq), ts: at, sandbox_id: id, type: "usage.updated", data: { usage: JSON.parse(usage) }
+      object: "sandbox.event",
+      version: "v1",
+      id: String(seq),
+      ts: at,
+      sandbox_id: id,
+      type: "usage.updated",
+      data: { usage: JSON.parse(usage) }
     })
     await client.query({ ...APPEND, values: [id, at, JSON.stringify([{ seq, type: "usage.updated", part: "usage", wire }]), usage, seq] })
     await client.query("COMMIT")

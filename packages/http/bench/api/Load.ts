@@ -8,7 +8,14 @@ import * as Protocol from "./Protocol.ts"
 const SANDBOXES = "/api/public/v1/sandboxes"
 const PROMPT = "Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)
 
-let material: Protocol.Material = { keys: [], unknownKeys: [], limitedKeys: [], sandboxIds: [], reads: [], followed: { sandboxId: "", keys: [] } }
+let material: Protocol.Material = {
+  keys: [],
+  unknownKeys: [],
+  limitedKeys: [],
+  sandboxIds: [],
+  reads: [],
+  followed: { sandboxId: "", keys: [] }
+}
 let turn = 0
 const next = <A>(items: ReadonlyArray<A>): A => {
   const item = items[turn++ % items.length]
@@ -39,11 +46,16 @@ const targets: Record<Protocol.Target, { readonly status: number; request(): str
   create: {
     status: 201,
     request: () =>
-      post(SANDBOXES, next(material.keys), `Idempotency-Key: ${run}-${turn}\r\n`, JSON.stringify({
-        repos: [{ fullName: "acme/shop", ref: "main" }],
-        prompt: `${turn} ${PROMPT}`,
-        metadata: { ticket: `T-${turn}`, team: "payments" }
-      }))
+      post(
+        SANDBOXES,
+        next(material.keys),
+        `Idempotency-Key: ${run}-${turn}\r\n`,
+        JSON.stringify({
+          repos: [{ fullName: "acme/shop", ref: "main" }],
+          prompt: `${turn} ${PROMPT}`,
+          metadata: { ticket: `T-${turn}`, team: "payments" }
+        })
+      )
   }
 }
 
@@ -108,7 +120,8 @@ class Connection {
   }
 }
 
-const quantile = (sorted: Float64Array, q: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN
+const quantile = (sorted: Float64Array, q: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN
 
 const load = async (port: number, target: Protocol.Target, connections: number, millis: number): Promise<Protocol.Loaded> => {
   const { request, status } = targets[target]
@@ -191,8 +204,10 @@ const open = async (port: number, sandboxId: string, count: number) => {
   const opened: Array<Reader> = []
   // A storm of connections is not what is measured.
   for (let i = 0; i < count; i += 50) {
-    const some = Array.from({ length: Math.min(50, count - i) }, () =>
-      new Reader(port, `${SANDBOXES}/${sandboxId}/events/stream`, next(material.followed.keys)))
+    const some = Array.from(
+      { length: Math.min(50, count - i) },
+      () => new Reader(port, `${SANDBOXES}/${sandboxId}/events/stream`, next(material.followed.keys))
+    )
     await Promise.all(some.map((reader) => reader.caughtUp))
     opened.push(...some)
   }

@@ -73,8 +73,15 @@ export interface Child {
 }
 
 /** Starts a process of the benchmark; `first` is what it says when it is ready. */
-export const start = async (module: string, options: unknown, execArgv: ReadonlyArray<string> = []): Promise<{ child: Child; first: unknown }> => {
-  const process_: ChildProcess = fork(module, [JSON.stringify(options)], { execArgv: [...execArgv], stdio: ["ignore", "inherit", "inherit", "ipc"] })
+export const start = async (
+  module: string,
+  options: unknown,
+  execArgv: ReadonlyArray<string> = []
+): Promise<{ child: Child; first: unknown }> => {
+  const process_: ChildProcess = fork(module, [JSON.stringify(options)], {
+    execArgv: [...execArgv],
+    stdio: ["ignore", "inherit", "inherit", "ipc"]
+  })
   const exited = new Promise<never>((_, reject) => process_.once("exit", (code) => reject(new Error(`${module} ended (${code})`))))
   exited.catch(() => {})
   const message = async () => {

@@ -1,7 +1,7 @@
 /** Ours, without a worker: only HTTP and storage are measured. */
-import { DateTime, Duration, Effect, ManagedRuntime, Redacted, Result } from "effect"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { DateTime, Duration, Effect, ManagedRuntime, Redacted, Result } from "effect"
 import { reserve } from "../../src/cli/Serve.ts"
 import * as Service from "../../src/cli/Service.ts"
 import * as Protocol from "./Protocol.ts"

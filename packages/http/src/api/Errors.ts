@@ -2,8 +2,6 @@
  * How errors look on the wire: `{ error: { code, message } }`, whatever went wrong (interface 7; decisions, section 1).
  * Each domain error gets its status and code here, once; domain classes know neither.
  */
-import { Schema, SchemaTransformation } from "effect"
-import { HttpApiSchema } from "effect/http-api"
 import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/AccessStore"
 import { FileProtected, InvalidPath as PathInvalid } from "@slipway/domain/files/FileRules"
 import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/Files"
@@ -17,10 +15,18 @@ import { FactConflict as Contradiction } from "@slipway/domain/partner/Attributi
 import { NoCredits as CreditsUsedUp } from "@slipway/domain/partner/Credits"
 import { ClaimNotFound as NoSuchClaim } from "@slipway/domain/partner/PartnerStore"
 import { TargetRefused as AddressRefused } from "@slipway/domain/partner/WebhookSender"
-import { EndpointNotFound as NoSuchEndpoint, PartnerEventNotFound as NoSuchEvent, TooManyEndpoints as EndpointLimit } from "@slipway/domain/partner/WebhookStore"
+import {
+  EndpointNotFound as NoSuchEndpoint,
+  PartnerEventNotFound as NoSuchEvent,
+  TooManyEndpoints as EndpointLimit
+} from "@slipway/domain/partner/WebhookStore"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/sandbox/Budget"
-import { ApprovalNotFound as NoSuchApproval, SandboxNotRunning as NotRunning, TurnActive as ActiveTurn } from "@slipway/domain/sandbox/Command"
+import {
+  ApprovalNotFound as NoSuchApproval,
+  SandboxNotRunning as NotRunning,
+  TurnActive as ActiveTurn
+} from "@slipway/domain/sandbox/Command"
 import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/Idempotency"
 import {
   ApprovalsUnsupported as NoApprovals,
@@ -31,23 +37,26 @@ import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "
 import { SandboxNotFound as NoSuchSandbox, StoreUnavailable as StoreDown } from "@slipway/domain/sandbox/SandboxStore"
 import { NothingToPublish as NothingNew, RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/source/Publishing"
 import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/SourceHost"
+import { Schema, SchemaTransformation } from "effect"
+import { HttpApiSchema } from "effect/http-api"
 
 const envelope = <const C extends string>(code: C) =>
   Schema.Struct({ error: Schema.Struct({ code: Schema.Literal(code), message: Schema.String }) })
 
 /** A domain error on the wire. `decode` is for clients: it makes the error again from its message. */
-const onWire = <const C extends string, E extends Error>(status: number, code: C, decode: (message: string) => E) =>
-<S extends Schema.Codec<E, unknown>>(self: S) =>
-  envelope(code).pipe(
-    Schema.decodeTo(
-      Schema.toType(self),
-      SchemaTransformation.transform({
-        decode: ({ error }) => decode(error.message) as S["Type"],
-        encode: (e) => ({ error: { code, message: e.message } })
-      })
-    ),
-    HttpApiSchema.status(status)
-  )
+const onWire =
+  <const C extends string, E extends Error>(status: number, code: C, decode: (message: string) => E) =>
+  <S extends Schema.Codec<E, unknown>>(self: S) =>
+    envelope(code).pipe(
+      Schema.decodeTo(
+        Schema.toType(self),
+        SchemaTransformation.transform({
+          decode: ({ error }) => decode(error.message) as S["Type"],
+          encode: (e) => ({ error: { code, message: e.message } })
+        })
+      ),
+      HttpApiSchema.status(status)
+    )
 
 // ---------------------------------------------------------------------------------------------------------------
 // What HTTP itself refuses, before or around a use case

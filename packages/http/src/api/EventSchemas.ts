@@ -2,13 +2,13 @@
  * The events of a sandbox on the wire, one schema for each type: for the OpenAPI document alone. Nobody encodes by them,
  * since the log keeps events as they go out, and clients decode by the open `EventEnvelope`.
  */
-import { Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApprovalRequest, SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxResource } from "@slipway/domain/sandbox/SandboxResource"
 import { TurnState } from "@slipway/domain/sandbox/Turn"
 import { timestamp } from "@slipway/domain/Timestamp"
+import { Schema } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 
 const event = <const T extends string>(type: T, more: Schema.Struct.Fields, data: Schema.Top) =>
   Schema.Struct({
@@ -27,34 +27,48 @@ const durable = SandboxEvent.members.map(({ fields: { data, turn_id, type: { lit
   if (literal !== "sandbox.status") return event(literal, { id, turn_id }, data)
   // On connecting, a stream tells the status alone, and that is not in the log.
   const { initiator, previous, reason, status } = SandboxEvent.members[0].fields.data.fields
-  return event(literal, { id: Schema.optionalKey(id), turn_id }, Schema.Struct({
-    status,
-    previous: Schema.optionalKey(previous),
-    reason: Schema.optionalKey(reason),
-    initiator: Schema.optionalKey(initiator)
-  }))
+  return event(
+    literal,
+    { id: Schema.optionalKey(id), turn_id },
+    Schema.Struct({
+      status,
+      previous: Schema.optionalKey(previous),
+      reason: Schema.optionalKey(reason),
+      initiator: Schema.optionalKey(initiator)
+    })
+  )
 })
 
 const resumeCursor = Schema.String.annotateKey({ description: "Digits: the cursor that resumes right after what was told." })
 
 const transient = [
-  event("snapshot", {}, Schema.Struct({
-    sandbox: SandboxResource.annotateKey({ description: "All of the sandbox." }),
-    turn: Schema.NullOr(Schema.Struct({
-      id: Schema.String.annotateKey({ description: "Names the turn." }),
-      state: TurnState.annotateKey({ description: "Where it is." })
-    })).annotateKey({ description: "The newest turn; `null` before the first." }),
-    resume_cursor: resumeCursor,
-    pending_approvals: Schema.Array(ApprovalRequest).annotateKey({ description: "What waits for a decision." })
-  })),
-  event("stream.resync", {}, Schema.Struct({
-    reason: Schema.Literals(["shutdown", "slow_reader"]).annotateKey({ description: "Why the stream ends here." }),
-    resume_cursor: resumeCursor
-  }))
+  event(
+    "snapshot",
+    {},
+    Schema.Struct({
+      sandbox: SandboxResource.annotateKey({ description: "All of the sandbox." }),
+      turn: Schema.NullOr(Schema.Struct({
+        id: Schema.String.annotateKey({ description: "Names the turn." }),
+        state: TurnState.annotateKey({ description: "Where it is." })
+      })).annotateKey({ description: "The newest turn; `null` before the first." }),
+      resume_cursor: resumeCursor,
+      pending_approvals: Schema.Array(ApprovalRequest).annotateKey({ description: "What waits for a decision." })
+    })
+  ),
+  event(
+    "stream.resync",
+    {},
+    Schema.Struct({
+      reason: Schema.Literals(["shutdown", "slow_reader"]).annotateKey({ description: "Why the stream ends here." }),
+      resume_cursor: resumeCursor
+    })
+  )
 ]
 
 const Api = HttpApi.make("events").add(
-  HttpApiGroup.make("events").add(HttpApiEndpoint.get("event", "/", { success: Schema.Union([...durable, ...transient]).annotate({ identifier: "Event" }) }))
+  HttpApiGroup.make("events").add(
+    HttpApiEndpoint.get("event", "/", { success: Schema.Union([...durable, ...transient]).annotate({ identifier: "Event" }) })
+  )
 )
 
 /** JSON Schema of every event, in the order of the domain. What they refer to is in the document already. */

@@ -1,7 +1,7 @@
 /** The event log of a sandbox, by page and live (interface 4.8, 4.9; decisions, section 5). */
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { CursorAhead, CursorExpired, InvalidCursor, SandboxNotFound } from "./Errors.ts"
 import { Authenticated } from "./Middleware.ts"
 import { Cursor, inSandbox, Limit } from "./Parameters.ts"

@@ -54,49 +54,118 @@ const events = {
   TurnStartedEvent: event("turn.started", { prompt_id: turnId, text: "Fix the flaky checkout test.", files: [], author: { id: "user_1" } }),
   TurnUpdatedEvent: event("turn.updated", { state: "awaiting_approval", previous: "running" }),
   TurnCompletedEvent: event("turn.completed", { state: "succeeded" }),
-  MessageUpdatedEvent: event("message.updated", { part_id: `${messageId}:text`, message_id: messageId, kind: "text", text: "I found the race." }),
+  MessageUpdatedEvent: event("message.updated", {
+    part_id: `${messageId}:text`,
+    message_id: messageId,
+    kind: "text",
+    text: "I found the race."
+  }),
   MessageCompletedEvent: event("message.completed", { message_id: messageId, finish: "end_turn" }),
   ToolUpdatedEvent: event("tool.updated", {
-    part_id: "tool:call_7", message_id: `turn-tools:${turnId}`, call_id: "call_7", tool: "Edit src/checkout.test.ts", status: "completed"
+    part_id: "tool:call_7",
+    message_id: `turn-tools:${turnId}`,
+    call_id: "call_7",
+    tool: "Edit src/checkout.test.ts",
+    status: "completed"
   }),
   ApprovalRequestedEvent: event("approval.requested", approval),
   ApprovalResolvedEvent: event("approval.resolved", { approval_id: "call_7", outcome: "approved", by: "user" }),
   PullRequestUpdatedEvent: event("pull_request.updated", {
-    repo: "acme/shop", action_state: "idle", number: 7, url: "https://github.com/acme/shop/pull/7", state: "open", draft: true, merged: false,
-    head_ref: `slipway/${sandboxId}`, head_sha: sha
+    repo: "acme/shop",
+    action_state: "idle",
+    number: 7,
+    url: "https://github.com/acme/shop/pull/7",
+    state: "open",
+    draft: true,
+    merged: false,
+    head_ref: `slipway/${sandboxId}`,
+    head_sha: sha
   }, false),
   UsageUpdatedEvent: event("usage.updated", { usage }),
   SnapshotEvent: transient("snapshot", {
-    sandbox, turn: { id: turnId, state: "awaiting_approval" }, resume_cursor: "11", pending_approvals: [approval]
+    sandbox,
+    turn: { id: turnId, state: "awaiting_approval" },
+    resume_cursor: "11",
+    pending_approvals: [approval]
   }),
   StreamResyncEvent: transient("stream.resync", { reason: "shutdown", resume_cursor: "11" })
 }
 
 const pullRequest = {
-  id: 2_001_234, nodeId: "PR_kwDOA1b2c84", number: 7, url: "https://github.com/acme/shop/pull/7", title: "Fix the flaky checkout test", state: "open",
-  draft: true, merged: false, baseRef: "main", headRef: `slipway/${sandboxId}`, headSha: sha, createdAt: at, updatedAt: at, additions: 12, deletions: 3,
+  id: 2_001_234,
+  nodeId: "PR_kwDOA1b2c84",
+  number: 7,
+  url: "https://github.com/acme/shop/pull/7",
+  title: "Fix the flaky checkout test",
+  state: "open",
+  draft: true,
+  merged: false,
+  baseRef: "main",
+  headRef: `slipway/${sandboxId}`,
+  headSha: sha,
+  createdAt: at,
+  updatedAt: at,
+  additions: 12,
+  deletions: 3,
   changedFiles: 1
 }
 const workflowRun = {
-  id: 91, name: "CI", createdAt: "2026-11-21T02:44:10Z", event: "push", headBranch: `slipway/${sandboxId}`, headSha: sha, runNumber: 118,
-  status: "in_progress", updatedAt: "2026-11-21T02:44:30Z", url: "https://github.com/acme/shop/actions/runs/91"
+  id: 91,
+  name: "CI",
+  createdAt: "2026-11-21T02:44:10Z",
+  event: "push",
+  headBranch: `slipway/${sandboxId}`,
+  headSha: sha,
+  runNumber: 118,
+  status: "in_progress",
+  updatedAt: "2026-11-21T02:44:30Z",
+  url: "https://github.com/acme/shop/actions/runs/91"
 }
 const checkRun = {
-  id: 92, name: "test", completedAt: "2026-11-21T02:46:00Z", conclusion: "success", startedAt: "2026-11-21T02:44:12Z", status: "completed",
+  id: 92,
+  name: "test",
+  completedAt: "2026-11-21T02:46:00Z",
+  conclusion: "success",
+  startedAt: "2026-11-21T02:44:12Z",
+  status: "completed",
   url: "https://github.com/acme/shop/runs/92"
 }
-const checks = { label: "1 of 2 checks passed", runs: [workflowRun], checkRuns: [checkRun], state: "pending", updatedAt: "2026-11-21T02:46:00Z" }
+const checks = {
+  label: "1 of 2 checks passed",
+  runs: [workflowRun],
+  checkRuns: [checkRun],
+  state: "pending",
+  updatedAt: "2026-11-21T02:46:00Z"
+}
 const comment = {
-  id: 93, title: "src/checkout.test.ts", author: "ada-l", authorAvatarUrl: "https://avatars.githubusercontent.com/u/1", createdAt: "2026-11-21T02:50:00Z",
-  updatedAt: "2026-11-21T02:50:00Z", url: "https://github.com/acme/shop/pull/7#discussion_r93"
+  id: 93,
+  title: "src/checkout.test.ts",
+  author: "ada-l",
+  authorAvatarUrl: "https://avatars.githubusercontent.com/u/1",
+  createdAt: "2026-11-21T02:50:00Z",
+  updatedAt: "2026-11-21T02:50:00Z",
+  url: "https://github.com/acme/shop/pull/7#discussion_r93"
 }
 
 const entry = {
-  name: "checkout.test.ts", path: "src/checkout.test.ts", depth: 1, kind: "file", status: "modified", additions: 12, deletions: 3, size: 2_048,
-  mtimeMs: 1_795_228_863_004, previousPath: null
+  name: "checkout.test.ts",
+  path: "src/checkout.test.ts",
+  depth: 1,
+  kind: "file",
+  status: "modified",
+  additions: 12,
+  deletions: 3,
+  size: 2_048,
+  mtimeMs: 1_795_228_863_004,
+  previousPath: null
 }
 const version = {
-  content: "export {}\n", text: "export {}\n", hash: "cb0ff5c3b541f646105198ee23ac0fc3d805023e", ref: "working", size: 10, binary: false
+  content: "export {}\n",
+  text: "export {}\n",
+  hash: "cb0ff5c3b541f646105198ee23ac0fc3d805023e",
+  ref: "working",
+  size: 10,
+  binary: false
 }
 
 const message = { id: messageId, turnId, role: "assistant", text: "I found the race.", createdAt: at }
@@ -106,7 +175,13 @@ const lead = { claimId: "0197f1a0-0000-7000-8000-000000000001", leadId: "lead-1"
 const claim = { ...lead, creditAmount: 5, createdAt: at }
 const attributed = { ...lead, occurredAt: at }
 const derived = "6ba7b810-9dad-51d1-80b4-00c04fd430c8"
-const fact = (sequence: number, type: string, data: object) => ({ id: "0197f1a0-0000-7000-8000-000000000002", sequence, type, data, createdAt: at })
+const fact = (sequence: number, type: string, data: object) => ({
+  id: "0197f1a0-0000-7000-8000-000000000002",
+  sequence,
+  type,
+  data,
+  createdAt: at
+})
 
 const facts = {
   CreditClaimCreatedEvent: fact(1, "credit_claim.created", { ...claim, status: "pending", claimedAt: null }),
@@ -144,8 +219,18 @@ export const examples: Readonly<Record<string, unknown>> = {
   FileTree: { directory: "src", entries: [entry], partialWarnings: [], scope: "all" },
   FileVersion: version,
   FileContent: {
-    path: "src/empty.ts", repo: "acme/shop", status: "untracked", binary: false, size: 10, previousPath: null, editable: false,
-    editReason: "The files of a sandbox are read-only here.", working: version, head: null, base: null, reviewHead: null
+    path: "src/empty.ts",
+    repo: "acme/shop",
+    status: "untracked",
+    binary: false,
+    size: 10,
+    previousPath: null,
+    editable: false,
+    editReason: "The files of a sandbox are read-only here.",
+    working: version,
+    head: null,
+    base: null,
+    reviewHead: null
   },
   PartnerEvent: facts.TaskStartedEvent,
   PartnerEventPage: { data: [facts.TaskStartedEvent], nextCursor: 4 },

@@ -1,9 +1,9 @@
 /** Read-only working trees (interface 4.10, 4.11; decisions, sections 6 and 8). */
-import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { FileStatus, FileTree } from "@slipway/domain/files/FileTree"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { characters, Counter } from "@slipway/domain/Text"
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {
   AgentDisconnected,
   FileNotFound,

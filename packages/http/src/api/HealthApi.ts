@@ -14,7 +14,8 @@ export class HealthApi extends HttpApiGroup.make("health", { topLevel: true })
     HttpApiEndpoint.get("getReadiness", "/readyz", { success: Health, error: [MethodNotAllowed.schema, Unavailable.schema] })
       .annotateMerge(OpenApi.annotations({
         summary: "Can it serve requests?",
-        description: "503 while the store cannot be reached or takes no writes (its disk is full), while the clock of the machine is off by more " +
+        description:
+          "503 while the store cannot be reached or takes no writes (its disk is full), while the clock of the machine is off by more " +
           "than 30 seconds, and while the process is shutting down. The message says which."
       }))
   )

@@ -2,10 +2,10 @@
  * What the operator's own systems tell of (decisions, section 11.1), and the webhooks of a grant. Not part of the public
  * interface and its document: facts need the scope `partner:ingest`, whatever the grant.
  */
-import { Schema, Struct } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Claimant, Invoice, Offer, Project } from "@slipway/domain/partner/Attribution"
 import { Timestamp } from "@slipway/domain/Timestamp"
+import { Schema, Struct } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ClaimNotFound, FactConflict, GrantNotFound } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { tidy } from "./OpenApiDocument.ts"
@@ -71,7 +71,12 @@ class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
   )
   .prefix("/api/internal/v1")
   .middleware(Authenticated)
-  .annotateMerge(OpenApi.annotations({ title: "Facts", description: "Idempotent by the id in the address: an equal body again is 200, another one 409." }))
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Facts",
+      description: "Idempotent by the id in the address: an equal body again is 200, another one 409."
+    })
+  )
 {}
 
 const methods = ["get", "post", "put", "delete"] as const
@@ -107,7 +112,9 @@ export class InternalApi extends HttpApi.make("slipway-internal")
         ...document,
         components: {
           ...document.components,
-          securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "An API key with the scope `partner:ingest` or `webhooks`." } }
+          securitySchemes: {
+            apiKey: { type: "http", scheme: "bearer", description: "An API key with the scope `partner:ingest` or `webhooks`." }
+          }
         }
       }
     }

@@ -1,8 +1,8 @@
 /** The conversation of a sandbox (decisions, section 8). */
-import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
 import { timestamp } from "@slipway/domain/Timestamp"
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {
   BudgetExceeded,
   CursorAhead,

@@ -1,7 +1,7 @@
 /** What every endpoint has in common: who calls, and what may be refused before its use case is asked. */
+import type { Principal } from "@slipway/domain/access/Principal"
 import { Context } from "effect"
 import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
-import type { Principal } from "@slipway/domain/access/Principal"
 import {
   Forbidden,
   InsufficientScope,
@@ -25,7 +25,10 @@ export class Authenticated extends HttpApiMiddleware.Service<Authenticated, { pr
   {
     security: {
       apiKey: HttpApiSecurity.bearer.pipe(
-        HttpApiSecurity.annotate(OpenApi.Description, "An API key with the `sandboxes` scope; for `/metrics`, with `metrics:read`. Shown once, when it is made.")
+        HttpApiSecurity.annotate(
+          OpenApi.Description,
+          "An API key with the `sandboxes` scope; for `/metrics`, with `metrics:read`. Shown once, when it is made."
+        )
       )
     },
     error: [

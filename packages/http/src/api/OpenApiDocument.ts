@@ -20,7 +20,11 @@ const parameters: Record<string, { readonly name?: string; readonly description:
     name: "Idempotency-Key",
     description: "Chosen by the caller, 1 to 255 printable ASCII characters. Repeating a request under its key does nothing twice."
   },
-  "last-event-id": { name: "Last-Event-ID", description: "Resumes after this event. Wins over `since`.", schema: { type: "string", pattern: "^\\d+$" } },
+  "last-event-id": {
+    name: "Last-Event-ID",
+    description: "Resumes after this event. Wins over `since`.",
+    schema: { type: "string", pattern: "^\\d+$" }
+  },
   since: { description: "Resumes after this event; 0 is the beginning.", schema: counter },
   limit: { description: "Most items of a page.", schema: { type: "integer", minimum: 1, maximum: 100, default: 100 } },
   status: { description: "Only sandboxes with this status." },
@@ -35,14 +39,29 @@ const parameters: Record<string, { readonly name?: string; readonly description:
 }
 
 const described = {
-  "X-Request-Id": { description: "Names this reply in the service's logs.", schema: { type: "string", pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$" } },
-  RateLimit: { description: "Requests left, and seconds until there are more: to the key, to its user with all keys, or to its grant, whichever has the fewest.", schema: { type: "string" }, example: `"default";r=119;t=60` },
-  "RateLimit-Policy": { description: "Requests a key may make, and in how many seconds.", schema: { type: "string" }, example: `"default";q=120;w=60` },
+  "X-Request-Id": {
+    description: "Names this reply in the service's logs.",
+    schema: { type: "string", pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$" }
+  },
+  RateLimit: {
+    description:
+      "Requests left, and seconds until there are more: to the key, to its user with all keys, or to its grant, whichever has the fewest.",
+    schema: { type: "string" },
+    example: `"default";r=119;t=60`
+  },
+  "RateLimit-Policy": {
+    description: "Requests a key may make, and in how many seconds.",
+    schema: { type: "string" },
+    example: `"default";q=120;w=60`
+  },
   "Retry-After": { description: "Seconds after which a retry may succeed.", schema: { type: "integer", minimum: 1 } },
   "WWW-Authenticate": { description: "A Bearer challenge.", schema: { type: "string" } },
   Allow: { description: "The methods this address answers to.", schema: { type: "string" } },
   Location: { description: "Address of the sandbox.", schema: { type: "string", format: "uri" } },
-  "Idempotent-Replayed": { description: "The request was carried out before, under the same key.", schema: { type: "string", const: "true" } },
+  "Idempotent-Replayed": {
+    description: "The request was carried out before, under the same key.",
+    schema: { type: "string", const: "true" }
+  },
   "Content-Disposition": { description: "`attachment`, with the file's name.", schema: { type: "string" } },
   "Content-Length": { description: "Bytes of the file.", schema: { type: "integer", minimum: 0 } }
 }
@@ -79,8 +98,10 @@ const codesIn = (schema: unknown, schemas: Spec["components"]["schemas"]): Reado
 const refusalOf = (status: string, response: Response, schemas: Spec["components"]["schemas"]) => {
   const codes = [...new Set(codesIn(response.content?.["application/json"]?.schema, schemas))]
   // Where one code of several has a header, it may be missing.
-  const sometimes = codes.includes("agent_disconnected") ? { "Retry-After": described["Retry-After"] }
-    : codes.includes("insufficient_scope") ? { "WWW-Authenticate": described["WWW-Authenticate"] }
+  const sometimes = codes.includes("agent_disconnected") ?
+    { "Retry-After": described["Retry-After"] }
+    : codes.includes("insufficient_scope") ?
+    { "WWW-Authenticate": described["WWW-Authenticate"] }
     : {}
   return {
     description: codes.map((code) => `\`${code}\``).join(", "),
@@ -103,22 +124,24 @@ const tidyOperation = (operation: Operation, schemas: Spec["components"]["schema
       return { ...parameter, ...known }
     }),
     ...(operation.operationId === "publishPullRequest" ? { requestBody: { ...operation.requestBody, required: false } } : {}),
-    responses: Object.fromEntries(Object.entries(operation.responses).map(([status, response]) => {
-      if (Number(status) >= 400) return [status, refusalOf(status, response, schemas)]
-      const own = Object.keys(response.headers ?? {}).flatMap((name) => canonical.get(name) ?? [])
-      return [status, {
-        description: successes[response.description] ?? successes[`${operation.operationId} ${status}`] ?? "What was asked for.",
-        headers: referTo(["X-Request-Id", ...rates, ...own]),
-        ...(response.content === undefined ? {} : {
-          content: Object.fromEntries(
-            Object.entries(response.content).map(([type, { schema }]) => [
-              type,
-              { schema: type === "text/event-stream" ? { $ref: "#/components/schemas/SandboxEventEnvelope" } : schema }
-            ])
-          )
-        })
-      }]
-    }))
+    responses: Object.fromEntries(
+      Object.entries(operation.responses).map(([status, response]) => {
+        if (Number(status) >= 400) return [status, refusalOf(status, response, schemas)]
+        const own = Object.keys(response.headers ?? {}).flatMap((name) => canonical.get(name) ?? [])
+        return [status, {
+          description: successes[response.description] ?? successes[`${operation.operationId} ${status}`] ?? "What was asked for.",
+          headers: referTo(["X-Request-Id", ...rates, ...own]),
+          ...(response.content === undefined ? {} : {
+            content: Object.fromEntries(
+              Object.entries(response.content).map(([type, { schema }]) => [
+                type,
+                { schema: type === "text/event-stream" ? { $ref: "#/components/schemas/SandboxEventEnvelope" } : schema }
+              ])
+            )
+          })
+        }]
+      })
+    )
   }
 }
 
@@ -186,19 +209,26 @@ export const tidy = (spec: Spec): Spec => {
       )
     ])
   )
-  const kept = Object.entries({ ...schemas, Error: errorSchema, TimestampEncoded: timestamp }).flatMap(([name, schema]): ReadonlyArray<readonly [string, object]> => {
-    if (name.endsWith("Encoded") && name !== "TimestampEncoded") return []
-    if (name === "SandboxEventEnvelope") return byType(name, "An event of a sandbox. Ignore types and fields you do not know.", eventSchemas())
-    if (name === "PartnerEvent" && "anyOf" in schema) {
-      return byType(name, "An event of the feed. Ignore types and fields you do not know.", schema.anyOf as ReadonlyArray<object>)
+  const kept = Object.entries({ ...schemas, Error: errorSchema, TimestampEncoded: timestamp }).flatMap(
+    ([name, schema]): ReadonlyArray<readonly [string, object]> => {
+      if (name.endsWith("Encoded") && name !== "TimestampEncoded") return []
+      if (name === "SandboxEventEnvelope") {
+        return byType(name, "An event of a sandbox. Ignore types and fields you do not know.", eventSchemas())
+      }
+      if (name === "PartnerEvent" && "anyOf" in schema) {
+        return byType(name, "An event of the feed. Ignore types and fields you do not know.", schema.anyOf as ReadonlyArray<object>)
+      }
+      return [[name, schema]]
     }
-    return [[name, schema]]
-  })
+  )
   const shown = kept.map(([name, schema]) => {
     const example = examples[name.replace(/Encoded$/u, "")]
     return [name, example === undefined ? schema : { ...schema, examples: [example] }]
   })
   const document = { ...spec, paths, components: { ...spec.components, schemas: Object.fromEntries(shown), headers } }
-  const text = JSON.stringify(document, flat).replaceAll("/schemas/TimestampEncoded", "/schemas/Timestamp").replace(`"TimestampEncoded":`, `"Timestamp":`)
+  const text = JSON.stringify(document, flat).replaceAll("/schemas/TimestampEncoded", "/schemas/Timestamp").replace(
+    `"TimestampEncoded":`,
+    `"Timestamp":`
+  )
   return JSON.parse(text)
 }

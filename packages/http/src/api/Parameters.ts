@@ -1,8 +1,8 @@
 /** Parameters that several endpoints share. Numbers are digits and nothing else: no sign, no exponent, no blanks. */
-import { Schema, SchemaTransformation } from "effect"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
+import { Schema, SchemaTransformation } from "effect"
 
 const digits = <S extends Schema.Codec<number, number>>(number: S) =>
   Schema.String.check(Schema.isPattern(/^\d+$/u, { expected: "digits" })).pipe(

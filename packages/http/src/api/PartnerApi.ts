@@ -1,8 +1,8 @@
 /** The partner feed of a grant (interface 4.12; decisions, section 11.3). */
-import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { Counter } from "@slipway/domain/Text"
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { InvalidCursor } from "./Errors.ts"
 import { Authenticated } from "./Middleware.ts"
 import { Cursor, Limit } from "./Parameters.ts"

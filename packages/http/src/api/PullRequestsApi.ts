@@ -1,7 +1,7 @@
 /** Publishing what a sandbox changed (interface 4.7; decisions, sections 7 and 8). */
+import { PullRequestStatus } from "@slipway/domain/source/PullRequest"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { PullRequestStatus } from "@slipway/domain/source/PullRequest"
 import {
   NothingToPublish,
   RepoNotAccessible,

@@ -1,6 +1,4 @@
 /** Sandboxes and the commands on them (interface 4.1 to 4.6). */
-import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ApprovalId, Decision } from "@slipway/domain/sandbox/Approval"
 import { CommandResult } from "@slipway/domain/sandbox/Command"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
@@ -9,6 +7,8 @@ import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxResource } from "@slipway/domain/sandbox/SandboxResource"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { characters } from "@slipway/domain/Text"
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {
   ApprovalNotFound,
   ApprovalsUnsupported,

@@ -1,10 +1,10 @@
 /** The webhook endpoints of a key's grant (decisions, section 11.4). Not part of the public interface and its document. */
-import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AnyUuid } from "@slipway/domain/partner/Attribution"
 import { DisabledReason, Trouble, WantedTypes } from "@slipway/domain/partner/Webhook"
 import { Counter, text } from "@slipway/domain/Text"
 import { Timestamp } from "@slipway/domain/Timestamp"
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { EndpointNotFound, InvalidCursor, PartnerEventNotFound, TargetRefused, TooManyEndpoints } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { Cursor, Limit } from "./Parameters.ts"
@@ -115,5 +115,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks", { topLevel: true 
   )
   .prefix("/api/internal/v1/webhook-endpoints")
   .middleware(Authenticated)
-  .annotateMerge(OpenApi.annotations({ title: "Webhooks", description: "Where a grant is told of the events of its feed. Need the scope `webhooks`." }))
+  .annotateMerge(
+    OpenApi.annotations({ title: "Webhooks", description: "Where a grant is told of the events of its feed. Need the scope `webhooks`." })
+  )
 {}

@@ -1,7 +1,7 @@
 /** What the commands that administer a service share. They work whether or not the service is running. */
+import { Acting } from "@slipway/domain/access/AuditLog"
 import { Effect, type Layer } from "effect"
 import { Flag } from "effect/cli"
-import { Acting } from "@slipway/domain/access/AuditLog"
 import * as Services from "./Services.ts"
 import * as Settings from "./Settings.ts"
 import * as Storage from "./Storage.ts"

@@ -1,14 +1,14 @@
 /** `slipway agents`: the programs that agents are, which ones are here, and how to get them. */
-import path from "node:path"
-import { Console, Context, Effect, Layer, Schema, Stream } from "effect"
-import { Argument, Command } from "effect/cli"
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Install from "@slipway/adapters/agents/Install"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Console, Context, Effect, Layer, Schema, Stream } from "effect"
+import { Argument, Command } from "effect/cli"
+import path from "node:path"
 import { json } from "./Administration.ts"
 import * as Isolation from "./Isolation.ts"
 import { columns, print } from "./Output.ts"
@@ -18,24 +18,27 @@ import * as Settings from "./Settings.ts"
 const folder = Effect.map(Effect.flatMap(Settings.load, Services.findFolder), ({ dataDir }) => Installed.folderIn(dataDir))
 
 const described = Effect.fnUntraced(function*(folder: string) {
-  return yield* Effect.forEach(Object.entries(profiles), ([name, profile]) =>
-    Effect.map(Installed.inspect(name, profile, folder), (installed) => {
-      const { capabilities, program } = profile
-      return {
-        name,
-        usable: installed.state === "ready",
-        version: installed.version,
-        reason: installed.state === "ready" ? null : installed.reason,
-        wanted: program?.version ?? null,
-        package: program?.package ?? null,
-        license: program?.license ?? null,
-        notice: program?.notice ?? null,
-        toolApprovals: capabilities.toolApprovals,
-        reasoningEfforts: capabilities.reasoningEfforts,
-        afterDenial: capabilities.afterDenial,
-        modelProtocol: capabilities.modelProtocol
-      }
-    }))
+  return yield* Effect.forEach(
+    Object.entries(profiles),
+    ([name, profile]) =>
+      Effect.map(Installed.inspect(name, profile, folder), (installed) => {
+        const { capabilities, program } = profile
+        return {
+          name,
+          usable: installed.state === "ready",
+          version: installed.version,
+          reason: installed.state === "ready" ? null : installed.reason,
+          wanted: program?.version ?? null,
+          package: program?.package ?? null,
+          license: program?.license ?? null,
+          notice: program?.notice ?? null,
+          toolApprovals: capabilities.toolApprovals,
+          reasoningEfforts: capabilities.reasoningEfforts,
+          afterDenial: capabilities.afterDenial,
+          modelProtocol: capabilities.modelProtocol
+        }
+      })
+  )
 })
 
 type Described = Effect.Success<ReturnType<typeof described>>[number]
@@ -68,15 +71,20 @@ const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: 
     return Install.unboxed(into)
   }
   const boxes = Context.get(yield* Layer.build(host), SandboxHost)
-  const inBox: Install.FirstRun = Effect.fnUntraced(function*(command, args) {
-    const sandboxId = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
-    yield* Effect.addFinalizer(() => Effect.ignore(boxes.stop(sandboxId)))
-    const box = yield* boxes.provision({ sandboxId, workspace: path.join(into, ".first-run") })
-    const process = yield* box.spawn({ command, args, env: {} })
-    const output = yield* Stream.mkString(Stream.decodeText(process.stdout))
-    const { code } = yield* process.exited
-    return { code, output: `${output}\n${yield* process.stderrTail}`.split("\n").filter((line) => line !== "") }
-  }, Effect.scoped, Effect.provide(IdsNode.layer), Effect.mapError(({ message }) => new Install.InstallFailed({ detail: `It could not be tried in a box: ${message}` })))
+  const inBox: Install.FirstRun = Effect.fnUntraced(
+    function*(command, args) {
+      const sandboxId = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
+      yield* Effect.addFinalizer(() => Effect.ignore(boxes.stop(sandboxId)))
+      const box = yield* boxes.provision({ sandboxId, workspace: path.join(into, ".first-run") })
+      const process = yield* box.spawn({ command, args, env: {} })
+      const output = yield* Stream.mkString(Stream.decodeText(process.stdout))
+      const { code } = yield* process.exited
+      return { code, output: `${output}\n${yield* process.stderrTail}`.split("\n").filter((line) => line !== "") }
+    },
+    Effect.scoped,
+    Effect.provide(IdsNode.layer),
+    Effect.mapError(({ message }) => new Install.InstallFailed({ detail: `It could not be tried in a box: ${message}` }))
+  )
   return inBox
 })
 

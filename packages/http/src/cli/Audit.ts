@@ -1,7 +1,7 @@
 /** `slipway audit`: what happened to keys, grants, people and sessions. */
+import { Action, type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/AuditLog"
 import { DateTime, Duration, Effect, Option, Schedule, Schema, SchemaTransformation } from "effect"
 import { Command, Flag } from "effect/cli"
-import { Action, type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/AuditLog"
 import { administration, json } from "./Administration.ts"
 import { Days } from "./Days.ts"
 import { columns, print } from "./Output.ts"
@@ -19,7 +19,9 @@ const shown = ({ action, actor, at, origin, subjects }: AuditEntry) => ({ at: Da
 /** An instant, or how many days ago. */
 const Since = Schema.Union([
   Days,
-  Schema.String.check(Schema.isPattern(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/u, { expected: "an instant such as 2026-11-21T00:00:00Z" })).pipe(
+  Schema.String.check(
+    Schema.isPattern(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/u, { expected: "an instant such as 2026-11-21T00:00:00Z" })
+  ).pipe(
     Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)
   )
 ])
@@ -74,7 +76,10 @@ export const audit = Command.make("audit", {
   administration(Effect.gen(function*() {
     const log = yield* AuditLog
     const isAbout = (entry: AuditEntry) =>
-      Option.match(subject, { onNone: () => true, onSome: (id) => [...Object.values(entry.subjects), ...Object.values(entry.actor)].includes(id) })
+      Option.match(subject, {
+        onNone: () => true,
+        onSome: (id) => [...Object.values(entry.subjects), ...Object.values(entry.actor)].includes(id)
+      })
     const matches = (entry: AuditEntry) => (action.length === 0 || action.includes(entry.action)) && isAbout(entry)
     if (follow) return yield* followed(matches, json)
     const now = yield* DateTime.now
@@ -82,7 +87,9 @@ export const audit = Command.make("audit", {
       onNone: () => null,
       onSome: (since) => Duration.isDuration(since) ? DateTime.subtractDuration(now, since) : since
     })
-    const entries = (yield* log.list({ since, limit: action.length === 0 && Option.isNone(subject) ? limit : MOST })).filter(matches).slice(-limit)
+    const entries = (yield* log.list({ since, limit: action.length === 0 && Option.isNone(subject) ? limit : MOST })).filter(matches).slice(
+      -limit
+    )
     yield* print(json, entries.map(shown), () =>
       entries.length === 0 ? "Nothing happened." : columns([["AT", "WHO", "WHAT", "TO"], ...entries.map(rowOf)]))
   }))).pipe(

@@ -1,8 +1,8 @@
 /** `slipway conformance`: checks the rules of the interface on any server, over HTTP alone. */
-import { styleText } from "node:util"
+import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Clock, Config, Console, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { styleText } from "node:util"
 import { errorOf, scoreCard, totals, type Verdict } from "../conformance/ScoreCard.ts"
 import * as Suite from "../conformance/Suite.ts"
 import { Session, World } from "../conformance/World.ts"

@@ -1,8 +1,8 @@
 /** The data folder of a service: it must be writable, and nothing works any more when it is gone. */
+import { Effect, Schedule, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { access, constants, mkdir, open, rm, stat } from "node:fs/promises"
 import path from "node:path"
-import { Effect, Schedule, Schema } from "effect"
 
 const reasons: Readonly<Record<string, string>> = {
   EROFS: "its disk is read-only",
@@ -19,11 +19,14 @@ export class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWrita
   code: Schema.String
 }) {
   override get message() {
-    return `The data folder ${this.dataDir} cannot be written to: ${reasons[this.code] ?? this.code}. Mend that, or choose another with SLIPWAY_DATA_DIR.`
+    return `The data folder ${this.dataDir} cannot be written to: ${
+      reasons[this.code] ?? this.code
+    }. Mend that, or choose another with SLIPWAY_DATA_DIR.`
   }
 }
 
-const codeOf = (error: unknown): string => error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
+const codeOf = (error: unknown): string =>
+  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
 
 /** What keeps us from the folder that would hold it: Node says ENOENT of every folder that it cannot make. */
 const obstacle = async (folder: string): Promise<string> => {
@@ -57,13 +60,17 @@ export class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFo
 }
 
 const identityOf = (folder: string) =>
-  Effect.promise(() => stat(folder).then(({ dev, ino }) => `${dev}:${ino}`, (error: NodeJS.ErrnoException) => error.code === "ENOENT" ? null : undefined))
+  Effect.promise(() =>
+    stat(folder).then(({ dev, ino }) => `${dev}:${ino}`, (error: NodeJS.ErrnoException) => error.code === "ENOENT" ? null : undefined)
+  )
 
 /** Answers what fails when the folder is no longer the one that is there now. A look that fails for another reason tells nothing. */
 export const watch = Effect.fnUntraced(function*(dataDir: string) {
   const first = yield* identityOf(dataDir)
-  return Effect.flatMap(identityOf(dataDir), (now) =>
-    now === undefined || now === first ? Effect.void : Effect.fail(new DataFolderGone({ dataDir }))).pipe(
+  return Effect.flatMap(
+    identityOf(dataDir),
+    (now) => now === undefined || now === first ? Effect.void : Effect.fail(new DataFolderGone({ dataDir }))
+  ).pipe(
     Effect.repeat(Schedule.spaced("1 second")),
     Effect.andThen(Effect.never)
   )

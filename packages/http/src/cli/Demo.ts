@@ -1,9 +1,9 @@
 /** `slipway demo`: the main job from one end to the other, on the real service, over HTTP alone. */
-import path from "node:path"
-import { Clock, Effect, Layer, Redacted, Schema } from "effect"
-import { Command } from "effect/cli"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { Access } from "@slipway/domain/access/Access"
+import { Clock, Effect, Layer, Redacted, Schema } from "effect"
+import { Command } from "effect/cli"
+import path from "node:path"
 import { type Event, SlipwayClient } from "../client/SlipwayClient.ts"
 import * as DemoRepository from "./DemoRepository.ts"
 import * as GitProgram from "./GitProgram.ts"
@@ -47,7 +47,16 @@ const run = Effect.gen(function*() {
     "Postgres and the server are up",
     Effect.gen(function*() {
       const address = { host: "127.0.0.1", port: yield* reserve({ host: "127.0.0.1", port: 0 }) }
-      const settings = { ...given, ...address, publicUrl: null, dataDir: path.join(folder, "data"), databaseUrl: null, role: "all" as const, github: null, signIn: null }
+      const settings = {
+        ...given,
+        ...address,
+        publicUrl: null,
+        dataDir: path.join(folder, "data"),
+        databaseUrl: null,
+        role: "all" as const,
+        github: null,
+        signIn: null
+      }
       const server = addressOf(address.host, address.port)
       const services = yield* Layer.build(Service.layer(settings, server))
       return { ...yield* Effect.provide(Effect.all({ access: Access, repositories: LocalRepositories }), services), server }

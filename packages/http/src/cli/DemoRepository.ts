@@ -1,9 +1,9 @@
 /** The repository of the demo, and the sample to try things with: a small one with some history, made by git as anybody would. */
+import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { mkdir, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { promisify } from "node:util"
-import { Effect } from "effect"
 
 const run = promisify(execFile)
 
@@ -37,7 +37,9 @@ export const make = (folder: string) =>
       PATH: process.env["PATH"] ?? "/usr/bin:/bin",
       GIT_CONFIG_GLOBAL: "/dev/null",
       GIT_CONFIG_NOSYSTEM: "1",
-      ...Object.fromEntries(["AUTHOR", "COMMITTER"].flatMap((role) => Object.entries(who).map(([key, value]) => [`GIT_${role}_${key}`, value])))
+      ...Object.fromEntries(
+        ["AUTHOR", "COMMITTER"].flatMap((role) => Object.entries(who).map(([key, value]) => [`GIT_${role}_${key}`, value]))
+      )
     }
     const git = (...args: ReadonlyArray<string>) => run("git", args, { cwd: folder, env })
     await mkdir(folder, { recursive: true })

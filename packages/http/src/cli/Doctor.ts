@@ -1,13 +1,13 @@
 /** `slipway doctor`: what agents need of this machine and of the source host, looked at without starting the service. */
-import { statfs } from "node:fs/promises"
-import path from "node:path"
-import { Effect, Layer, Schema } from "effect"
-import { Command } from "effect/cli"
-import { SqlClient } from "effect/sql"
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
+import { Effect, Layer, Schema } from "effect"
+import { Command } from "effect/cli"
+import { SqlClient } from "effect/sql"
+import { statfs } from "node:fs/promises"
+import path from "node:path"
 import { json } from "./Administration.ts"
 import * as GitProgram from "./GitProgram.ts"
 import * as Isolation from "./Isolation.ts"
@@ -55,9 +55,13 @@ const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, 
   return version.pipe(
     Effect.provide(database),
     Effect.map((version): Finding => ({
-      what: "Postgres", state: "ok", detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : "DATABASE_URL"}`
+      what: "Postgres",
+      state: "ok",
+      detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : "DATABASE_URL"}`
     })),
-    Effect.catch((error) => Effect.succeed<Finding>({ what: "Postgres", state: "missing", detail: error instanceof Error ? error.message : String(error) }))
+    Effect.catch((error) =>
+      Effect.succeed<Finding>({ what: "Postgres", state: "missing", detail: error instanceof Error ? error.message : String(error) })
+    )
   )
 }
 
@@ -68,7 +72,11 @@ const disk = ({ dataDir }: Settings.Settings) =>
       const found = await statfs(folder).catch(() => undefined)
       if (found === undefined && folder !== path.dirname(folder)) continue
       const free = found === undefined ? 0 : found.bavail * found.bsize
-      return { what: "disk", state: free < SPARE_DISK_BYTES ? "note" : "ok", detail: `${Math.floor(free / 2 ** 30)} GiB free for ${dataDir}` }
+      return {
+        what: "disk",
+        state: free < SPARE_DISK_BYTES ? "note" : "ok",
+        detail: `${Math.floor(free / 2 ** 30)} GiB free for ${dataDir}`
+      }
     }
   })
 
@@ -81,17 +89,24 @@ const isolation = (settings: Settings.Settings) =>
     }
     return [
       { what: "isolation", state: "ok", detail: kind },
-      ...(report ?? []).map(({ detail, name, state }): Finding => ({ what: `box: ${name}`, state: state === "in force" ? "ok" : "note", detail: state === "in force" ? detail : `not in force. ${detail}` })),
+      ...(report ?? []).map(({ detail, name, state }): Finding => ({
+        what: `box: ${name}`,
+        state: state === "in force" ? "ok" : "note",
+        detail: state === "in force" ? detail : `not in force. ${detail}`
+      })),
       { what: "box: way out", state: "ok", detail: ["the model gateway", ...settings.egressAllow].join(", ") }
     ]
   }))
 
 const agents = ({ dataDir }: Settings.Settings) =>
-  Effect.forEach(Object.entries(profiles), ([name, profile]) =>
-    Effect.map(Installed.inspect(name, profile, Installed.folderIn(dataDir)), (installed): Finding =>
-      installed.state === "ready"
-        ? { what: `agent ${name}`, state: "ok", detail: installed.version ?? "a part of Slipway" }
-        : { what: `agent ${name}`, state: "note", detail: installed.reason }))
+  Effect.forEach(
+    Object.entries(profiles),
+    ([name, profile]) =>
+      Effect.map(Installed.inspect(name, profile, Installed.folderIn(dataDir)), (installed): Finding =>
+        installed.state === "ready"
+          ? { what: `agent ${name}`, state: "ok", detail: installed.version ?? "a part of Slipway" }
+          : { what: `agent ${name}`, state: "note", detail: installed.reason })
+  )
 
 const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
   const what = "source host"
@@ -103,18 +118,26 @@ const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
       what,
       state: installations === 0 ? "note" : "ok",
       detail: `GitHub App ${name} at ${new URL(github.apiUrl).host}, ` +
-        (installations === 0 ? `installed nowhere yet. Install it: ${html_url}/installations/new` : `${installations} ${installations === 1 ? "installation" : "installations"}`)
+        (installations === 0
+          ? `installed nowhere yet. Install it: ${html_url}/installations/new`
+          : `${installations} ${installations === 1 ? "installation" : "installations"}`)
     })
   })
 }
 
 const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Effect<Finding> => {
   const what = "sign-in"
-  if (signIn === null) return Effect.succeed({ what, state: "ok", detail: `not with GitHub: ${Settings.settings.githubClientId.name} is not set` })
+  if (signIn === null) {
+    return Effect.succeed({ what, state: "ok", detail: `not with GitHub: ${Settings.settings.githubClientId.name} is not set` })
+  }
   const address = publicUrl ?? `http://${host}:${port}`
   return Effect.map(SignIn.problemOf(signIn, address), (problem): Finding =>
     problem === null
-      ? { what, state: "ok", detail: `with GitHub at ${new URL(signIn.apiUrl).host}; the callback URL of its App must be ${SignIn.callbackUrl(address)}` }
+      ? {
+        what,
+        state: "ok",
+        detail: `with GitHub at ${new URL(signIn.apiUrl).host}; the callback URL of its App must be ${SignIn.callbackUrl(address)}`
+      }
       : { what, state: problem.retryable ? "note" : "missing", detail: problem.detail })
 }
 

@@ -1,7 +1,7 @@
 /** The git of this machine: mirrors, working trees, changes and branches are its work. */
+import { Effect, Schema } from "effect"
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"
-import { Effect, Schema } from "effect"
 
 /** Object ids, alternates and index options that we use. */
 const OLDEST = [2, 38] as const

@@ -1,11 +1,11 @@
 /** `slipway grants`: API access grants and what they may spend. */
-import { DateTime, Effect, Option, Schema, SchemaTransformation } from "effect"
-import { Argument, Command } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore, type Grant, GrantNotFound } from "@slipway/domain/access/AccessStore"
 import { Members } from "@slipway/domain/access/Members"
 import { formatUsd, type GrantBudget, Usd } from "@slipway/domain/sandbox/Budget"
 import { type GrantSpending, Spending } from "@slipway/domain/sandbox/Spending"
+import { DateTime, Effect, Option, Schema, SchemaTransformation } from "effect"
+import { Argument, Command } from "effect/cli"
 import { administration, json } from "./Administration.ts"
 import { organization } from "./Members.ts"
 import { columns, print } from "./Output.ts"
@@ -27,7 +27,9 @@ const shownSpending = ({ budget, own, reserved, spent }: GrantSpending) => ({
 })
 
 const spoken = ({ budget, own, spent }: GrantSpending) =>
-  `${formatUsd(spent)} USD spent, ${budget === null ? "no limit" : `of ${formatUsd(budget)}`}${own ? "" : " (as configured for every grant)"}`
+  `${formatUsd(spent)} USD spent, ${budget === null ? "no limit" : `of ${formatUsd(budget)}`}${
+    own ? "" : " (as configured for every grant)"
+  }`
 
 const create = Command.make("create", {
   name: Argument.String("name").pipe(Argument.withDescription("Name of the grant"), Argument.withSchema(Schema.NonEmptyString)),
@@ -39,7 +41,8 @@ const create = Command.make("create", {
     const members = yield* Members
     const organizationId = Option.isNone(organization) ? undefined : (yield* members.organization(organization.value)).id
     const { grant, made } = yield* access.createGrant(name, organizationId)
-    yield* print(json, shown(grant), () => made ? `Grant ${grant.name} is made: ${grant.id}` : `Grant ${grant.name} is there already: ${grant.id}`)
+    yield* print(json, shown(grant), () =>
+      made ? `Grant ${grant.name} is made: ${grant.id}` : `Grant ${grant.name} is there already: ${grant.id}`)
   }))).pipe(Command.withDescription("Make a grant: it owns the sandboxes and keys made under it"))
 
 const list = Command.make("list", { json }, ({ json }) =>
@@ -49,7 +52,9 @@ const list = Command.make("list", { json }, ({ json }) =>
     yield* print(json, grants.map(shown), () =>
       grants.length === 0 ? "No grants. Make one with: slipway grants create <name>" : columns([
         ["ID", "NAME", "ORGANIZATION", "CREATED", "STATE"],
-        ...grants.map((grant) => [grant.id, grant.name, grant.organizationId, shown(grant).createdAt, grant.revokedAt === null ? "active" : "revoked"])
+        ...grants.map((
+          grant
+        ) => [grant.id, grant.name, grant.organizationId, shown(grant).createdAt, grant.revokedAt === null ? "active" : "revoked"])
       ]))
   }))).pipe(Command.withDescription("List grants, newest first"))
 
@@ -65,7 +70,9 @@ const revoke = Command.make("revoke", {
 
 const Budget: Schema.Codec<GrantBudget, string> = Schema.Union([
   Schema.Literal("default"),
-  Schema.Literal("none").pipe(Schema.decodeTo(Schema.Null, SchemaTransformation.transform({ decode: () => null, encode: () => "none" as const }))),
+  Schema.Literal("none").pipe(
+    Schema.decodeTo(Schema.Null, SchemaTransformation.transform({ decode: () => null, encode: () => "none" as const }))
+  ),
   Usd
 ])
 

@@ -1,13 +1,9 @@
 /** What keeps agents in on this machine, chosen by SLIPWAY_ISOLATION and by what a probe sees. */
-import { existsSync } from "node:fs"
-import { dirname, join } from "node:path"
-import { fileURLToPath } from "node:url"
-import { Context, Effect, Layer, type Scope } from "effect"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
-import type { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
 import { defaults } from "@slipway/adapters/hosts/box/Limits"
+import type { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
 import type { Report } from "@slipway/adapters/hosts/box/Probe"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
 import * as BubblewrapProbe from "@slipway/adapters/hosts/bubblewrap/Probe"
@@ -17,6 +13,10 @@ import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDo
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import type { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Context, Effect, Layer, type Scope } from "effect"
+import { existsSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
 import type { Settings } from "./Settings.ts"
 
 export interface Isolation {
@@ -74,12 +74,16 @@ const isolated = Effect.fnUntraced(function*(
   const probed = (folders: SizedFolders.SizedFolders) =>
     Effect.map(Effect.provide(probe(folders), services), (made) => ({ ...made, folders }))
   const sized = yield* sizedFolders(settings)
-  const { folders, host, report } = yield* Effect.catchTag(probed(sized), "NotIsolated", (missing) =>
-    sized.lacking !== null ? Effect.fail(missing) : Effect.matchEffect(
-      // As where a daemon sees none of our mounts.
-      Effect.flatMap(sizedFolders(settings, "boxes do not see what is mounted"), probed),
-      { onFailure: () => Effect.fail(missing), onSuccess: Effect.succeed }
-    ))
+  const { folders, host, report } = yield* Effect.catchTag(
+    probed(sized),
+    "NotIsolated",
+    (missing) =>
+      sized.lacking !== null ? Effect.fail(missing) : Effect.matchEffect(
+        // As where a daemon sees none of our mounts.
+        Effect.flatMap(sizedFolders(settings, "boxes do not see what is mounted"), probed),
+        { onFailure: () => Effect.fail(missing), onSuccess: Effect.succeed }
+      )
+  )
   const isolation: Isolation = {
     kind,
     problem: null,
@@ -87,26 +91,44 @@ const isolated = Effect.fnUntraced(function*(
     folders,
     host: Layer.succeed(SandboxHost, host),
     throughBox: (gateway) =>
-      ModelGatewayInBox.layer.pipe(Layer.provide(gateway), Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress))))
+      ModelGatewayInBox.layer.pipe(
+        Layer.provide(gateway),
+        Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress)))
+      )
   }
   return isolation
 })
 
 const bubblewrap = (settings: Settings) =>
-  isolated("bubblewrap", settings, Effect.fnUntraced(function*(folders) {
-    const made = yield* SandboxHostBubblewrap.make({ ...hostOptions(settings), folders })
-    return { host: made.host, report: yield* BubblewrapProbe.run(made) }
-  }))
+  isolated(
+    "bubblewrap",
+    settings,
+    Effect.fnUntraced(function*(folders) {
+      const made = yield* SandboxHostBubblewrap.make({ ...hostOptions(settings), folders })
+      return { host: made.host, report: yield* BubblewrapProbe.run(made) }
+    })
+  )
 
 const docker = (settings: Settings) =>
-  isolated("docker", settings, Effect.fnUntraced(function*(folders) {
-    const made = yield* SandboxHostDocker.make({ ...hostOptions(settings), folders, image: settings.dockerImage, socket: settings.dockerSocket })
-    return { host: made.host, report: yield* DockerProbe.run(made) }
-  }))
+  isolated(
+    "docker",
+    settings,
+    Effect.fnUntraced(function*(folders) {
+      const made = yield* SandboxHostDocker.make({
+        ...hostOptions(settings),
+        folders,
+        image: settings.dockerImage,
+        socket: settings.dockerSocket
+      })
+      return { host: made.host, report: yield* DockerProbe.run(made) }
+    })
+  )
 
 /** Where bubblewrap cannot be had, there may be a daemon. */
 const advice = ({ dockerSocket, isolation }: Settings) =>
-  isolation === "auto" && existsSync(dockerSocket) ? " Or let the Docker daemon of this machine keep them in: SLIPWAY_ISOLATION=docker." : ""
+  isolation === "auto" && existsSync(dockerSocket)
+    ? " Or let the Docker daemon of this machine keep them in: SLIPWAY_ISOLATION=docker."
+    : ""
 
 /** Never fails: what is missing is the `problem`. The host lives as long as the scope. */
 export const choose = (settings: Settings) =>
@@ -121,10 +143,14 @@ export const announce = (settings: Settings, { kind, problem, report }: Isolatio
     if (settings.role === "http") return
     if (kind !== "none") {
       for (const { detail, name, state } of report ?? []) {
-        yield* state === "in force" ? Effect.logInfo(`isolation, ${name}: ${detail}`) : Effect.logWarning(`isolation has no limit of ${name}: ${detail}`)
+        yield* state === "in force"
+          ? Effect.logInfo(`isolation, ${name}: ${detail}`)
+          : Effect.logWarning(`isolation has no limit of ${name}: ${detail}`)
       }
       return yield* Effect.logInfo(
-        settings.egressAllow.size === 0 ? "sandboxes reach their model and nothing else" : `sandboxes reach their model and ${[...settings.egressAllow].join(", ")}`
+        settings.egressAllow.size === 0
+          ? "sandboxes reach their model and nothing else"
+          : `sandboxes reach their model and ${[...settings.egressAllow].join(", ")}`
       )
     }
     yield* Effect.logWarning(
@@ -136,4 +162,8 @@ export const announce = (settings: Settings, { kind, problem, report }: Isolatio
 
 /** One line. */
 export const summary = ({ kind, problem }: Isolation): string =>
-  kind !== "none" ? kind : problem === null ? "none: agents run as this user, kept in by nothing" : `none: only the offline agent runs. ${problem}`
+  kind !== "none"
+    ? kind
+    : problem === null
+    ? "none: agents run as this user, kept in by nothing"
+    : `none: only the offline agent runs. ${problem}`

@@ -1,22 +1,25 @@
 /** `slipway keys`: API keys. */
-import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore, type KeyRecord } from "@slipway/domain/access/AccessStore"
 import { keyState } from "@slipway/domain/access/KeyState"
 import { Members } from "@slipway/domain/access/Members"
 import { MAX_LIFE_DAYS } from "@slipway/domain/access/Minting"
 import { Scope } from "@slipway/domain/access/Principal"
+import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
 import { administration, json } from "./Administration.ts"
 import { Days } from "./Days.ts"
 import { columns, print } from "./Output.ts"
 
 /** `a,b` or `none`. */
 const Scopes = Schema.String.pipe(
-  Schema.decodeTo(Schema.Array(Schema.String), SchemaTransformation.transform({
-    decode: (list: string): ReadonlyArray<string> => list === "none" ? [] : list.split(","),
-    encode: (scopes: ReadonlyArray<string>) => scopes.length === 0 ? "none" : scopes.join(",")
-  })),
+  Schema.decodeTo(
+    Schema.Array(Schema.String),
+    SchemaTransformation.transform({
+      decode: (list: string): ReadonlyArray<string> => list === "none" ? [] : list.split(","),
+      encode: (scopes: ReadonlyArray<string>) => scopes.length === 0 ? "none" : scopes.join(",")
+    })
+  ),
   Schema.decodeTo(Schema.Array(Scope))
 )
 
@@ -79,7 +82,11 @@ const create = Command.make("create", {
     const key = Redacted.value(minted.key)
     const { expiresAt, id, userId } = shown(minted.record)
     yield* print(json, { id, key, grantId: minted.grant.id, grant: minted.grant.name, userId, label, scopes, expiresAt }, () =>
-      keyOnly ? key : `${key}\n\nKey ${id} of grant ${minted.grant.name}${expiresAt === null ? "" : `, good until ${expiresAt}`}. It is shown only now: keep it safe.`)
+      keyOnly
+        ? key
+        : `${key}\n\nKey ${id} of grant ${minted.grant.name}${
+          expiresAt === null ? "" : `, good until ${expiresAt}`
+        }. It is shown only now: keep it safe.`)
   }))).pipe(
     Command.withDescription("Mint an API key. It is shown once: only its digest is kept."),
     Command.withExamples([
@@ -102,7 +109,8 @@ const list = Command.make("list", {
         ...keys.map((key) => {
           const { createdAt, expiresAt, lastUsedAt } = shown(key)
           const scopes = key.scopes.length === 0 ? "none" : key.scopes.join(",")
-          return [key.id, `${key.prefix}…${key.last4}`, scopes, createdAt, lastUsedAt ?? "never", expiresAt ?? "never", keyState(key, now), key.label]
+          return [key.id, `${key.prefix}…${key.last4}`, scopes, createdAt, lastUsedAt ?? "never", expiresAt ?? "never", keyState(key, now),
+            key.label]
         })
       ]))
   }))).pipe(Command.withDescription("List API keys, newest first"))

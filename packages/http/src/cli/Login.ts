@@ -1,9 +1,9 @@
 /** `slipway login`: a link that signs a person in. */
-import { Effect, Option, Redacted } from "effect"
-import { Command, Flag } from "effect/cli"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { Effect, Option, Redacted } from "effect"
+import { Command, Flag } from "effect/cli"
 import { administration, json } from "./Administration.ts"
 import { print } from "./Output.ts"
 import { addressOf, linkOf } from "./Serve.ts"
@@ -25,8 +25,11 @@ export const login = Command.make("login", {
       // The service that runs knows its address best, and alone which port it took.
       const at = publicUrl ?? (yield* Services.addressOf(settings)) ?? (port === 0 ? null : addressOf(host, port))
       const link = at === null ? null : linkOf(at, code)
-      yield* print(json, { userId, link, path: "/sign-in", code: Redacted.value(code) }, () =>
-        `${link ?? `${Redacted.value(code)}  (at /sign-in of the service)`}\n\nIt signs ${userId} in once, within 10 minutes.`)
+      yield* print(
+        json,
+        { userId, link, path: "/sign-in", code: Redacted.value(code) },
+        () => `${link ?? `${Redacted.value(code)}  (at /sign-in of the service)`}\n\nIt signs ${userId} in once, within 10 minutes.`
+      )
     })))).pipe(
     Command.withDescription("Print a link that signs a person in, once, within 10 minutes"),
     Command.withExamples([

@@ -1,9 +1,9 @@
 /** Logs on standard error: lines for people or JSON for machines, without secrets whatever was logged. */
-import { inspect } from "node:util"
-import { Cause, DateTime, Effect, Layer, Logger, type LogLevel, Redacted, References } from "effect"
 import { Redaction, type Redactor, SHOWN } from "@slipway/adapters/redaction/Redaction"
-import { visible } from "@slipway/domain/Visible"
 import * as RootSpan from "@slipway/domain/RootSpan"
+import { visible } from "@slipway/domain/Visible"
+import { Cause, DateTime, Effect, Layer, Logger, type LogLevel, Redacted, References } from "effect"
+import { inspect } from "node:util"
 import * as Settings from "./Settings.ts"
 
 /** Of one JSON line, in UTF-8: collectors cut or refuse longer ones. */
@@ -14,7 +14,16 @@ const TEXT_LENGTHS = [8000, 2000, 400, 80]
 const DEPTH = 4
 const ENTRIES = 40
 
-const levels: Readonly<Record<LogLevel.LogLevel, string>> = { All: "all", None: "none", Fatal: "fatal", Error: "error", Warn: "warning", Info: "info", Debug: "debug", Trace: "trace" }
+const levels: Readonly<Record<LogLevel.LogLevel, string>> = {
+  All: "all",
+  None: "none",
+  Fatal: "fatal",
+  Error: "error",
+  Warn: "warning",
+  Info: "info",
+  Debug: "debug",
+  Trace: "trace"
+}
 const severities = { debug: "Debug", info: "Info", warning: "Warn", error: "Error" } as const
 
 /** A field whose value is a secret, by its name. */
@@ -44,10 +53,15 @@ const shown = (value: unknown, redactor: Redactor, depth = 0): unknown => {
   if (DateTime.isDateTime(value)) return DateTime.formatIso(DateTime.toUtc(value))
   if (depth < DEPTH && Array.isArray(value)) return value.slice(0, ENTRIES).map((one) => shown(one, redactor, depth + 1))
   if (depth < DEPTH && isRecord(value)) {
-    return Object.fromEntries(Object.entries(value).slice(0, ENTRIES).map(([name, one]) =>
-      [redactor.redact(name), typeof one === "string" && SECRET_NAME.test(name) ? SHOWN : shown(one, redactor, depth + 1)]))
+    return Object.fromEntries(
+      Object.entries(value).slice(0, ENTRIES).map((
+        [name, one]
+      ) => [redactor.redact(name), typeof one === "string" && SECRET_NAME.test(name) ? SHOWN : shown(one, redactor, depth + 1)])
+    )
   }
-  return redactor.redact(value instanceof Error ? String(value) : inspect(value, { depth: 1, breakLength: Infinity, maxArrayLength: ENTRIES }))
+  return redactor.redact(
+    value instanceof Error ? String(value) : inspect(value, { depth: 1, breakLength: Infinity, maxArrayLength: ENTRIES })
+  )
 }
 
 /** Texts are the message, objects are fields, errors are an error, in whatever order they were logged. */
@@ -63,8 +77,11 @@ const entryOf = ({ cause, date, fiber, logLevel, message }: Logger.Options<unkno
     at: date,
     level: logLevel,
     message: texts.map((text) => String(shown(text, redactor))).join(" ") || redactor.redact(first?.message ?? ""),
-    fields: Object.fromEntries(Object.entries(fields).map(([name, value]) =>
-      [redactor.redact(name), typeof value === "string" && SECRET_NAME.test(name) ? SHOWN : shown(value, redactor)])),
+    fields: Object.fromEntries(
+      Object.entries(fields).map((
+        [name, value]
+      ) => [redactor.redact(name), typeof value === "string" && SECRET_NAME.test(name) ? SHOWN : shown(value, redactor)])
+    ),
     span: span === undefined ? undefined : { traceId: redactor.redact(span.traceId), spanId: redactor.redact(span.spanId) },
     error: first === undefined
       ? undefined
@@ -89,7 +106,9 @@ export const jsonOf = ({ at, error, fields, level, message, span }: Entry): stri
 
 /** For people: a line, and what went wrong below it. */
 export const prettyOf = ({ at, error, fields, level, message, span }: Entry): string => {
-  const told = Object.entries({ ...fields, ...span }).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
+  const told = Object.entries({ ...fields, ...span }).map(([name, value]) =>
+    `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`
+  )
   const time = at.toISOString().slice(11, 23)
   // What moves the cursor or colours a terminal is nobody's to log.
   return visible([[time, level.toUpperCase(), message, ...told].join(" "), ...(error === undefined ? [] : [error.stack])].join("\n"))
@@ -103,19 +122,30 @@ const logger = (format: "pretty" | "json", redactor: Redactor) =>
       return format === "json" ? jsonOf(entry) : prettyOf(entry)
     } catch {
       // A getter that throws, say.
-      const entry = { at: options.date, level: options.logLevel, message: "an entry could not be written", fields: {}, span: undefined, error: undefined }
+      const entry = {
+        at: options.date,
+        level: options.logLevel,
+        message: "an entry could not be written",
+        fields: {},
+        span: undefined,
+        error: undefined
+      }
       return format === "json" ? jsonOf(entry) : prettyOf(entry)
     }
   }))
 
 /** Runs with what the settings say is the least to log, else with `otherwise`. */
 export const atLeast = (otherwise: LogLevel.Severity) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(Settings.logs, ({ level }) => Effect.provideService(self, References.MinimumLogLevel, level === null ? otherwise : severities[level]))
+  Effect.flatMap(
+    Settings.logs,
+    ({ level }) => Effect.provideService(self, References.MinimumLogLevel, level === null ? otherwise : severities[level])
+  )
 
 /** What Node would print by itself: its warnings, and an error that nobody caught, which ends the process. */
 const ofNode = Layer.effectDiscard(Effect.gen(function*() {
   const context = yield* Effect.context<never>()
-  const log = (level: LogLevel.Severity, message: string, error: Error) => Effect.runSyncWith(context)(Effect.logWithLevel(level)(message, error))
+  const log = (level: LogLevel.Severity, message: string, error: Error) =>
+    Effect.runSyncWith(context)(Effect.logWithLevel(level)(message, error))
   const warned = (warning: Error) => log("Warn", "Node warns", warning)
   const broke = (error: Error) => {
     log("Fatal", "an error that nobody caught", error)
@@ -139,5 +169,7 @@ const ofNode = Layer.effectDiscard(Effect.gen(function*() {
 export const layer = Layer.unwrap(Effect.gen(function*() {
   const { format } = yield* Settings.logs
   const redactor = yield* Redaction
-  return ofNode.pipe(Layer.provideMerge(Logger.layer([logger(format === "auto" ? process.stderr.isTTY ? "pretty" : "json" : format, redactor)])))
+  return ofNode.pipe(
+    Layer.provideMerge(Logger.layer([logger(format === "auto" ? process.stderr.isTTY ? "pretty" : "json" : format, redactor)]))
+  )
 }))

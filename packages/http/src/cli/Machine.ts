@@ -1,9 +1,9 @@
 /** The machine whose disk holds the working trees, and the one worker that may use it. */
+import { Effect, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, open, readFile, rename, stat } from "node:fs/promises"
 import { createServer } from "node:net"
 import path from "node:path"
-import { Effect, Schema } from "effect"
 
 /** Another worker already uses this data folder. */
 export class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("DataFolderInUse", { dataDir: Schema.String }) {
@@ -68,7 +68,9 @@ export const acquire = Effect.fnUntraced(function*<E, R>(dataDir: string, recove
   if (machine === null) {
     const known = yield* recover
     machine = known !== null && isMachineId(known) ? known : randomUUID()
-    if (known === machine) yield* Effect.logWarning(`the id of this machine was lost or broken; the sandboxes in ${dataDir} tell that it is ${machine}`)
+    if (known === machine) {
+      yield* Effect.logWarning(`the id of this machine was lost or broken; the sandboxes in ${dataDir} tell that it is ${machine}`)
+    }
     const id = machine
     yield* Effect.promise(() => write(file, id))
   }

@@ -1,9 +1,9 @@
 /** `slipway members`: who belongs to an organization. */
-import { Effect, Option } from "effect"
-import { Command, Flag } from "effect/cli"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { type Member, Role } from "@slipway/domain/access/User"
+import { Effect, Option } from "effect"
+import { Command, Flag } from "effect/cli"
 import { administration, json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 import * as Users from "./Users.ts"
@@ -19,11 +19,15 @@ const list = Command.make("list", { organization, json }, ({ json, organization 
   administration(Effect.gen(function*() {
     const { id } = yield* (yield* Members).organization(Option.getOrNull(organization))
     const members = yield* (yield* MemberStore).members(id)
-    yield* print(json, members.map((member) => shown(id, member)), () =>
-      members.length === 0 ? "No members. Add one with: slipway members add <user>" : columns([
-        ["USER", "NAME", "ROLE", "STATE"],
-        ...members.map(({ active, role, user }) => [user.id, user.name, role, active ? "active" : "removed"])
-      ]))
+    yield* print(
+      json,
+      members.map((member) => shown(id, member)),
+      () =>
+        members.length === 0 ? "No members. Add one with: slipway members add <user>" : columns([
+          ["USER", "NAME", "ROLE", "STATE"],
+          ...members.map(({ active, role, user }) => [user.id, user.name, role, active ? "active" : "removed"])
+        ])
+    )
   }))).pipe(Command.withDescription("List the members of an organization, also those that were removed"))
 
 const add = Command.make("add", {
@@ -47,16 +51,24 @@ const add = Command.make("add", {
     Command.withExamples([{ command: "slipway members add ada-l --role owner", description: "By GitHub login" }])
   )
 
-const remove = Command.make("remove", { user: Users.user, organization, json }, ({ json, organization, user }) =>
-  administration(Effect.gen(function*() {
-    const members = yield* Members
-    const { id, name } = yield* members.organization(Option.getOrNull(organization))
-    const member = yield* members.remove(id, user)
-    yield* print(json, shown(id, member), () => `${member.user.name} is removed from ${name}: their keys fail from their next request on.`)
-  }))).pipe(
-    Command.withDescription("Remove a member; their keys in the organization fail at once"),
-    Command.withExamples([{ command: "slipway members remove ada@example.com", description: "By e-mail address" }])
-  )
+const remove = Command.make(
+  "remove",
+  { user: Users.user, organization, json },
+  ({ json, organization, user }) =>
+    administration(Effect.gen(function*() {
+      const members = yield* Members
+      const { id, name } = yield* members.organization(Option.getOrNull(organization))
+      const member = yield* members.remove(id, user)
+      yield* print(
+        json,
+        shown(id, member),
+        () => `${member.user.name} is removed from ${name}: their keys fail from their next request on.`
+      )
+    }))
+).pipe(
+  Command.withDescription("Remove a member; their keys in the organization fail at once"),
+  Command.withExamples([{ command: "slipway members remove ada@example.com", description: "By e-mail address" }])
+)
 
 export const members = Command.make("members").pipe(
   Command.withDescription("Members of an organization: list, add, remove"),

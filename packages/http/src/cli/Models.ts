@@ -1,7 +1,4 @@
 /** The model catalogue of this process: read from a file, held against what is here. And `slipway models`, which shows it. */
-import { readFile } from "node:fs/promises"
-import { Config, Console, Effect, Option, Redacted, Schema, SchemaIssue } from "effect"
-import { Command, Flag } from "effect/cli"
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
@@ -15,6 +12,9 @@ import {
   type Surroundings,
   toCatalogue
 } from "@slipway/domain/sandbox/ModelCatalogueFile"
+import { Config, Console, Effect, Option, Redacted, Schema, SchemaIssue } from "effect"
+import { Command, Flag } from "effect/cli"
+import { readFile } from "node:fs/promises"
 import { json } from "./Administration.ts"
 import * as Isolation from "./Isolation.ts"
 import { columns, print } from "./Output.ts"
@@ -44,7 +44,9 @@ const placeOf = (path: ReadonlyArray<PropertyKey>, text: string): string => {
       return ""
     }
   }
-  return path.map((key, i) => typeof key === "number" ? `[${key}]${i === 1 ? id() : ""}` : i === 0 ? String(key) : `.${String(key)}`).join("")
+  return path.map((key, i) => typeof key === "number" ? `[${key}]${i === 1 ? id() : ""}` : i === 0 ? String(key) : `.${String(key)}`).join(
+    ""
+  )
 }
 
 const read = Effect.fnUntraced(function*(file: string | null) {
@@ -66,7 +68,9 @@ const read = Effect.fnUntraced(function*(file: string | null) {
 const keyIn = (variable: string) =>
   Config.option(Config.Redacted(variable)).pipe(
     Effect.map(Option.filter((key) => Redacted.value(key) !== "")),
-    Effect.tap(Option.match({ onNone: () => Effect.void, onSome: (key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key))) })),
+    Effect.tap(
+      Option.match({ onNone: () => Effect.void, onSome: (key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key))) })
+    ),
     Effect.orDie
   )
 
@@ -82,12 +86,15 @@ export interface Models {
 }
 
 const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
-  const infos = yield* Effect.forEach(Object.entries(profiles), ([name, profile]) =>
-    Effect.map(Installed.inspect(name, profile, agentsFolder), (installed): readonly [string, ProfileInfo] => {
-      const { modelProtocol, reasoningEfforts, toolApprovals } = profile.capabilities
-      const problem = installed.state === "ready" ? null : installed.reason
-      return [name, { runtime: profile.runtime, modelProtocol, reasoningEfforts, toolApprovals, problem }]
-    }))
+  const infos = yield* Effect.forEach(
+    Object.entries(profiles),
+    ([name, profile]) =>
+      Effect.map(Installed.inspect(name, profile, agentsFolder), (installed): readonly [string, ProfileInfo] => {
+        const { modelProtocol, reasoningEfforts, toolApprovals } = profile.capabilities
+        const problem = installed.state === "ready" ? null : installed.reason
+        return [name, { runtime: profile.runtime, modelProtocol, reasoningEfforts, toolApprovals, problem }]
+      })
+  )
   return new Map(infos)
 })
 
@@ -99,8 +106,10 @@ export const load = Effect.fn("Models.load")(function*({ dataDir, modelsFile, ro
   const file = yield* read(modelsFile)
   const infos = yield* inspect(Installed.folderIn(dataDir))
   const variables = new Set(file.models.flatMap(({ upstream }) => upstream?.keyVariable ?? []))
-  const found = yield* Effect.forEach(variables, (variable) =>
-    Effect.map(keyIn(variable), (key) => Option.isSome(key) ? [[variable, key.value] as const] : []))
+  const found = yield* Effect.forEach(
+    variables,
+    (variable) => Effect.map(keyIn(variable), (key) => Option.isSome(key) ? [[variable, key.value] as const] : [])
+  )
   const keys = new Map(found.flat())
   const anywhere: Surroundings = {
     profile: (name) => {
@@ -179,7 +188,10 @@ export const models = Command.make("models", {
           problem ?? (isDefault ? "usable, the default" : "usable")
         ])
       ]))
-  })).pipe(Command.withDescription(
-    "The models that sandboxes may use: which of them can be used here, and what the others lack.\n\n" +
-      "SLIPWAY_MODELS names the file; without one, what --example prints holds."
-  ), Command.withShortDescription("List the models that sandboxes may use"))
+  })).pipe(
+    Command.withDescription(
+      "The models that sandboxes may use: which of them can be used here, and what the others lack.\n\n" +
+        "SLIPWAY_MODELS names the file; without one, what --example prints holds."
+    ),
+    Command.withShortDescription("List the models that sandboxes may use")
+  )

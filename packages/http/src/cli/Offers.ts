@@ -1,13 +1,14 @@
 /** Which models creations may name, over all processes: workers tell what they can run, the others ask. */
-import { Effect, Schedule } from "effect"
 import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
 import { type Catalogue, offeredBy, type Offer } from "@slipway/domain/sandbox/ModelCatalogue"
+import { Effect, Schedule } from "effect"
 import type { Models } from "./Models.ts"
 
 const REFRESH = "5 seconds"
 
 /** Trouble with the database is told by those who wait for it. */
-const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the workers' offers", error)))
+const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the workers' offers", error)))
 
 export const offerOf = ({ catalogue: { models, unusable = [] } }: Models): Offer => ({ usable: models.map(({ id }) => id), unusable })
 

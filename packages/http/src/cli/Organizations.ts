@@ -1,9 +1,9 @@
 /** `slipway orgs`: organizations, and whether their keys are heard. */
-import { DateTime, Effect, Schema } from "effect"
-import { Argument, Command } from "effect/cli"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import type { Organization } from "@slipway/domain/access/User"
+import { DateTime, Effect, Schema } from "effect"
+import { Argument, Command } from "effect/cli"
 import { administration, json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
@@ -24,7 +24,10 @@ const list = Command.make("list", { json }, ({ json }) =>
       organizations.length === 0 ? "No organizations. The first start of the service makes one." : columns([
         ["ID", "NAME", "CREATED", "STATE"],
         ...organizations.map((organization) => [
-          organization.id, organization.name, shown(organization).createdAt, organization.suspendedAt === null ? "active" : "suspended"
+          organization.id,
+          organization.name,
+          shown(organization).createdAt,
+          organization.suspendedAt === null ? "active" : "suspended"
         ])
       ]))
   }))).pipe(Command.withDescription("List organizations, oldest first"))
@@ -48,7 +51,8 @@ const suspend = Command.make("suspend", { organization, json }, ({ json, organiz
   administration(Effect.gen(function*() {
     const members = yield* Members
     const suspended = yield* members.suspend(organization)
-    yield* print(json, shown(suspended), () => `${suspended.name} is suspended: its keys fail from their next request on. Its sandboxes go on.`)
+    yield* print(json, shown(suspended), () =>
+      `${suspended.name} is suspended: its keys fail from their next request on. Its sandboxes go on.`)
   }))).pipe(
     Command.withDescription("Hear none of an organization's keys until it is resumed"),
     Command.withExamples([{ command: "slipway orgs suspend default", description: "By name" }])

@@ -1,6 +1,6 @@
 /** What the commands print: tables and sentences for people, one JSON value for programs. */
-import { Console, type Effect } from "effect"
 import { visible } from "@slipway/domain/Visible"
+import { Console, type Effect } from "effect"
 
 /** Columns as wide as their widest cell, two spaces between them. A row stays one line: line feeds in cells are shown as `⏎`. */
 export const columns = (given: ReadonlyArray<ReadonlyArray<string>>): string => {

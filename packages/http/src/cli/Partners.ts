@@ -1,12 +1,12 @@
 /** `slipway partners`: what sign-up and billing tell of, by hand, and what partners read. */
-import { DateTime, Effect, Option, Schema } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
 import { AccessStore, GrantNotFound } from "@slipway/domain/access/AccessStore"
 import { Ids } from "@slipway/domain/Ids"
 import { type Claim, Claimant, Invoice, Offer, Project, type Recorded } from "@slipway/domain/partner/Attribution"
 import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { formatUsd } from "@slipway/domain/sandbox/Budget"
+import { DateTime, Effect, Option, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
 import { administration, json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
@@ -95,16 +95,23 @@ const listClaims = Command.make("list", {
     yield* print(json, claims.map(shown), () =>
       claims.length === 0 ? "No claims. Make one with: slipway partners claims create" : columns([
         ["ID", "CREDITS", "CREATED", "CLAIMED", "LEAD", "VARIANT"],
-        ...claims.map(shown).map(({ claimId, claimedAt, createdAt, creditAmount, leadId, variant }) =>
-          [claimId, `${creditAmount}`, createdAt, claimedAt ?? "no", leadId, variant])
+        ...claims.map(shown).map((
+          { claimId, claimedAt, createdAt, creditAmount, leadId, variant }
+        ) => [claimId, `${creditAmount}`, createdAt, claimedAt ?? "no", leadId, variant])
       ]))
   }))).pipe(
     Command.withDescription("List claims, newest first"),
-    Command.withExamples([{ command: "slipway partners claims list --grant acme --json", description: "Those of one partner, for a script" }])
+    Command.withExamples([{
+      command: "slipway partners claims list --grant acme --json",
+      description: "Those of one partner, for a script"
+    }])
   )
 
 const connect = Command.make("connect", {
-  id: Argument.String("id").pipe(Argument.withDescription("Id of the project in your system"), Argument.withSchema(Project.fields.projectId)),
+  id: Argument.String("id").pipe(
+    Argument.withDescription("Id of the project in your system"),
+    Argument.withSchema(Project.fields.projectId)
+  ),
   recipient,
   organization,
   repo: Flag.String("repo").pipe(Flag.withDescription("owner/name"), Flag.withSchema(Project.fields.repo)),
@@ -120,7 +127,8 @@ const connect = Command.make("connect", {
     const connectedAt = Option.isSome(at) ? at.value : yield* DateTime.now
     const project: Project = { projectId, recipientId, organizationId, repo, connectedAt }
     const recorded = yield* store.connectProject(project)
-    yield* print(json, { ...project, connectedAt: DateTime.formatIso(connectedAt) }, () => spoken(recorded, `Project ${projectId} is connected to ${repo}`))
+    yield* print(json, { ...project, connectedAt: DateTime.formatIso(connectedAt) }, () =>
+      spoken(recorded, `Project ${projectId} is connected to ${repo}`))
   }))).pipe(
     Command.withDescription("Record that a user connected a repository to an organization"),
     Command.withExamples([{
@@ -129,35 +137,45 @@ const connect = Command.make("connect", {
     }])
   )
 
-const paid = Command.make("paid", {
-  id: Argument.String("id").pipe(Argument.withDescription("Id of the invoice in your system"), Argument.withSchema(Invoice.fields.invoiceId)),
-  organization,
-  kind: Flag.Literals("kind", Invoice.fields.kind.literals).pipe(Flag.withDescription("What was paid for"), Flag.withDefault("subscription_initial" as const)),
-  amount: Flag.String("amount-minor").pipe(
-    Flag.withDescription("Amount in the currency's smallest unit"),
-    Flag.withSchema(whole(Invoice.fields.amountMinor))
-  ),
-  currency: Flag.String("currency").pipe(Flag.withDescription("ISO 4217, such as EUR"), Flag.withSchema(Invoice.fields.currency)),
-  at: Flag.String("at").pipe(
-    Flag.withDescription("When it was paid, such as 2026-11-21T02:41:00.123Z; now if left out"),
-    Flag.withSchema(Invoice.fields.paidAt),
-    Flag.optional
-  ),
-  json
-}, ({ amount: amountMinor, at, currency, id: invoiceId, json, kind, organization: organizationId }) =>
-  administration(Effect.gen(function*() {
-    const store = yield* PartnerStore
-    const paidAt = Option.isSome(at) ? at.value : yield* DateTime.now
-    const invoice: Invoice = { invoiceId, organizationId, kind, amountMinor, currency, paidAt }
-    const recorded = yield* store.payInvoice(invoice)
-    yield* print(json, { ...invoice, paidAt: DateTime.formatIso(paidAt) }, () => spoken(recorded, `Invoice ${invoiceId} is paid`))
-  }))).pipe(
-    Command.withDescription("Record a paid invoice: an organization's first one is its conversion"),
-    Command.withExamples([{
-      command: "slipway partners invoices paid in_1 --organization <organization> --amount-minor 1900 --currency EUR",
-      description: "19 euros for a subscription that begins"
-    }])
-  )
+const paid = Command.make(
+  "paid",
+  {
+    id: Argument.String("id").pipe(
+      Argument.withDescription("Id of the invoice in your system"),
+      Argument.withSchema(Invoice.fields.invoiceId)
+    ),
+    organization,
+    kind: Flag.Literals("kind", Invoice.fields.kind.literals).pipe(
+      Flag.withDescription("What was paid for"),
+      Flag.withDefault("subscription_initial" as const)
+    ),
+    amount: Flag.String("amount-minor").pipe(
+      Flag.withDescription("Amount in the currency's smallest unit"),
+      Flag.withSchema(whole(Invoice.fields.amountMinor))
+    ),
+    currency: Flag.String("currency").pipe(Flag.withDescription("ISO 4217, such as EUR"), Flag.withSchema(Invoice.fields.currency)),
+    at: Flag.String("at").pipe(
+      Flag.withDescription("When it was paid, such as 2026-11-21T02:41:00.123Z; now if left out"),
+      Flag.withSchema(Invoice.fields.paidAt),
+      Flag.optional
+    ),
+    json
+  },
+  ({ amount: amountMinor, at, currency, id: invoiceId, json, kind, organization: organizationId }) =>
+    administration(Effect.gen(function*() {
+      const store = yield* PartnerStore
+      const paidAt = Option.isSome(at) ? at.value : yield* DateTime.now
+      const invoice: Invoice = { invoiceId, organizationId, kind, amountMinor, currency, paidAt }
+      const recorded = yield* store.payInvoice(invoice)
+      yield* print(json, { ...invoice, paidAt: DateTime.formatIso(paidAt) }, () => spoken(recorded, `Invoice ${invoiceId} is paid`))
+    }))
+).pipe(
+  Command.withDescription("Record a paid invoice: an organization's first one is its conversion"),
+  Command.withExamples([{
+    command: "slipway partners invoices paid in_1 --organization <organization> --amount-minor 1900 --currency EUR",
+    description: "19 euros for a subscription that begins"
+  }])
+)
 
 const encodeEvent = Schema.encodeSync(PartnerEvent)
 
@@ -171,18 +189,25 @@ const events = Command.make("events", {
     const store = yield* PartnerStore
     const grant = yield* grantOf(idOrName)
     const found = yield* store.feed(grant.id, Math.max(0, after), Math.max(1, limit))
-    yield* print(json, found.map((event) => encodeEvent(event)), () =>
-      found.length === 0 ? `No events of grant ${grant.name} after ${after}.` : columns([
-        ["SEQUENCE", "RECORDED", "TYPE", "CLAIM"],
-        ...found.map(({ createdAt, data, sequence, type }) => [`${sequence}`, DateTime.formatIso(createdAt), type, data.claimId])
-      ]))
+    yield* print(
+      json,
+      found.map((event) => encodeEvent(event)),
+      () =>
+        found.length === 0 ? `No events of grant ${grant.name} after ${after}.` : columns([
+          ["SEQUENCE", "RECORDED", "TYPE", "CLAIM"],
+          ...found.map(({ createdAt, data, sequence, type }) => [`${sequence}`, DateTime.formatIso(createdAt), type, data.claimId])
+        ])
+    )
   }))).pipe(
     Command.withDescription("Show the feed of a grant, as its partner reads it"),
     Command.withExamples([{ command: "slipway partners events acme --after 40 --json", description: "What came after event 40" }])
   )
 
 const balance = Command.make("balance", {
-  organization: Argument.String("organization").pipe(Argument.withDescription("Id of the organization"), Argument.withSchema(Claimant.fields.organizationId)),
+  organization: Argument.String("organization").pipe(
+    Argument.withDescription("Id of the organization"),
+    Argument.withSchema(Claimant.fields.organizationId)
+  ),
   json
 }, ({ json, organization: organizationId }) =>
   administration(Effect.gen(function*() {
@@ -198,13 +223,19 @@ const balance = Command.make("balance", {
       rows.length === 0 ? "No credits." : `${balance} credits\n\n${columns([["AT", "CREDITS", "OF"], ...rows])}`)
   }))).pipe(
     Command.withDescription("Show the credits of an organization, where they came from, and which sandboxes took them"),
-    Command.withExamples([{ command: "slipway partners balance <organization>", description: "Newest movement first; a sandbox is dated by its last" }])
+    Command.withExamples([{
+      command: "slipway partners balance <organization>",
+      description: "Newest movement first; a sandbox is dated by its last"
+    }])
   )
 
 export const partners = Command.make("partners").pipe(
   Command.withDescription("Partners: claims of credits, projects, paid invoices, feeds"),
   Command.withSubcommands([
-    Command.make("claims").pipe(Command.withDescription("Offers of credits"), Command.withSubcommands([createClaim, claimClaim, listClaims])),
+    Command.make("claims").pipe(
+      Command.withDescription("Offers of credits"),
+      Command.withSubcommands([createClaim, claimClaim, listClaims])
+    ),
     Command.make("projects").pipe(Command.withDescription("Connected repositories"), Command.withSubcommands([connect])),
     Command.make("invoices").pipe(Command.withDescription("Payments"), Command.withSubcommands([paid])),
     events,

@@ -1,6 +1,6 @@
 /** Steps as a person watches them: what is going on, then what came of it and how long it took. */
-import { styleText } from "node:util"
 import { Clock, Effect, Fiber, Schedule } from "effect"
+import { styleText } from "node:util"
 
 type Style = Parameters<typeof styleText>[0]
 
@@ -22,8 +22,10 @@ export const step = <A, E, R>(label: string, work: Effect.Effect<A, E, R>, detai
     const elapsed = Effect.map(Clock.currentTimeMillis, (now) => now - started)
     const live = process.stdout.isTTY
     let turn = 0
-    const spin = Effect.flatMap(elapsed, (millis) =>
-      write(`\r${line(paint("cyan", SPINNER.charAt(turn++ % SPINNER.length)), label, "", millis).trimEnd()}`))
+    const spin = Effect.flatMap(
+      elapsed,
+      (millis) => write(`\r${line(paint("cyan", SPINNER.charAt(turn++ % SPINNER.length)), label, "", millis).trimEnd()}`)
+    )
     const spinner = live ? yield* Effect.forkChild(Effect.repeat(spin, Schedule.spaced("80 millis"))) : undefined
     const end = (mark: string, text: string) =>
       Effect.gen(function*() {

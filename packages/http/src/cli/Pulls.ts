@@ -1,15 +1,21 @@
 /** `slipway pulls`: pull requests of the repositories of this machine. */
-import { styleText } from "node:util"
-import { Console, DateTime, Effect, Layer, Option, Schema } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
 import { webUrlOf } from "@slipway/adapters/github/GitHubApi"
 import { isCheckout } from "@slipway/adapters/local-source/LocalGit"
-import { type Done, fetchCommands, type LocalPullRequest, LocalPullRequests, mergeCommands } from "@slipway/adapters/local-source/LocalPullRequests"
+import {
+  type Done,
+  fetchCommands,
+  type LocalPullRequest,
+  LocalPullRequests,
+  mergeCommands
+} from "@slipway/adapters/local-source/LocalPullRequests"
 import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
 import { CommitAuthor, Publishing } from "@slipway/domain/source/Publishing"
 import { sandboxOf } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { visible } from "@slipway/domain/Visible"
+import { Console, DateTime, Effect, Layer, Option, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { styleText } from "node:util"
 import { json } from "./Administration.ts"
 import * as GitProgram from "./GitProgram.ts"
 import { columns, print } from "./Output.ts"
@@ -101,8 +107,10 @@ export const painted = (diff: string, paint: Paint): string => {
 }
 
 const paintedStat = (stat: string, paint: Paint): string =>
-  visible(stat).replaceAll(/(?<=\| +\d+ )(\+*)(-*)$/gmu, (_, added: string, removed: string) =>
-    (added === "" ? "" : paint("green", added)) + (removed === "" ? "" : paint("red", removed)))
+  visible(stat).replaceAll(
+    /(?<=\| +\d+ )(\+*)(-*)$/gmu,
+    (_, added: string, removed: string) => (added === "" ? "" : paint("green", added)) + (removed === "" ? "" : paint("red", removed))
+  )
 
 /** Whoever reads may stop early, as `head` does. */
 const write = (output: string | Buffer) =>
@@ -131,23 +139,34 @@ const filter = {
   json
 }
 
-const showList = ({ json, repo, state }: { readonly repo: Option.Option<RepoName>; readonly state: "open" | "closed" | "all"; readonly json: boolean }) => {
+const showList = (
+  { json, repo, state }: { readonly repo: Option.Option<RepoName>; readonly state: "open" | "closed" | "all"; readonly json: boolean }
+) => {
   const only = Option.getOrNull(repo)
-  return onThisMachine(only === null ? "pulls" : `${only}/pulls`, Effect.gen(function*() {
-    const pulls = yield* LocalPullRequests
-    const { pullRequests, unreadable } = yield* pulls.list({ repo: only, state })
-    for (const { fullName, path } of unreadable) {
-      yield* Console.error(`slipway: the open pull requests of ${fullName} are left out, because ${path} cannot be read as a git repository`)
-    }
-    yield* print(json, pullRequests.map(shown), () =>
-      pullRequests.length === 0 ? `No ${state === "all" ? "" : `${state} `}pull requests.` : columns([
-        ["REPOSITORY", "NUMBER", "STATE", "BRANCH", "CHANGES", "UPDATED", "TITLE"],
-        ...pullRequests.map((one) => {
-          const { additions, deletions, headRef, number, repository, title, updatedAt } = shown(one)
-          return [repository, String(number), stateOf(one), headRef, `+${additions} -${deletions}`, updatedAt, oneLine(title)]
-        })
-      ]))
-  }))
+  return onThisMachine(
+    only === null ? "pulls" : `${only}/pulls`,
+    Effect.gen(function*() {
+      const pulls = yield* LocalPullRequests
+      const { pullRequests, unreadable } = yield* pulls.list({ repo: only, state })
+      for (const { fullName, path } of unreadable) {
+        yield* Console.error(
+          `slipway: the open pull requests of ${fullName} are left out, because ${path} cannot be read as a git repository`
+        )
+      }
+      yield* print(
+        json,
+        pullRequests.map(shown),
+        () =>
+          pullRequests.length === 0 ? `No ${state === "all" ? "" : `${state} `}pull requests.` : columns([
+            ["REPOSITORY", "NUMBER", "STATE", "BRANCH", "CHANGES", "UPDATED", "TITLE"],
+            ...pullRequests.map((one) => {
+              const { additions, deletions, headRef, number, repository, title, updatedAt } = shown(one)
+              return [repository, String(number), stateOf(one), headRef, `+${additions} -${deletions}`, updatedAt, oneLine(title)]
+            })
+          ])
+      )
+    })
+  )
 }
 
 const list = Command.make("list", filter, showList).pipe(
@@ -155,57 +174,68 @@ const list = Command.make("list", filter, showList).pipe(
   Command.withExamples([{ command: "slipway pulls list --repo acme/shop --state all", description: "All that a repository ever had" }])
 )
 
-const show = Command.make("show", { repo, number, json }, ({ json, number, repo }) =>
-  onThisMachine(`${repo}/pull/${number}`, Effect.gen(function*() {
-    const pulls = yield* LocalPullRequests
-    const found = yield* pulls.find(repo, number)
-    const { additions, baseRef, changedFiles, createdAt, deletions, headRef, headSha, repository, sandboxId, state, title, updatedAt } = shown(found)
-    const fetch = fetchCommands(found)
-    const merge = mergeCommands(found)
-    const isOpen = state === "open"
-    const where = isCheckout(found.repository.path) ? "" : ", in any clone of the repository"
-    yield* print(json, { ...shown(found), path: found.repository.path, ...(isOpen ? { fetch, merge } : {}) }, () =>
-      [
-        `${repository} #${number}: ${oneLine(title)}`,
-        "",
-        columns([
-          ["State", stateOf(found)],
-          ["Branch", `${headRef} into ${baseRef}`],
-          ["Commit", headSha],
-          ["Changes", `+${additions} -${deletions} in ${changedFiles} ${changedFiles === 1 ? "file" : "files"}`],
-          ["Opened", createdAt],
-          ["Updated", updatedAt],
-          ["Sandbox", sandboxId ?? "none"],
-          ["Repository", found.repository.path]
-        ]),
-        "",
-        `See what it changes:\n  slipway pulls diff ${repository} ${number}`,
-        ...(isOpen
-          ? [
+const show = Command.make(
+  "show",
+  { repo, number, json },
+  ({ json, number, repo }) =>
+    onThisMachine(
+      `${repo}/pull/${number}`,
+      Effect.gen(function*() {
+        const pulls = yield* LocalPullRequests
+        const found = yield* pulls.find(repo, number)
+        const { additions, baseRef, changedFiles, createdAt, deletions, headRef, headSha, repository, sandboxId, state, title, updatedAt } =
+          shown(found)
+        const fetch = fetchCommands(found)
+        const merge = mergeCommands(found)
+        const isOpen = state === "open"
+        const where = isCheckout(found.repository.path) ? "" : ", in any clone of the repository"
+        yield* print(json, { ...shown(found), path: found.repository.path, ...(isOpen ? { fetch, merge } : {}) }, () =>
+          [
+            `${repository} #${number}: ${oneLine(title)}`,
             "",
-            `Merge it:\n  slipway pulls merge ${repository} ${number}`,
+            columns([
+              ["State", stateOf(found)],
+              ["Branch", `${headRef} into ${baseRef}`],
+              ["Commit", headSha],
+              ["Changes", `+${additions} -${deletions} in ${changedFiles} ${changedFiles === 1 ? "file" : "files"}`],
+              ["Opened", createdAt],
+              ["Updated", updatedAt],
+              ["Sandbox", sandboxId ?? "none"],
+              ["Repository", found.repository.path]
+            ]),
             "",
-            `Try it, in any clone of the repository:\n${fetch.map((line) => `  ${line}`).join("\n")}`,
-            "",
-            `Or merge it with plain git${where}:\n${merge.map((line) => `  ${line}`).join("\n")}`
-          ]
-          : [])
-      ].join("\n"))
-  }))).pipe(
-    Command.withDescription("Show a pull request, and how to try and merge it with plain git"),
-    Command.withExamples([{ command: "slipway pulls show acme/shop 1", description: "The first one of acme/shop" }])
-  )
+            `See what it changes:\n  slipway pulls diff ${repository} ${number}`,
+            ...(isOpen
+              ? [
+                "",
+                `Merge it:\n  slipway pulls merge ${repository} ${number}`,
+                "",
+                `Try it, in any clone of the repository:\n${fetch.map((line) => `  ${line}`).join("\n")}`,
+                "",
+                `Or merge it with plain git${where}:\n${merge.map((line) => `  ${line}`).join("\n")}`
+              ]
+              : [])
+          ].join("\n"))
+      })
+    )
+).pipe(
+  Command.withDescription("Show a pull request, and how to try and merge it with plain git"),
+  Command.withExamples([{ command: "slipway pulls show acme/shop 1", description: "The first one of acme/shop" }])
+)
 
 const diff = Command.make("diff", {
   repo,
   number,
   stat: Flag.Boolean("stat").pipe(Flag.withDescription("Only the files, and how many of their lines changed"), Flag.withDefault(false))
 }, ({ number, repo, stat }) =>
-  onThisMachine(`${repo}/pull/${number}/files`, Effect.gen(function*() {
-    const pulls = yield* LocalPullRequests
-    const output = yield* pulls.diff(repo, number, stat ? process.stdout.columns ?? 80 : null)
-    yield* writeDiff(output, stat ? paintedStat : painted)
-  }))).pipe(
+  onThisMachine(
+    `${repo}/pull/${number}/files`,
+    Effect.gen(function*() {
+      const pulls = yield* LocalPullRequests
+      const output = yield* pulls.diff(repo, number, stat ? process.stdout.columns ?? 80 : null)
+      yield* writeDiff(output, stat ? paintedStat : painted)
+    })
+  )).pipe(
     Command.withDescription(
       "Print what the branch of a pull request changed since it left its base.\n\n" +
         "On a terminal in colour, with control characters made visible; elsewhere a patch that git apply takes."
@@ -229,36 +259,54 @@ const ofBranch = ({ branchDeleted, pullRequest: { headRef } }: Done): string =>
 const report = (json: boolean, done: Done, text: () => string) =>
   Effect.andThen(tell(done), print(json, { ...shown(done), changed: done.changed, branchDeleted: done.branchDeleted }, text))
 
-const close = Command.make("close", { repo, number, deleteBranch, json }, ({ deleteBranch, json, number, repo }) =>
-  onThisMachine(`${repo}/pull/${number}`, Effect.gen(function*() {
-    const pulls = yield* LocalPullRequests
-    const done = yield* pulls.close(repo, number, { deleteBranch })
-    const name = `${done.repository.fullName} #${number}`
-    yield* report(json, done, () => done.changed ? `${name} is closed. ${ofBranch(done)}` : `${name} was closed already.`)
-  }))).pipe(
-    Command.withDescription("Close a pull request without merging it. The next publication of its sandbox opens another one."),
-    Command.withShortDescription("Close a pull request without merging it"),
-    Command.withExamples([{ command: "slipway pulls close acme/shop 1 --delete-branch", description: "And delete its branch" }])
-  )
+const close = Command.make(
+  "close",
+  { repo, number, deleteBranch, json },
+  ({ deleteBranch, json, number, repo }) =>
+    onThisMachine(
+      `${repo}/pull/${number}`,
+      Effect.gen(function*() {
+        const pulls = yield* LocalPullRequests
+        const done = yield* pulls.close(repo, number, { deleteBranch })
+        const name = `${done.repository.fullName} #${number}`
+        yield* report(json, done, () => done.changed ? `${name} is closed. ${ofBranch(done)}` : `${name} was closed already.`)
+      })
+    )
+).pipe(
+  Command.withDescription("Close a pull request without merging it. The next publication of its sandbox opens another one."),
+  Command.withShortDescription("Close a pull request without merging it"),
+  Command.withExamples([{ command: "slipway pulls close acme/shop 1 --delete-branch", description: "And delete its branch" }])
+)
 
-const merge = Command.make("merge", { repo, number, deleteBranch, json }, ({ deleteBranch, json, number, repo }) =>
-  onThisMachine(`${repo}/pull/${number}`, Effect.gen(function*() {
-    const pulls = yield* LocalPullRequests
-    const done = yield* pulls.merge(repo, number, { author: yield* CommitAuthor, deleteBranch })
-    const { baseRef, headRef, merged } = done.pullRequest
-    const name = `${done.repository.fullName} #${number}`
-    yield* report(json, done, () =>
-      !done.changed ? `${name} was merged already.`
-        : merged ? `${name} is merged into ${baseRef}${done.checkout === undefined ? "" : `, with the files in ${done.checkout}`}. ${ofBranch(done)}`
-        : `${name} is merged into ${baseRef} as it was, but ${headRef} was pushed to meanwhile: it stays open.`)
-  }))).pipe(
-    Command.withDescription(
-      "Merge a pull request into its base branch, with a merge commit by SLIPWAY_COMMIT_AUTHOR. Drafts too: all that Slipway opens are.\n\n" +
-        "A checkout of the base branch follows, if nothing in it waits to be committed; else the command to merge it there with plain git is shown. So it is for what conflicts."
-    ),
-    Command.withShortDescription("Merge a pull request into its base branch"),
-    Command.withExamples([{ command: "slipway pulls merge acme/shop 1", description: "Keeps its branch" }])
-  )
+const merge = Command.make(
+  "merge",
+  { repo, number, deleteBranch, json },
+  ({ deleteBranch, json, number, repo }) =>
+    onThisMachine(
+      `${repo}/pull/${number}`,
+      Effect.gen(function*() {
+        const pulls = yield* LocalPullRequests
+        const done = yield* pulls.merge(repo, number, { author: yield* CommitAuthor, deleteBranch })
+        const { baseRef, headRef, merged } = done.pullRequest
+        const name = `${done.repository.fullName} #${number}`
+        yield* report(json, done, () =>
+          !done.changed ?
+            `${name} was merged already.`
+            : merged ?
+            `${name} is merged into ${baseRef}${done.checkout === undefined ? "" : `, with the files in ${done.checkout}`}. ${
+              ofBranch(done)
+            }`
+            : `${name} is merged into ${baseRef} as it was, but ${headRef} was pushed to meanwhile: it stays open.`)
+      })
+    )
+).pipe(
+  Command.withDescription(
+    "Merge a pull request into its base branch, with a merge commit by SLIPWAY_COMMIT_AUTHOR. Drafts too: all that Slipway opens are.\n\n" +
+      "A checkout of the base branch follows, if nothing in it waits to be committed; else the command to merge it there with plain git is shown. So it is for what conflicts."
+  ),
+  Command.withShortDescription("Merge a pull request into its base branch"),
+  Command.withExamples([{ command: "slipway pulls merge acme/shop 1", description: "Keeps its branch" }])
+)
 
 export const pulls = Command.make("pulls", filter, showList).pipe(
   Command.withDescription(

@@ -1,10 +1,10 @@
 /** `slipway repos`: repositories of this machine that sandboxes may use. */
-import { existsSync } from "node:fs"
-import path from "node:path"
-import { Effect, Option, Schema } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect, Option, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { existsSync } from "node:fs"
+import path from "node:path"
 import { administration, json } from "./Administration.ts"
 import * as DemoRepository from "./DemoRepository.ts"
 import * as GitProgram from "./GitProgram.ts"
@@ -52,7 +52,8 @@ const add = Command.make("add", {
       const repositories = yield* LocalRepositories
       const at = isSample ? yield* sample : Option.getOrElse(folder, () => "")
       const repository = yield* repositories.register(Option.getOrElse(name, () => SAMPLE), at)
-      yield* print(json, repository, () => `${repository.fullName} is ${repository.path}. Sandboxes push branches there that start with slipway/.`)
+      yield* print(json, repository, () =>
+        `${repository.fullName} is ${repository.path}. Sandboxes push branches there that start with slipway/.`)
     }))
   })).pipe(
     Command.withDescription("Let sandboxes use a git repository of this machine"),

@@ -1,11 +1,11 @@
 /** Runs the `slipway` command and tells how it ended. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { Cause, Console, Effect, Exit, Layer, Option } from "effect"
 import { CliError, CliOutput, Command } from "effect/cli"
-import { Redaction } from "@slipway/adapters/redaction/Redaction"
+import manifest from "../../package.json" with { type: "json" }
 import * as Logs from "./Logs.ts"
 import { slipway } from "./Slipway.ts"
-import manifest from "../../package.json" with { type: "json" }
 
 /** An expected failure is one line that says what to do; a defect is logged whole. */
 const report = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {

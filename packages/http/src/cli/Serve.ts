@@ -1,12 +1,12 @@
 /** `slipway serve`: the service, until it is told to stop. */
-import { createServer } from "node:net"
-import { Console, Deferred, Effect, Layer, Option, Redacted, Schema } from "effect"
-import { Command } from "effect/cli"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { Console, Deferred, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Command } from "effect/cli"
+import { createServer } from "node:net"
 import { keepsSessions } from "../pages/SignInPages.ts"
 import * as DataFolder from "./DataFolder.ts"
 import * as GitProgram from "./GitProgram.ts"
@@ -73,7 +73,9 @@ const announce = (settings: Settings.Settings, publicUrl: string) =>
     const minted = role === "worker" ? null : yield* firstKey
     const link = role === "worker" ? null : yield* firstLink(publicUrl)
     if (role !== "worker" && !keepsSessions(publicUrl)) {
-      yield* Effect.logWarning(`nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine (SLIPWAY_PUBLIC_URL)`)
+      yield* Effect.logWarning(
+        `nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine (SLIPWAY_PUBLIC_URL)`
+      )
     }
     yield* Console.log(columns([
       ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
@@ -100,7 +102,10 @@ const serveUntilStopped = Effect.gen(function*() {
   const started = Layer.effectDiscard(announce(settings, publicUrl))
   const up = yield* Deferred.make<void>()
   const service = Layer.launch(
-    Layer.effectDiscard(Deferred.succeed(up, undefined)).pipe(Layer.provideMerge(started), Layer.provideMerge(Service.layer({ ...settings, port }, publicUrl)))
+    Layer.effectDiscard(Deferred.succeed(up, undefined)).pipe(
+      Layer.provideMerge(started),
+      Layer.provideMerge(Service.layer({ ...settings, port }, publicUrl))
+    )
   )
   return yield* Effect.raceFirst(service, Effect.andThen(Deferred.await(up), untilGone))
 }).pipe(Effect.scoped, Logs.atLeast("Info"))
@@ -112,4 +117,3 @@ export const serve = Command.make("serve", {}, () => serveUntilStopped).pipe(
   ),
   Command.withShortDescription("Run the service until it is stopped")
 )
-

@@ -1,8 +1,6 @@
 /** The whole service as one layer: storage, domain, worker, HTTP. */
 // First: schemas that were used before would stay interpreted. Compiled ones take a fifth off a GET (bench api, 2026-11-21).
 import "effect/schema/SchemaJITCompiler/enable"
-import { randomUUID } from "node:crypto"
-import { Context, Duration, Effect, Layer, References, Schema } from "effect"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
@@ -27,6 +25,8 @@ import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
 import { ShowToolDetail } from "@slipway/worker/RunTurn"
 import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Context, Duration, Effect, Layer, References, Schema } from "effect"
+import { randomUUID } from "node:crypto"
 import * as HttpSettings from "../middleware/Settings.ts"
 import * as Server from "../Server.ts"
 import * as Isolation from "./Isolation.ts"
@@ -96,14 +96,18 @@ const trees = ({ clone, dataDir }: Settings, isolation: Isolation.Isolation) =>
 const reportModels = ({ modelsFile }: Settings, { checked }: Models.Models) =>
   Effect.gen(function*() {
     const usable = checked.filter(({ problem }) => problem === null).map(({ model }) => model.id)
-    yield* Effect.logInfo(`models: ${usable.join(", ") || "none"}; ${checked.length - usable.length} others cannot be used (slipway models says why)`)
+    yield* Effect.logInfo(
+      `models: ${usable.join(", ") || "none"}; ${checked.length - usable.length} others cannot be used (slipway models says why)`
+    )
     for (const { model, problem } of modelsFile === null ? [] : checked) {
       if (problem !== null) yield* Effect.logWarning(`the model ${model.id} cannot be used: ${problem}`)
     }
   })
 
 /** The service was told to isolate, and cannot. */
-export class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { isolation: Schema.String, problem: Schema.String }) {
+export class CannotIsolate
+  extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { isolation: Schema.String, problem: Schema.String })
+{
   override get message() {
     return `Sandboxes cannot be isolated, and SLIPWAY_ISOLATION is ${this.isolation}. ${this.problem}`
   }
@@ -116,7 +120,9 @@ export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@sli
 export const layer = (settings: Settings, publicUrl: string) =>
   Layer.unwrap(Effect.gen(function*() {
     const isolation = yield* Isolation.choose(settings)
-    if (settings.isolation !== "auto" && isolation.problem !== null) return yield* new CannotIsolate({ isolation: settings.isolation, problem: isolation.problem })
+    if (settings.isolation !== "auto" && isolation.problem !== null) {
+      return yield* new CannotIsolate({ isolation: settings.isolation, problem: isolation.problem })
+    }
     const models = yield* Models.load(settings, isolation.problem)
     // Before anything is started that would inherit them.
     yield* Models.hideKeys(models)
@@ -147,17 +153,22 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
   const roles = role === "all"
     // Built in this order and ended in the reverse one: requests end before the work they wait for.
     ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(workerId, settings, models, isolation)))
-    : role === "http" ? http(settings, publicUrl) : worker(workerId, settings, models, isolation)
+    : role === "http"
+    ? http(settings, publicUrl)
+    : worker(workerId, settings, models, isolation)
   return roles.pipe(
     Layer.provideMerge(domain),
     Layer.provideMerge(CountedStore.layer),
     Layer.provideMerge(Storage.layer(settings, true)),
     Layer.provide([
-      Layer.effect(Policy, Effect.map(Policy, (limits) => ({
-        ...limits,
-        boot: Duration.max(limits.boot, Duration.minutes(settings.clone.minutes + 1)),
-        approval: Duration.minutes(settings.approvalMinutes)
-      }))),
+      Layer.effect(
+        Policy,
+        Effect.map(Policy, (limits) => ({
+          ...limits,
+          boot: Duration.max(limits.boot, Duration.minutes(settings.clone.minutes + 1)),
+          approval: Duration.minutes(settings.approvalMinutes)
+        }))
+      ),
       // Nobody collects spans yet, and each request would make half a dozen.
       Layer.succeed(References.TracerEnabled, false)
     ])

@@ -4,10 +4,10 @@
  *
  * A service that runs says so in a file of its user's state folder, so that commands find it from anywhere.
  */
+import { Effect, Option, Schema } from "effect"
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { homedir } from "node:os"
 import path from "node:path"
-import { Effect, Option, Schema } from "effect"
 import { type Settings, settings as known } from "./Settings.ts"
 import * as TemporaryFolder from "./TemporaryFolder.ts"
 
@@ -71,7 +71,13 @@ export const announce = ({ dataDir, databaseUrl, role }: Pick<Settings, "dataDir
       const file = path.join(folder(), `${process.pid}.json`)
       yield* Effect.tryPromise(async () => {
         const began = await beginningOf(process.pid) ?? null
-        const own: Running = { pid: process.pid, began, dataDir, publicUrl: role === "worker" ? null : publicUrl, embedded: databaseUrl === null }
+        const own: Running = {
+          pid: process.pid,
+          began,
+          dataDir,
+          publicUrl: role === "worker" ? null : publicUrl,
+          embedded: databaseUrl === null
+        }
         await mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
         await writeFile(file, JSON.stringify(own), { mode: 0o600 })
       }).pipe(Effect.catch((error) => Effect.logDebug("commands will not find this service by themselves", { error })))
@@ -97,7 +103,9 @@ const nearest = Effect.fnUntraced(function*(dataDir: string) {
 })
 
 const named = ({ dataDir, embedded, pid, publicUrl }: Running): string =>
-  `process ${pid}${publicUrl === null ? "" : ` at ${publicUrl}`} with ${embedded ? `${dataDirSetting.name}=${dataDir}` : databaseUrlSetting.name}`
+  `process ${pid}${publicUrl === null ? "" : ` at ${publicUrl}`} with ${
+    embedded ? `${dataDirSetting.name}=${dataDir}` : databaseUrlSetting.name
+  }`
 
 /** The settings with the data folder of the service that a command means. */
 export const find = Effect.fn("Services.find")(function*(settings: Settings) {
@@ -118,7 +126,9 @@ export const find = Effect.fn("Services.find")(function*(settings: Settings) {
       ? `${lacking} Start one with "slipway serve" (npm start), or set ${dataDirSetting.name} to the data folder of the one that is meant, or ${databaseUrlSetting.name} to its database.`
       : others.length === 1 && shared.length === 1
       ? `${lacking} One runs as ${others.map(named).join()}: set ${databaseUrlSetting.name} to what it has.`
-      : `${lacking} Set ${others.every(({ embedded }) => embedded) ? dataDirSetting.name : `${dataDirSetting.name} or ${databaseUrlSetting.name}`} to one of those that run: ${others.map(named).join("; ")}.`
+      : `${lacking} Set ${
+        others.every(({ embedded }) => embedded) ? dataDirSetting.name : `${dataDirSetting.name} or ${databaseUrlSetting.name}`
+      } to one of those that run: ${others.map(named).join("; ")}.`
   })
 })
 

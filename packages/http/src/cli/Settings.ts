@@ -1,15 +1,15 @@
 /** Every setting of the service: its name, what it accepts, its default. Read from the environment, shown by `--help`. */
-import { Config, Duration, Effect, Option, Redacted, Result, Schema, SchemaTransformation } from "effect"
-import path from "node:path"
 import * as AllowList from "@slipway/adapters/egress/AllowList"
+import type { Limits } from "@slipway/adapters/hosts/box/Limits"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
-import type { Limits } from "@slipway/adapters/hosts/box/Limits"
 import { Usd } from "@slipway/domain/sandbox/Budget"
-import { nearest } from "./Suggest.ts"
 import type { Author } from "@slipway/domain/source/Publishing"
+import { Config, Duration, Effect, Option, Redacted, Result, Schema, SchemaTransformation } from "effect"
+import path from "node:path"
 import * as ClientAddress from "../middleware/ClientAddress.ts"
 import type { Adjusted } from "../middleware/Settings.ts"
+import { nearest } from "./Suggest.ts"
 
 /** A setting cannot be used. The message is the one line an operator needs; a secret's value is never in it. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
@@ -43,7 +43,10 @@ const integer = (minimum: number, maximum: number) =>
   )
 
 const flag = Schema.Literals(["true", "false"]).pipe(
-  Schema.decodeTo(Schema.Boolean, SchemaTransformation.transform({ decode: (text) => text === "true", encode: (is) => is ? "true" as const : "false" as const }))
+  Schema.decodeTo(
+    Schema.Boolean,
+    SchemaTransformation.transform({ decode: (text) => text === "true", encode: (is) => is ? "true" as const : "false" as const })
+  )
 )
 
 const webAddress = Schema.String.check(Schema.makeFilter((value: string) => {
@@ -53,11 +56,13 @@ const webAddress = Schema.String.check(Schema.makeFilter((value: string) => {
 }))
 
 /** A path is where a proxy has the service: segments of plain characters, which cookies and pages can have as they are. */
-const publicAddress = webAddress.check(Schema.makeFilter((value: string) =>
-  !URL.canParse(value) || /^(?:\/[\w.~-]+)*\/*$/u.test(new URL(value).pathname)))
+const publicAddress = webAddress.check(
+  Schema.makeFilter((value: string) => !URL.canParse(value) || /^(?:\/[\w.~-]+)*\/*$/u.test(new URL(value).pathname))
+)
 
-const databaseAddress = Schema.String.check(Schema.makeFilter((value: string) =>
-  URL.canParse(value) && /^postgres(?:ql)?:$/u.test(new URL(value).protocol)))
+const databaseAddress = Schema.String.check(
+  Schema.makeFilter((value: string) => URL.canParse(value) && /^postgres(?:ql)?:$/u.test(new URL(value).protocol))
+)
 
 const MiB = 2 ** 20
 
@@ -84,7 +89,8 @@ export const settings = {
   publicUrl: setting({
     name: "SLIPWAY_PUBLIC_URL",
     default: null,
-    about: "Address that clients use: it starts every link, and may have a path. Without it, http:// and the address listened on; a process with SLIPWAY_ROLE=worker needs it.",
+    about:
+      "Address that clients use: it starts every link, and may have a path. Without it, http:// and the address listened on; a process with SLIPWAY_ROLE=worker needs it.",
     expected: "an http or https address without query or user",
     schema: publicAddress
   }),
@@ -113,7 +119,8 @@ export const settings = {
   secretsKeyFile: setting({
     name: "SLIPWAY_SECRETS_KEY_FILE",
     default: null,
-    about: "File with the key that stored secrets, such as webhooks', are encrypted with: 32 bytes in base64. The same for every process on " +
+    about:
+      "File with the key that stored secrets, such as webhooks', are encrypted with: 32 bytes in base64. The same for every process on " +
       "one database. Without it, secrets.key in the data folder, made with the first secret.",
     expected: "a file",
     schema: Schema.NonEmptyString
@@ -172,7 +179,8 @@ export const settings = {
   rateLimitPerGrant: setting({
     name: "SLIPWAY_RATE_LIMIT_PER_GRANT",
     default: null,
-    about: "Requests of one grant in any 60 seconds with all API keys, over all processes. Without it, eight times SLIPWAY_RATE_LIMIT_PER_MINUTE.",
+    about:
+      "Requests of one grant in any 60 seconds with all API keys, over all processes. Without it, eight times SLIPWAY_RATE_LIMIT_PER_MINUTE.",
     expected: "a number from 1 to 1000000",
     schema: integer(1, 1_000_000)
   }),
@@ -186,7 +194,8 @@ export const settings = {
   streamsPerUser: setting({
     name: "SLIPWAY_STREAMS_PER_USER",
     default: "200",
-    about: "Event streams one user may have open in this process, with all keys and sessions; one key may have 100. Never more than half of all that it holds.",
+    about:
+      "Event streams one user may have open in this process, with all keys and sessions; one key may have 100. Never more than half of all that it holds.",
     expected: "a number from 1 to 100000",
     schema: integer(1, 100_000)
   }),
@@ -214,7 +223,8 @@ export const settings = {
   connectionsPerAddress: setting({
     name: "SLIPWAY_CONNECTIONS_PER_ADDRESS",
     default: "512",
-    about: "Connections one address may have, and requests from it that may be under way; never more than half of all that this process can hold.",
+    about:
+      "Connections one address may have, and requests from it that may be under way; never more than half of all that this process can hold.",
     expected: "a number from 1 to 100000",
     schema: integer(1, 100_000)
   }),
@@ -228,7 +238,8 @@ export const settings = {
   trustedProxies: setting({
     name: "SLIPWAY_TRUSTED_PROXIES",
     default: null,
-    about: "Proxies in front of the service, as addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8. Requests through them count " +
+    about:
+      "Proxies in front of the service, as addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8. Requests through them count " +
       "for the address in X-Forwarded-For. Without it, for the one they come from.",
     expected: "addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8",
     schema: Schema.String.check(Schema.makeFilter((value: string) => ClientAddress.parse(value) !== null))
@@ -257,7 +268,8 @@ export const settings = {
   githubAppId: setting({
     name: "SLIPWAY_GITHUB_APP_ID",
     default: null,
-    about: "Id or client id of the GitHub App that sandboxes' repositories and pull requests go through. Without it, repositories of this machine; see slipway repos.",
+    about:
+      "Id or client id of the GitHub App that sandboxes' repositories and pull requests go through. Without it, repositories of this machine; see slipway repos.",
     expected: "the id of a GitHub App",
     schema: Schema.String.check(Schema.isPattern(/^[A-Za-z0-9.]{1,100}$/u))
   }),
@@ -271,7 +283,8 @@ export const settings = {
   githubWebhookSecret: setting({
     name: "SLIPWAY_GITHUB_WEBHOOK_SECRET",
     default: null,
-    about: "Secret of the App's webhook, which is sent to /hooks/source-host. Without it, changes on GitHub are seen when somebody asks for them.",
+    about:
+      "Secret of the App's webhook, which is sent to /hooks/source-host. Without it, changes on GitHub are seen when somebody asks for them.",
     expected: "at least 16 characters",
     secret: true,
     schema: Schema.String.check(Schema.isMinLength(16))
@@ -314,7 +327,8 @@ export const settings = {
   isolation: setting({
     name: "SLIPWAY_ISOLATION",
     default: "auto",
-    about: "bubblewrap, or the Docker daemon of this machine, keeps agents in, or the service does not start. auto: bubblewrap where it can, else only the offline agent runs. " +
+    about:
+      "bubblewrap, or the Docker daemon of this machine, keeps agents in, or the service does not start. auto: bubblewrap where it can, else only the offline agent runs. " +
       "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
     expected: "auto, bubblewrap, docker or none",
     schema: Schema.Literals(["auto", "bubblewrap", "docker", "none"])
@@ -322,7 +336,8 @@ export const settings = {
   dockerImage: setting({
     name: "SLIPWAY_DOCKER_IMAGE",
     default: "node:24-bookworm",
-    about: "What sandboxes have of programs with SLIPWAY_ISOLATION=docker: an image with glibc, sh, unshare and git. It is pulled when it is not there.",
+    about:
+      "What sandboxes have of programs with SLIPWAY_ISOLATION=docker: an image with glibc, sh, unshare and git. It is pulled when it is not there.",
     expected: "the name of an image",
     schema: Schema.NonEmptyString
   }),
@@ -336,7 +351,8 @@ export const settings = {
   egressAllow: setting({
     name: "SLIPWAY_EGRESS_ALLOW",
     default: null,
-    about: "What isolated sandboxes may reach beside their model, as name:port between commas, such as registry.npmjs.org:443,pypi.org:443,files.pythonhosted.org:443. " +
+    about:
+      "What isolated sandboxes may reach beside their model, as name:port between commas, such as registry.npmjs.org:443,pypi.org:443,files.pythonhosted.org:443. " +
       "Without it, nothing.",
     expected: "names with ports between commas, such as registry.npmjs.org:443",
     schema: Schema.String.check(Schema.makeFilter((value: string) => Result.isSuccess(AllowList.parse(value))))
@@ -407,7 +423,8 @@ export const settings = {
   sandboxDisk: setting({
     name: "SLIPWAY_SANDBOX_DISK_MIB",
     default: "10240",
-    about: "Disk that an isolated sandbox may take, in MiB. Where the kernel keeps it, more is refused, and sandboxes that exist keep what they have; elsewhere it is measured, and what runs is ended when it takes more. See slipway doctor.",
+    about:
+      "Disk that an isolated sandbox may take, in MiB. Where the kernel keeps it, more is refused, and sandboxes that exist keep what they have; elsewhere it is measured, and what runs is ended when it takes more. See slipway doctor.",
     expected: "a number from 64 to 100000000",
     schema: integer(64, 100_000_000)
   }),
@@ -421,21 +438,24 @@ export const settings = {
   grantBudget: setting({
     name: "SLIPWAY_GRANT_BUDGET_USD",
     default: null,
-    about: "What the models of all sandboxes of a grant may cost, in US dollars, unless slipway grants budget says otherwise. Without it, anything.",
+    about:
+      "What the models of all sandboxes of a grant may cost, in US dollars, unless slipway grants budget says otherwise. Without it, anything.",
     expected: "US dollars such as 12.50",
     schema: Usd
   }),
   webhookPrivate: setting({
     name: "SLIPWAY_WEBHOOK_PRIVATE",
     default: "false",
-    about: "Whether webhooks may also go to http and to private addresses: true or false. Whoever may register them then reaches this network.",
+    about:
+      "Whether webhooks may also go to http and to private addresses: true or false. Whoever may register them then reaches this network.",
     expected: "true or false",
     schema: flag
   }),
   credits: setting({
     name: "SLIPWAY_CREDITS",
     default: "off",
-    about: "Whether models draw on the credits that claims brought to an organization, and new work without any gets 402: off or enforced. The same in every process.",
+    about:
+      "Whether models draw on the credits that claims brought to an organization, and new work without any gets 402: off or enforced. The same in every process.",
     expected: "off or enforced",
     schema: Schema.Literals(["off", "enforced"])
   }),
@@ -463,7 +483,8 @@ export const settings = {
   toolDetail: setting({
     name: "SLIPWAY_TOOL_DETAIL",
     default: "full",
-    about: "What events tell of tool calls beside their title: `full`, the command, the change and the end of the output; or `none`, and who approves sees the title alone.",
+    about:
+      "What events tell of tool calls beside their title: `full`, the command, the change and the end of the output; or `none`, and who approves sees the title alone.",
     expected: "`full` or `none`",
     schema: Schema.Literals(["full", "none"])
   })
@@ -550,13 +571,17 @@ const read = Effect.fnUntraced(function*<A>({ default: fallback, expected, name,
   const value = Option.getOrElse(Option.filter(given, (text) => text !== ""), () => fallback)
   if (value === null) return null
   if (secret === true) (yield* Redaction).learn(value)
-  return yield* Effect.mapError(Schema.decodeEffect(schema)(value), () =>
-    new InvalidSetting({ setting: name, expected, ...(secret === true ? {} : { found: value }) }))
+  return yield* Effect.mapError(
+    Schema.decodeEffect(schema)(value),
+    () => new InvalidSetting({ setting: name, expected, ...(secret === true ? {} : { found: value }) })
+  )
 }, Effect.catchTag("ConfigError", Effect.die))
 
 /** Whether the environment says it. */
 const isSet = ({ name }: Pick<Setting<unknown>, "name">) =>
-  Effect.map(Config.option(Config.String(name)), (given) => Option.getOrElse(given, () => "") !== "").pipe(Effect.catchTag("ConfigError", Effect.die))
+  Effect.map(Config.option(Config.String(name)), (given) => Option.getOrElse(given, () => "") !== "").pipe(
+    Effect.catchTag("ConfigError", Effect.die)
+  )
 
 /** For a setting that has a default. */
 const required = <A>(definition: Setting<A>) => Effect.map(read(definition), (value) => Option.getOrThrow(Option.fromNullOr(value)))
@@ -572,7 +597,12 @@ const loadGitHub = Effect.gen(function*() {
     const lacking = appId === null ? settings.githubAppId : settings.githubPrivateKeyFile
     return yield* new InvalidSetting({ setting: lacking.name, expected: "set when another one of the GitHub App is" })
   }
-  return { appId, privateKeyFile: path.resolve(privateKeyFile), webhookSecret: webhookSecret === null ? null : Redacted.make(webhookSecret), apiUrl }
+  return {
+    appId,
+    privateKeyFile: path.resolve(privateKeyFile),
+    webhookSecret: webhookSecret === null ? null : Redacted.make(webhookSecret),
+    apiUrl
+  }
 })
 
 const loadSignIn = Effect.gen(function*() {
@@ -580,7 +610,9 @@ const loadSignIn = Effect.gen(function*() {
   const clientSecretFile = yield* read(settings.githubClientSecretFile)
   if (clientId === null && clientSecretFile === null) return null
   if (clientId === null || clientSecretFile === null) {
-    const [lacking, given] = clientId === null ? [settings.githubClientId, settings.githubClientSecretFile] : [settings.githubClientSecretFile, settings.githubClientId]
+    const [lacking, given] = clientId === null
+      ? [settings.githubClientId, settings.githubClientSecretFile]
+      : [settings.githubClientSecretFile, settings.githubClientId]
     return yield* new InvalidSetting({ setting: lacking.name, expected: `set when ${given.name} is` })
   }
   return { clientId, clientSecretFile: path.resolve(clientSecretFile), apiUrl: yield* required(settings.githubApiUrl) }
@@ -687,7 +719,9 @@ export const unknown = (environment: Readonly<Record<string, string | undefined>
   const known = new Set<string>([...names, ...OF_PROGRAMS])
   return Object.keys(environment).filter((name) => name.startsWith("SLIPWAY_") && !known.has(name)).map((name) => {
     const meant = nearest(name, names)
-    return `${name} is set, but there is no such setting: it does nothing. ${meant === null ? "Those there are: slipway serve --help" : `Did you mean ${meant}?`}`
+    return `${name} is set, but there is no such setting: it does nothing. ${
+      meant === null ? "Those there are: slipway serve --help" : `Did you mean ${meant}?`
+    }`
   })
 }
 

@@ -1,9 +1,9 @@
 /** How people sign in beside links of the operator: with GitHub, when the service was given a GitHub App for it. */
-import { readFile } from "node:fs/promises"
-import { Effect, Layer, Redacted, References } from "effect"
 import * as IdentityProviderGitHub from "@slipway/adapters/github/IdentityProviderGitHub"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { IdentityProvider, type IdentityProviderError } from "@slipway/domain/access/IdentityProvider"
+import { Effect, Layer, Redacted, References } from "effect"
+import { readFile } from "node:fs/promises"
 import { CALLBACK } from "../pages/SignInPages.ts"
 import { InvalidSetting, type Settings, settings as known } from "./Settings.ts"
 
@@ -22,7 +22,9 @@ const clientSecret = Effect.fnUntraced(function*(file: string) {
 })
 
 const gitHub = ({ apiUrl, clientId, clientSecretFile }: GitHub) =>
-  Layer.unwrap(Effect.map(clientSecret(clientSecretFile), (clientSecret) => IdentityProviderGitHub.layer({ apiUrl, clientId, clientSecret })))
+  Layer.unwrap(
+    Effect.map(clientSecret(clientSecretFile), (clientSecret) => IdentityProviderGitHub.layer({ apiUrl, clientId, clientSecret }))
+  )
 
 /** The `IdentityProvider` of this process, where one was set up: whoever uses it asks whether it is there. */
 export const provider = ({ signIn }: Pick<Settings, "signIn">): Layer.Layer<never, InvalidSetting | IdentityProviderError> =>

@@ -20,5 +20,6 @@ import { webhooks } from "./Webhooks.ts"
 
 export const slipway = Command.make("slipway").pipe(
   Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-  Command.withSubcommands([serve, demo, login, keys, grants, users, members, orgs, partners, webhooks, repos, pulls, agents, models, audit, doctor, conformance])
+  Command.withSubcommands([serve, demo, login, keys, grants, users, members, orgs, partners, webhooks, repos, pulls, agents, models, audit,
+    doctor, conformance])
 )

@@ -1,18 +1,19 @@
 /** Where repositories and pull requests live: GitHub when the service was given a GitHub App, else this machine. */
-import { readFile } from "node:fs/promises"
-import { Effect, Layer, Redacted } from "effect"
 import * as GitHubApi from "@slipway/adapters/github/GitHubApi"
 import * as HostNewsGitHub from "@slipway/adapters/github/HostNewsGitHub"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/source/Publishing"
+import { Effect, Layer, Redacted } from "effect"
+import { readFile } from "node:fs/promises"
 import { InvalidSetting, type Settings, settings as known } from "./Settings.ts"
 
 const privateKey = (file: string) =>
   Effect.tryPromise({
     try: async () => Redacted.make(await readFile(file, "utf8")),
-    catch: () => new InvalidSetting({ setting: known.githubPrivateKeyFile.name, expected: "a file that this process can read", found: file })
+    catch: () =>
+      new InvalidSetting({ setting: known.githubPrivateKeyFile.name, expected: "a file that this process can read", found: file })
   }).pipe(Effect.tap((key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key)))))
 
 /** The source host of this process. */
@@ -46,7 +47,8 @@ export const hideSecrets = Effect.sync(() => {
 })
 
 /** How commits are signed and called. */
-export const commits = ({ commit }: Pick<Settings, "commit">) => Layer.mergeAll(Layer.succeed(CommitAuthor, commit.author), Layer.succeed(CommitMessage, commit.message))
+export const commits = ({ commit }: Pick<Settings, "commit">) =>
+  Layer.mergeAll(Layer.succeed(CommitAuthor, commit.author), Layer.succeed(CommitMessage, commit.message))
 
 /** One line. */
 export const summary = ({ github }: Pick<Settings, "github">): string =>

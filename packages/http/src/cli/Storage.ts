@@ -1,5 +1,4 @@
 /** The database a command or the service works on, and what is kept in it. */
-import { Duration, Effect, Layer } from "effect"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
@@ -13,17 +12,18 @@ import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePo
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import * as StoreTroublePostgres from "@slipway/adapters/postgres/StoreTroublePostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
-import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import { KeysPerUser } from "@slipway/domain/access/Minting"
-import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
-import { Budgets } from "@slipway/domain/sandbox/Budget"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { Budgets } from "@slipway/domain/sandbox/Budget"
 import * as StoreClock from "@slipway/domain/StoreClock"
+import { Duration, Effect, Layer } from "effect"
 import type { Settings } from "./Settings.ts"
 
 /** Connections to a database that is brought up to date first. */
@@ -41,7 +41,9 @@ const database = ({ dataDir, databaseUrl, postgresAccount, startup }: Settings, 
     // Whoever runs a command can run it again.
     const { superuser } = yield* Database.reach(databaseUrl, owner ? startup : Duration.zero)
     if (owner && superuser) {
-      yield* Effect.logWarning("DATABASE_URL logs in as a superuser: give Slipway a role that owns its own database and nothing else (docs/operating.md)")
+      yield* Effect.logWarning(
+        "DATABASE_URL logs in as a superuser: give Slipway a role that owns its own database and nothing else (docs/operating.md)"
+      )
     }
     return migrated({ url: databaseUrl })
   }))

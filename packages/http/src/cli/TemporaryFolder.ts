@@ -1,8 +1,8 @@
 /** A folder that is gone when the scope closes, whatever happened. */
+import { Effect } from "effect"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { Effect } from "effect"
 
 export const make = (purpose: string) =>
   Effect.acquireRelease(

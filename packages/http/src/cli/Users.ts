@@ -1,9 +1,9 @@
 /** `slipway users`: people, and who of them may mint keys. */
-import { DateTime, Effect } from "effect"
-import { Argument, Command } from "effect/cli"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import type { User } from "@slipway/domain/access/User"
+import { DateTime, Effect } from "effect"
+import { Argument, Command } from "effect/cli"
 import { administration, json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
@@ -26,7 +26,12 @@ const list = Command.make("list", { json }, ({ json }) =>
       users.length === 0 ? "No users. Add one with: slipway members add <user>" : columns([
         ["ID", "NAME", "E-MAIL", "GITHUB", "CREATED", "STATE"],
         ...users.map((user) => [
-          user.id, user.name, user.email ?? "-", user.githubLogin ?? "-", shown(user).createdAt, user.approvedAt === null ? "not approved" : "approved"
+          user.id,
+          user.name,
+          user.email ?? "-",
+          user.githubLogin ?? "-",
+          shown(user).createdAt,
+          user.approvedAt === null ? "not approved" : "approved"
         ])
       ]))
   }))).pipe(Command.withDescription("List users, oldest first"))

@@ -1,10 +1,10 @@
 /** `slipway webhooks`: where grants are told of the events of their feeds. */
-import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
 import { AnyUuid } from "@slipway/domain/partner/Attribution"
 import { type Endpoint, EVENT_TYPES, isDelivered, WantedTypes } from "@slipway/domain/partner/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
 import { type Delivery, EndpointNotFound } from "@slipway/domain/partner/WebhookStore"
+import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
 import { administration, json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 import { grantOf } from "./Partners.ts"
@@ -14,10 +14,13 @@ const endpoint = Argument.String("endpoint").pipe(Argument.withDescription("Id o
 
 /** `a,b`. */
 const Types = Schema.String.pipe(
-  Schema.decodeTo(Schema.Array(Schema.String), SchemaTransformation.transform({
-    decode: (list: string): ReadonlyArray<string> => list.split(","),
-    encode: (types: ReadonlyArray<string>) => types.join(",")
-  })),
+  Schema.decodeTo(
+    Schema.Array(Schema.String),
+    SchemaTransformation.transform({
+      decode: (list: string): ReadonlyArray<string> => list.split(","),
+      encode: (types: ReadonlyArray<string>) => types.join(",")
+    })
+  ),
   Schema.decodeTo(WantedTypes)
 )
 
@@ -34,7 +37,11 @@ const shown = ({ createdAt, cursor, disabled, dueAt, failures, id, types, url }:
   nextAttemptAt: disabled === null && failures > 0 ? DateTime.formatIso(dueAt) : null
 })
 const stateOf = ({ disabledReason, failedAttempts, nextAttemptAt, state }: ReturnType<typeof shown>) =>
-  disabledReason !== null ? `${state}: ${disabledReason}` : nextAttemptAt === null ? state : `${failedAttempts} failed, again ${nextAttemptAt}`
+  disabledReason !== null
+    ? `${state}: ${disabledReason}`
+    : nextAttemptAt === null
+    ? state
+    : `${failedAttempts} failed, again ${nextAttemptAt}`
 
 const described = (one: ReturnType<typeof shown>) =>
   columns([
@@ -65,18 +72,23 @@ const withSecret = ({ endpoint, secret }: WithSecret) => ({ ...shown(endpoint), 
 const idOf = (text: string) => Effect.mapError(Schema.decodeEffect(AnyUuid)(text), () => new EndpointNotFound())
 
 /** What a command does about one endpoint of a grant. */
-const onEndpoint = <A, E>(use: (webhooks: Webhooks["Service"], grantId: string, id: string) => Effect.Effect<A, E>) =>
-(input: { readonly endpoint: string; readonly grant: string }) =>
-  Effect.gen(function*() {
-    const webhooks = yield* Webhooks
-    const { id: grantId } = yield* grantOf(input.grant)
-    return yield* use(webhooks, grantId, yield* idOf(input.endpoint))
-  })
+const onEndpoint =
+  <A, E>(use: (webhooks: Webhooks["Service"], grantId: string, id: string) => Effect.Effect<A, E>) =>
+  (input: { readonly endpoint: string; readonly grant: string }) =>
+    Effect.gen(function*() {
+      const webhooks = yield* Webhooks
+      const { id: grantId } = yield* grantOf(input.grant)
+      return yield* use(webhooks, grantId, yield* idOf(input.endpoint))
+    })
 
 const add = Command.make("add", {
   url: Argument.String("url").pipe(Argument.withDescription("Where to send events: https, public unless SLIPWAY_WEBHOOK_PRIVATE is true")),
   grant,
-  types: Flag.String("types").pipe(Flag.withDescription(`Only these types: any of ${EVENT_TYPES.join(",")}`), Flag.withSchema(Types), Flag.optional),
+  types: Flag.String("types").pipe(
+    Flag.withDescription(`Only these types: any of ${EVENT_TYPES.join(",")}`),
+    Flag.withSchema(Types),
+    Flag.optional
+  ),
   json
 }, ({ grant: idOrName, json, types, url }) =>
   administration(Effect.gen(function*() {
@@ -84,12 +96,20 @@ const add = Command.make("add", {
     const { id, name } = yield* grantOf(idOrName)
     const registered = yield* webhooks.register(id, { url, types: Option.getOrNull(types) })
     yield* print(json, withSecret(registered), () =>
-      `${Redacted.value(registered.secret)}\n\nEndpoint ${registered.endpoint.id} of grant ${name} is told of what comes from now on. The secret is shown only now: keep it safe.`)
+      `${
+        Redacted.value(registered.secret)
+      }\n\nEndpoint ${registered.endpoint.id} of grant ${name} is told of what comes from now on. The secret is shown only now: keep it safe.`)
   }))).pipe(
     Command.withDescription("Register an endpoint. Its secret is shown once."),
     Command.withExamples([
-      { command: "slipway webhooks add https://hooks.example.com/slipway --grant acme", description: "Every event of the grant's feed from now on" },
-      { command: "slipway webhooks add https://hooks.example.com/paid --grant acme --types conversion.paid --json", description: "One type, for a script" }
+      {
+        command: "slipway webhooks add https://hooks.example.com/slipway --grant acme",
+        description: "Every event of the grant's feed from now on"
+      },
+      {
+        command: "slipway webhooks add https://hooks.example.com/paid --grant acme --types conversion.paid --json",
+        description: "One type, for a script"
+      }
     ])
   )
 
@@ -132,7 +152,10 @@ const rotate = Command.make("rotate", { endpoint, grant, json }, ({ json, ...whi
       `${Redacted.value(rotated.secret)}\n\nThe secret before it signs along for 24 hours. This one is shown only now: keep it safe.`)
   }))).pipe(
     Command.withDescription("Replace the secret of an endpoint. The new one is shown once."),
-    Command.withExamples([{ command: "slipway webhooks rotate <endpoint> --grant acme", description: "Receivers have 24 hours to take it up" }])
+    Command.withExamples([{
+      command: "slipway webhooks rotate <endpoint> --grant acme",
+      description: "Receivers have 24 hours to take it up"
+    }])
   )
 
 const enable = Command.make("enable", { endpoint, grant, json }, ({ json, ...which }) =>
@@ -160,26 +183,37 @@ const deliveries = Command.make("deliveries", {
     yield* print(json, entries, () =>
       entries.length === 0 ? "Nothing was sent in the last 30 days." : columns([
         ["AT", "SEQUENCE", "EVENT", "ATTEMPT", "TOOK", "RESULT"],
-        ...entries.map(({ at, attempt, durationMs, error, eventId, manual, sequence, status }) =>
-          [at, `${sequence}`, eventId, manual ? "manual" : `${attempt}`, `${durationMs} ms`, `${status ?? error}`])
+        ...entries.map((
+          { at, attempt, durationMs, error, eventId, manual, sequence, status }
+        ) => [at, `${sequence}`, eventId, manual ? "manual" : `${attempt}`, `${durationMs} ms`, `${status ?? error}`])
       ]))
   }))).pipe(
     Command.withDescription("Show what was sent to an endpoint in the last 30 days, newest first"),
-    Command.withExamples([{ command: "slipway webhooks deliveries <endpoint> --grant acme --limit 20", description: "The last 20 attempts" }])
+    Command.withExamples([{
+      command: "slipway webhooks deliveries <endpoint> --grant acme --limit 20",
+      description: "The last 20 attempts"
+    }])
   )
 
 const redeliver = Command.make("redeliver", {
   endpoint,
-  event: Argument.String("event").pipe(Argument.withDescription("Id of the event, as shown by: slipway webhooks deliveries"), Argument.withSchema(AnyUuid)),
+  event: Argument.String("event").pipe(
+    Argument.withDescription("Id of the event, as shown by: slipway webhooks deliveries"),
+    Argument.withSchema(AnyUuid)
+  ),
   grant,
   json
 }, ({ event, json, ...which }) =>
   administration(Effect.gen(function*() {
     yield* onEndpoint((webhooks, grantId, id) => webhooks.redeliver(grantId, id, event))(which)
-    yield* print(json, { eventId: event }, () => `Event ${event} is sent once more as soon as a worker runs. See: slipway webhooks deliveries ${which.endpoint} --grant ${which.grant}`)
+    yield* print(json, { eventId: event }, () =>
+      `Event ${event} is sent once more as soon as a worker runs. See: slipway webhooks deliveries ${which.endpoint} --grant ${which.grant}`)
   }))).pipe(
     Command.withDescription("Send one event again, beside the ordered line"),
-    Command.withExamples([{ command: "slipway webhooks redeliver <endpoint> <event> --grant acme", description: "Under the same webhook-id" }])
+    Command.withExamples([{
+      command: "slipway webhooks redeliver <endpoint> <event> --grant acme",
+      description: "Under the same webhook-id"
+    }])
   )
 
 export const webhooks = Command.make("webhooks").pipe(

@@ -2,7 +2,6 @@
  * The API as promises, for code that does not use Effect. Addresses come from the API's definition, types are those of the
  * wire. Needs nothing but `fetch`.
  */
-import { HttpApiClient } from "effect/http-api"
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import type { CommandResult } from "@slipway/domain/sandbox/Command"
 import type { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
@@ -11,6 +10,7 @@ import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import type { SandboxResource } from "@slipway/domain/sandbox/SandboxResource"
 import type { TurnState } from "@slipway/domain/sandbox/Turn"
 import type { PullRequestStatus } from "@slipway/domain/source/PullRequest"
+import { HttpApiClient } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import type { EventEnvelope } from "../api/EventsApi.ts"
 import type { FileContent } from "../api/FilesApi.ts"
@@ -78,7 +78,8 @@ export class SlipwayError extends Error {
 
 const refusal = async (response: Response): Promise<SlipwayError> => {
   const body: unknown = await response.json().catch(() => null)
-  const { code = "unknown", message = response.statusText } = (body as { readonly error?: { readonly code?: string; readonly message?: string } } | null)?.error ?? {}
+  const { code = "unknown", message = response.statusText } =
+    (body as { readonly error?: { readonly code?: string; readonly message?: string } } | null)?.error ?? {}
   const retryAfter = response.headers.get("retry-after")
   return new SlipwayError(message, {
     status: response.status,

@@ -83,9 +83,7 @@ export interface Block {
 const parseBlock = (text: string): Block => {
   const lines = text.split("\n").map((line) => line.replace(/\r$/u, ""))
   const field = (name: string) => {
-    const found = lines.filter((line) => line.startsWith(`${name}:`)).map((line) =>
-      line.slice(name.length + 1).replace(/^ /u, "")
-    )
+    const found = lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).replace(/^ /u, ""))
     return found.length === 0 ? undefined : found.join("\n")
   }
   const data = field("data")
@@ -180,8 +178,7 @@ const MAX_WAIT_SECONDS = 180
 const TIMEOUT = 30_000
 
 /** Seconds until the next try; a server that does not say gets 1. */
-const delayOf = (retryAfter: string | undefined): number =>
-  Math.max(1, Number(/^\d{1,6}$/u.exec(retryAfter ?? "")?.[0] ?? 1))
+const delayOf = (retryAfter: string | undefined): number => Math.max(1, Number(/^\d{1,6}$/u.exec(retryAfter ?? "")?.[0] ?? 1))
 
 export class Client {
   readonly options: ClientOptions
@@ -326,9 +323,7 @@ export class Client {
       path: `${pathname.replace(/\/$/u, "")}${path}`,
       method,
       headers: Object.fromEntries(
-        Object.entries(lines).flatMap(([name, value]) =>
-          value === null ? [] : [[name, typeof value === "object" ? [...value] : value]]
-        )
+        Object.entries(lines).flatMap(([name, value]) => value === null ? [] : [[name, typeof value === "object" ? [...value] : value]])
       ),
       agent: reuse ? this.#agent : false
     }

@@ -239,9 +239,7 @@ export const rules = [
         "approve after interrupt"
       )
       await box.turnEnd(turn)
-      const resolved = (await world.readLog(box)).find(({ turnId, type }) =>
-        turnId === turn && type === "approval.resolved"
-      )?.data
+      const resolved = (await world.readLog(box)).find(({ turnId, type }) => turnId === turn && type === "approval.resolved")?.data
       same([resolved?.at("outcome").value, resolved?.at("by").value], ["denied", "interrupt"], "the approval")
     },
     running

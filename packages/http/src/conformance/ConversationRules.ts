@@ -142,8 +142,7 @@ export const rules = [
   }, { ...running, source: "decisions 8" }),
   rule("update", "Publishing a further change pushes it to the same pull request.", async (world) => {
     const { box, number } = await published(world)
-    const before =
-      status(await world.get(box, "/pull-request"), "the pull request").at("pullRequest").at("headSha").string
+    const before = status(await world.get(box, "/pull-request"), "the pull request").at("pullRequest").at("headSha").string
     await box.turnEnd(await box.say(`Conformance: [[write path=conformance/more.txt content=${unique()}]]`))
     const after = status(await world.post(box, "/pull-request"), "publishing a further change").at("pullRequest")
     same(after.at("number").value, number, "number")
@@ -151,9 +150,7 @@ export const rules = [
   }, running),
   rule("events", "Publishing shows as pull_request.updated, with number, url and state.", async (world) => {
     const { box, number } = await published(world)
-    const found = (await world.readLog(box)).filter(({ type }) => type === "pull_request.updated").map(({ data }) =>
-      data
-    )
+    const found = (await world.readLog(box)).filter(({ type }) => type === "pull_request.updated").map(({ data }) => data)
     for (const data of found) {
       fits(
         data.value,
@@ -236,8 +233,7 @@ const send = async (world: World, prompt: string, headers: Record<string, string
 }
 
 /** Messages of a sandbox whose conversation is over. */
-const list = async (world: World, query = "") =>
-  status(await world.get(await world.worked(), `/messages${query}`), `messages${query}`)
+const list = async (world: World, query = "") => status(await world.get(await world.worked(), `/messages${query}`), `messages${query}`)
 
 export const messages = [
   message(
@@ -367,9 +363,7 @@ export const messages = [
       "the prompt",
       items[0]?.at("text").value
     )
-    const said = items.filter((item) => item.at("role").value === "assistant").map((item) =>
-      item.at("text").string.trim()
-    )
+    const said = items.filter((item) => item.at("role").value === "assistant").map((item) => item.at("text").string.trim())
     for (const text of ["I will change some files.", "Done."]) holds(said.includes(text), `the answer ${text}`, said)
   }, running),
   message("pages", "Pages give each message once, and nextCursor is null on the last.", async (world) => {

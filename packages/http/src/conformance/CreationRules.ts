@@ -172,9 +172,7 @@ const edge = (
 ) =>
   limit(name, what, async (world) => {
     const size = (body: object) =>
-      `${name} of ${JSON.stringify(Object.values(body)[0]).slice(0, 40)} (${
-        JSON.stringify(Object.values(body)[0]).length
-      } bytes)`
+      `${name} of ${JSON.stringify(Object.values(body)[0]).slice(0, 40)} (${JSON.stringify(Object.values(body)[0]).length} bytes)`
     for (const body of good) await world.accepts(body, size(body))
     for (const body of bad) await world.refuses(body, size(body))
   }, more)

@@ -29,9 +29,7 @@ const operations: ReadonlyArray<readonly [path: string, methods: ReadonlyArray<s
 const refsIn = (value: unknown): ReadonlyArray<string> =>
   typeof value !== "object" || value === null
     ? []
-    : Object.entries(value).flatMap(([key, member]) =>
-      key === "$ref" && typeof member === "string" ? [member] : refsIn(member)
-    )
+    : Object.entries(value).flatMap(([key, member]) => key === "$ref" && typeof member === "string" ? [member] : refsIn(member))
 
 const resolve = (document: Json, ref: string) => ref.slice(2).split("/").reduce((json, key) => json.at(key), document)
 

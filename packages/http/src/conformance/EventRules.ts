@@ -286,9 +286,7 @@ export const rules = [
   }, running),
   rule("completed-ids", "message.completed and turn.completed are events with ids of their own.", async (world) => {
     const log = await world.log()
-    const ids = [...parts(log, "message.completed"), ...parts(log, "turn.completed")].map(({ json }) =>
-      json.at("id").string
-    )
+    const ids = [...parts(log, "message.completed"), ...parts(log, "turn.completed")].map(({ json }) => json.at("id").string)
     holds(new Set(ids).size === ids.length && parts(log, "turn.completed").length === 1, "distinct ids", ids)
   }, running),
   rule("approval-call", "approval_id is the call_id of a tool call, and the approval expires later.", async (world) => {

@@ -117,8 +117,7 @@ export const positive = simple(
 export const finite = simple("a number", (value) => typeof value === "number" && Number.isFinite(value))
 export const is = (...values: ReadonlyArray<unknown>): Shape =>
   simple(values.map(shown).join(" or "), (value) => values.some((wanted) => equal(value, wanted)))
-export const matching = (pattern: RegExp, name: string): Shape =>
-  simple(name, (value) => typeof value === "string" && pattern.test(value))
+export const matching = (pattern: RegExp, name: string): Shape => simple(name, (value) => typeof value === "string" && pattern.test(value))
 export const timestamp = matching(
   /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u,
   "a timestamp in UTC with 3 fraction digits"

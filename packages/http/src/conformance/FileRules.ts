@@ -1,21 +1,6 @@
 import { createHash } from "node:crypto"
 import { answered, refused } from "./Client.ts"
-import {
-  count,
-  filled,
-  finite,
-  fits,
-  flag,
-  holds,
-  is,
-  type Json,
-  listOf,
-  nullOr,
-  object,
-  same,
-  type Shape,
-  text
-} from "./Expect.ts"
+import { count, filled, finite, fits, flag, holds, is, type Json, listOf, nullOr, object, same, type Shape, text } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { CANARY, type World } from "./World.ts"
 
@@ -41,14 +26,10 @@ const listing: Shape = object({
   scope: is("all", "changed")
 })
 
-const query = (name: string, value: string | undefined) =>
-  value === undefined ? "" : `?${name}=${encodeURIComponent(value)}`
-const tree = async (world: World, directory?: string) =>
-  world.get(await world.worked(), `/files/tree${query("directory", directory)}`)
-const download = async (world: World, path: string) =>
-  world.get(await world.worked(), `/files/download${query("path", path)}`)
-const content = async (world: World, path: string) =>
-  world.get(await world.worked(), `/files/content${query("path", path)}`)
+const query = (name: string, value: string | undefined) => value === undefined ? "" : `?${name}=${encodeURIComponent(value)}`
+const tree = async (world: World, directory?: string) => world.get(await world.worked(), `/files/tree${query("directory", directory)}`)
+const download = async (world: World, path: string) => world.get(await world.worked(), `/files/download${query("path", path)}`)
+const content = async (world: World, path: string) => world.get(await world.worked(), `/files/content${query("path", path)}`)
 
 const entries = async (world: World, directory?: string) => {
   const { json } = answered(await tree(world, directory), 200, `a tree of ${directory ?? "the root"}`)

@@ -1,6 +1,6 @@
 import { answered, refused } from "./Client.ts"
-import { holds, type Json, same, Skip, nullOr, filled, fits } from "./Expect.ts"
 import { statuses } from "./CreationRules.ts"
+import { holds, type Json, same, Skip, nullOr, filled, fits } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { SANDBOXES, unique, type World } from "./World.ts"
 
@@ -41,9 +41,7 @@ export const rules = [
   }),
   rule("order", "Sandboxes are listed by createdAt, then id, both descending.", async (world) => {
     await few(world)
-    const places = (await list(world)).at("data").items.map((item) =>
-      `${item.at("createdAt").string} ${item.at("id").string}`
-    )
+    const places = (await list(world)).at("data").items.map((item) => `${item.at("createdAt").string} ${item.at("id").string}`)
     same(places, [...places].sort().reverse(), "order")
   }, { source: "decisions 1" }),
   rule("newest", "A sandbox is listed first once it is created.", async (world) => {

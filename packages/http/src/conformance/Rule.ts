@@ -42,20 +42,19 @@ export interface Rule {
 }
 
 /** Makes the rules of one area. */
-export const rulesOf =
-  (area: Area, source: string) =>
-  (
-    name: string,
-    rule: string,
-    check: (world: World) => Promise<void>,
-    more: Partial<Pick<Rule, "needs" | "source">> = {}
-  ): Rule => ({
-    id: `${area}.${name}`,
-    area,
-    rule,
-    source,
-    needs: [],
-    untestable: null,
-    check,
-    ...more
-  })
+export const rulesOf = (area: Area, source: string) =>
+(
+  name: string,
+  rule: string,
+  check: (world: World) => Promise<void>,
+  more: Partial<Pick<Rule, "needs" | "source">> = {}
+): Rule => ({
+  id: `${area}.${name}`,
+  area,
+  rule,
+  source,
+  needs: [],
+  untestable: null,
+  check,
+  ...more
+})

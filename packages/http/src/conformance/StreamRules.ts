@@ -1,6 +1,6 @@
 import { answered, type Block, refused, type Reply } from "./Client.ts"
-import { approvalRequest } from "./EventRules.ts"
 import { sandboxShape } from "./CreationRules.ts"
+import { approvalRequest } from "./EventRules.ts"
 import { digits, fits, holds, is, listOf, nullOr, object, same, text, timestamp } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import type { Box, World } from "./World.ts"
@@ -61,8 +61,7 @@ const whole = async (world: World, box: Box, asked: Asked): Promise<Reply> => {
 }
 
 /** What the list has of `worked` after an id. */
-const after = async (world: World, id: number) =>
-  (await world.log()).filter((event) => event.id > id).map(({ json }) => json.value)
+const after = async (world: World, id: number) => (await world.log()).filter((event) => event.id > id).map(({ json }) => json.value)
 
 const headOf = async (world: World) => Number((await world.endedLog()).at(-1)?.id)
 
@@ -72,9 +71,7 @@ export const rules = [
     "A stream is text/event-stream; charset=utf-8, not stored, not buffered, not compressed.",
     async (world) => {
       const { headers } = await read(world, await world.worked(), {}, () => true)
-      const given = ["content-type", "cache-control", "x-accel-buffering", "content-encoding"].map((name) =>
-        headers[name]
-      )
+      const given = ["content-type", "cache-control", "x-accel-buffering", "content-encoding"].map((name) => headers[name])
       same(given, ["text/event-stream; charset=utf-8", "no-store", "no", undefined], "headers")
     },
     running
@@ -238,15 +235,16 @@ export const rules = [
     "Snapshot, tail and list agree: nothing is missing and nothing repeated while events happen.",
     async (world) => {
       const box = await world.resting()
-      const turn =
-        (await world.post(box, "/messages", { prompt: "Conformance: [[slow 20 20]] [[say End.]]" })).json.at("turnId")
-          .string
-      const { blocks } = await read(world, box, {}, (block) =>
-        typeOf(block) === "turn.completed" && block.data?.at("turn_id").value === turn)
-      const cursor = Number(blocks[1]?.data?.at("data").at("resume_cursor").string)
-      const log = (await world.readLog(box)).filter(({ id }) =>
-        id > cursor
+      const turn = (await world.post(box, "/messages", { prompt: "Conformance: [[slow 20 20]] [[say End.]]" })).json.at("turnId")
+        .string
+      const { blocks } = await read(
+        world,
+        box,
+        {},
+        (block) => typeOf(block) === "turn.completed" && block.data?.at("turn_id").value === turn
       )
+      const cursor = Number(blocks[1]?.data?.at("data").at("resume_cursor").string)
+      const log = (await world.readLog(box)).filter(({ id }) => id > cursor)
       const seen = durable(blocks).map(({ id }) => Number(id))
       // Updates of a part may be compacted in the list, so it may have fewer; the stream may not miss any of it.
       same(new Set(seen).size, seen.length, "number of distinct ids")

@@ -1,5 +1,4 @@
 /** All rules, and running them. */
-import { errorOf } from "./ScoreCard.ts"
 import * as AccessRules from "./AccessRules.ts"
 import * as CommandRules from "./CommandRules.ts"
 import * as ConversationRules from "./ConversationRules.ts"
@@ -13,6 +12,7 @@ import * as LifecycleRules from "./LifecycleRules.ts"
 import * as ListRules from "./ListRules.ts"
 import * as OwnershipRules from "./OwnershipRules.ts"
 import { areas, type Need, type Rule } from "./Rule.ts"
+import { errorOf } from "./ScoreCard.ts"
 import type { Verdict } from "./ScoreCard.ts"
 import * as StreamRules from "./StreamRules.ts"
 import * as WireRules from "./WireRules.ts"

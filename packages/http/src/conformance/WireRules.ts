@@ -29,12 +29,11 @@ const samples = (world: World) =>
     return found
   })
 
-const everySample =
-  (name: string, wanted: (value: string | undefined) => boolean, expected: string) => async (world: World) => {
-    for (const [what, reply] of await samples(world)) {
-      holds(wanted(reply.header(name)), `${name} of the answer to ${what} to be ${expected}`, reply.header(name))
-    }
+const everySample = (name: string, wanted: (value: string | undefined) => boolean, expected: string) => async (world: World) => {
+  for (const [what, reply] of await samples(world)) {
+    holds(wanted(reply.header(name)), `${name} of the answer to ${what} to be ${expected}`, reply.header(name))
   }
+}
 
 /** An endpoint that takes no body, on nobody's sandbox. */
 const bodyless = (world: World, body: unknown, more: Ask = {}) =>
@@ -393,8 +392,7 @@ export const rules = [
     "in-order",
     "Requests on one connection are answered in their order, and a bad one takes no answer away from those before it.",
     async (world) => {
-      const asked = (path: string) =>
-        `GET <base>${path} HTTP/1.1\nHost: <host>\nAuthorization: Bearer ${world.options.key}\n\n`
+      const asked = (path: string) => `GET <base>${path} HTTP/1.1\nHost: <host>\nAuthorization: Bearer ${world.options.key}\n\n`
       const good = asked(UNKNOWN) + asked(`${SANDBOXES}?limit=1`) + asked("/healthz")
       const chunked = asked(SANDBOXES).replace("GET", "POST").replace(
         "\n\n",

@@ -528,8 +528,7 @@ export class World {
     return this.session.fixture("several", async () => {
       const box = await this.session.box(this.creation({
         repos: [{ fullName: this.repo }, { fullName: this.secondRepo }],
-        prompt:
-          `Conformance: [[write path=first.txt content=1]] [[write repo=${this.secondRepo} path=second.txt content=2]]`
+        prompt: `Conformance: [[write path=first.txt content=1]] [[write repo=${this.secondRepo} path=second.txt content=2]]`
       }))
       await box.turnEnd(turnId(box.id, 1))
       return box

@@ -20,7 +20,11 @@ const SCRIPT_TYPE = "text/javascript; charset=utf-8"
 /** The script of 3 MB as it comes with the library, which only hands it out within a page. */
 const library = Effect.scoped(Effect.gen(function*() {
   const page = yield* HttpRouter.toHttpEffect(HttpApiScalar.layer(HttpApi.make("none"), { path: "/" }))
-  const { body } = yield* Effect.provideService(page, HttpServerRequest.HttpServerRequest, HttpServerRequest.fromWeb(new Request("http://slipway.invalid/")))
+  const { body } = yield* Effect.provideService(
+    page,
+    HttpServerRequest.HttpServerRequest,
+    HttpServerRequest.fromWeb(new Request("http://slipway.invalid/"))
+  )
   const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
   const [, script] = /<script>([\s\S]*?)<\/script>/u.exec(text) ?? []
   return script ?? (yield* Effect.die("the reference page has no script"))
@@ -51,7 +55,11 @@ const make = Effect.fnUntraced(function*(base: string) {
   return {
     name,
     openapi: yield* SharedReply.make(Buffer.from(JSON.stringify(openapi)), { contentType: "application/json", cacheControl: REVALIDATED }),
-    page: yield* SharedReply.make(Buffer.from(page), { contentType: "text/html; charset=utf-8", cacheControl: REVALIDATED, headers: DOCS_HEADERS }),
+    page: yield* SharedReply.make(Buffer.from(page), {
+      contentType: "text/html; charset=utf-8",
+      cacheControl: REVALIDATED,
+      headers: DOCS_HEADERS
+    }),
     script: yield* SharedReply.make(script, { contentType: SCRIPT_TYPE, cacheControl: IMMUTABLE, headers: DOCS_HEADERS })
   }
 })
@@ -76,9 +84,13 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     Effect.map(documents, (all) => of(all)(request))
   yield* router.add("GET", "/openapi.json", answer(({ openapi }) => openapi))
   yield* router.add("GET", "/docs", answer(({ page }) => page))
-  yield* router.add("GET", "/docs/:file", Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
-    const { name, script } = yield* documents
-    if ((yield* HttpRouter.params)["file"] === name) return script(request)
-    return yield* NotFound.make("There is nothing at this address.")
-  }))
+  yield* router.add(
+    "GET",
+    "/docs/:file",
+    Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
+      const { name, script } = yield* documents
+      if ((yield* HttpRouter.params)["file"] === name) return script(request)
+      return yield* NotFound.make("There is nothing at this address.")
+    })
+  )
 }))

@@ -1,10 +1,10 @@
 /** Events as Server-Sent Events (decisions, section 5). Durable ones go out as the log keeps them, byte by byte. */
-import { Schema } from "effect"
-import { ApprovalRequest } from "@slipway/domain/sandbox/SandboxEvent"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
+import { ApprovalRequest } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
 import type { LogEntry } from "@slipway/domain/sandbox/SandboxStore"
+import { Schema } from "effect"
 
 const utf8 = new TextEncoder()
 
@@ -50,9 +50,9 @@ export const joined = (entries: ReadonlyArray<LogEntry>): ReadonlyArray<Uint8Arr
 
 /** One frame that is not in the log; it has no id, so no reader resumes at it. */
 export const transient = (sandboxId: SandboxId, at: Date, type: string, data: unknown): Uint8Array =>
-  utf8.encode(`data: ${
-    JSON.stringify({ object: "sandbox.event", version: "v1", ts: at.toISOString(), sandbox_id: sandboxId, type, data })
-  }\n\n`)
+  utf8.encode(
+    `data: ${JSON.stringify({ object: "sandbox.event", version: "v1", ts: at.toISOString(), sandbox_id: sandboxId, type, data })}\n\n`
+  )
 
 const encodeResource = Schema.encodeSync(SandboxResource)
 const encodeApprovals = Schema.encodeSync(Schema.Array(ApprovalRequest))

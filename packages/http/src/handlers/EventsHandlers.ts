@@ -1,11 +1,11 @@
 /** Serves the event log, by page and live. */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { ActingFrom } from "@slipway/domain/access/AuditLog"
+import { isSettled } from "@slipway/domain/sandbox/Sandbox"
+import { type Following, type Frame, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Clock, Effect, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { ActingFrom } from "@slipway/domain/access/AuditLog"
-import { type Following, type Frame, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
-import { isSettled } from "@slipway/domain/sandbox/Sandbox"
 import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"
@@ -61,8 +61,10 @@ const bytesOf = (
     )),
     Stream.concat(Stream.fromIterable(last)),
     // The reader comes back and misses nothing. What is logged here is outside of what `Edge` says of the request.
-    Stream.catchTag("StoreUnavailable", (error) =>
-      Stream.fromEffectDrain(Effect.annotateLogs(Effect.logWarning("an event stream ended early", error), { requestId })))
+    Stream.catchTag(
+      "StoreUnavailable",
+      (error) => Stream.fromEffectDrain(Effect.annotateLogs(Effect.logWarning("an event stream ended early", error), { requestId }))
+    )
   )
 }
 

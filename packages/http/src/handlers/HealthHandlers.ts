@@ -1,9 +1,9 @@
 /** Tells supervisors whether the process lives and whether it can serve. */
-import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { ClockSkew, skewProblem } from "@slipway/domain/StoreClock"
 import { StoreTrouble } from "@slipway/domain/StoreTrouble"
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Unavailable } from "../api/Errors.ts"
 import { LiveResponses } from "../middleware/LiveResponses.ts"

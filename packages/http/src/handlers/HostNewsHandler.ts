@@ -1,8 +1,8 @@
 /** Where the source host tells by itself that something happened, if the operator set that up: `POST /hooks/source-host`. */
-import { ByteSize, Effect, Option, Semaphore } from "effect"
-import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HostNews } from "@slipway/domain/source/HostNews"
 import { Publishing } from "@slipway/domain/source/Publishing"
+import { ByteSize, Effect, Option, Semaphore } from "effect"
+import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Unauthorized } from "../api/Errors.ts"
 import { declared } from "../middleware/Routes.ts"
 
@@ -28,18 +28,27 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const turnstile = Semaphore.makeUnsafe(AT_ONCE)
   yield* declared(PATH, "POST")
 
-  yield* router.add("POST", PATH, Effect.gen(function*() {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    const body = yield* Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, MAX_BODY)
-    const news = yield* Effect.catchTag(configured.value.read({ headers: request.headers, body }), "NotAuthentic", ({ message }) =>
-      Effect.fail(Unauthorized.make(message, { "www-authenticate": CHALLENGE })))
-    if (news !== null) {
-      yield* publishing.follow(news.repo, news.branch).pipe(
-        turnstile.withPermits(1),
-        Effect.catch((error) => Effect.logWarning("what the source host told of could not be looked at", { ...news, reason: error.message })),
-        Effect.forkIn(scope)
+  yield* router.add(
+    "POST",
+    PATH,
+    Effect.gen(function*() {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const body = yield* Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, MAX_BODY)
+      const news = yield* Effect.catchTag(
+        configured.value.read({ headers: request.headers, body }),
+        "NotAuthentic",
+        ({ message }) => Effect.fail(Unauthorized.make(message, { "www-authenticate": CHALLENGE }))
       )
-    }
-    return HttpServerResponse.empty({ status: 204 })
-  }))
+      if (news !== null) {
+        yield* publishing.follow(news.repo, news.branch).pipe(
+          turnstile.withPermits(1),
+          Effect.catch((error) =>
+            Effect.logWarning("what the source host told of could not be looked at", { ...news, reason: error.message })
+          ),
+          Effect.forkIn(scope)
+        )
+      }
+      return HttpServerResponse.empty({ status: 204 })
+    })
+  )
 }))

@@ -1,8 +1,8 @@
 /** Translates what the operator's systems tell of into facts for the store. */
-import { Effect, Schema } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { type Claim, Invoice, Project, type Recorded } from "@slipway/domain/partner/Attribution"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { Effect, Schema } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
 import { ClaimResource, InternalApi } from "../api/InternalApi.ts"
 import { json } from "../middleware/Respond.ts"
 

@@ -2,10 +2,10 @@
  * The cursor of a list: its last position, signed for the grant, so that nobody can make one up or use another's.
  * 16 bytes of HMAC-SHA256, then `<createdAt in ms> <sandbox id>`, all base64url.
  */
-import { DateTime, Option, Redacted, Schema } from "effect"
-import { createHmac, timingSafeEqual } from "node:crypto"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import type { ListPosition } from "@slipway/domain/sandbox/SandboxStore"
+import { DateTime, Option, Redacted, Schema } from "effect"
+import { createHmac, timingSafeEqual } from "node:crypto"
 
 const TAG_BYTES = 16
 

@@ -1,12 +1,12 @@
 /** Translates requests about a sandbox's conversation into domain calls. */
-import { Effect, Option } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { nextPage } from "@slipway/domain/Page"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
+import { Effect, Option } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
-import { CurrentPrincipal } from "../api/Middleware.ts"
 import { Sent, SentBefore } from "../api/MessagesApi.ts"
+import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"
 
 export const layer = HttpApiBuilder.group(
@@ -23,8 +23,11 @@ export const layer = HttpApiBuilder.group(
       }),
       listMessages: Effect.fnUntraced(function*({ params: { sandboxId }, query: { after = 0, limit = MAX_LIMIT } }) {
         const by = yield* CurrentPrincipal
-        const { more, page } = yield* nextPage(limit, bytesOf.message, (last, limit) =>
-          sandboxes.messages(by, sandboxId, { after: last?.seq ?? after, limit }))
+        const { more, page } = yield* nextPage(
+          limit,
+          bytesOf.message,
+          (last, limit) => sandboxes.messages(by, sandboxId, { after: last?.seq ?? after, limit })
+        )
         return { data: page, nextCursor: more === null ? null : String(more.seq) }
       })
     })

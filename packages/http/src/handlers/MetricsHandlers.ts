@@ -1,9 +1,9 @@
 /** Tells Prometheus what this process counted, and what of the store is live (decisions, section 8). */
+import { type Census, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { observed } from "@slipway/worker/Metrics"
 import { Clock, Effect, Exit, Metric } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"
-import { type Census, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { observed } from "@slipway/worker/Metrics"
 import { Api } from "../api/Api.ts"
 import { LiveResponses } from "../middleware/LiveResponses.ts"
 import * as ProcessMetrics from "./ProcessMetrics.ts"
@@ -12,7 +12,10 @@ import * as ProcessMetrics from "./ProcessMetrics.ts"
 const KEPT = "5 seconds"
 
 const sandboxes = (status: keyof Census["live"]) =>
-  Metric.gauge("slipway_sandboxes", { description: "Live sandboxes of all grants, by status. Every http process says the same.", attributes: { status } })
+  Metric.gauge("slipway_sandboxes", {
+    description: "Live sandboxes of all grants, by status. Every http process says the same.",
+    attributes: { status }
+  })
 const byStatus = {
   queued: sandboxes("queued"),
   creating: sandboxes("creating"),
@@ -20,7 +23,9 @@ const byStatus = {
   terminating: sandboxes("terminating")
 }
 const leased = Metric.gauge("slipway_sandboxes_leased", { description: "Live sandboxes that some worker works for." })
-const queueAge = Metric.gauge("slipway_queue_age_seconds", { description: "How long the longest waiting queued sandbox has waited; 0 when none is queued." })
+const queueAge = Metric.gauge("slipway_queue_age_seconds", {
+  description: "How long the longest waiting queued sandbox has waited; 0 when none is queued."
+})
 const waiting = Metric.gauge("slipway_approvals_pending", { description: "Tool calls that wait for a person." })
 
 const tell = Effect.fnUntraced(function*({ live, leased: held, oldestQueuedAt, pendingApprovals }: Census) {
@@ -43,7 +48,10 @@ export const layer = HttpApiBuilder.group(
     const lookAtProcess = yield* ProcessMetrics.make
     const census = yield* Effect.cachedWithTTL(store.census, (exit) => Exit.isSuccess(exit) ? KEPT : 0)
     for (const kind of ["stream", "download"] as const) {
-      const open = Metric.gauge("slipway_http_open_responses", { description: "Event streams and downloads that are open.", attributes: { kind } })
+      const open = Metric.gauge("slipway_http_open_responses", {
+        description: "Event streams and downloads that are open.",
+        attributes: { kind }
+      })
       yield* observed(open, () => ({ value: responses.count(kind) }))
     }
 

@@ -1,7 +1,7 @@
 /** Translates requests about the partner feed into domain calls. */
+import { Partners } from "@slipway/domain/partner/Partners"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { Partners } from "@slipway/domain/partner/Partners"
 import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"

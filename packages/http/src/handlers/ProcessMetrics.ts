@@ -1,8 +1,8 @@
 /** What the process takes, under the names that Prometheus' own clients give it. */
+import { observed } from "@slipway/worker/Metrics"
 import { Effect, Metric } from "effect"
 import { readdir } from "node:fs/promises"
 import { monitorEventLoopDelay } from "node:perf_hooks"
-import { observed } from "@slipway/worker/Metrics"
 import manifest from "../../package.json" with { type: "json" }
 import { descriptorLimit } from "../middleware/DescriptorLimit.ts"
 
@@ -23,16 +23,27 @@ export const make = Effect.gen(function*() {
   yield* observed(gauge("process_resident_memory_bytes", "Memory of the process."), value(() => process.memoryUsage.rss()))
   yield* observed(gauge("nodejs_heap_size_used_bytes", "Of V8's heap, what objects take."), value(() => process.memoryUsage().heapUsed))
   yield* observed(gauge("nodejs_heap_size_total_bytes", "V8's heap."), value(() => process.memoryUsage().heapTotal))
-  yield* observed(gauge("process_start_time_seconds", "When the process began, in seconds since 1970."), value(() => performance.timeOrigin / 1000))
   yield* observed(
-    Metric.counter("process_cpu_seconds_total", { description: "Processor time that the process took, its own and the system's for it.", incremental: true }),
+    gauge("process_start_time_seconds", "When the process began, in seconds since 1970."),
+    value(() => performance.timeOrigin / 1000)
+  )
+  yield* observed(
+    Metric.counter("process_cpu_seconds_total", {
+      description: "Processor time that the process took, its own and the system's for it.",
+      incremental: true
+    }),
     () => {
       const { system, user } = process.cpuUsage()
       return { count: (system + user) / 1e6, incremental: true }
     }
   )
   const limit = descriptorLimit()
-  if (Number.isFinite(limit)) yield* observed(gauge("process_max_fds", "Files and sockets that the process may have open."), value(() => limit))
+  if (Number.isFinite(limit)) {
+    yield* observed(
+      gauge("process_max_fds", "Files and sockets that the process may have open."),
+      value(() => limit)
+    )
+  }
   yield* observed(
     Metric.gauge("slipway_build_info", {
       description: "Always 1: its labels say what runs.",

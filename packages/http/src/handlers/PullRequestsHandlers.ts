@@ -1,8 +1,8 @@
 /** Translates requests about pull requests into domain calls. */
-import { Effect } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import type { SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Unavailable } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"

@@ -1,10 +1,10 @@
 /** Translates requests about sandboxes into domain calls. No rule about sandboxes is decided here. */
-import { Effect, Option } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { nextPage } from "@slipway/domain/Page"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { type SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
 import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
+import { Effect, Option } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { InvalidCursor } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
@@ -42,12 +42,17 @@ export const layer = HttpApiBuilder.group(
         const by = yield* CurrentPrincipal
         const position = after === undefined ? Option.none() : ListCursor.decode(cursorKey, by.grantId, after)
         if (after !== undefined && Option.isNone(position)) return yield* InvalidCursor.make("after: not a cursor of this list")
-        const { more, page } = yield* nextPage(limit, bytesOf.sandbox, (last, limit) =>
-          sandboxes.list(by, { after: last ?? Option.getOrNull(position), limit, repo, status }))
-        return answer({
-          data: page.map((sandbox) => toResource(sandbox, publicUrl)),
-          nextCursor: more === null ? null : ListCursor.encode(cursorKey, by.grantId, more)
-        } satisfies typeof SandboxPage.Type)
+        const { more, page } = yield* nextPage(
+          limit,
+          bytesOf.sandbox,
+          (last, limit) => sandboxes.list(by, { after: last ?? Option.getOrNull(position), limit, repo, status })
+        )
+        return answer(
+          {
+            data: page.map((sandbox) => toResource(sandbox, publicUrl)),
+            nextCursor: more === null ? null : ListCursor.encode(cursorKey, by.grantId, more)
+          } satisfies typeof SandboxPage.Type
+        )
       }),
       getSandbox: Effect.fnUntraced(function*({ params: { sandboxId } }) {
         return answer(toResource(yield* sandboxes.get(yield* CurrentPrincipal, sandboxId), publicUrl))

@@ -1,9 +1,9 @@
 /** Translates requests about webhook endpoints into domain calls. */
-import { Effect, Redacted } from "effect"
-import { HttpApiBuilder } from "effect/http-api"
 import { type Endpoint, isDelivered } from "@slipway/domain/partner/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
 import type { Delivery } from "@slipway/domain/partner/WebhookStore"
+import { Effect, Redacted } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
 import { InternalApi } from "../api/InternalApi.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"

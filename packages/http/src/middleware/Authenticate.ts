@@ -1,7 +1,5 @@
 /** Who calls, and whether now (decisions, sections 9 and 10). Runs before anything is routed. */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Clock, DateTime, Effect, Option, type Redacted, Result } from "effect"
-import type { HttpServerRequest } from "effect/http"
 import { Access } from "@slipway/domain/access/Access"
 import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
 import { fromHeader } from "@slipway/domain/access/ApiKey"
@@ -10,6 +8,8 @@ import { actorOf, type Principal, type Scope } from "@slipway/domain/access/Prin
 import { admitted, principalOf, type Visit } from "@slipway/domain/access/Session"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Clock, DateTime, Effect, Option, type Redacted, Result } from "effect"
+import type { HttpServerRequest } from "effect/http"
 import { Forbidden, InsufficientScope, RateLimited, type Refusal, Unauthorized } from "../api/Errors.ts"
 import { limitKey } from "./ClientAddress.ts"
 import * as SessionCookie from "./SessionCookie.ts"
@@ -77,7 +77,13 @@ export interface Caller {
 
 /** What a key must be allowed to, to be heard at all in that part of `/api/`, or at `/metrics`. */
 export const scopeOf = (path: string): Scope =>
-  path === METRICS ? "metrics:read" : !path.startsWith("/api/internal/") ? "sandboxes" : /^\/api\/internal\/v1\/webhook-endpoints(?:\/|$)/u.test(path) ? "webhooks" : "partner:ingest"
+  path === METRICS
+    ? "metrics:read"
+    : !path.startsWith("/api/internal/")
+    ? "sandboxes"
+    : /^\/api\/internal\/v1\/webhook-endpoints(?:\/|$)/u.test(path)
+    ? "webhooks"
+    : "partner:ingest"
 
 /** `credential`: what the request came with. */
 const tooMany = ({ limit, resetSeconds }: RateSlot, credential: "key" | "session") =>
@@ -152,10 +158,12 @@ export const make = Effect.gen(function*() {
     return credential._tag !== "Key" || lines.length > 1 ? refuse(request, invalid) : byKey(request, credential.key)
   }
 
-  return Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, path: string): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
-    const caller = yield* callerOf(request)
-    const scope = scopeOf(path)
-    if (Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)) return caller
-    return { ...caller, principal: Result.fail(yield* lacking(caller.principal.success, scope)) }
-  })
+  return Effect.fnUntraced(
+    function*(request: HttpServerRequest.HttpServerRequest, path: string): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
+      const caller = yield* callerOf(request)
+      const scope = scopeOf(path)
+      if (Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)) return caller
+      return { ...caller, principal: Result.fail(yield* lacking(caller.principal.success, scope)) }
+    }
+  )
 })

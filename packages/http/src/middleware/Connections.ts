@@ -56,8 +56,10 @@ export class Connections extends Context.Service<Connections, {
 }>()("@slipway/http/Connections") {
   static readonly layer = Layer.effect(
     Connections,
-    Effect.map(Settings, ({ connectionsPerAddress, patience, trustedProxies }) =>
-      make(connectionsPerAddress, Duration.toMillis(patience), trustedProxies))
+    Effect.map(
+      Settings,
+      ({ connectionsPerAddress, patience, trustedProxies }) => make(connectionsPerAddress, Duration.toMillis(patience), trustedProxies)
+    )
   )
 }
 

@@ -4,14 +4,14 @@
  * and counts it.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
-import { HttpBody, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { HttpApiError } from "effect/http-api"
 import type { RateSlot } from "@slipway/domain/access/AccessStore"
 import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
 import { actorOf } from "@slipway/domain/access/Principal"
 import { Ids } from "@slipway/domain/Ids"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
+import { HttpBody, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiError } from "effect/http-api"
 import {
   InternalError,
   InvalidRequest,
@@ -130,7 +130,10 @@ const OWN_ADDRESS = / (href|src|action|formaction|data-then)="\/(?!\/)/gu
 const beneath = (base: string, response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse => {
   const { body } = response
   if (base === "" || body._tag !== "Uint8Array" || body.text === undefined || !body.contentType.startsWith("text/html")) return response
-  const page = body.text.replace("<html ", () => `<html data-base="${base}" `).replaceAll(OWN_ADDRESS, (_, name: string) => ` ${name}="${base}/`)
+  const page = body.text.replace("<html ", () => `<html data-base="${base}" `).replaceAll(
+    OWN_ADDRESS,
+    (_, name: string) => ` ${name}="${base}/`
+  )
   return HttpServerResponse.setBody(response, HttpBody.text(page, body.contentType))
 }
 
@@ -197,7 +200,10 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           const methods = request.method === "HEAD" && path !== null ? methodsAt(path) : null
           // The router would take a HEAD for a GET.
           if (path !== null && methods?.includes("HEAD") === false) return unrouted(request, path)
-          return yield* Effect.provideContext(routed, Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal))))
+          return yield* Effect.provideContext(
+            routed,
+            Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal)))
+          )
         })
 
         const answered = Effect.suspend((): typeof authenticated => {

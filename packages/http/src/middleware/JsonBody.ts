@@ -67,15 +67,18 @@ const check = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerR
   return text
 })
 
-export const layer = Layer.succeed(JsonBody, (endpoint, { endpoint: { payload } }) =>
-  Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
-    Effect.flatMap(
-      Effect.catchTag(check(request, payload.size > 0), "HttpServerError", Effect.die),
-      // The schemas read `text`; it is the one that was checked, and `{}` where there was none.
-      (text) =>
-        Effect.provideService(
-          endpoint,
-          HttpServerRequest.HttpServerRequest,
-          Object.create(request, { text: { value: Effect.succeed(text) } })
-        )
-    )))
+export const layer = Layer.succeed(
+  JsonBody,
+  (endpoint, { endpoint: { payload } }) =>
+    Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+      Effect.flatMap(
+        Effect.catchTag(check(request, payload.size > 0), "HttpServerError", Effect.die),
+        // The schemas read `text`; it is the one that was checked, and `{}` where there was none.
+        (text) =>
+          Effect.provideService(
+            endpoint,
+            HttpServerRequest.HttpServerRequest,
+            Object.create(request, { text: { value: Effect.succeed(text) } })
+          )
+      ))
+)

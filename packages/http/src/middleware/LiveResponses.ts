@@ -2,13 +2,13 @@
  * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, and
  * wakes streams that were silent too long. Readers that take nothing are cut like everybody's: see `Connections`.
  */
-import { Clock, Context, Duration, Effect, Latch, Layer, type Scope } from "effect"
-import type { Writable } from "node:stream"
 import { REVOCATIONS } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import type { Principal } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Hints } from "@slipway/domain/Hints"
+import { Clock, Context, Duration, Effect, Latch, Layer, type Scope } from "effect"
+import type { Writable } from "node:stream"
 import { RateLimited, type Refusal, Unavailable } from "../api/Errors.ts"
 import { descriptorLimit } from "./DescriptorLimit.ts"
 import { Settings } from "./Settings.ts"
@@ -31,7 +31,8 @@ export interface LiveResponse {
   wrote(): void
 }
 
-const rightOf = ({ credential, grantId }: Principal) => credential._tag === "Key" ? credential.keyId : `${credential.sessionId} in ${grantId}`
+const rightOf = ({ credential, grantId }: Principal) =>
+  credential._tag === "Key" ? credential.keyId : `${credential.sessionId} in ${grantId}`
 
 class Open implements LiveResponse {
   ending: LiveResponse["ending"] = null
@@ -106,7 +107,11 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       // Whatever the settings say: some streams are left for the next grant.
       const half = Math.ceil(streams / 2)
       const caps = {
-        stream: { key: settings.streamsPerKey, user: Math.min(settings.streamsPerUser, half), grant: Math.min(settings.streamsPerGrant, half) },
+        stream: {
+          key: settings.streamsPerKey,
+          user: Math.min(settings.streamsPerUser, half),
+          grant: Math.min(settings.streamsPerGrant, half)
+        },
         download: { key: settings.downloadsPerKey, user: settings.downloadsPerUser, grant: settings.downloadsPerGrant }
       }
       const revocations = yield* hints.watch(REVOCATIONS)

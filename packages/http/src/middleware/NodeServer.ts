@@ -76,7 +76,9 @@ const after = (exchanges: ReadonlyArray<Exchange>, action: () => void) => {
 }
 
 /** `newRequestId` names a request that no handler ever saw. `keepAlive`: how long a connection may wait for its next request. */
-export const make = ({ keepAlive, newRequestId }: { readonly newRequestId: () => string; readonly keepAlive: Duration.Duration }): Server => {
+export const make = (
+  { keepAlive, newRequestId }: { readonly newRequestId: () => string; readonly keepAlive: Duration.Duration }
+): Server => {
   const server = createServer({ ...limits, keepAliveTimeout: Duration.toMillis(keepAlive) })
   const underWay = exchanges(server)
   const refused = new WeakSet<Socket>()

@@ -3,19 +3,48 @@ import { Effect, Metric } from "effect"
 
 /** Parts of the service. `other`: an address where nothing is. */
 export const AREAS = [
-  "sandboxes", "messages", "events", "stream", "approvals", "files", "pull_requests", "feed", "internal", "metrics", "health", "docs", "hooks", "pages", "other"
+  "sandboxes",
+  "messages",
+  "events",
+  "stream",
+  "approvals",
+  "files",
+  "pull_requests",
+  "feed",
+  "internal",
+  "metrics",
+  "health",
+  "docs",
+  "hooks",
+  "pages",
+  "other"
 ] as const
 export type Area = typeof AREAS[number]
 
 const API = "/api/public/v1/"
 
 const ofSandbox = new Map<string, Area>([
-  ["messages", "messages"], ["events", "events"], ["approvals", "approvals"], ["files", "files"], ["pull-request", "pull_requests"],
-  ["terminate", "sandboxes"], ["interrupt", "sandboxes"]
+  ["messages", "messages"],
+  ["events", "events"],
+  ["approvals", "approvals"],
+  ["files", "files"],
+  ["pull-request", "pull_requests"],
+  ["terminate", "sandboxes"],
+  ["interrupt", "sandboxes"]
 ])
 const ofFirst = new Map<string, Area>([
-  ["metrics", "metrics"], ["healthz", "health"], ["readyz", "health"], ["docs", "docs"], ["openapi.json", "docs"], ["hooks", "hooks"],
-  ["assets", "pages"], ["grant", "pages"], ["keys", "pages"], ["sandboxes", "pages"], ["sign-in", "pages"], ["sign-out", "pages"],
+  ["metrics", "metrics"],
+  ["healthz", "health"],
+  ["readyz", "health"],
+  ["docs", "docs"],
+  ["openapi.json", "docs"],
+  ["hooks", "hooks"],
+  ["assets", "pages"],
+  ["grant", "pages"],
+  ["keys", "pages"],
+  ["sandboxes", "pages"],
+  ["sign-in", "pages"],
+  ["sign-out", "pages"],
   ["webhooks", "pages"]
 ])
 

@@ -23,7 +23,8 @@ const declare = (path: string, method: string) => {
 
 const declaring = {
   onGroup: () => {},
-  onEndpoint: ({ endpoint: { method, path } }: { readonly endpoint: { readonly method: string; readonly path: string } }) => declare(path, method)
+  onEndpoint: ({ endpoint: { method, path } }: { readonly endpoint: { readonly method: string; readonly path: string } }) =>
+    declare(path, method)
 }
 HttpApi.reflect(Api, declaring)
 HttpApi.reflect(InternalApi, declaring)

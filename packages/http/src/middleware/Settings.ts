@@ -1,6 +1,6 @@
 /** What the HTTP side may be told by whoever composes it. Nothing here reads the environment. */
-import { Context, Duration, Layer, type Redacted } from "effect"
 import type { RateLimits } from "@slipway/domain/access/AccessStore"
+import { Context, Duration, Layer, type Redacted } from "effect"
 import { nobody, type Trust } from "./ClientAddress.ts"
 
 interface Given {

@@ -17,7 +17,8 @@ const takesGzip = (accept: string | undefined): boolean => {
 
 /** RFC 9110, section 13.1.2: compared weakly. */
 const has = (given: string | undefined, etag: string): boolean =>
-  given !== undefined && (given.trim() === "*" || given.split(",").some((one) => one.trim().replace(/^W\//u, "") === etag.replace(/^W\//u, "")))
+  given !== undefined &&
+  (given.trim() === "*" || given.split(",").some((one) => one.trim().replace(/^W\//u, "") === etag.replace(/^W\//u, "")))
 
 /** Kept by caches, which ask each time whether it is still so. */
 export const REVALIDATED = "public, no-cache"

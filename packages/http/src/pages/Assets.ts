@@ -8,7 +8,11 @@ import * as SharedReply from "../middleware/SharedReply.ts"
 
 const FOLDER = fileURLToPath(new URL("../../assets", import.meta.url))
 
-const TYPES: Record<string, string> = { ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml" }
+const TYPES: Record<string, string> = {
+  ".css": "text/css; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".svg": "image/svg+xml"
+}
 
 interface Asset {
   /** A path of this server. Another content is at another address. */
@@ -21,13 +25,15 @@ let loaded: ReadonlyMap<string, Asset> | null = null
 
 /** By file name. Read once, when pages are first needed: most commands need none. */
 const assets = (): ReadonlyMap<string, Asset> =>
-  loaded ??= new Map(readdirSync(FOLDER).flatMap((file): ReadonlyArray<readonly [string, Asset]> => {
-    const { ext, name } = path.parse(file)
-    const type = TYPES[ext]
-    if (type === undefined) return []
-    const body = readFileSync(path.join(FOLDER, file))
-    return [[file, { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type, body }]]
-  }))
+  loaded ??= new Map(
+    readdirSync(FOLDER).flatMap((file): ReadonlyArray<readonly [string, Asset]> => {
+      const { ext, name } = path.parse(file)
+      const type = TYPES[ext]
+      if (type === undefined) return []
+      const body = readFileSync(path.join(FOLDER, file))
+      return [[file, { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type, body }]]
+    })
+  )
 
 /** Where the file is served. */
 export const addressOf = (file: string): string => {

@@ -1,7 +1,7 @@
 /** What was said and done in a sandbox, as its page shows it: one item for each part, in the order in which they began. */
-import { DateTime } from "effect"
 import type { RecordedEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
+import { DateTime } from "effect"
 import { html, type Html } from "./Html.ts"
 import { words } from "./SandboxWords.ts"
 
@@ -50,8 +50,11 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
   const { data, type } = event
   switch (type) {
     case "sandbox.status":
-      return item(`event:${seq}`, data.status === "failed" ? "problem" : "note",
-        data.reason === null ? words.status[data.status] : `${words.status[data.status]}. ${words.reason[data.reason]}`)
+      return item(
+        `event:${seq}`,
+        data.status === "failed" ? "problem" : "note",
+        data.reason === null ? words.status[data.status] : `${words.status[data.status]}. ${words.reason[data.reason]}`
+      )
     case "sandbox.boot":
       return item(`event:${seq}`, "note", `Boot: ${data.stage}${data.repo === undefined ? "" : ` ${data.repo}`}, ${data.ms} ms`)
     case "sandbox.error":
@@ -85,11 +88,17 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
       return call(data.approval_id, { decision: by === "" ? words.approval[data.outcome] : `${words.approval[data.outcome]}: ${by}` })
     }
     case "pull_request.updated":
-      return item(`event:${seq}`, data.error === undefined ? "note" : "problem", [
-        `Pull request of ${data.repo}`,
-        data.number === undefined ? "" : ` #${data.number}`,
-        data.error === undefined ? words.action[data.action_state] === "" ? "" : `: ${words.action[data.action_state]}` : `: ${data.error.message}`
-      ].join(""))
+      return item(
+        `event:${seq}`,
+        data.error === undefined ? "note" : "problem",
+        [
+          `Pull request of ${data.repo}`,
+          data.number === undefined ? "" : ` #${data.number}`,
+          data.error === undefined
+            ? words.action[data.action_state] === "" ? "" : `: ${words.action[data.action_state]}`
+            : `: ${data.error.message}`
+        ].join("")
+      )
     case "usage.updated":
       return null
   }
@@ -117,16 +126,24 @@ export class Conversation {
   }
 }
 
-const rendered = ({ key, kind, state, text }: Omit<Item, "at">, at: Html): Html => html`<li class="item ${kind}" data-key="${key}">
-<p class="item-head"><span class="who">${words.who[kind]}</span> <span class="state"${state === "" && html` hidden`}>${state}</span> ${at}</p>
+const rendered = ({ key, kind, state, text }: Omit<Item, "at">, at: Html): Html =>
+  html`<li class="item ${kind}" data-key="${key}">
+<p class="item-head"><span class="who">${words.who[kind]}</span> <span class="state"${
+    state === "" && html` hidden`
+  }>${state}</span> ${at}</p>
 <div class="item-text">${text}</div>
 </li>
 `
 
-export const render = (items: ReadonlyArray<Item>): Html => html`${items.map((item) => {
-  const iso = DateTime.formatIso(item.at)
-  return rendered(item, html`<time datetime="${iso}">${iso.slice(11, 19)}</time>`)
-})}`
+export const render = (items: ReadonlyArray<Item>): Html =>
+  html`${
+    items.map((item) => {
+      const iso = DateTime.formatIso(item.at)
+      return rendered(item, html`<time datetime="${iso}">${iso.slice(11, 19)}</time>`)
+    })
+  }`
 
 /** What `live.js` fills in for a new item. */
-export const template: Html = html`<template id="item-template">${rendered({ key: "", kind: "note", text: "", state: "" }, html`<time></time>`)}</template>`
+export const template: Html = html`<template id="item-template">${
+  rendered({ key: "", kind: "note", text: "", state: "" }, html`<time></time>`)
+}</template>`

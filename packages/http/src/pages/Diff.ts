@@ -57,8 +57,10 @@ const replaced = (before: ReadonlyArray<string>, after: ReadonlyArray<string>): 
 const compared = (before: ReadonlyArray<string>, after: ReadonlyArray<string>): ReadonlyArray<Run> | undefined =>
   Math.max(before.length, after.length) > MAX_LINES
     ? undefined
-    : diffArrays([...before], [...after], { maxEditLength: MAX_EDITS })?.map(({ added, removed, value }) =>
-      ({ kind: added ? "added" : removed ? "removed" : "context", lines: value }))
+    : diffArrays([...before], [...after], { maxEditLength: MAX_EDITS })?.map(({ added, removed, value }) => ({
+      kind: added ? "added" : removed ? "removed" : "context",
+      lines: value
+    }))
 
 const numbered = (runs: ReadonlyArray<Run>): ReadonlyArray<Line> => {
   let [before, after] = [0, 0]
@@ -68,7 +70,8 @@ const numbered = (runs: ReadonlyArray<Run>): ReadonlyArray<Line> => {
       before: kind === "added" ? null : ++before,
       after: kind === "removed" ? null : ++after,
       text
-    })))
+    }))
+  )
 }
 
 const hunksOf = (lines: ReadonlyArray<Line>): ReadonlyArray<Hunk> => {

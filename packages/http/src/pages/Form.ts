@@ -73,12 +73,17 @@ const unreadable = Refused.bad("The form could not be read.")
 /** The form that the request brings. */
 export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
   if (!TYPE.test(request.headers["content-type"] ?? "")) {
-    return yield* new Refused({ status: 415, title: "Not a form", text: "Only forms are read here: application/x-www-form-urlencoded in UTF-8." })
+    return yield* new Refused({
+      status: 415,
+      title: "Not a form",
+      text: "Only forms are read here: application/x-www-form-urlencoded in UTF-8."
+    })
   }
   // Counts while it reads, whatever the length is said to be.
   const text = yield* Effect.mapError(
     Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, MAX_BODY),
-    ({ reason }: HttpServerError.HttpServerError) => reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge : unreadable
+    ({ reason }: HttpServerError.HttpServerError) =>
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge : unreadable
   )
   return parse(text) ?? (yield* unreadable)
 })

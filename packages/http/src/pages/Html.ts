@@ -4,7 +4,6 @@
  */
 import { visible } from "@slipway/domain/Visible"
 
-
 /** Markup that only `html` makes. */
 class Markup {
   readonly #text: string

@@ -1,6 +1,4 @@
 /** Where people mint, see and revoke keys, and choose the grant they work in. */
-import { DateTime, Duration, Effect } from "effect"
-import { HttpRouter } from "effect/http"
 import { Access, type MintedKey } from "@slipway/domain/access/Access"
 import type { Grant, KeyRecord } from "@slipway/domain/access/AccessStore"
 import { type KeyState, keyState } from "@slipway/domain/access/KeyState"
@@ -9,6 +7,8 @@ import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { MAX_LIFE_DAYS, type Life, scopesOf } from "@slipway/domain/access/Minting"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { DateTime, Duration, Effect } from "effect"
+import { HttpRouter } from "effect/http"
 import { Settings } from "../middleware/Settings.ts"
 import { html, type Html } from "./Html.ts"
 import { moment } from "./Moments.ts"
@@ -24,7 +24,10 @@ const OPENS: Record<Scope, string> = {
 }
 
 const DAYS = [30, 90, 180, MAX_LIFE_DAYS]
-const LIVES: ReadonlyMap<string, Life> = new Map<string, Life>([...DAYS.map((days) => [String(days), Duration.days(days)] as const), ["never", null]])
+const LIVES: ReadonlyMap<string, Life> = new Map<string, Life>([...DAYS.map((days) => [String(days), Duration.days(days)] as const), [
+  "never",
+  null
+]])
 const USUAL = "90"
 
 /** Of a key's name, in characters as people count them. */
@@ -55,7 +58,8 @@ const row = ({ key, mayRevoke }: { readonly key: KeyRecord; readonly mayRevoke: 
 </tr>`
 }
 
-const mintForm = ({ csrf, visit }: Page.Member): Html => html`<form method="post" action="/keys" class="panel" aria-labelledby="new">
+const mintForm = ({ csrf, visit }: Page.Member): Html =>
+  html`<form method="post" action="/keys" class="panel" aria-labelledby="new">
 <h2 id="new">New key</h2>
 ${csrf}
 <div class="field">
@@ -65,42 +69,62 @@ ${csrf}
 </div>
 <fieldset>
 <legend>What it opens</legend>
-${scopesOf(visit.place.role).map((scope, i) => html`<div class="choice">
+${
+    scopesOf(visit.place.role).map((scope, i) =>
+      html`<div class="choice">
 <input type="checkbox" id="scope-${scope}" name="scope" value="${scope}"${i === 0 && html` checked`}>
 <label for="scope-${scope}"><code>${scope}</code>: ${OPENS[scope]}</label>
 </div>
-`)}</fieldset>
+`
+    )
+  }</fieldset>
 <div class="field">
 <label for="expires">Stops working</label>
 <select id="expires" name="expires">
-${Array.from(LIVES.keys(), (life) => html`<option value="${life}"${life === USUAL && html` selected`}>${life === "never" ? "never" : `after ${life} days`}</option>
-`)}</select>
+${
+    Array.from(LIVES.keys(), (life) =>
+      html`<option value="${life}"${life === USUAL && html` selected`}>${life === "never" ? "never" : `after ${life} days`}</option>
+`)
+  }</select>
 </div>
 <button>Mint key</button>
 </form>`
 
-const grantForm = (csrf: Html, grants: ReadonlyArray<Grant>, current: string | null): Html => html`<form method="post" action="/grant">
+const grantForm = (csrf: Html, grants: ReadonlyArray<Grant>, current: string | null): Html =>
+  html`<form method="post" action="/grant">
 ${csrf}
 <div class="field">
 <label for="grant">Grant to work in</label>
 <select id="grant" name="grant">
-${grants.map(({ id, name }) => html`<option value="${id}"${id === current && html` selected`}>${name}</option>
-`)}</select>
+${
+    grants.map(({ id, name }) =>
+      html`<option value="${id}"${id === current && html` selected`}>${name}</option>
+`
+    )
+  }</select>
 </div>
 <button class="quiet">Change grant</button>
 </form>`
 
-const minted = ({ key, record }: MintedKey, publicUrl: string): Html => html`<h1>The key ${shownName(record)} is minted</h1>
-${shownOnce({
-  label: "API key",
-  secret: key,
-  then: "/keys",
-  more: html`<p>It ${record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
+const minted = ({ key, record }: MintedKey, publicUrl: string): Html =>
+  html`<h1>The key ${shownName(record)} is minted</h1>
+${
+    shownOnce({
+      label: "API key",
+      secret: key,
+      then: "/keys",
+      more: html`<p>It ${record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`}, and opens ${
+        record.scopes.join(", ")
+      }. Programs send it with each request:</p>
 <pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_API_KEY"</code></pre>`
-})}`
+    })
+  }`
 
-const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html => html`<h1>Revoke the key ${shownName(key)}?</h1>
-<p>${shownKey(key)} was created ${moment(key.createdAt)} and ${key.lastUsedAt === null ? "was never used" : html`last used ${moment(key.lastUsedAt)}`}. Whatever
+const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html =>
+  html`<h1>Revoke the key ${shownName(key)}?</h1>
+<p>${shownKey(key)} was created ${moment(key.createdAt)} and ${
+    key.lastUsedAt === null ? "was never used" : html`last used ${moment(key.lastUsedAt)}`
+  }. Whatever
 still uses it fails from its next request on. This cannot be undone.</p>
 <div class="actions">
 <form method="post" action="/keys/${key.id}/revoke">${csrf}<button class="danger">Revoke key</button></form>
@@ -147,14 +171,18 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         place: "keys",
         body: html`<h1>Keys</h1>
 ${Page.told(asked, MESSAGES)}
-<p>A key lets a program work in the grant <strong>${grants.find(({ id }) => id === grantId)?.name ?? grantId}</strong> of the organization <strong>${organization.name}</strong>.</p>
-${keys.length === 0 ? html`<p>There is none yet.</p>` : html`<table class="rows">
+<p>A key lets a program work in the grant <strong>${
+          grants.find(({ id }) => id === grantId)?.name ?? grantId
+        }</strong> of the organization <strong>${organization.name}</strong>.</p>
+${
+          keys.length === 0 ? html`<p>There is none yet.</p>` : html`<table class="rows">
 <thead><tr><th scope="col">Name</th><th scope="col">Key</th><th scope="col">Scopes</th><th scope="col">Of</th><th scope="col">Created</th><th scope="col">Last used</th>
 <th scope="col">Expires</th><th scope="col">State</th><td></td></tr></thead>
 <tbody>
 ${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, now))}
 </tbody>
-</table>`}
+</table>`
+        }
 ${mintForm(member)}
 <section class="panel" aria-labelledby="me">
 <h2 id="me">You</h2>
@@ -182,8 +210,12 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId)}
       if (scopes.length !== asked.length) return yield* Refused.bad("These scopes are not yours to give, or are named twice.")
       const life = LIVES.get(yield* form.one("expires"))
       if (life === undefined) return yield* Refused.bad("A key stops working at one of the times in the list.")
-      const key = yield* Effect.catchTag(access.mintOwn(member.visit, { label, scopes, life }), "MintRefused", ({ because, message }) =>
-        Effect.fail(new Refused({ status: because === "too_many_keys" ? 409 : 403, title: "The key is not minted", text: message })))
+      const key = yield* Effect.catchTag(
+        access.mintOwn(member.visit, { label, scopes, life }),
+        "MintRefused",
+        ({ because, message }) =>
+          Effect.fail(new Refused({ status: because === "too_many_keys" ? 409 : 403, title: "The key is not minted", text: message }))
+      )
       return Page.show({ title: "Key minted", place: "keys", body: minted(key, publicUrl) }, member)
     })
   })
@@ -196,7 +228,11 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId)}
     }),
     POST: Effect.fnUntraced(function*(member, { params }) {
       const { id } = yield* revocable(member, params["id"])
-      yield* Effect.catchTag(access.revokeFor(member.visit, id), "KeyNotFound", () => Refused.notFound("There is no such key that you could revoke."))
+      yield* Effect.catchTag(
+        access.revokeFor(member.visit, id),
+        "KeyNotFound",
+        () => Refused.notFound("There is no such key that you could revoke.")
+      )
       return Page.redirect("/keys?done=revoked")
     })
   })
@@ -208,7 +244,11 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId)}
       return Page.show({
         title: "Choose a grant",
         body: html`<h1>Choose a grant</h1>
-${grants.length === 0 ? html`<p>There is none that you could work in.</p>` : grantForm(person.csrf, grants, person.visit.place?.grantId ?? null)}`
+${
+          grants.length === 0
+            ? html`<p>There is none that you could work in.</p>`
+            : grantForm(person.csrf, grants, person.visit.place?.grantId ?? null)
+        }`
       }, person)
     }),
     POST: Effect.fnUntraced(function*({ user, visit }, { form }) {
@@ -216,7 +256,11 @@ ${grants.length === 0 ? html`<p>There is none that you could work in.</p>` : gra
       // The store would take anything else for an id that is none.
       const known = (yield* sessions.grantsOf(user.id)).find(({ id }) => id === chosen)
       if (known === undefined) return yield* Refused.notFound("There is no such grant that you could work in.")
-      yield* Effect.catchTag(sessions.chooseGrant(visit.session, known.id), "GrantNotFound", () => Refused.notFound("There is no such grant that you could work in."))
+      yield* Effect.catchTag(
+        sessions.chooseGrant(visit.session, known.id),
+        "GrantNotFound",
+        () => Refused.notFound("There is no such grant that you could work in.")
+      )
       return Page.redirect("/keys?done=grant")
     })
   })

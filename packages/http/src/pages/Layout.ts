@@ -34,10 +34,15 @@ export interface Reader {
 
 const isOpen = ({ place }: Visit, needs: Scope | null): boolean => needs === null || place !== null && scopesOf(place.role).includes(needs)
 
-const navigation = ({ csrf, user, visit }: Reader, here: Place | undefined): Html => html`
+const navigation = ({ csrf, user, visit }: Reader, here: Place | undefined): Html =>
+  html`
   <nav aria-label="Main">
-    <ul class="places">${PLACES.filter(([, , , needs]) => isOpen(visit, needs)).map(([place, path, name]) => html`
-      <li><a href="${path}"${place === here && html` aria-current="page"`}>${name}</a></li>`)}
+    <ul class="places">${
+    PLACES.filter(([, , , needs]) => isOpen(visit, needs)).map(([place, path, name]) =>
+      html`
+      <li><a href="${path}"${place === here && html` aria-current="page"`}>${name}</a></li>`
+    )
+  }
     </ul>
     <div class="reader">
       <a class="name" href="/keys#me">${user.name}</a>
@@ -56,8 +61,12 @@ export const render = ({ body, place, scripts = [], title }: Document, reader: R
 <meta name="color-scheme" content="light dark">
 <link rel="icon" type="image/svg+xml" href="${Assets.addressOf("icon.svg")}">
 <link rel="stylesheet" href="${Assets.addressOf("style.css")}">
-${["page.js", ...scripts].map((script) => html`<script type="module" src="${Assets.addressOf(script)}"></script>
-`)}</head>
+${
+    ["page.js", ...scripts].map((script) =>
+      html`<script type="module" src="${Assets.addressOf(script)}"></script>
+`
+    )
+  }</head>
 <body>
 <a class="skip" href="#main">Skip to content</a>
 <header>

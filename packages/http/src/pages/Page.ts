@@ -2,12 +2,12 @@
  * How pages are answered: who asks is known before anything is done, a form comes from a page of the same session and, where
  * it changes something of a grant, of the same grant; whatever goes wrong is a page too. Everything works without scripts.
  */
-import { Cause, Data, Effect, Redacted, Result, type Types } from "effect"
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
 import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway/domain/access/Session"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { Cause, Data, Effect, Redacted, Result, type Types } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as SessionCookie from "../middleware/SessionCookie.ts"
 import { basePathOf, rateLimitsOf, Settings } from "../middleware/Settings.ts"
 import * as Form from "./Form.ts"
@@ -74,8 +74,11 @@ export const show = (
 
 /** For people who follow a link that leads nowhere. */
 export const notFound: HttpServerResponse.HttpServerResponse = show(
-  { title: "Not found", body: html`<h1>Not found</h1>
-<p>There is nothing at this address. <a href="${HOME}">Sandboxes</a></p>` },
+  {
+    title: "Not found",
+    body: html`<h1>Not found</h1>
+<p>There is nothing at this address. <a href="${HOME}">Sandboxes</a></p>`
+  },
   null,
   { status: 404, headers: HEADERS }
 )
@@ -106,7 +109,11 @@ const notAdmitted = (person: Person, { because, message }: VisitRefused): Refuse
   }[because]
   return new Refused({
     status: 403,
-    title: because === "not_approved" ? "You are not approved yet" : because === "no_grant" ? "You belong to no organization yet" : "Your organization is suspended",
+    title: because === "not_approved"
+      ? "You are not approved yet"
+      : because === "no_grant"
+      ? "You belong to no organization yet"
+      : "Your organization is suspended",
     text: `You are signed in as ${person.user.name}. ${message} An administrator can, with this command on the machine of the service:`,
     more: html`<pre tabindex="0"><code>${command}</code></pre>
 <p>Then load this page again.${because === "suspended" && html` Or <a href="/grant">choose another grant</a>.`}</p>`
@@ -124,7 +131,11 @@ const isCrossSite = (request: HttpServerRequest.HttpServerRequest, publicUrl: st
   return origin !== new URL(publicUrl).origin && !(URL.canParse(origin) && new URL(origin).host === host)
 }
 
-const crossSite = new Refused({ status: 403, title: "That came from another site", text: "Nothing was done. Open the page here and try again." })
+const crossSite = new Refused({
+  status: 403,
+  title: "That came from another site",
+  text: "Nothing was done. Open the page here and try again."
+})
 const outOfDate = new Refused({
   status: 403,
   title: "This form is out of date",
@@ -134,7 +145,8 @@ const outOfDate = new Refused({
 const elsewhere = new Refused({
   status: 409,
   title: "You work in another grant now",
-  text: "Nothing was done. Since the page was loaded you chose another grant, or your membership ended. Load the page again to see where you are."
+  text:
+    "Nothing was done. Since the page was loaded you chose another grant, or your membership ended. Load the page again to see where you are."
 })
 
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
@@ -148,23 +160,26 @@ export const make = Effect.gen(function*() {
   const limits = rateLimitsOf(settings)
   const base = basePathOf(publicUrl)
 
-  const personOf = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest): Effect.fn.Return<Person | null, Refused | StoreUnavailable> {
-    const token = SessionCookie.tokenOf(request, base)
-    const found = token === null ? null : yield* sessions.admit(token, limits)
-    if (token === null || found === null) return null
-    if (!found.rate.accepted) {
-      return yield* new Refused({
-        status: 429,
-        title: "Too many requests",
-        text: `Try again in ${found.rate.resetSeconds} s.`,
-        headers: { "retry-after": String(found.rate.resetSeconds) }
-      })
+  const personOf = Effect.fnUntraced(
+    function*(request: HttpServerRequest.HttpServerRequest): Effect.fn.Return<Person | null, Refused | StoreUnavailable> {
+      const token = SessionCookie.tokenOf(request, base)
+      const found = token === null ? null : yield* sessions.admit(token, limits)
+      if (token === null || found === null) return null
+      if (!found.rate.accepted) {
+        return yield* new Refused({
+          status: 429,
+          title: "Too many requests",
+          text: `Try again in ${found.rate.resetSeconds} s.`,
+          headers: { "retry-after": String(found.rate.resetSeconds) }
+        })
+      }
+      const { place } = found.visit
+      const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">${
+        place !== null && html`<input type="hidden" name="place" value="${place.grantId}">`
+      }`
+      return { visit: found.visit, user: found.visit.user, token, csrf }
     }
-    const { place } = found.visit
-    const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">${
-      place !== null && html`<input type="hidden" name="place" value="${place.grantId}">`}`
-    return { visit: found.visit, user: found.visit.user, token, csrf }
-  })
+  )
 
   /** Everything that is not an answer, as a page. Whatever nobody foresaw is logged and tells nothing. */
   const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: Layout.Reader | null) {
@@ -179,7 +194,12 @@ export const make = Effect.gen(function*() {
     const { headers = {}, more = null, status, text, title } = error instanceof Refused
       ? error
       : unavailable
-      ? new Refused({ status: 503, title: "Not now", text: "The service cannot reach its database. Try again in a moment.", headers: { "retry-after": "1" } })
+      ? new Refused({
+        status: 503,
+        title: "Not now",
+        text: "The service cannot reach its database. Try again in a moment.",
+        headers: { "retry-after": "1" }
+      })
       : new Refused({ status: 500, title: "Something went wrong", text: "It went wrong on our side, and is in the log of the service." })
     const body = html`<h1>${title}</h1>
 <p>${text}</p>
@@ -232,13 +252,29 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
         const headers = { ...HEADERS, allow: allow.join(", ") }
         if (method === "OPTIONS") return HttpServerResponse.empty({ status: 204, headers })
         const title = "That is not how this page is used"
-        return show({ title, body: html`<h1>${title}</h1>
-<p>It answers to ${allow.join(", ")}.</p>` }, null, { status: 405, headers })
+        return show(
+          {
+            title,
+            body: html`<h1>${title}</h1>
+<p>It answers to ${allow.join(", ")}.</p>`
+          },
+          null,
+          { status: 405, headers }
+        )
       }
-      for (const verb of VERBS) if (verb === "OPTIONS" || !allow.includes(verb)) yield* router.add(verb, path, Effect.sync(() => otherwise(verb)))
+      for (const verb of VERBS) {
+        if (verb === "OPTIONS" || !allow.includes(verb)) {
+          yield* router.add(
+            verb,
+            path,
+            Effect.sync(() => otherwise(verb))
+          )
+        }
+      }
     })
 
-  const signedIn = (person: Person | null, next: string | null) => person === null ? Effect.fail(new SignInFirst({ next })) : Effect.succeed(person)
+  const signedIn = (person: Person | null, next: string | null) =>
+    person === null ? Effect.fail(new SignInFirst({ next })) : Effect.succeed(person)
 
   return {
     /** A form here is proven by its site alone: there need be no session yet. */

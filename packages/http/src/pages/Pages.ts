@@ -17,4 +17,12 @@ const Home = HttpRouter.use((router) =>
       : Effect.fail(new HttpServerError.HttpServerError({ reason: new HttpServerError.RouteNotFound({ request }) })))
 )
 
-export const layer = Layer.mergeAll(Assets.layer, Home, SignInPages.layer, KeysPage.layer, SandboxesPages.layer, LocalPullPage.layer, WebhooksPages.layer)
+export const layer = Layer.mergeAll(
+  Assets.layer,
+  Home,
+  SignInPages.layer,
+  KeysPage.layer,
+  SandboxesPages.layer,
+  LocalPullPage.layer,
+  WebhooksPages.layer
+)

@@ -1,5 +1,4 @@
 /** `/sandboxes/:id/changes`: what the agent changed since the commit it started from. */
-import { Effect, Schema } from "effect"
 import type { Principal } from "@slipway/domain/access/Principal"
 import { principalOf } from "@slipway/domain/access/Session"
 import { isProtected } from "@slipway/domain/files/FileRules"
@@ -10,6 +9,7 @@ import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import { Effect, Schema } from "effect"
 import * as Diff from "./Diff.ts"
 import { html, type Html, nothing } from "./Html.ts"
 import * as Page from "./Page.ts"
@@ -40,14 +40,17 @@ const lineText = ({ kind, text }: Diff.Line): Html => {
   const characters = whole.length > MAX_LINE ? Array.from(whole) : null
   const cut = characters === null || characters.length <= MAX_LINE ? 0 : characters.length - MAX_LINE
   return html`${cut === 0 || characters === null ? whole : characters.slice(0, MAX_LINE).join("")}${
-    cut > 0 && html`<span class="aside"> … ${cut} more characters</span>`}${
-    kind !== "context" && ending === "\r\n" && html`<span class="aside"> CR LF</span>`}${
-    ending === "" && html`<span class="aside"> no line end at the end of the file</span>`}`
+    cut > 0 && html`<span class="aside"> … ${cut} more characters</span>`
+  }${kind !== "context" && ending === "\r\n" && html`<span class="aside"> CR LF</span>`}${
+    ending === "" && html`<span class="aside"> no line end at the end of the file</span>`
+  }`
 }
 
 const rowOf = (line: Diff.Line): Html => {
   const [sign, name] = CONTENT[line.kind]
-  return html`<tr class="${line.kind}"><td class="number">${line.before}</td><td class="number">${line.after}</td><td class="sign">${line.kind !== "context" && html`<span aria-hidden="true">${sign}</span><span class="unseen">${name}</span>`}</td><td class="line"><code>${lineText(line)}</code></td></tr>
+  return html`<tr class="${line.kind}"><td class="number">${line.before}</td><td class="number">${line.after}</td><td class="sign">${
+    line.kind !== "context" && html`<span aria-hidden="true">${sign}</span><span class="unseen">${name}</span>`
+  }</td><td class="line"><code>${lineText(line)}</code></td></tr>
 `
 }
 
@@ -63,15 +66,23 @@ const diffTable = (path: string, { coarse, hunks }: Diff.Diff): Html => {
 <div class="diff-box" tabindex="0" role="region" aria-label="Changed lines of ${path}">
 <table class="diff"><caption class="unseen">Changed lines of ${path}</caption>
 <thead class="unseen"><tr><th scope="col">Line before</th><th scope="col">Line now</th><th scope="col">Change</th><th scope="col">Text</th></tr></thead>
-${shown.map(({ header, lines }) => html`<tbody><tr class="hunk"><td colspan="4">${header}</td></tr>
-${lines.map(rowOf)}</tbody>`)}
+${
+    shown.map(({ header, lines }) =>
+      html`<tbody><tr class="hunk"><td colspan="4">${header}</td></tr>
+${lines.map(rowOf)}</tbody>`
+    )
+  }
 </table></div>
 ${hidden > 0 && html`<p class="warning">${hidden} more lines are not shown.</p>`}`
 }
 
 const versions = (base: FileVersion, working: FileVersion, path: string): Html => {
   if (base === null && working === null) return html`<p>There is no such file.</p>`
-  if (base?.binary === true || working?.binary === true) return html`<p>A binary file: ${base === null ? "new" : `${base.size} bytes before`}, ${working === null ? "deleted" : `${working.size} bytes now`}.</p>`
+  if (base?.binary === true || working?.binary === true) {
+    return html`<p>A binary file: ${base === null ? "new" : `${base.size} bytes before`}, ${
+      working === null ? "deleted" : `${working.size} bytes now`
+    }.</p>`
+  }
   const diff = Diff.compare(base?.content ?? "", working?.content ?? "")
   return diff.hunks.length === 0 ? html`<p>Its text is the same as where the sandbox started.</p>` : diffTable(path, diff)
 }
@@ -81,39 +92,54 @@ const counts = ({ additions, deletions, path, previousPath, status }: ChangedFil
   isProtected(path)
     ? html`<span class="fine">protected: not shown</span>`
     : html`<span class="added-count">+${additions} <span class="unseen">lines added</span></span> <span class="removed-count">−${deletions} <span class="unseen">lines removed</span></span>${
-      previousPath !== null && status === "renamed" && html` <span class="fine">was ${previousPath}</span>`}`
+      previousPath !== null && status === "renamed" && html` <span class="fine">was ${previousPath}</span>`
+    }`
 
 const linkOf = (sandbox: Sandbox, repo: RepoName, path: string) => `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, path })}`
 
-const listOf = (sandbox: Sandbox, repo: RepoName, { files, partialWarnings }: ChangedFiles, shown: string | null): Html => html`${partialWarnings.map((warning) => html`<p class="warning">${WARNINGS[warning]}</p>`)}
-${files.length === 0
-  ? partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
-  : html`<ul class="changes">${files.map((file) => html`
-<li>${isProtected(file.path) ? html`<span>${file.path}</span>` : html`<a href="${linkOf(sandbox, repo, file.path)}"${file.path === shown && html` aria-current="page"`}>${file.path}</a>`} <span class="state">${file.status === "untracked" ? "new" : file.status}</span> ${counts(file)}</li>`)}
-</ul>`}`
+const listOf = (sandbox: Sandbox, repo: RepoName, { files, partialWarnings }: ChangedFiles, shown: string | null): Html =>
+  html`${partialWarnings.map((warning) => html`<p class="warning">${WARNINGS[warning]}</p>`)}
+${
+    files.length === 0
+      ? partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
+      : html`<ul class="changes">${
+        files.map((file) =>
+          html`
+<li>${
+            isProtected(file.path)
+              ? html`<span>${file.path}</span>`
+              : html`<a href="${linkOf(sandbox, repo, file.path)}"${file.path === shown && html` aria-current="page"`}>${file.path}</a>`
+          } <span class="state">${file.status === "untracked" ? "new" : file.status}</span> ${counts(file)}</li>`
+        )
+      }
+</ul>`
+  }`
 
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const files = yield* Files
 
   /** One file, or why it is not shown. */
-  const fileOf = Effect.fnUntraced(function*(by: Principal, id: SandboxId, repo: RepoName, path: string, { files: changed }: ChangedFiles) {
-    const { base, working } = yield* files.compare(by, id, { repo, path })
-    // A renamed file is compared with what it was.
-    const previous = changed.find((file) => file.path === path && file.status === "renamed")?.previousPath ?? null
-    const before = previous === null ? base : (yield* files.compare(by, id, { repo, path: previous })).base
-    return versions(before, working, path)
-  }, Effect.catchTags({
-    AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
-    FileProtected: () => Effect.succeed(html`<p>This file is protected, or is no plain file, and is not shown.</p>`),
-    FileTooLarge: () => Effect.succeed(html`<p>The file is too large to be shown: more than 1 MiB.</p>`),
-    FileNotFound: () => Effect.succeed(html`<p>There is no such file.</p>`),
-    IsDirectory: () => Effect.succeed(html`<p>There is no such file.</p>`),
-    InvalidPath: () => Effect.succeed(html`<p>There is no such file.</p>`),
-    SandboxNotRunning: () => Effect.succeed(html`<p>The sandbox has just ended.</p>`),
-    RepoNotFound: Effect.die,
-    RepoRequired: Effect.die
-  }))
+  const fileOf = Effect.fnUntraced(
+    function*(by: Principal, id: SandboxId, repo: RepoName, path: string, { files: changed }: ChangedFiles) {
+      const { base, working } = yield* files.compare(by, id, { repo, path })
+      // A renamed file is compared with what it was.
+      const previous = changed.find((file) => file.path === path && file.status === "renamed")?.previousPath ?? null
+      const before = previous === null ? base : (yield* files.compare(by, id, { repo, path: previous })).base
+      return versions(before, working, path)
+    },
+    Effect.catchTags({
+      AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
+      FileProtected: () => Effect.succeed(html`<p>This file is protected, or is no plain file, and is not shown.</p>`),
+      FileTooLarge: () => Effect.succeed(html`<p>The file is too large to be shown: more than 1 MiB.</p>`),
+      FileNotFound: () => Effect.succeed(html`<p>There is no such file.</p>`),
+      IsDirectory: () => Effect.succeed(html`<p>There is no such file.</p>`),
+      InvalidPath: () => Effect.succeed(html`<p>There is no such file.</p>`),
+      SandboxNotRunning: () => Effect.succeed(html`<p>The sandbox has just ended.</p>`),
+      RepoNotFound: Effect.die,
+      RepoRequired: Effect.die
+    })
+  )
 
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
@@ -121,7 +147,11 @@ export const make = Effect.gen(function*() {
     const sandbox = yield* sandboxes.get(by, id)
     const path = asked.url.searchParams.get("path")
     const wanted = asked.url.searchParams.get("repo")
-    const named = wanted === null ? sandbox.repos[0] : isRepo(wanted) ? sandbox.repos.find(({ fullName }) => sameRepo(fullName, wanted)) : undefined
+    const named = wanted === null
+      ? sandbox.repos[0]
+      : isRepo(wanted)
+      ? sandbox.repos.find(({ fullName }) => sameRepo(fullName, wanted))
+      : undefined
     if (named === undefined) return yield* Refused.notFound("The sandbox has no such repository.")
     const repo = named.fullName
 
@@ -133,7 +163,10 @@ export const make = Effect.gen(function*() {
       RepoRequired: Effect.die
     }))
     const list = typeof changed === "string" ? html`<p>${changed}</p>` : html`${listOf(sandbox, repo, changed, path)}
-${changed.files.length > 0 && html`<form class="actions" method="post" action="/sandboxes/${id}/pull-request">${member.csrf}<input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`}`
+${
+      changed.files.length > 0 &&
+      html`<form class="actions" method="post" action="/sandboxes/${id}/pull-request">${member.csrf}<input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
+    }`
     const file = path === null || typeof changed === "string" ? nothing : html`<section aria-labelledby="file-title">
 <h2 id="file-title">${path}</h2>
 ${yield* fileOf(by, id, repo, path, changed)}
@@ -141,9 +174,17 @@ ${yield* fileOf(by, id, repo, path, changed)}
     const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>
 <h1>Files changed</h1>
 <p class="fine">Since the commit the sandbox started from.</p>
-${sandbox.repos.length > 1 && html`<nav aria-label="Repositories"><ul class="places">${sandbox.repos.map(({ fullName }) => html`
-<li><a href="/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName }).toString()}"${fullName === repo && html` aria-current="page"`}>${fullName}</a></li>`)}
-</ul></nav>`}
+${
+      sandbox.repos.length > 1 && html`<nav aria-label="Repositories"><ul class="places">${
+        sandbox.repos.map(({ fullName }) =>
+          html`
+<li><a href="/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName }).toString()}"${
+            fullName === repo && html` aria-current="page"`
+          }>${fullName}</a></li>`
+        )
+      }
+</ul></nav>`
+    }
 <section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
 ${list}
 </section>

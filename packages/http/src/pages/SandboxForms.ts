@@ -1,12 +1,12 @@
 /** What the forms of a sandbox's page do: as the public API does it, answered by the page again. */
-import { Effect, Option, Schema } from "effect"
 import { principalOf } from "@slipway/domain/access/Session"
 import { ApprovalId, Decision, outcomeOf } from "@slipway/domain/sandbox/Approval"
 import { type CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Publishing } from "@slipway/domain/source/Publishing"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect, Option, Schema } from "effect"
 import { html } from "./Html.ts"
 import * as Page from "./Page.ts"
 import { Refused } from "./Refused.ts"
@@ -61,38 +61,46 @@ export const make = Effect.gen(function*() {
     return answered(id, yield* sandboxes.terminate(principalOf(member.visit), id), "terminated")
   }, Effect.catchTag("SandboxNotFound", notFound))
 
-  const send: Handler = Effect.fnUntraced(function*(member, asked) {
-    const id = yield* idOf(asked)
-    // Browsers send the line ends of the web's forms.
-    const prompt = decodePrompt((yield* asked.form.one("prompt")).replaceAll("\r\n", "\n"))
-    if (Option.isNone(prompt)) return yield* Refused.bad("A message has 1 to 60,000 characters.")
-    yield* sandboxes.sendMessage(principalOf(member.visit), id, prompt.value, Option.none())
-    return back(id, "sent")
-  }, Effect.catchTags({
-    SandboxNotFound: notFound,
-    SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
-    TurnActive: ({ message }) => Effect.fail(conflict(message)),
-    BudgetExceeded: ({ message }) => Effect.fail(conflict(message)),
-    NoCredits: ({ message }) => Effect.fail(conflict(message)),
-    IdempotencyConflict: Effect.die
-  }))
+  const send: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      // Browsers send the line ends of the web's forms.
+      const prompt = decodePrompt((yield* asked.form.one("prompt")).replaceAll("\r\n", "\n"))
+      if (Option.isNone(prompt)) return yield* Refused.bad("A message has 1 to 60,000 characters.")
+      yield* sandboxes.sendMessage(principalOf(member.visit), id, prompt.value, Option.none())
+      return back(id, "sent")
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
+      TurnActive: ({ message }) => Effect.fail(conflict(message)),
+      BudgetExceeded: ({ message }) => Effect.fail(conflict(message)),
+      NoCredits: ({ message }) => Effect.fail(conflict(message)),
+      IdempotencyConflict: Effect.die
+    })
+  )
 
-  const publish: Handler = Effect.fnUntraced(function*(member, asked) {
-    const id = yield* idOf(asked)
-    const repo = decodeRepo(yield* asked.form.one("repo"))
-    if (Option.isNone(repo)) return yield* Refused.bad("A repository is named owner/name.")
-    return yield* publishing.publish(principalOf(member.visit), id, repo.value).pipe(
-      Effect.map((status) => back(id, status.actionState === "publishing" || status.actionState === "updating" ? "publishing" : "published")),
-      Effect.catchTag("NothingToPublish", () => Effect.succeed(back(id, "nothing")))
-    )
-  }, Effect.catchTags({
-    SandboxNotFound: notFound,
-    RepoNotFound: ({ message }) => Effect.fail(Refused.notFound(message)),
-    RepoRequired: ({ message }) => Effect.fail(Refused.bad(message)),
-    RepoNotAccessible: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not accessible", text: `The ${message}.` })),
-    SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
-    SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "It could not be published", text: detail }))
-  }))
+  const publish: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const repo = decodeRepo(yield* asked.form.one("repo"))
+      if (Option.isNone(repo)) return yield* Refused.bad("A repository is named owner/name.")
+      return yield* publishing.publish(principalOf(member.visit), id, repo.value).pipe(
+        Effect.map((status) =>
+          back(id, status.actionState === "publishing" || status.actionState === "updating" ? "publishing" : "published")
+        ),
+        Effect.catchTag("NothingToPublish", () => Effect.succeed(back(id, "nothing")))
+      )
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      RepoNotFound: ({ message }) => Effect.fail(Refused.notFound(message)),
+      RepoRequired: ({ message }) => Effect.fail(Refused.bad(message)),
+      RepoNotAccessible: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not accessible", text: `The ${message}.` })),
+      SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
+      SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "It could not be published", text: detail }))
+    })
+  )
 
   return { decide, interrupt, askToTerminate, terminate, send, publish }
 })

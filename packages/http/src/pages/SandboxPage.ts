@@ -1,14 +1,14 @@
 /** `/sandboxes/:id`: one sandbox as it is at an event of its log, from where `live.js` goes on. */
-import { DateTime, Effect, Schema } from "effect"
-import { principalOf } from "@slipway/domain/access/Session"
 import type { Principal } from "@slipway/domain/access/Principal"
+import { principalOf } from "@slipway/domain/access/Session"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { type ApprovalRequest, fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
 import { isActive } from "@slipway/domain/sandbox/Turn"
+import { DateTime, Effect, Schema } from "effect"
 import * as Conversation from "./Conversation.ts"
 import { html, type Html } from "./Html.ts"
 import { moment } from "./Moments.ts"
@@ -55,7 +55,9 @@ const approvalCard = (sandbox: SandboxId, approval: ApprovalRequest | null, csrf
 <pre data-field="command">${preview.command ?? ""}</pre>
 <pre data-field="url">${preview.url ?? ""}</pre>
 <pre data-field="diff">${preview.diff ?? ""}</pre>
-<p class="fine" data-field="expires">${expires_at !== null && html`Counts as denied from ${DateTime.formatIso(expires_at).slice(11, 16)} UTC`}</p>
+<p class="fine" data-field="expires">${
+    expires_at !== null && html`Counts as denied from ${DateTime.formatIso(expires_at).slice(11, 16)} UTC`
+  }</p>
 <div class="actions"><button name="decision" value="approve">Approve<span class="unseen" data-field="about"> ${tool}</span></button>
 <button name="decision" value="deny" class="danger">Deny<span class="unseen" data-field="about"> ${tool}</span></button></div>
 </form>
@@ -63,12 +65,19 @@ const approvalCard = (sandbox: SandboxId, approval: ApprovalRequest | null, csrf
 `
 }
 
-const facts = (sandbox: Sandbox): Html => html`<dl class="facts">
-<dt>Status</dt><dd><span id="status">${statusBadge(sandbox.status)}</span> <span id="reason">${sandbox.reason !== null && words.reason[sandbox.reason]}</span></dd>
+const facts = (sandbox: Sandbox): Html =>
+  html`<dl class="facts">
+<dt>Status</dt><dd><span id="status">${statusBadge(sandbox.status)}</span> <span id="reason">${
+    sandbox.reason !== null && words.reason[sandbox.reason]
+  }</span></dd>
 <dt>Turn</dt><dd id="turn">${sandbox.turn === null ? "None yet" : words.turn[sandbox.turn.state]}</dd>
-<dt>Repositories</dt><dd>${sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)}</dd>
+<dt>Repositories</dt><dd>${
+    sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
+  }</dd>
 <dt>Model</dt><dd>${sandbox.model} (${sandbox.agentRuntime})</dd>
-<dt>Cost</dt><dd><span id="cost">${dollars(sandbox.usage.costMicroUsd)}</span>, <span id="requests">${sandbox.usage.llmRequestCount}</span> model requests</dd>
+<dt>Cost</dt><dd><span id="cost">${
+    dollars(sandbox.usage.costMicroUsd)
+  }</span>, <span id="requests">${sandbox.usage.llmRequestCount}</span> model requests</dd>
 <dt>Created</dt><dd>${moment(sandbox.createdAt)}</dd>
 ${sandbox.startedAt !== null && html`<dt>Started</dt><dd>${moment(sandbox.startedAt)}</dd>`}
 ${sandbox.completedAt !== null && html`<dt>Ended</dt><dd>${moment(sandbox.completedAt)}</dd>`}
@@ -79,13 +88,18 @@ const hiddenUnless = (shown: boolean) => !shown && html` hidden`
 const commands = (sandbox: Sandbox, csrf: Html): Html => {
   const { id, status, turn } = sandbox
   return html`<div class="actions">
-<form method="post" action="/sandboxes/${id}/interrupt" data-api="interrupt" data-when="turn"${hiddenUnless(status === "running" && isActive(turn))}>${csrf}<button class="quiet">Interrupt the turn</button></form>
-<a class="button danger" href="/sandboxes/${id}/terminate" data-when="alive"${hiddenUnless(["queued", "creating", "running"].includes(status))}>Terminate…</a>
+<form method="post" action="/sandboxes/${id}/interrupt" data-api="interrupt" data-when="turn"${
+    hiddenUnless(status === "running" && isActive(turn))
+  }>${csrf}<button class="quiet">Interrupt the turn</button></form>
+<a class="button danger" href="/sandboxes/${id}/terminate" data-when="alive"${
+    hiddenUnless(["queued", "creating", "running"].includes(status))
+  }>Terminate…</a>
 </div>
 <p id="outcome" role="status"></p>`
 }
 
-const messageForm = ({ id, status, turn }: Sandbox, csrf: Html): Html => html`
+const messageForm = ({ id, status, turn }: Sandbox, csrf: Html): Html =>
+  html`
 <form method="post" action="/sandboxes/${id}/messages" data-when="idle"${hiddenUnless(status === "running" && !isActive(turn))}>${csrf}
 <div class="field"><label for="prompt">Follow-up</label>
 <textarea id="prompt" name="prompt" required maxlength="60000"></textarea></div>
@@ -127,8 +141,13 @@ export const make = Effect.gen(function*() {
   /** Of a sandbox whose events are no longer kept: what was said stays. */
   const messagesOf = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox) {
     const messages = yield* sandboxes.messages(by, sandbox.id, { after: 0, limit: WINDOW })
-    return messages.map(({ createdAt, id, role, text }): Conversation.Item =>
-      ({ key: id, kind: role === "user" ? "prompt" : "text", text, state: "", at: createdAt }))
+    return messages.map(({ createdAt, id, role, text }): Conversation.Item => ({
+      key: id,
+      kind: role === "user" ? "prompt" : "text",
+      text,
+      state: "",
+      at: createdAt
+    }))
   })
 
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
@@ -178,9 +197,11 @@ ${messageForm(sandbox, member.csrf)}
 <h3>Pull request</h3>
 ${SandboxPulls.render(sandbox, pulls, member.csrf)}
 </section>
-${!isEarlier && html`${Conversation.template}
+${
+      !isEarlier && html`${Conversation.template}
 <template id="approval-template">${approvalCard(id, null, member.csrf)}</template>
-<div id="live" hidden data-sandbox="${id}" data-state="${JSON.stringify(state)}" data-words="${JSON.stringify(words)}"></div>`}`
+<div id="live" hidden data-sandbox="${id}" data-state="${JSON.stringify(state)}" data-words="${JSON.stringify(words)}"></div>`
+    }`
     return Page.show({ title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? [] : ["live.js"] }, member)
   }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), CursorAhead: Effect.die, CursorExpired: Effect.die }))
   return get

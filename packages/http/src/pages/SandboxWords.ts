@@ -1,6 +1,6 @@
 /** What the pages call things of a sandbox. `live.js` gets the same words with the page, so that both say the same. */
-import type { ApprovalOutcome, ApprovalResolver, SandboxEventOf, SandboxStatus, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import type { Rejection } from "@slipway/domain/sandbox/Command"
+import type { ApprovalOutcome, ApprovalResolver, SandboxEventOf, SandboxStatus, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import type { TurnState } from "@slipway/domain/sandbox/Turn"
 import type { ActionState } from "@slipway/domain/source/PullRequest"
 import { HIDDEN, NAMES } from "@slipway/domain/Visible"

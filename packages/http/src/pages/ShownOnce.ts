@@ -5,7 +5,8 @@ import { html, type Html } from "./Html.ts"
 /** `then`: the path that the page leads on to, and that loading it again leads to. `more`: beneath the secret. */
 export const shownOnce = (
   { label, more, secret, then }: { readonly label: string; readonly more: Html; readonly secret: Redacted.Redacted; readonly then: string }
-): Html => html`<div id="shown-once" class="panel" data-then="${then}">
+): Html =>
+  html`<div id="shown-once" class="panel" data-then="${then}">
 <p class="warning">It is shown only now. Copy it to where you keep secrets: nobody can read it again.</p>
 <label for="secret">${label}</label>
 <div class="secret">

@@ -1,10 +1,10 @@
 /** Signing in, by a one-time code or at an identity provider, and signing out. */
-import { Clock, Duration, Effect, Option, Redacted } from "effect"
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { createHash, timingSafeEqual } from "node:crypto"
 import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
 import { SessionLifetimes } from "@slipway/domain/access/Session"
 import { Sessions, type SignedIn } from "@slipway/domain/access/Sessions"
+import { Clock, Duration, Effect, Option, Redacted } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { createHash, timingSafeEqual } from "node:crypto"
 import { failures } from "../middleware/Authenticate.ts"
 import * as SessionCookie from "../middleware/SessionCookie.ts"
 import { basePathOf, Settings } from "../middleware/Settings.ts"
@@ -34,7 +34,13 @@ const isSame = (one: string, other: string): boolean => {
 }
 
 const notSignedIn = (status: 400 | 403 | 429 | 502, text: string, headers: Readonly<Record<string, string>>) =>
-  new Refused({ status, headers, title: "You are not signed in", text, more: html`<p><a class="button" href="/sign-in">Begin again</a></p>` })
+  new Refused({
+    status,
+    headers,
+    title: "You are not signed in",
+    text,
+    more: html`<p><a class="button" href="/sign-in">Begin again</a></p>`
+  })
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
@@ -54,36 +60,48 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
 
   const page = (person: Page.Person | null, next: string | null, problem: string | null) =>
-    Page.show({
-      title: "Sign in",
-      body: html`<h1>Sign in</h1>
+    Page.show(
+      {
+        title: "Sign in",
+        body: html`<h1>Sign in</h1>
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
-${!keepsSessions(publicUrl) && html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
-the service's own machine. An administrator can put Slipway behind TLS and say so with SLIPWAY_PUBLIC_URL.</p>`}
+${
+          !keepsSessions(publicUrl) &&
+          html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
+the service's own machine. An administrator can put Slipway behind TLS and say so with SLIPWAY_PUBLIC_URL.</p>`
+        }
 ${person !== null && html`<p>You are signed in as ${person.user.name}. <a href="${next ?? Page.HOME}">Continue</a></p>`}
-${provider !== null && html`<section class="panel" aria-labelledby="with-provider">
+${
+          provider !== null && html`<section class="panel" aria-labelledby="with-provider">
 <h2 id="with-provider">With ${provider.name}</h2>
 <p><a class="button" href="/sign-in/github${next === null ? "" : `?next=${encodeURIComponent(next)}`}">Sign in with ${provider.name}</a></p>
-</section>`}
+</section>`
+        }
 <section class="panel" aria-labelledby="by-code">
 <h2 id="by-code">With a one-time code</h2>
 <form method="post" action="/sign-in">
 <div class="field">
 <label for="code">Code</label>
 <input id="code" name="code" required autocomplete="off" autocapitalize="none" spellcheck="false" maxlength="1000" aria-describedby="code-hint"${
-        problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
-      }>
+          problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
+        }>
 <p class="hint" id="code-hint"><code>slipway login</code> on the machine of the service prints a link. The code is what stands behind its #.</p>
 </div>
 ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
 <button id="sign-in">Sign in</button>
 </form>
 </section>`
-    }, person, { status: problem === null ? 200 : 400 })
+      },
+      person,
+      { status: problem === null ? 200 : 400 }
+    )
 
   /** The browser is somebody from now on. */
   const enter = ({ token }: SignedIn, next: string | null) =>
-    HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), session, Redacted.value(token), { ...attributes, maxAge: absolute })
+    HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), session, Redacted.value(token), {
+      ...attributes,
+      maxAge: absolute
+    })
 
   const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), session, attributes)
 
@@ -138,12 +156,15 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
       // Anybody can make up a cookie, a state and a code: the provider is not asked about them without end.
       const wait = tried(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
       if (wait > 0) {
-        return yield* notSignedIn(429, `Too many sign-ins were tried from your address. Try again in ${wait} s.`, { "retry-after": String(wait) })
+        return yield* notSignedIn(429, `Too many sign-ins were tried from your address. Try again in ${wait} s.`, {
+          "retry-after": String(wait)
+        })
       }
       // Whatever is wrong with the provider is in the log already.
       const identity = yield* Effect.catchTags(provider.identify({ code, verifier: Redacted.make(verifier), redirectUri }), {
         SignInRefused: ({ message }) => over(403, message),
-        IdentityProviderError: ({ retryable }) => over(502, retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : refusesUs)
+        IdentityProviderError: ({ retryable }) =>
+          over(502, retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : refusesUs)
       })
       const signedIn = yield* sessions.signInByIdentity(identity, person?.token ?? null)
       return HttpServerResponse.expireCookieUnsafe(enter(signedIn, nextOf(next)), begunName, attributes)

@@ -1,8 +1,8 @@
 /** What the forms of an endpoint's page do, and the questions before what cannot be undone. */
-import { Duration, Effect, Schema } from "effect"
 import { AnyUuid } from "@slipway/domain/partner/Attribution"
 import { SIGNS_ALONG } from "@slipway/domain/partner/Webhook"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
+import { Duration, Effect, Schema } from "effect"
 import { html } from "./Html.ts"
 import * as Page from "./Page.ts"
 import { Refused } from "./Refused.ts"
@@ -35,12 +35,14 @@ new one until then.</p>
   const rotate: Handler = Effect.fnUntraced(function*(member, asked) {
     const { endpoint: { id, url }, secret } = yield* webhooks.rotateSecret(member.visit.place.grantId, yield* idOf(asked))
     const body = html`<h1>The endpoint has a new secret</h1>
-${shownOnce({
-  label: "Secret",
-  secret,
-  then: `/webhooks/${id}`,
-  more: html`<p>Requests to <code>${url}</code> are signed with it from now on. The old one signs along for ${ALONG}.</p>`
-})}`
+${
+      shownOnce({
+        label: "Secret",
+        secret,
+        then: `/webhooks/${id}`,
+        more: html`<p>Requests to <code>${url}</code> are signed with it from now on. The old one signs along for ${ALONG}.</p>`
+      })
+    }`
     return Page.show({ title: "Secret replaced", place: "webhooks", body }, member)
   }, Effect.catchTag("EndpointNotFound", notFound))
 

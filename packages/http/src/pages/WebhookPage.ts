@@ -1,5 +1,4 @@
 /** `/webhooks/:endpointId`: how an endpoint stands, and every attempt to deliver an event to it. */
-import { Duration, Effect, Schema } from "effect"
 import { principalOf } from "@slipway/domain/access/Session"
 import { AnyUuid } from "@slipway/domain/partner/Attribution"
 import type { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
@@ -8,6 +7,7 @@ import type { Endpoint } from "@slipway/domain/partner/Webhook"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { type Delivery, LOG_RETENTION } from "@slipway/domain/partner/WebhookStore"
 import { Counter } from "@slipway/domain/Text"
+import { Duration, Effect, Schema } from "effect"
 import { html, type Html } from "./Html.ts"
 import { exactMoment, moment } from "./Moments.ts"
 import * as Page from "./Page.ts"
@@ -33,7 +33,10 @@ export const idOf = ({ params }: Page.Asked) => Effect.mapError(decodeId(params[
 const positionOf = ({ url }: Page.Asked) => {
   const given = url.searchParams.get("before")
   if (given === null) return Effect.succeed(null)
-  return Effect.mapError(decodePosition(/^\d{1,16}$/u.test(given) ? Number(given) : null), () => Refused.bad("That is no page of this log."))
+  return Effect.mapError(
+    decodePosition(/^\d{1,16}$/u.test(given) ? Number(given) : null),
+    () => Refused.bad("That is no page of this log.")
+  )
 }
 
 const took = (millis: number): string => millis < 1000 ? `${millis} ms` : `${(millis / 1000).toFixed(1)} s`
@@ -45,19 +48,28 @@ interface Line {
   readonly isNewest: boolean
 }
 
-const row = (id: string, csrf: Html) => ({ delivery: { at, attempt, durationMillis, eventId, manual, outcome, sequence }, isNewest, type }: Line): Html => html`
+const row =
+  (id: string, csrf: Html) =>
+  ({ delivery: { at, attempt, durationMillis, eventId, manual, outcome, sequence }, isNewest, type }: Line): Html =>
+    html`
 <tr>
 <th scope="row">${exactMoment(at)}</th>
 <td data-label="Event">${sequence} <code>${type ?? ""}</code></td>
 <td data-label="Attempt">${manual ? "by hand" : attempt}</td>
-<td data-label="Outcome">${outcomeOf(outcome)}${outcome._tag === "Answered" && outcome.body !== null && html`
-<details><summary>What it said</summary><pre>${outcome.body}</pre></details>`}</td>
+<td data-label="Outcome">${outcomeOf(outcome)}${
+      outcome._tag === "Answered" && outcome.body !== null && html`
+<details><summary>What it said</summary><pre>${outcome.body}</pre></details>`
+    }</td>
 <td data-label="Took">${took(durationMillis)}</td>
-<td>${isNewest && html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}<button class="quiet" aria-label="Send again: event ${sequence}">Send again</button></form>`}</td>
+<td>${
+      isNewest &&
+      html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}<button class="quiet" aria-label="Send again: event ${sequence}">Send again</button></form>`
+    }</td>
 </tr>`
 
 const enableForm = ({ disabled, failures, id }: Endpoint, csrf: Html): Html | false =>
-  (disabled !== null || failures > 0) && html`<form method="post" action="/webhooks/${id}/enable">${csrf}<button>${disabled === null ? "Try again now" : "Enable"}</button></form>`
+  (disabled !== null || failures > 0) &&
+  html`<form method="post" action="/webhooks/${id}/enable">${csrf}<button>${disabled === null ? "Try again now" : "Enable"}</button></form>`
 
 export const make = Effect.gen(function*() {
   const webhooks = yield* Webhooks
@@ -71,8 +83,10 @@ export const make = Effect.gen(function*() {
     const endpoint = yield* webhooks.find(grantId, id)
     const { deliveries, nextCursor } = yield* webhooks.deliveries(grantId, id, { before, limit: PAGE })
     // The log knows an event by its place in the feed alone. Those of a page may be far apart.
-    const events = yield* Effect.forEach(new Set(deliveries.map(({ sequence }) => sequence)), (sequence) =>
-      Effect.map(partners.feed(principalOf(visit), { after: sequence - 1, limit: 1 }), ({ events }) => events))
+    const events = yield* Effect.forEach(
+      new Set(deliveries.map(({ sequence }) => sequence)),
+      (sequence) => Effect.map(partners.feed(principalOf(visit), { after: sequence - 1, limit: 1 }), ({ events }) => events)
+    )
     const types = new Map(events.flat().map(({ id, type }) => [id, type]))
     const lines = deliveries.map((delivery, i): Line => ({
       delivery,
@@ -94,13 +108,17 @@ ${enableForm(endpoint, csrf)}
 <a class="button danger" href="/webhooks/${id}/remove">Remove</a>
 </div>
 <h2 id="log">Attempts</h2>
-${lines.length === 0
-  ? html`<p>${before === null ? "Nothing was sent yet." : "There are no older ones."}</p>`
-  : html`<table class="rows attempts" aria-labelledby="log">
+${
+      lines.length === 0
+        ? html`<p>${before === null ? "Nothing was sent yet." : "There are no older ones."}</p>`
+        : html`<table class="rows attempts" aria-labelledby="log">
 <thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Attempt</th><th scope="col">Outcome</th><th scope="col">Took</th><td></td></tr></thead>
 <tbody>${lines.map(row(id, csrf))}
-</tbody></table>`}
-<p class="actions">${before !== null && html`<a href="/webhooks/${id}">Newest</a> `}${nextCursor !== null && html`<a href="/webhooks/${id}?before=${nextCursor}" rel="next">Older</a>`}</p>
+</tbody></table>`
+    }
+<p class="actions">${before !== null && html`<a href="/webhooks/${id}">Newest</a> `}${
+      nextCursor !== null && html`<a href="/webhooks/${id}?before=${nextCursor}" rel="next">Older</a>`
+    }</p>
 <p class="fine">Attempts are kept for ${Duration.toDays(LOG_RETENTION)} days.</p>`
     return Page.show({ title: "Endpoint", place: "webhooks", body }, member)
   }, Effect.catchTag("EndpointNotFound", () => Effect.fail(noEndpoint)))

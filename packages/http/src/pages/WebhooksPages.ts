@@ -1,7 +1,7 @@
 /** Where owners register endpoints of webhooks, see what became of each attempt, and change them (decisions, section 11.4). */
+import { scopesOf } from "@slipway/domain/access/Minting"
 import { Effect } from "effect"
 import { HttpRouter } from "effect/http"
-import { scopesOf } from "@slipway/domain/access/Minting"
 import * as Page from "./Page.ts"
 import { Refused } from "./Refused.ts"
 import * as WebhookForms from "./WebhookForms.ts"

@@ -1,10 +1,10 @@
 /** A process that is nothing but a model gateway with one session, for what is done to it: tells its address and the token. */
-import { Effect, Layer, Redacted } from "effect"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Spending } from "@slipway/domain/sandbox/Spending"
+import { Effect, Layer, Redacted } from "effect"
 
 const gateway = ModelGatewayHttp.layer({ keys: new Map([["PROVIDER_KEY", Redacted.make("sk-test")]]) }).pipe(
   Layer.provideMerge(Spending.layerMemory),
@@ -21,8 +21,12 @@ const upstream = {
   outputTokens: 1000
 }
 
-Effect.runFork(Effect.gen(function*() {
-  const session = yield* (yield* ModelGateway).open({ sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), grantId: "grant", upstream })
-  yield* Effect.sync(() => process.stdout.write(`${JSON.stringify({ address: session.access.baseUrl, token: Redacted.value(session.access.token) })}\n`))
-  return yield* Effect.never
-}).pipe(Effect.scoped, Effect.provide(gateway), Effect.orDie))
+Effect.runFork(
+  Effect.gen(function*() {
+    const session = yield* (yield* ModelGateway).open({ sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), grantId: "grant", upstream })
+    yield* Effect.sync(() =>
+      process.stdout.write(`${JSON.stringify({ address: session.access.baseUrl, token: Redacted.value(session.access.token) })}\n`)
+    )
+    return yield* Effect.never
+  }).pipe(Effect.scoped, Effect.provide(gateway), Effect.orDie)
+)

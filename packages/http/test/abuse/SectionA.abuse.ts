@@ -54,7 +54,11 @@ interface Row {
 const child = (script: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
   Effect.acquireRelease(
     Effect.sync(() =>
-      spawn(process.execPath, [path.join(import.meta.dirname, script), ...args], { stdio: ["ignore", "pipe", "inherit"], env: { PATH: process.env["PATH"], ...env } })),
+      spawn(process.execPath, [path.join(import.meta.dirname, script), ...args], {
+        stdio: ["ignore", "pipe", "inherit"],
+        env: { PATH: process.env["PATH"], ...env }
+      })
+    ),
     (made) => Effect.sync(() => made.kill("SIGKILL"))
   )
 
@@ -80,7 +84,8 @@ const sampled = async (samples: ReadonlyArray<Sample>) => {
   await pause(2000)
 }
 
-const quantile = (sorted: ReadonlyArray<number>, q: number) => Math.round(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? 0)
+const quantile = (sorted: ReadonlyArray<number>, q: number) =>
+  Math.round(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? 0)
 
 /** Requests of an attacker, from an address of the loopback of its own. */
 const call = (
@@ -130,9 +135,11 @@ const table = (rows: ReadonlyArray<Row>): string => {
 const inFours = async <A, B>(all: ReadonlyArray<A>, each: (value: A) => Promise<B>): Promise<ReadonlyArray<B>> => {
   const done: Array<B> = []
   const left = [...all]
-  await Promise.all(times(4).map(async () => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) done.push(await each(next))
-  }))
+  await Promise.all(
+    times(4).map(async () => {
+      for (let next = left.shift(); next !== undefined; next = left.shift()) done.push(await each(next))
+    })
+  )
   return done
 }
 
@@ -153,7 +160,10 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
     const bound = nobody.address()
     assert(typeof bound === "object" && bound !== null)
 
-    const loopDelay = { NODE_OPTIONS: `--import=${path.join(import.meta.dirname, "LoopDelay.mjs")} ${process.env["NODE_OPTIONS"] ?? ""}`, ABUSE_LOOP_DELAYS: delays }
+    const loopDelay = {
+      NODE_OPTIONS: `--import=${path.join(import.meta.dirname, "LoopDelay.mjs")} ${process.env["NODE_OPTIONS"] ?? ""}`,
+      ABUSE_LOOP_DELAYS: delays
+    }
     const server = yield* serve(data, {
       ...loopDelay,
       SLIPWAY_TRUSTED_PROXIES: "127.0.0.7",
@@ -235,9 +245,13 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         const healthz = sound.flatMap((sample) => sample.healthz === undefined ? [] : [sample.healthz ?? 30_000]).sort((a, b) => a - b)
         const waited = sound.flatMap(({ tenant }) => tenant === undefined ? [] : [tenant ?? 30_000])
         const peak = Math.round(Math.max(0, ...during.flatMap(({ rss }) => rss ?? [])))
-        const held = Math.max(0, ...readdirSync(delays).filter((name) => name === String(pid)).flatMap((name) =>
-          readFileSync(path.join(delays, name), "utf8").split("\n").map((line) => line.split(" ").map(Number))
-            .flatMap(([at = 0, millis = 0]) => at >= from && at <= to ? [millis] : [])))
+        const held = Math.max(
+          0,
+          ...readdirSync(delays).filter((name) => name === String(pid)).flatMap((name) =>
+            readFileSync(path.join(delays, name), "utf8").split("\n").map((line) => line.split(" ").map(Number))
+              .flatMap(([at = 0, millis = 0]) => at >= from && at <= to ? [millis] : [])
+          )
+        )
         const worst = Math.round(healthz.at(-1) ?? 0)
         rows.push({
           attack,
@@ -275,12 +289,14 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
     yield* attack(`${QUEUED} queued sandboxes of one grant that are terminated at once`, async () => {
       const from = "127.0.0.8"
       const before = rssNow()
-      const theirs = asJson((await call(`${api}/sandboxes`, {
-        from,
-        method: "POST",
-        headers: as(tenant),
-        body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: `[[slow ${10 * SECONDS_AT_WORK} 100]]` })
-      })).text).id
+      const theirs = asJson(
+        (await call(`${api}/sandboxes`, {
+          from,
+          method: "POST",
+          headers: as(tenant),
+          body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: `[[slow ${10 * SECONDS_AT_WORK} 100]]` })
+        })).text
+      ).id
       // Whoever waits in the queue, waits behind these.
       await Promise.all(times(SLOTS).map(() => create("[[hang]]", from)))
       await inFours(times(QUEUED), () => create("[[hang]]", from))
@@ -288,7 +304,9 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       const end = await turnEnd(theirs, from, 0, tenant)
       await pause(5000)
       const after = rssNow()
-      const told = `${statuses.filter((status) => status === 200).length} terminated; the other tenant's turn ${end.state}; ${before} MB before, ${after} MB after`
+      const told = `${
+        statuses.filter((status) => status === 200).length
+      } terminated; the other tenant's turn ${end.state}; ${before} MB before, ${after} MB after`
       return end.state !== "succeeded" || after > LEFT * before ? `BROKEN ${told}` : told
     })
 
@@ -329,16 +347,22 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
 
     yield* attack("2 400 readers of /docs that never read", async () => {
       const sockets: Array<Socket> = []
-      for (const i of times(400)) mute(hostname, Number(port), `127.0.1.${1 + i % 4}`, "GET /docs HTTP/1.1\r\nHost: x\r\n\r\n".repeat(8), sockets)
+      for (const i of times(400)) {
+        mute(hostname, Number(port), `127.0.1.${1 + i % 4}`, "GET /docs HTTP/1.1\r\nHost: x\r\n\r\n".repeat(8), sockets)
+      }
       await pause(15_000)
       const open = sockets.filter(({ closed, destroyed }) => !closed && !destroyed).length
-      for (const socket of sockets) socket.destroy()
+      for (const socket of sockets) {
+        socket.destroy()
+      }
       return `${open} still open after 15 s`
     })
 
     yield* attack("3 30 bodies of 38,000 repositories", async () => {
       const body = JSON.stringify({ prompt: "x", repos: times(38_000).map((i) => ({ fullName: `a/b${i}` })) })
-      const replies = await Promise.all(times(30).map(() => call(`${api}/sandboxes`, { from: "127.0.0.3", method: "POST", headers: as(hostile), body })))
+      const replies = await Promise.all(
+        times(30).map(() => call(`${api}/sandboxes`, { from: "127.0.0.3", method: "POST", headers: as(hostile), body }))
+      )
       const statuses = [...new Set(replies.map(({ status }) => status))]
       return `${(body.length / 1000).toFixed(0)} kB, answered ${statuses.join(", ")}`
     })
@@ -350,15 +374,20 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         from
       )
       const end = await turnEnd(id, from)
-      const replies = await Promise.all(times(40).map(() => call(`${api}/sandboxes/${id}/files/tree?directory=d`, { from, headers: as(hostile) })))
+      const replies = await Promise.all(
+        times(40).map(() => call(`${api}/sandboxes/${id}/files/tree?directory=d`, { from, headers: as(hostile) }))
+      )
       const statuses = replies.reduce<Record<string, number>>((all, { status }) => ({ ...all, [status]: (all[status] ?? 0) + 1 }), {})
-      return `${end.state}; answered ${JSON.stringify(statuses)}, the last after ${(Math.max(...replies.map(({ millis }) => millis)) / 1000).toFixed(1)} s`
+      return `${end.state}; answered ${JSON.stringify(statuses)}, the last after ${
+        (Math.max(...replies.map(({ millis }) => millis)) / 1000).toFixed(1)
+      } s`
     })
 
     yield* Effect.gen(function*() {
       const made = yield* child("Gateway.ts", [], loopDelay)
       const { address, token } = yield* Effect.promise(() =>
-        new Promise<{ readonly address: string; readonly token: string }>((resolve) => linesOf(made, (line) => resolve(JSON.parse(line)))))
+        new Promise<{ readonly address: string; readonly token: string }>((resolve) => linesOf(made, (line) => resolve(JSON.parse(line))))
+      )
       const gateway = new URL(address)
       const inGateway = yield* watching(made.pid ?? 0, server.url)
       yield* Effect.promise(() => sampled(inGateway))
@@ -366,7 +395,9 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       yield* measure("5 120 stalled bodies to the gateway", made.pid ?? 0, inGateway, idle, async () => {
         const sockets: Array<Socket> = []
         const most = 20 * 2 ** 20
-        const head = `POST ${gateway.pathname.replace(/\/$/u, "")}/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${most}\r\n\r\n{"model":"the-model","messages":"`
+        const head = `POST ${
+          gateway.pathname.replace(/\/$/u, "")
+        }/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${most}\r\n\r\n{"model":"the-model","messages":"`
         const piece = "x".repeat(1024 * 1024)
         for (const _ of times(120)) mute(gateway.hostname, Number(gateway.port), "127.0.0.5", head, sockets)
         // Nearly all of each body, and then nothing more.
@@ -394,7 +425,11 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
           socket.once("data", (bytes: Buffer) => {
             if (bytes.toString("latin1").startsWith("HTTP/1.1 200")) opened++
           })
-          socket.on("connect", () => socket.write(`GET /api/public/v1/sandboxes/${id}/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`))
+          socket.on(
+            "connect",
+            () =>
+              socket.write(`GET /api/public/v1/sandboxes/${id}/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+          )
           sockets.push(socket)
         }
         await pause(500)
@@ -413,7 +448,9 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
           headers: { cookie: "__Host-slipway_oauth=s%20v%20", "x-forwarded-for": client }
         })
       const statuses: Array<number> = []
-      for (const _ of times(10)) statuses.push(...(await Promise.all(times(12).map(() => back("198.51.100.1")))).map(({ status }) => status))
+      for (const _ of times(10)) {
+        statuses.push(...(await Promise.all(times(12).map(() => back("198.51.100.1")))).map(({ status }) => status))
+      }
       const stopped = statuses.filter((status) => status === 429).length
       const other = await back("198.51.100.2")
       const told = `${stopped} of 120 refused, somebody else is answered ${other.status}`

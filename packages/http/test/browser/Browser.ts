@@ -3,17 +3,17 @@
  * the test, whatever else it shows.
  */
 import { assert } from "@effect/vitest"
-import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
-import { existsSync, mkdirSync, readFileSync } from "node:fs"
-import { createRequire } from "node:module"
-import path from "node:path"
-import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
+import { existsSync, mkdirSync, readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import path from "node:path"
+import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core"
 import * as Settings from "../../src/cli/Settings.ts"
 import * as Storage from "../../src/cli/Storage.ts"
 import { folder, serve, type Server } from "../cli/SlipwayProcess.ts"
@@ -21,7 +21,13 @@ import { folder, serve, type Server } from "../cli/SlipwayProcess.ts"
 const EXECUTABLE = process.env["SLIPWAY_CHROMIUM"] ?? "/usr/bin/chromium"
 
 const FLAGS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync"
 ]
 
 const SCREENSHOTS = process.env["SLIPWAY_SCREENSHOTS"] ?? path.resolve(import.meta.dirname, "../../test-output/screenshots")
@@ -40,7 +46,9 @@ export interface Visit {
 const launch = Effect.acquireRelease(
   Effect.promise(() => {
     if (!existsSync(EXECUTABLE)) {
-      throw new Error(`There is no Chromium at ${EXECUTABLE}. Install it (apt-get install chromium), or say where it is with SLIPWAY_CHROMIUM.`)
+      throw new Error(
+        `There is no Chromium at ${EXECUTABLE}. Install it (apt-get install chromium), or say where it is with SLIPWAY_CHROMIUM.`
+      )
     }
     return chromium.launch({ executablePath: EXECUTABLE, args: FLAGS, timeout: 60_000 })
   }),
@@ -74,7 +82,10 @@ export class Browser extends Context.Service<Browser, {
       const environment = { DATABASE_URL: yield* TestPostgres.database(Migrations.layer), SLIPWAY_ISOLATION: "none", ...settings }
       const server = yield* serve(data, environment)
       const browser = yield* launch
-      const known = yield* Settings.load.pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SLIPWAY_DATA_DIR: data }))), Effect.orDie)
+      const known = yield* Settings.load.pipe(
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SLIPWAY_DATA_DIR: data }))),
+        Effect.orDie
+      )
       const visit = <A>(use: (page: Page, context: BrowserContext) => Promise<A>, given: Visit = {}) =>
         Effect.promise(async () => {
           const context = await browser.newContext({ baseURL: server.url, reducedMotion: "reduce", ...given.options })
@@ -82,8 +93,11 @@ export class Browser extends Context.Service<Browser, {
           try {
             context.setDefaultTimeout(30_000)
             await context.addInitScript(() =>
-              document.addEventListener("securitypolicyviolation", ({ blockedURI, violatedDirective }) =>
-                reportError(new Error(`security policy: ${violatedDirective} ${blockedURI}`))))
+              document.addEventListener(
+                "securitypolicyviolation",
+                ({ blockedURI, violatedDirective }) => reportError(new Error(`security policy: ${violatedDirective} ${blockedURI}`))
+              )
+            )
             context.on("page", (page) => watch(page, given, problems))
             const result = await use(await context.newPage(), context)
             assert.deepStrictEqual(problems, [])
@@ -138,12 +152,16 @@ const violations = async (page: Page): Promise<ReadonlyArray<string>> => {
   try {
     await session.send("Runtime.evaluate", { expression: AXE })
     const { exceptionDetails, result } = await session.send("Runtime.evaluate", {
-      expression: `axe.run(document, { runOnly: ${JSON.stringify(RULES)}, resultTypes: ["violations"] }).then(({ violations }) => JSON.stringify(violations))`,
+      expression: `axe.run(document, { runOnly: ${
+        JSON.stringify(RULES)
+      }, resultTypes: ["violations"] }).then(({ violations }) => JSON.stringify(violations))`,
       awaitPromise: true
     })
     if (exceptionDetails !== undefined) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text)
     const found: ReadonlyArray<AxeResult> = JSON.parse(String(result.value))
-    return found.map(({ help, id, nodes }) => `${id}: ${help}\n${nodes.map(({ failureSummary, html }) => `  ${html}\n  ${failureSummary}`).join("\n")}`)
+    return found.map(({ help, id, nodes }) =>
+      `${id}: ${help}\n${nodes.map(({ failureSummary, html }) => `  ${html}\n  ${failureSummary}`).join("\n")}`
+    )
   } finally {
     await session.detach()
   }

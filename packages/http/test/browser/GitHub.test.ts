@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
+import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { folder } from "../cli/SlipwayProcess.ts"
 import { Browser, inspect, memberNamed } from "./Browser.ts"
 
@@ -11,7 +11,11 @@ it.live("somebody signs in with GitHub by a button, and comes back to where they
     const { apiUrl, users } = yield* GitHubServer.start()
     const secretFile = path.join(yield* folder, "client-secret")
     writeFileSync(secretFile, users.clientSecret, { mode: 0o600 })
-    const settings = { SLIPWAY_GITHUB_CLIENT_ID: users.clientId, SLIPWAY_GITHUB_CLIENT_SECRET_FILE: secretFile, SLIPWAY_GITHUB_API_URL: apiUrl }
+    const settings = {
+      SLIPWAY_GITHUB_CLIENT_ID: users.clientId,
+      SLIPWAY_GITHUB_CLIENT_SECRET_FILE: secretFile,
+      SLIPWAY_GITHUB_API_URL: apiUrl
+    }
     yield* Effect.gen(function*() {
       const { server, visit } = yield* Browser
       users.callbackUrls.push(`${server.url}/sign-in/github/callback`)

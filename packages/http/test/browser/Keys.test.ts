@@ -1,13 +1,13 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
-import type { Page } from "playwright-core"
-import { visible } from "@slipway/domain/Visible"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { visible } from "@slipway/domain/Visible"
 import { html } from "@slipway/http/pages/Html"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Page } from "playwright-core"
 import { Browser, inspect, linkFor, memberNamed, signIn } from "./Browser.ts"
 
 /** How the service answers to a key. */
@@ -74,7 +74,13 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         assert.strictEqual(await page.evaluate(() => navigator.clipboard.readText()), key)
         assert.strictEqual(await statusOf(page, key), 200)
 
-        const isGone = async () => assert.notInclude(await page.evaluate(() => document.documentElement.outerHTML + Array.from(document.querySelectorAll("input"), ({ value }) => value).join()), key)
+        const isGone = async () =>
+          assert.notInclude(
+            await page.evaluate(() =>
+              document.documentElement.outerHTML + Array.from(document.querySelectorAll("input"), ({ value }) => value).join()
+            ),
+            key
+          )
         await page.reload()
         assert.strictEqual(await headingOf(page), "Keys")
         await isGone()
@@ -206,7 +212,12 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         const tabTo = async (wanted: string) => {
           for (let i = 0; i < 200; i++) {
             if (await focused() === wanted) {
-              assert.isTrue(await page.evaluate(() => document.activeElement !== null && getComputedStyle(document.activeElement).outlineStyle !== "none"), `${wanted} shows no focus`)
+              assert.isTrue(
+                await page.evaluate(() =>
+                  document.activeElement !== null && getComputedStyle(document.activeElement).outlineStyle !== "none"
+                ),
+                `${wanted} shows no focus`
+              )
               return
             }
             await keyboard.press("Tab")
@@ -266,13 +277,18 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
   it.effect("takes no text for markup, as the browser reads it", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
-      const texts = ["<script>alert(1)</script>", "\"'`><img src=x onerror=alert(1)>", "&lt;&amp;&#13;", "a\rb\r\nc\n", "</p></title></textarea>-->", "é😀\ud800", "${x}"]
+      const texts = ["<script>alert(1)</script>", "\"'`><img src=x onerror=alert(1)>", "&lt;&amp;&#13;", "a\rb\r\nc\n",
+        "</p></title></textarea>-->", "é😀\ud800", "${x}"]
       yield* visit(async (page) => {
         for (const text of texts) {
           const markup = html`<p title="${text}">${text}</p>`.toString()
           const read = await page.evaluate((markup) => {
             const { body } = new DOMParser().parseFromString(markup, "text/html")
-            return { children: body.children.length, content: body.firstElementChild?.textContent, title: body.firstElementChild?.getAttribute("title") }
+            return {
+              children: body.children.length,
+              content: body.firstElementChild?.textContent,
+              title: body.firstElementChild?.getAttribute("title")
+            }
           }, markup)
           assert.deepStrictEqual(read, { children: 1, content: visible(text.toWellFormed()), title: text.toWellFormed() })
         }

@@ -1,16 +1,16 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
-import { mkdtempSync, rmSync } from "node:fs"
-import { connect, createServer, type Socket } from "node:net"
-import { tmpdir } from "node:os"
-import path from "node:path"
-import type { Page } from "playwright-core"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Conversation } from "@slipway/http/pages/Conversation"
+import { Effect, Layer } from "effect"
+import { mkdtempSync, rmSync } from "node:fs"
+import { connect, createServer, type Socket } from "node:net"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import type { Page } from "playwright-core"
 import * as DemoRepository from "../../src/cli/DemoRepository.ts"
 import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
 
@@ -56,7 +56,8 @@ const api = Effect.map(Browser, ({ server }) => {
 
 const shown = async (page: Page) =>
   (await page.locator("#conversation > li").evaluateAll((items) =>
-    items.map((item) => `${item.getAttribute("data-key")} ${item.querySelector(".item-text")?.textContent}`))).sort()
+    items.map((item) => `${item.getAttribute("data-key")} ${item.querySelector(".item-text")?.textContent}`)
+  )).sort()
 
 const looked = (state: "visible" | "hidden") => (page: Page) =>
   page.evaluate((visibilityState) => {
@@ -117,7 +118,8 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), ["hello <i>you</i>"])
         await page.getByRole("link", { name: "src/prices.js" }).click()
         assert.deepStrictEqual(await page.locator(".diff .line").allInnerTexts(), [
-          "export const prices = { lamp: 30, chair: 45, table: 120 }", "export const prices = {}"
+          "export const prices = { lamp: 30, chair: 45, table: 120 }",
+          "export const prices = {}"
         ])
         await inspect(page, "changes")
 
@@ -284,13 +286,18 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         assert.deepStrictEqual(await shown(page), await items(id))
         await page.getByRole("link", { name: "Files changed" }).click()
         await page.getByRole("link", { name: "wide.md" }).click()
-        assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), [`${wide.slice(0, 400)} … ${wide.length - 400} more characters`])
+        assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), [
+          `${wide.slice(0, 400)} … ${wide.length - 400} more characters`
+        ])
         await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
         await page.getByText("The pull request is up to date.").waitFor()
         assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#\d+ Try it/u)
         await page.getByRole("link", { name: "Try it" }).last().click()
         await page.getByRole("heading", { level: 1, name: "Try it #" }).waitFor()
-        assert.match(await page.locator(".facts").innerText(), new RegExp(`State\\s+Draft\\s+Repository\\s+acme/shop\\s+Branches\\s+slipway/${id} into main\\s+Changes\\s+1 file, \\+1 −0`, "u"))
+        assert.match(
+          await page.locator(".facts").innerText(),
+          new RegExp(`State\\s+Draft\\s+Repository\\s+acme/shop\\s+Branches\\s+slipway/${id} into main\\s+Changes\\s+1 file, \\+1 −0`, "u")
+        )
         await page.getByRole("link", { name: "Try it" }).first().click()
         await page.getByRole("link", { name: "Terminate…" }).click()
         await page.getByRole("button", { name: "Terminate" }).click()
@@ -310,7 +317,12 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         const tabTo = async (wanted: string) => {
           for (let i = 0; i < 100; i++) {
             if ((await focused()).startsWith(wanted)) {
-              return assert.isTrue(await page.evaluate(() => document.activeElement !== null && getComputedStyle(document.activeElement).outlineStyle !== "none"), `${wanted} shows no focus`)
+              return assert.isTrue(
+                await page.evaluate(() =>
+                  document.activeElement !== null && getComputedStyle(document.activeElement).outlineStyle !== "none"
+                ),
+                `${wanted} shows no focus`
+              )
             }
             await keyboard.press("Tab")
           }

@@ -1,17 +1,20 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
-import type { Page } from "playwright-core"
-import { Webhook } from "standardwebhooks"
 import { type Received, start, status } from "@slipway/adapters/testing/WebhookReceiver"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { Effect } from "effect"
+import type { Page } from "playwright-core"
+import { Webhook } from "standardwebhooks"
 import { Browser, inspect, linkFor, memberNamed, signIn } from "./Browser.ts"
 
 const service = Browser.layer({ SLIPWAY_WEBHOOK_PRIVATE: "true" })
 
-const ownGrant = Effect.map(Effect.flatMap(AccessStore, ({ listGrants }) => listGrants), (grants) => grants.find(({ name }) => name === "default")?.id ?? "")
+const ownGrant = Effect.map(
+  Effect.flatMap(AccessStore, ({ listGrants }) => listGrants),
+  (grants) => grants.find(({ name }) => name === "default")?.id ?? ""
+)
 
 /** Tells the grant's feed of a new claim. */
 const tell = Effect.gen(function*() {
@@ -47,7 +50,12 @@ const secretOf = async (page: Page) => {
 }
 
 const isGone = async (page: Page, secret: string) =>
-  assert.notInclude(await page.evaluate(() => document.documentElement.outerHTML + Array.from(document.querySelectorAll("input"), ({ value }) => value).join()), secret)
+  assert.notInclude(
+    await page.evaluate(() =>
+      document.documentElement.outerHTML + Array.from(document.querySelectorAll("input"), ({ value }) => value).join()
+    ),
+    secret
+  )
 
 layer(service, { excludeTestServices: true })("the pages of webhooks", (it) => {
   it.effect("take a partner from the first secret to events that it verifies, through trouble, to a new secret and the end", () =>

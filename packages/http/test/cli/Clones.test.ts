@@ -8,7 +8,9 @@ import { folder, run, serve, until } from "./SlipwayProcess.ts"
 
 // In a box the tree belongs to the agent.
 const git = (at: string, ...args: ReadonlyArray<string>) =>
-  execFileSync("git", ["-C", at, "-c", "safe.directory=*", "-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", ...args], { encoding: "utf8" }).trim()
+  execFileSync("git", ["-C", at, "-c", "safe.directory=*", "-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", ...args], {
+    encoding: "utf8"
+  }).trim()
 
 /** A commit for each file. */
 const repository = (at: string, files: ReadonlyArray<string>) => {
@@ -22,34 +24,38 @@ const repository = (at: string, files: ReadonlyArray<string>) => {
   return at
 }
 
-it.live("clones are as deep as it is set, and what is larger than it may be is refused with the name of the setting", () =>
-  Effect.gen(function*() {
-    const data = yield* folder
-    yield* run(data, ["repos", "add", "acme/shop", repository(path.join(data, "shop"), ["a", "b", "c"])])
-    yield* run(data, ["repos", "add", "acme/large", repository(path.join(data, "large"), ["a", "b", "c", "d"])])
-    const server = yield* serve(data, { SLIPWAY_CLONE_DEPTH: "2", SLIPWAY_CHECKOUT_FILES: "3" })
-    const call = (method: string, address: string, body?: unknown) =>
-      Effect.promise(async () => {
-        const response = await fetch(`${server.url}/api/public/v1${address}`, {
-          method,
-          headers: { authorization: `Bearer ${server.key}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
-          ...(body === undefined ? {} : { body: JSON.stringify(body) })
+it.live(
+  "clones are as deep as it is set, and what is larger than it may be is refused with the name of the setting",
+  () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      yield* run(data, ["repos", "add", "acme/shop", repository(path.join(data, "shop"), ["a", "b", "c"])])
+      yield* run(data, ["repos", "add", "acme/large", repository(path.join(data, "large"), ["a", "b", "c", "d"])])
+      const server = yield* serve(data, { SLIPWAY_CLONE_DEPTH: "2", SLIPWAY_CHECKOUT_FILES: "3" })
+      const call = (method: string, address: string, body?: unknown) =>
+        Effect.promise(async () => {
+          const response = await fetch(`${server.url}/api/public/v1${address}`, {
+            method,
+            headers: { authorization: `Bearer ${server.key}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+            ...(body === undefined ? {} : { body: JSON.stringify(body) })
+          })
+          return await response.json()
         })
-        return await response.json()
-      })
-    const ended = (repo: string) =>
-      Effect.gen(function*() {
-        const { id } = yield* call("POST", "/sandboxes", { repos: [{ fullName: repo }], prompt: "[[recall]]" })
-        return yield* until(call("GET", `/sandboxes/${id}`), ({ status }) => status === "running" || status === "failed")
-      })
+      const ended = (repo: string) =>
+        Effect.gen(function*() {
+          const { id } = yield* call("POST", "/sandboxes", { repos: [{ fullName: repo }], prompt: "[[recall]]" })
+          return yield* until(call("GET", `/sandboxes/${id}`), ({ status }) => status === "running" || status === "failed")
+        })
 
-    const shop = yield* ended("acme/shop")
-    assert.strictEqual(shop.status, "running")
-    const tree = path.join(data, "trees", "sandboxes", shop.id, "workspace", "shop")
-    assert.strictEqual(git(tree, "rev-list", "--count", "HEAD"), "2")
+      const shop = yield* ended("acme/shop")
+      assert.strictEqual(shop.status, "running")
+      const tree = path.join(data, "trees", "sandboxes", shop.id, "workspace", "shop")
+      assert.strictEqual(git(tree, "rev-list", "--count", "HEAD"), "2")
 
-    const large = yield* ended("acme/large")
-    assert.strictEqual(large.status, "failed")
-    assert.include(JSON.stringify(large), "The commit has more than 3 files. SLIPWAY_CHECKOUT_FILES raises this limit.")
-    assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
-  }).pipe(Effect.scoped), 90_000)
+      const large = yield* ended("acme/large")
+      assert.strictEqual(large.status, "failed")
+      assert.include(JSON.stringify(large), "The commit has more than 3 files. SLIPWAY_CHECKOUT_FILES raises this limit.")
+      assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
+    }).pipe(Effect.scoped),
+  90_000
+)

@@ -1,6 +1,5 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
@@ -9,6 +8,7 @@ import { Ids } from "@slipway/domain/Ids"
 import { CreditPrice } from "@slipway/domain/partner/Credits"
 import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Spending } from "@slipway/domain/sandbox/Spending"
+import { Effect, Layer, Redacted } from "effect"
 import { folder, repository, run, serve } from "./SlipwayProcess.ts"
 
 describe("SLIPWAY_CREDITS=enforced", () => {
@@ -31,11 +31,14 @@ describe("SLIPWAY_CREDITS=enforced", () => {
           method: "POST",
           headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
           body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: "Say hello." })
-        }))
+        })
+      )
       const poor = yield* asked
       assert.deepStrictEqual([poor.status, JSON.parse(yield* Effect.promise(() => poor.text())).error.code], [402, "no_credits"])
 
-      const { claimId } = JSON.parse(yield* slipway("partners", "claims", "create", "--grant", "acme", "--lead", "l", "--variant", "b", "--credits", "5", "--json"))
+      const { claimId } = JSON.parse(
+        yield* slipway("partners", "claims", "create", "--grant", "acme", "--lead", "l", "--variant", "b", "--credits", "5", "--json")
+      )
       yield* slipway("partners", "claims", "claim", claimId, "--recipient", "user_1", "--organization", organizationId)
       const rich = yield* asked
       const made = yield* Effect.promise(() => rich.text())

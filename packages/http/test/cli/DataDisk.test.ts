@@ -1,7 +1,7 @@
 /** A service whose data folder lies on a disk in trouble. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import { Effect } from "effect"
 import { folder, runIn, serve, until } from "./SlipwayProcess.ts"
 
 describe.skipIf(!SmallDisk.isPossible)("on a disk of its own", () => {
@@ -30,13 +30,18 @@ describe.skipIf(!SmallDisk.isPossible)("on a disk of its own", () => {
         assert.deepStrictEqual(ended, {
           code: 1,
           stdout: "",
-          stderr: `slipway: The data folder ${dataDir} cannot be written to: its disk is read-only. Mend that, or choose another with SLIPWAY_DATA_DIR.\n`
+          stderr:
+            `slipway: The data folder ${dataDir} cannot be written to: its disk is read-only. Mend that, or choose another with SLIPWAY_DATA_DIR.\n`
         })
       })
       disk.spoil("read-only")
       yield* refused(disk.path)
       yield* refused(`${disk.path}/not/there`)
-      yield* refused(disk.path, { DATABASE_URL: "postgres://127.0.0.1:1/shop", SLIPWAY_ROLE: "worker", SLIPWAY_PUBLIC_URL: "http://127.0.0.1:4000" })
+      yield* refused(disk.path, {
+        DATABASE_URL: "postgres://127.0.0.1:1/shop",
+        SLIPWAY_ROLE: "worker",
+        SLIPWAY_PUBLIC_URL: "http://127.0.0.1:4000"
+      })
       disk.mend()
       yield* (yield* serve(disk.path, settings)).stop("SIGTERM")
       disk.spoil("read-only")

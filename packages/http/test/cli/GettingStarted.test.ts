@@ -1,11 +1,11 @@
 /** The commands of the first pages, run as they are written, in a folder like a fresh clone. */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { Effect } from "effect"
 import { folder, until } from "./SlipwayProcess.ts"
 
 const root = path.resolve(import.meta.dirname, "../../../..")
@@ -17,8 +17,11 @@ const blocks = (page: string): ReadonlyArray<string> =>
 /** What git knows of this repository, with the packages that `npm ci` would bring. */
 const clone = (at: string) => {
   mkdirSync(at)
-  const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: root, maxBuffer: 2 ** 26 }).toString().split("\0")
-  for (const file of files.filter((name) => name !== "" && existsSync(path.join(root, name)))) cpSync(path.join(root, file), path.join(at, file))
+  const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: root, maxBuffer: 2 ** 26 })
+    .toString().split("\0")
+  for (const file of files.filter((name) => name !== "" && existsSync(path.join(root, name)))) {
+    cpSync(path.join(root, file), path.join(at, file))
+  }
   symlinkSync(path.join(root, "node_modules"), path.join(at, "node_modules"))
   for (const name of ["domain", "adapters", "worker", "http"]) {
     const packages = path.join(root, "packages", name, "node_modules")
@@ -50,7 +53,11 @@ const terminal = (cwd: string, env: Readonly<Record<string, string | undefined>>
           const before = said.length
           const mark = `done-${++count}`
           const output = Effect.sync(() => said.slice(before))
-          shell.stdin.write(leave === undefined ? `${command}\necho "${mark} $?"\n` : `(exec ${command.trim()}) & echo "pid $!"\nwait $!\necho "${mark} 0"\n`)
+          shell.stdin.write(
+            leave === undefined
+              ? `${command}\necho "${mark} $?"\n`
+              : `(exec ${command.trim()}) & echo "pid $!"\nwait $!\necho "${mark} 0"\n`
+          )
           if (leave !== undefined) {
             const text = yield* until(output, (text) => leave.test(text))
             process.kill(Number(/^pid (\d+)$/mu.exec(text)?.[1]))
@@ -77,37 +84,41 @@ describe("the first pages", () => {
     for (const command of ["npm ci", "npm run demo"]) assert.match(ci, new RegExp(`^${command}\\b`, "mu"))
   })
 
-  it.live("getting started works as it is written: a server, a sandbox, its events, a pull request that is merged", () =>
-    Effect.gen(function*() {
-      const home = yield* folder
-      const at = path.join(home, "slipway")
-      clone(at)
-      const port = yield* freePort
-      const env = { PATH: process.env["PATH"], HOME: home, TMPDIR: tmpdir(), SLIPWAY_PORT: String(port) }
-      // The port alone is another one, so that this test disturbs nobody's server.
-      const [install = "", prepare = "", create = "", watch = "", publish = "", end = "", ...others] = blocks("docs/getting-started.md")
-        .map((block) => block.replaceAll("localhost:4000", `localhost:${port}`))
-      assert.strictEqual(install, "npm ci\nnpm start\n")
-      assert.strictEqual(others.length, 1, "a new block needs a place in this test")
+  it.live(
+    "getting started works as it is written: a server, a sandbox, its events, a pull request that is merged",
+    () =>
+      Effect.gen(function*() {
+        const home = yield* folder
+        const at = path.join(home, "slipway")
+        clone(at)
+        const port = yield* freePort
+        const env = { PATH: process.env["PATH"], HOME: home, TMPDIR: tmpdir(), SLIPWAY_PORT: String(port) }
+        // The port alone is another one, so that this test disturbs nobody's server.
+        const [install = "", prepare = "", create = "", watch = "", publish = "", end = "", ...others] = blocks("docs/getting-started.md")
+          .map((block) => block.replaceAll("localhost:4000", `localhost:${port}`))
+        assert.strictEqual(install, "npm ci\nnpm start\n")
+        assert.strictEqual(others.length, 1, "a new block needs a place in this test")
 
-      const first = yield* terminal(at, env)
-      first.start("npm start\n")
-      yield* until(Effect.sync(first.said), (said) => /^isolation/mu.test(said))
+        const first = yield* terminal(at, env)
+        first.start("npm start\n")
+        yield* until(Effect.sync(first.said), (said) => /^isolation/mu.test(said))
 
-      const second = yield* terminal(at, env)
-      const said = Effect.fnUntraced(function*(block: string, leave?: RegExp) {
-        const { code, text } = yield* second.type(block, leave)
-        assert.strictEqual(code, 0, `${block}\n${text}`)
-        return text
-      })
-      assert.include(yield* said(prepare), "sample/shop is ")
-      assert.match(yield* said(create), /\/sandboxes\/c_[a-z2-9]{12}$/mu)
-      yield* said(watch, /"type":"turn\.completed"/u)
-      const published = yield* said(publish)
-      assert.include(published, '"draft":true')
-      assert.include(published, "+Hello")
-      assert.include(published, "sample/shop #1 is merged into main, with the files in ")
-      assert.strictEqual(readFileSync(path.join(at, ".slipway/sample/shop/HELLO.md"), "utf8").trim(), "Hello")
-      assert.include(yield* said(end), '"outcome":"applied"')
-    }).pipe(Effect.scoped), 240_000)
+        const second = yield* terminal(at, env)
+        const said = Effect.fnUntraced(function*(block: string, leave?: RegExp) {
+          const { code, text } = yield* second.type(block, leave)
+          assert.strictEqual(code, 0, `${block}\n${text}`)
+          return text
+        })
+        assert.include(yield* said(prepare), "sample/shop is ")
+        assert.match(yield* said(create), /\/sandboxes\/c_[a-z2-9]{12}$/mu)
+        yield* said(watch, /"type":"turn\.completed"/u)
+        const published = yield* said(publish)
+        assert.include(published, "\"draft\":true")
+        assert.include(published, "+Hello")
+        assert.include(published, "sample/shop #1 is merged into main, with the files in ")
+        assert.strictEqual(readFileSync(path.join(at, ".slipway/sample/shop/HELLO.md"), "utf8").trim(), "Hello")
+        assert.include(yield* said(end), "\"outcome\":\"applied\"")
+      }).pipe(Effect.scoped),
+    240_000
+  )
 })

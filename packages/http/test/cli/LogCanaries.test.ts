@@ -2,18 +2,18 @@
  * Secrets are planted wherever one comes into the service, which does all it can do and fails as it can fail: none of
  * them is in a line of its log, in what it prints, in its files, or in what it starts.
  */
-import { randomBytes } from "node:crypto"
-import { readdirSync, readFileSync, writeFileSync } from "node:fs"
-import { connect, createServer, type Socket } from "node:net"
-import path from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Effect, Redacted, Schema } from "effect"
-import { SqlClient } from "effect/sql"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Effect, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { connect, createServer, type Socket } from "node:net"
+import path from "node:path"
 import { folder, run, serve, until } from "./SlipwayProcess.ts"
 
 const canary = (what: string) => `${what}canary${randomBytes(12).toString("hex")}`
@@ -82,7 +82,8 @@ const visibleOf = (server: number): { readonly commandLines: string; readonly en
 
 const filesBelow = (at: string): string =>
   readdirSync(at, { recursive: true, withFileTypes: true }).flatMap((entry) =>
-    entry.isFile() ? [`${entry.name}\n${readFileSync(path.join(entry.parentPath, entry.name), "latin1")}`] : []).join("\n")
+    entry.isFile() ? [`${entry.name}\n${readFileSync(path.join(entry.parentPath, entry.name), "latin1")}`] : []
+  ).join("\n")
 
 /** What Postgres says to who connects and is refused (protocol 3.0, ErrorResponse). */
 const errorResponse = (code: string, message: string): Buffer => {
@@ -121,10 +122,11 @@ const wayTo = (databaseUrl: string) =>
     }
     yield* Effect.acquireRelease(
       Effect.promise(() => new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()))),
-      () => Effect.sync(() => {
-        cut(null)
-        server.close()
-      })
+      () =>
+        Effect.sync(() => {
+          cut(null)
+          server.close()
+        })
     )
     const bound = server.address()
     assert(typeof bound === "object" && bound !== null)
@@ -143,8 +145,11 @@ const account = (databaseUrl: string, password: string) =>
           `CREATE ROLE ${name} LOGIN PASSWORD '${password}'`,
           // To remove it again.
           `GRANT ${name} TO CURRENT_USER`,
-          ...["SCHEMA public", ...["TABLES", "SEQUENCES", "ROUTINES"].map((kind) => `ALL ${kind} IN SCHEMA public`)].map((what) => `GRANT ALL ON ${what} TO ${name}`)
-        ], (statement) => sql`${sql.literal(statement)}`)),
+          ...["SCHEMA public", ...["TABLES", "SEQUENCES", "ROUTINES"].map((kind) => `ALL ${kind} IN SCHEMA public`)].map((what) =>
+            `GRANT ALL ON ${what} TO ${name}`
+          )
+        ], (statement) => sql`${sql.literal(statement)}`)
+      ),
       () => onDatabase((sql) => Effect.andThen(sql`DROP OWNED BY ${sql(name)}`, sql`DROP ROLE ${sql(name)}`))
     )
     return name
@@ -158,9 +163,12 @@ const Line = Schema.Struct({
   sandboxId: Schema.optionalKey(Schema.String),
   traceId: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[0-9a-f]{32}$/u))),
   spanId: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[0-9a-f]{16}$/u))),
-  error: Schema.optionalKey(Schema.StructWithRest(Schema.Struct({ message: Schema.String }), [Schema.Record(Schema.String, Schema.Unknown)]))
+  error: Schema.optionalKey(
+    Schema.StructWithRest(Schema.Struct({ message: Schema.String }), [Schema.Record(Schema.String, Schema.Unknown)])
+  )
 })
-const linesOf = (logs: string) => logs.split("\n").filter((line) => line !== "").map((line) => Schema.decodeUnknownSync(Schema.fromJsonString(Line))(line))
+const linesOf = (logs: string) =>
+  logs.split("\n").filter((line) => line !== "").map((line) => Schema.decodeUnknownSync(Schema.fromJsonString(Line))(line))
 
 const linux = process.platform === "linux" ? it.live : it.live.skip
 linux("no secret that comes into the service leaves it by its log, its files or what it starts", () =>
@@ -187,8 +195,16 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     }
     /** What people write, which is theirs to read but not the log's. */
     const content = {
-      query: canary("query"), path: canary("path"), body: canary("body"), idempotency: canary("idempotency"), metadata: canary("metadata"),
-      prompt: canary("prompt"), agent: canary("agent"), agentToken: token(), userAgent: canary("agent"), message: canary("message")
+      query: canary("query"),
+      path: canary("path"),
+      body: canary("body"),
+      idempotency: canary("idempotency"),
+      metadata: canary("metadata"),
+      prompt: canary("prompt"),
+      agent: canary("agent"),
+      agentToken: token(),
+      userAgent: canary("agent"),
+      message: canary("message")
     }
     const database = new URL(databaseUrl)
     const server = yield* serve(data, {
@@ -215,26 +231,52 @@ linux("no secret that comes into the service leaves it by its log, its files or 
       Effect.promise(async () => {
         const response = await fetch(server.url + address, {
           method,
-          headers: { authorization: `Bearer ${key}`, "user-agent": content.userAgent, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+          headers: {
+            authorization: `Bearer ${key}`,
+            "user-agent": content.userAgent,
+            ...(body === undefined ? {} : { "content-type": "application/json" }),
+            ...headers
+          },
           ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
         })
         const text = await response.text()
-        return { status: response.status, requestId: response.headers.get("x-request-id") ?? "", said: text.startsWith("{") ? JSON.parse(text) : text }
+        return {
+          status: response.status,
+          requestId: response.headers.get("x-request-id") ?? "",
+          said: text.startsWith("{") ? JSON.parse(text) : text
+        }
       })
     const api = "/api/public/v1"
 
     // Who is refused, in every way a key and a session come.
     const basic = `Basic ${Buffer.from(`user:${credentials.revokedKey}`).toString("base64")}`
-    for (const authorization of [`Bearer ${planted.malformedKey}`, `Bearer ${planted.unknownKey}`, `Bearer ${credentials.revokedKey}`, planted.unknownKey, basic, key]) {
+    for (
+      const authorization of [`Bearer ${planted.malformedKey}`, `Bearer ${planted.unknownKey}`, `Bearer ${credentials.revokedKey}`,
+        planted.unknownKey, basic, key]
+    ) {
       assert.strictEqual((yield* call("GET", `${api}/sandboxes`, undefined, { authorization })).status, 401)
     }
-    for (const address of [
-      `${api}/sandboxes?cursor=${content.query}&key=${key}`, `${api}/sandboxes/${content.path}`, `/${content.path}?token=${planted.signInLink}`, `${api}/%ff${content.path}`,
-      `/sign-in?token=${planted.signInLink}`
-    ]) yield* call("GET", address, undefined, { cookie: `__Host-slipway_session=${planted.session}; other=${planted.session}`, traceparent: content.query })
+    for (
+      const address of [
+        `${api}/sandboxes?cursor=${content.query}&key=${key}`,
+        `${api}/sandboxes/${content.path}`,
+        `/${content.path}?token=${planted.signInLink}`,
+        `${api}/%ff${content.path}`,
+        `/sign-in?token=${planted.signInLink}`
+      ]
+    ) {
+      yield* call("GET", address, undefined, {
+        cookie: `__Host-slipway_session=${planted.session}; other=${planted.session}`,
+        traceparent: content.query
+      })
+    }
     yield* call("GET", `${api}/sandboxes`, undefined, { authorization: "", cookie: `__Host-slipway_session=${planted.session}` })
     yield* call("POST", `${api}/sandboxes`, `{"repos": ["${content.body}`, { "idempotency-key": content.idempotency })
-    yield* call("POST", `${api}/sandboxes`, { repos: [{ fullName: content.body }], prompt: [content.prompt], [content.body]: planted.modelKey })
+    yield* call("POST", `${api}/sandboxes`, {
+      repos: [{ fullName: content.body }],
+      prompt: [content.prompt],
+      [content.body]: planted.modelKey
+    })
     yield* call("POST", "/hooks/source-host", { about: content.body }, { "x-hub-signature-256": `sha256=${planted.webhookSecret}` })
     yield* call("POST", "/hooks/source-host", "x".repeat(2_000_000) + content.body)
 
@@ -243,7 +285,8 @@ linux("no secret that comes into the service leaves it by its log, its files or 
       repos: [{ fullName: "acme/shop" }],
       title: "Canaries",
       metadata: { note: content.metadata },
-      prompt: `${content.prompt} [[write path=a.txt content=one]] [[shell echo token=${content.agentToken}; echo Bearer ${content.agent} >&2; sleep 1]] [[crash]]`
+      prompt:
+        `${content.prompt} [[write path=a.txt content=one]] [[shell echo token=${content.agentToken}; echo Bearer ${content.agent} >&2; sleep 1]] [[crash]]`
     }, { "idempotency-key": content.idempotency })
     assert.strictEqual(made.status, 201, JSON.stringify(made.said))
     const sandbox = `${api}/sandboxes/${made.said.id}`
@@ -254,12 +297,17 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     yield* call("POST", `${sandbox}/messages`, { content: content.message })
 
     // GitHub repeats what it was sent, and is told of something it must not be told of.
-    github.strike({ method: "POST", url: /\/pulls$/u, outcome: ({ headers }) => refuse(500, `You sent ${headers.authorization} and ${planted.webhookSecret}`) })
+    github.strike({
+      method: "POST",
+      url: /\/pulls$/u,
+      outcome: ({ headers }) => refuse(500, `You sent ${headers.authorization} and ${planted.webhookSecret}`)
+    })
     yield* call("POST", `${sandbox}/pull-request`, {})
 
     // The database goes, and who comes back is told secrets.
     const traceId = "0af7651916cd43dd8448eb211c80319c"
-    const forms = [password, Buffer.from(password).toString("base64"), inPercents(password), `postgres://u:${password}@db/x`, key, `Bearer ${planted.unknownKey}`, planted.modelKey]
+    const forms = [password, Buffer.from(password).toString("base64"), inPercents(password), `postgres://u:${password}@db/x`, key,
+      `Bearer ${planted.unknownKey}`, planted.modelKey]
     const list = call("GET", `${api}/sandboxes`, undefined, { traceparent: `00-${traceId}-b7ad6b7169203331-01` })
     way.cut(`no entry with ${forms.join(" or ")}`)
     yield* until(list, ({ status }) => status >= 500)
@@ -272,12 +320,19 @@ linux("no secret that comes into the service leaves it by its log, its files or 
 
     // Each line is an entry, and the request's warning says whose it is.
     const told = linesOf(server.logs()).filter(({ requestId }) => requestId === refused.requestId)
-    assert.deepInclude(told.map(({ level, message, traceId }) => ({ level, message, traceId })), { level: "warning", message: "the store is not available", traceId })
+    assert.deepInclude(told.map(({ level, message, traceId }) => ({ level, message, traceId })), {
+      level: "warning",
+      message: "the store is not available",
+      traceId
+    })
     assert.isTrue(told.every(({ spanId }) => spanId !== undefined && spanId === told[0]?.spanId && spanId !== "b7ad6b7169203331"))
     const ofSandbox = linesOf(server.logs()).find(({ message, sandboxId }) => sandboxId === made.said.id && message === "agent ended")
     assert.strictEqual(ofSandbox?.traceId?.length, 32)
     // What had to be left out was there to be left out.
-    assert.match(server.logs(), /no entry with \[redacted\] or \[redacted\][\w+/=]{0,3} or \[redacted\] or postgres:\/\/\[redacted\]@db\/x or \[redacted\] or Bearer \[redacted\] or \[redacted\]/u)
+    assert.match(
+      server.logs(),
+      /no entry with \[redacted\] or \[redacted\][\w+/=]{0,3} or \[redacted\] or postgres:\/\/\[redacted\]@db\/x or \[redacted\] or Bearer \[redacted\] or \[redacted\]/u
+    )
 
     // The key that is made at the first start is shown once, for whoever starts it.
     const printed = server.output().replace(`API key    ${key}`, "")
@@ -295,13 +350,20 @@ linux("no secret that comes into the service leaves it by its log, its files or 
 
     // What was looked for could have been found: where it is meant to be, and in each form.
     assert.include(foundIn(server.output(), credentials), "key")
-    assert.includeMembers([...foundIn(readFileSync(`/proc/${server.pid}/environ`, "latin1"), credentials)], ["modelKey", "password", "webhookSecret"])
+    assert.includeMembers([...foundIn(readFileSync(`/proc/${server.pid}/environ`, "latin1"), credentials)], ["modelKey", "password",
+      "webhookSecret"])
     assert.include(foundIn(filesBelow(keys), credentials), "privateKey")
     assert.include(foundIn(filesBelow(data), content), "prompt")
     const [before, after] = ["{\"n\":1,\"text\":\"", "\"}"]
-    for (const encode of [
-      (text: string) => text, (text: string) => Buffer.from(text).toString("base64"), encodeURIComponent, inPercents, (text: string) => inPercents(text).toUpperCase()
-    ]) assert.deepStrictEqual(foundIn(encode(before + password + after), credentials), ["password"])
+    for (
+      const encode of [
+        (text: string) => text,
+        (text: string) => Buffer.from(text).toString("base64"),
+        encodeURIComponent,
+        inPercents,
+        (text: string) => inPercents(text).toUpperCase()
+      ]
+    ) assert.deepStrictEqual(foundIn(encode(before + password + after), credentials), ["password"])
     assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
     linesOf(server.logs())
   }).pipe(Effect.scoped), 120_000)

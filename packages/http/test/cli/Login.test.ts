@@ -34,7 +34,10 @@ describe("slipway login", () => {
       const login = (settings: Readonly<Record<string, string>>, ...args: ReadonlyArray<string>) => run(data, ["login", ...args], settings)
       const local = yield* login({ SLIPWAY_PORT: port })
       assert.deepStrictEqual([local.code, local.stderr], [0, ""])
-      assert.match(local.stdout, new RegExp(`^${server.url}/sign-in#\\w{43}\\n\\nIt signs user_\\w{26} in once, within 10 minutes\\.\\n$`, "u"))
+      assert.match(
+        local.stdout,
+        new RegExp(`^${server.url}/sign-in#\\w{43}\\n\\nIt signs user_\\w{26} in once, within 10 minutes\\.\\n$`, "u")
+      )
       const named = yield* login({ SLIPWAY_PUBLIC_URL: "https://slipway.test/" })
       assert.match(named.stdout, /^https:\/\/slipway\.test\/sign-in#\w{43}\n/u)
       // Where the running service is, it has said itself.
@@ -48,10 +51,14 @@ describe("slipway login", () => {
       assert.strictEqual(refused, 403)
       assert.include(told, "slipway users approve ada-l")
       const { stdout: audited } = yield* run(data, ["audit", "--json"])
-      const entries: ReadonlyArray<{ readonly action: string; readonly actor: unknown; readonly subjects: Record<string, string> }> = JSON.parse(audited)
+      const entries: ReadonlyArray<{ readonly action: string; readonly actor: unknown; readonly subjects: Record<string, string> }> = JSON
+        .parse(audited)
       assert.deepStrictEqual(
         entries.filter(({ subjects }) => subjects["userId"] === user.id).slice(-3).map(({ action, actor }) => [action, actor]),
-        [["sign_in_link.made", { _tag: "Operator" }], ["sign_in_link.used", { _tag: "System" }], ["session.started", { _tag: "User", userId: user.id }]]
+        [["sign_in_link.made", { _tag: "Operator" }], ["sign_in_link.used", { _tag: "System" }], ["session.started", {
+          _tag: "User",
+          userId: user.id
+        }]]
       )
       assert.notInclude(audited, code)
 
@@ -59,14 +66,18 @@ describe("slipway login", () => {
       assert.deepStrictEqual(nobody, { code: 1, stdout: "", stderr: "slipway: There is no user nobody. See: slipway users list\n" })
     }), LONG)
 
-  it.live("is not needed where people sign in with GitHub; an address that browsers keep no session at is warned of", () =>
-    Effect.gen(function*() {
-      const data = yield* folder
-      const secret = path.join(data, "client-secret")
-      writeFileSync(secret, "0123456789abcdef0123456789abcdef01234567")
-      const github = { SLIPWAY_GITHUB_CLIENT_ID: "Iv1.0123456789abcdef", SLIPWAY_GITHUB_CLIENT_SECRET_FILE: secret }
-      const server = yield* serve(data, { SLIPWAY_ISOLATION: "none", SLIPWAY_PUBLIC_URL: "http://10.0.0.5:4000", ...github })
-      assert.isNull(printed(server))
-      assert.include(server.output(), "nobody can stay signed in at http://10.0.0.5:4000")
-    }), LONG)
+  it.live(
+    "is not needed where people sign in with GitHub; an address that browsers keep no session at is warned of",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const secret = path.join(data, "client-secret")
+        writeFileSync(secret, "0123456789abcdef0123456789abcdef01234567")
+        const github = { SLIPWAY_GITHUB_CLIENT_ID: "Iv1.0123456789abcdef", SLIPWAY_GITHUB_CLIENT_SECRET_FILE: secret }
+        const server = yield* serve(data, { SLIPWAY_ISOLATION: "none", SLIPWAY_PUBLIC_URL: "http://10.0.0.5:4000", ...github })
+        assert.isNull(printed(server))
+        assert.include(server.output(), "nobody can stay signed in at http://10.0.0.5:4000")
+      }),
+    LONG
+  )
 })

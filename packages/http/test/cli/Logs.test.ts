@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Redaction, Redactor } from "@slipway/adapters/redaction/Redaction"
 import { Cause, ConfigProvider, Console, Effect, Redacted, References, Schema, Tracer } from "effect"
 import { HttpServerRequest } from "effect/http"
-import { Redaction, Redactor } from "@slipway/adapters/redaction/Redaction"
 import * as Logs from "../../src/cli/Logs.ts"
 import * as RequestSpan from "../../src/middleware/RequestSpan.ts"
 
@@ -41,25 +41,43 @@ class Broken extends Schema.TaggedError<Broken>()("Broken", { cause: Schema.Defe
 describe("a JSON line", () => {
   it.effect("has time, level and message, and what belongs to the entry under its own names", () =>
     Effect.gen(function*() {
-      const [entry] = parsed(yield* written(
-        Effect.logWarning("two", "words", { count: 3, at: new Date(0), none: null, list: [1, "a"], key: Redacted.make("abc"), deep: { a: { b: { c: { d: { e: 1 } } } } } }).pipe(
-          Effect.annotateLogs({ requestId: "req_1" })
+      const [entry] = parsed(
+        yield* written(
+          Effect.logWarning("two", "words", {
+            count: 3,
+            at: new Date(0),
+            none: null,
+            list: [1, "a"],
+            key: Redacted.make("abc"),
+            deep: { a: { b: { c: { d: { e: 1 } } } } }
+          }).pipe(
+            Effect.annotateLogs({ requestId: "req_1" })
+          )
         )
-      ))
+      )
       const { time, ...rest } = entry ?? {}
       assert.strictEqual(time, "1970-01-01T00:00:00.000Z")
       assert.deepStrictEqual(rest, {
-        level: "warning", message: "two words", requestId: "req_1", count: 3, at: "1970-01-01T00:00:00.000Z", none: null, list: [1, "a"],
-        key: "[redacted]", deep: { a: { b: { c: { d: "{ e: 1 }" } } } }
+        level: "warning",
+        message: "two words",
+        requestId: "req_1",
+        count: 3,
+        at: "1970-01-01T00:00:00.000Z",
+        none: null,
+        list: [1, "a"],
+        key: "[redacted]",
+        deep: { a: { b: { c: { d: "{ e: 1 }" } } } }
       })
     }))
 
   it.effect("no field takes the place of what a line says of itself, and an error has one shape", () =>
     Effect.gen(function*() {
-      const [first, second] = parsed(yield* written(Effect.andThen(
-        Effect.logInfo("one", { time: "never", level: "none", message: "two" }),
-        Effect.logInfo("two", { error: "why" })
-      )))
+      const [first, second] = parsed(
+        yield* written(Effect.andThen(
+          Effect.logInfo("one", { time: "never", level: "none", message: "two" }),
+          Effect.logInfo("two", { error: "why" })
+        ))
+      )
       assert.deepStrictEqual([first?.["level"], first?.["message"], first?.["time"]], ["info", "one", "1970-01-01T00:00:00.000Z"])
       assert.deepStrictEqual(second?.["error"], { message: "why" })
     }))
@@ -67,7 +85,9 @@ describe("a JSON line", () => {
   it.effect("tells of an error its name, message and stack with every cause, whether it was logged as such or in a cause", () =>
     Effect.gen(function*() {
       const error = new Broken({ cause: new TypeError("deep inside", { cause: new Error("the root") }) })
-      for (const logged of [Effect.logError("failed", error), Effect.logError("failed", Cause.fail(error)), Effect.logError(Cause.die(error))]) {
+      for (
+        const logged of [Effect.logError("failed", error), Effect.logError("failed", Cause.fail(error)), Effect.logError(Cause.die(error))]
+      ) {
         const [entry] = parsed(yield* written(logged))
         const { message, name, stack } = Object(entry?.["error"])
         assert.deepStrictEqual([name, message], ["Broken", "broken by [redacted]"])
@@ -82,13 +102,19 @@ describe("a JSON line", () => {
       const many = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`field${i}`, long]))
       const loop: Record<string, unknown> = {}
       loop["self"] = loop
-      const hostile = { get trap() { throw new Error("no") } }
-      const entries = parsed(yield* written(Effect.gen(function*() {
-        yield* Effect.logError(long, new Error(long))
-        yield* Effect.logError("many", many).pipe(Effect.annotateLogs(many))
-        yield* Effect.logError("loop", loop, 1n, Symbol("s"), () => 1, new Map([[1, long]]))
-        yield* Effect.logError("hostile", hostile)
-      })))
+      const hostile = {
+        get trap() {
+          throw new Error("no")
+        }
+      }
+      const entries = parsed(
+        yield* written(Effect.gen(function*() {
+          yield* Effect.logError(long, new Error(long))
+          yield* Effect.logError("many", many).pipe(Effect.annotateLogs(many))
+          yield* Effect.logError("loop", loop, 1n, Symbol("s"), () => 1, new Map([[1, long]]))
+          yield* Effect.logError("hostile", hostile)
+        }))
+      )
       assert.deepStrictEqual(entries.map(({ message }) => String(message).slice(0, 4)), ["\u0001ä\n\u0001", "many", "loop", "an e"])
     }))
 
@@ -109,7 +135,9 @@ describe("a JSON line", () => {
         assert.strictEqual(lines.length, places.length)
         for (const line of lines) {
           assert.include(line, "[redacted]")
-          for (const form of [SECRET, encodeURIComponent(SECRET), Buffer.from(SECRET).toString("base64"), "shorty"]) assert.notInclude(line, form)
+          for (const form of [SECRET, encodeURIComponent(SECRET), Buffer.from(SECRET).toString("base64"), "shorty"]) {
+            assert.notInclude(line, form)
+          }
         }
       }
     }))
@@ -141,7 +169,8 @@ describe("the settings", () => {
   it.effect("SLIPWAY_LOG_LEVEL is the least that is logged, whatever the command's own is", () =>
     Effect.gen(function*() {
       const all = Effect.all([Effect.logDebug("debug"), Effect.logInfo("info"), Effect.logWarning("warning"), Effect.logError("error")])
-      const told = (settings: Readonly<Record<string, string>>) => Effect.map(written(all, settings), (lines) => parsed(lines).map(({ level }) => level))
+      const told = (settings: Readonly<Record<string, string>>) =>
+        Effect.map(written(all, settings), (lines) => parsed(lines).map(({ level }) => level))
       assert.deepStrictEqual(yield* told({}), ["info", "warning", "error"])
       assert.deepStrictEqual(yield* told({ SLIPWAY_LOG_LEVEL: "debug" }), ["debug", "info", "warning", "error"])
       assert.deepStrictEqual(yield* told({ SLIPWAY_LOG_LEVEL: "error" }), ["error"])
@@ -158,11 +187,14 @@ describe("the settings", () => {
 
 describe("a request's entries", () => {
   const logged = (headers: Record<string, string>) =>
-    Effect.map(written(Effect.gen(function*() {
-      const request = HttpServerRequest.fromWeb(new Request("http://localhost/", { headers }))
-      yield* Effect.all([Effect.logInfo("one"), Effect.logInfo("two").pipe(Effect.withSpan("inner"))]).pipe(RequestSpan.within(request))
-      yield* Effect.logInfo("outside")
-    })), parsed)
+    Effect.map(
+      written(Effect.gen(function*() {
+        const request = HttpServerRequest.fromWeb(new Request("http://localhost/", { headers }))
+        yield* Effect.all([Effect.logInfo("one"), Effect.logInfo("two").pipe(Effect.withSpan("inner"))]).pipe(RequestSpan.within(request))
+        yield* Effect.logInfo("outside")
+      })),
+      parsed
+    )
 
   it.effect("have one trace and one span, and no other entry has", () =>
     Effect.gen(function*() {
@@ -181,8 +213,13 @@ describe("a request's entries", () => {
       assert.strictEqual(good?.["traceId"], traceId)
       assert.notStrictEqual(good?.["spanId"], "b7ad6b7169203331")
       const malformed = [
-        traceId, `00-${traceId.toUpperCase()}-b7ad6b7169203331-01`, `00-${traceId}-b7ad6b7169203331`, `ff-${traceId}-b7ad6b7169203331-01`,
-        `00-${"0".repeat(32)}-b7ad6b7169203331-01`, `00-${traceId}-${"0".repeat(16)}-01`, `00-${traceId}-b7ad6b7169203331-01-x`
+        traceId,
+        `00-${traceId.toUpperCase()}-b7ad6b7169203331-01`,
+        `00-${traceId}-b7ad6b7169203331`,
+        `ff-${traceId}-b7ad6b7169203331-01`,
+        `00-${"0".repeat(32)}-b7ad6b7169203331-01`,
+        `00-${traceId}-${"0".repeat(16)}-01`,
+        `00-${traceId}-b7ad6b7169203331-01-x`
       ]
       for (const traceparent of malformed) assert.notStrictEqual((yield* logged({ traceparent }))[0]?.["traceId"], traceId, traceparent)
     }))

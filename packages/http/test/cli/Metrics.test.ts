@@ -9,7 +9,8 @@ describe("the metrics of a service", () => {
       const data = yield* folder
       const server = yield* serve(data)
       yield* run(data, ["repos", "add", "distinctive-owner/shop", repository(data, "distinctive-folder")])
-      const made = yield* run(data, ["keys", "create", "--grant", "distinctive-grant", "--label", "distinctive-label", "--scopes", "metrics:read", "--json"])
+      const made = yield* run(data, ["keys", "create", "--grant", "distinctive-grant", "--label", "distinctive-label", "--scopes",
+        "metrics:read", "--json"])
       const scraper: { readonly key: string; readonly id: string; readonly grantId: string } = JSON.parse(made.stdout)
       const ask = (key: string | undefined, address: string, body?: object) =>
         Effect.promise(async () => {
@@ -23,7 +24,10 @@ describe("the metrics of a service", () => {
         Effect.map(ask(server.key, `/api/public/v1/sandboxes${address}`, body), ({ text }) => JSON.parse(text))
 
       assert.strictEqual((yield* ask(server.key, "/metrics")).status, 403)
-      const { id } = yield* api("", { repos: [{ fullName: "distinctive-owner/shop" }], prompt: "[[write path=distinctive-path content=x]]" })
+      const { id } = yield* api("", {
+        repos: [{ fullName: "distinctive-owner/shop" }],
+        prompt: "[[write path=distinctive-path content=x]]"
+      })
       yield* until(api(`/${id}`), ({ status, turn }) => status === "running" && turn.active === false)
       assert.strictEqual((yield* api(`/${id}/pull-request`, {})).actionState, "idle")
       yield* api(`/${id}/terminate`, {})
@@ -36,17 +40,18 @@ describe("the metrics of a service", () => {
         slipway_sandboxes_created_total: 1,
         slipway_boots_started_total: 1,
         slipway_boot_duration_seconds_count: 1,
-        'slipway_turns_ended_total{state="succeeded"}': 1,
-        'slipway_turns_ended_total{state="failed"}': 0,
-        'slipway_publications_total{outcome="published"}': 1,
-        'slipway_publications_total{outcome="source_host_error"}': 0,
-        'slipway_sandboxes_failed_total{reason="boot_failed"}': 0,
-        'slipway_webhook_attempts_total{outcome="delivered"}': 0,
-        'slipway_http_refusals_total{code="403"}': 1,
+        "slipway_turns_ended_total{state=\"succeeded\"}": 1,
+        "slipway_turns_ended_total{state=\"failed\"}": 0,
+        "slipway_publications_total{outcome=\"published\"}": 1,
+        "slipway_publications_total{outcome=\"source_host_error\"}": 0,
+        "slipway_sandboxes_failed_total{reason=\"boot_failed\"}": 0,
+        "slipway_webhook_attempts_total{outcome=\"delivered\"}": 0,
+        "slipway_http_refusals_total{code=\"403\"}": 1,
         slipway_worker_slots: 8
       }
       assert.deepStrictEqual(Object.fromEntries(Object.keys(expected).map((name) => [name, values.get(name)])), expected)
-      const real = ["process_resident_memory_bytes", "nodejs_heap_size_used_bytes", "process_cpu_seconds_total", "process_open_fds", "process_start_time_seconds"]
+      const real = ["process_resident_memory_bytes", "nodejs_heap_size_used_bytes", "process_cpu_seconds_total", "process_open_fds",
+        "process_start_time_seconds"]
       for (const name of real) assert.isAbove(values.get(name) ?? 0, 0, name)
       const names = ["distinctive", "offline", id, data, server.key ?? "", scraper.key, scraper.id, scraper.grantId, "shop"]
       for (const name of names) assert.notInclude(text, name)

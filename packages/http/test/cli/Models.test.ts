@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Database from "@slipway/adapters/postgres/Database"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect, Redacted } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { inspect } from "node:util"
-import * as Database from "@slipway/adapters/postgres/Database"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as Models from "../../src/cli/Models.ts"
 import * as Settings from "../../src/cli/Settings.ts"
 import { folder, run, serve, until } from "./SlipwayProcess.ts"
@@ -62,7 +62,9 @@ describe("slipway models", () => {
         Effect.map(run(data, ["models", "--json"], settings), ({ stderr, stdout }) => {
           assert.strictEqual(stderr, "")
           assert.notInclude(stdout, KEY)
-          return new Map<string, { default: boolean; usable: boolean; problem: string | null }>(JSON.parse(stdout).map((row: { id: string }) => [row.id, row]))
+          return new Map<string, { default: boolean; usable: boolean; problem: string | null }>(
+            JSON.parse(stdout).map((row: { id: string }) => [row.id, row])
+          )
         })
       const bare = yield* rows({})
       assert.deepInclude(bare.get("offline/demo"), { usable: true, problem: null, default: true })
@@ -107,42 +109,51 @@ describe("slipway models", () => {
         }
       }
       const missing = yield* run(data, ["models"], { SLIPWAY_MODELS: path.join(data, "none.json") })
-      assert.match(missing.stderr, /^slipway: The model catalogue [^\n]*none\.json cannot be used: it cannot be read \(ENOENT\)\.[^\n]*\n$/u)
+      assert.match(
+        missing.stderr,
+        /^slipway: The model catalogue [^\n]*none\.json cannot be used: it cannot be read \(ENOENT\)\.[^\n]*\n$/u
+      )
     }).pipe(Effect.scoped), LONG)
 
-  it.live("the service warns of missing isolation, refuses what it cannot run, and keeps to a grant's budget", () =>
-    Effect.gen(function*() {
-      const data = yield* folder
-      const server = yield* serve(data, { SLIPWAY_ISOLATION: "none", OPENAI_API_KEY: KEY, SLIPWAY_APPROVAL_MINUTES: "7" })
-      assert.match(server.output(), /"level":"warning"[^\n]*SLIPWAY_ISOLATION is none/u)
-      const key = server.key ?? ""
-      const refused = yield* ask(server.url, key, { model: "openai/gpt-6.1-sol" })
-      assert.deepStrictEqual([refused.status, refused.body.error], [400, {
-        code: "invalid_model",
-        message: "openai/gpt-6.1-sol cannot be used. Its agent runtime, codex, is not installed."
-      }])
-      const accountless = yield* ask(server.url, key, { model: "xai/grok-4.7" })
-      assert.strictEqual(accountless.status, 400)
-      assert.notInclude(JSON.stringify(accountless.body), "XAI_API_KEY")
+  it.live(
+    "the service warns of missing isolation, refuses what it cannot run, and keeps to a grant's budget",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const server = yield* serve(data, { SLIPWAY_ISOLATION: "none", OPENAI_API_KEY: KEY, SLIPWAY_APPROVAL_MINUTES: "7" })
+        assert.match(server.output(), /"level":"warning"[^\n]*SLIPWAY_ISOLATION is none/u)
+        const key = server.key ?? ""
+        const refused = yield* ask(server.url, key, { model: "openai/gpt-6.1-sol" })
+        assert.deepStrictEqual([refused.status, refused.body.error], [400, {
+          code: "invalid_model",
+          message: "openai/gpt-6.1-sol cannot be used. Its agent runtime, codex, is not installed."
+        }])
+        const accountless = yield* ask(server.url, key, { model: "xai/grok-4.7" })
+        assert.strictEqual(accountless.status, 400)
+        assert.notInclude(JSON.stringify(accountless.body), "XAI_API_KEY")
 
-      const set = yield* run(data, ["grants", "budget", "default", "0", "--json"])
-      assert.deepInclude(JSON.parse(set.stdout), { name: "default", spentUsd: "0.00", budgetUsd: "0.00", ownBudget: true })
-      const over = yield* ask(server.url, key, {})
-      assert.deepStrictEqual([over.status, over.body.error.code], [402, "budget_exceeded"])
-      yield* run(data, ["grants", "budget", "default", "none"])
-      yield* run(data, ["repos", "add", "acme/shop", repository(data)])
-      const made = yield* ask(server.url, key, { prompt: "[[write path=a.txt content=a]]", toolApprovalMode: "prompt" })
-      assert.strictEqual(made.status, 201)
-      const events = Effect.promise(async () => {
-        const response = await fetch(`${server.url}/api/public/v1/sandboxes/${made.body.id}/events`, { headers: { authorization: `Bearer ${key}` } })
-        const { data }: { data: Array<{ type: string; ts: string; data: { expires_at: string } }> } = await response.json()
-        return data.filter(({ type }) => type === "approval.requested")
-      })
-      const [asked] = yield* until(events, (found) => found.length > 0)
-      assert.strictEqual(Date.parse(asked?.data.expires_at ?? "") - Date.parse(asked?.ts ?? ""), 7 * 60_000)
-      assert.match((yield* run(data, ["grants", "budget", "nobody"])).stderr, /There is no grant nobody/u)
-      assert.notInclude(server.output(), KEY)
-    }).pipe(Effect.scoped), LONG)
+        const set = yield* run(data, ["grants", "budget", "default", "0", "--json"])
+        assert.deepInclude(JSON.parse(set.stdout), { name: "default", spentUsd: "0.00", budgetUsd: "0.00", ownBudget: true })
+        const over = yield* ask(server.url, key, {})
+        assert.deepStrictEqual([over.status, over.body.error.code], [402, "budget_exceeded"])
+        yield* run(data, ["grants", "budget", "default", "none"])
+        yield* run(data, ["repos", "add", "acme/shop", repository(data)])
+        const made = yield* ask(server.url, key, { prompt: "[[write path=a.txt content=a]]", toolApprovalMode: "prompt" })
+        assert.strictEqual(made.status, 201)
+        const events = Effect.promise(async () => {
+          const response = await fetch(`${server.url}/api/public/v1/sandboxes/${made.body.id}/events`, {
+            headers: { authorization: `Bearer ${key}` }
+          })
+          const { data }: { data: Array<{ type: string; ts: string; data: { expires_at: string } }> } = await response.json()
+          return data.filter(({ type }) => type === "approval.requested")
+        })
+        const [asked] = yield* until(events, (found) => found.length > 0)
+        assert.strictEqual(Date.parse(asked?.data.expires_at ?? "") - Date.parse(asked?.ts ?? ""), 7 * 60_000)
+        assert.match((yield* run(data, ["grants", "budget", "nobody"])).stderr, /There is no grant nobody/u)
+        assert.notInclude(server.output(), KEY)
+      }).pipe(Effect.scoped),
+    LONG
+  )
 
   it.live("a process that only answers requests refuses what no worker can run", () =>
     Effect.gen(function*() {
@@ -155,7 +166,9 @@ describe("slipway models", () => {
       assert.strictEqual((yield* create).status, 201)
       const reason = "openai/gpt-6.1-sol cannot be used. This service has no account for it."
       yield* WorkerOffers.make.pipe(
-        Effect.flatMap((offers) => offers.publish("worker-1", { usable: ["offline/demo"], unusable: [{ id: "openai/gpt-6.1-sol", reason }] })),
+        Effect.flatMap((offers) =>
+          offers.publish("worker-1", { usable: ["offline/demo"], unusable: [{ id: "openai/gpt-6.1-sol", reason }] })
+        ),
         Effect.provide(Database.layer({ url: Redacted.make(url) }))
       )
       const refused = yield* until(create, ({ status }) => status !== 201)

@@ -1,9 +1,9 @@
 /** The commands of the README, through npm as a newcomer runs them. */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { Effect } from "effect"
 import { folder, processesOf, until } from "./SlipwayProcess.ts"
 
 const root = path.resolve(import.meta.dirname, "../../../..")
@@ -23,13 +23,15 @@ const npmStart = (data: string) =>
     }),
     () =>
       Effect.flatMap(processesOf(data), (left) =>
-        Effect.sync(() => left.forEach((process_) => {
-          try {
-            process.kill(Number.parseInt(process_, 10), "SIGKILL")
-          } catch {
-            // It ended by itself meanwhile.
-          }
-        })))
+        Effect.sync(() =>
+          left.forEach((process_) => {
+            try {
+              process.kill(Number.parseInt(process_, 10), "SIGKILL")
+            } catch {
+              // It ended by itself meanwhile.
+            }
+          })
+        ))
   )
 
 describe("npm start", () => {

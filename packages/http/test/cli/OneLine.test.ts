@@ -1,8 +1,8 @@
 /** What goes wrong for somebody new is one line that says what to do. */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { Effect } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 import { folder, processesOf, runIn, serve, until } from "./SlipwayProcess.ts"
 
@@ -32,8 +32,11 @@ describe("one line", () => {
       const data = yield* folder
       // Loading any module of the packages would fail here.
       const hook = path.join(data, "refuse.mjs")
-      writeFileSync(hook, `import { registerHooks } from "node:module"
-        registerHooks({ resolve(specifier, context, next) { if (/^(?:effect|@slipway|@effect)/.test(specifier)) throw new Error(specifier); return next(specifier, context) } })`)
+      writeFileSync(
+        hook,
+        `import { registerHooks } from "node:module"
+        registerHooks({ resolve(specifier, context, next) { if (/^(?:effect|@slipway|@effect)/.test(specifier)) throw new Error(specifier); return next(specifier, context) } })`
+      )
       for (const flag of ["--version", "-v"]) {
         const ended = yield* runIn(data, [flag], {}, { nodeArgs: ["--import", hook] })
         assert.deepStrictEqual(ended, { code: 0, stdout: `slipway v${manifest.version}\n`, stderr: "" })
@@ -48,7 +51,8 @@ describe("one line", () => {
       for (const program of ["sh", "id", "useradd", "rm", "rmdir"]) symlinkSync(`/usr/bin/${program}`, path.join(bin, program))
       for (const args of [["serve"], ["demo"], ["repos", "add", "acme/shop", data], ["repos", "add", "--sample"]]) {
         const ended = yield* runIn(data, args, { PATH: bin })
-        assert.deepStrictEqual([ended.code, ended.stderr], [1, "slipway: git is not installed, or not on PATH. Install it: apt-get install git\n"], args.join(" "))
+        assert.deepStrictEqual([ended.code, ended.stderr], [1,
+          "slipway: git is not installed, or not on PATH. Install it: apt-get install git\n"], args.join(" "))
       }
       assert.deepStrictEqual(yield* processesOf(data), [])
     }).pipe(Effect.scoped), LONG)
@@ -62,26 +66,30 @@ describe("one line", () => {
       assert.notInclude(ended.stderr, "secret")
     }).pipe(Effect.scoped), LONG)
 
-  it.live("a variable that looks like a setting and is none is told, with the setting that was meant; a vanished data folder ends the service, said once", () =>
-    Effect.gen(function*() {
-      const home = yield* folder
-      const data = path.join(home, "data")
-      mkdirSync(data)
-      const server = yield* serve(data, { SLIPWAY_PROT: "1", SLIPWAY_API_KEY: "x", XDG_STATE_HOME: home, SLIPWAY_LOG_FORMAT: "pretty" })
-      const told = server.logs().split("\n").filter((line) => line.includes("SLIPWAY_"))
-      assert.lengthOf(told, 1)
-      assert.include(told[0], "SLIPWAY_PROT is set, but there is no such setting: it does nothing. Did you mean SLIPWAY_PORT?")
+  it.live(
+    "a variable that looks like a setting and is none is told, with the setting that was meant; a vanished data folder ends the service, said once",
+    () =>
+      Effect.gen(function*() {
+        const home = yield* folder
+        const data = path.join(home, "data")
+        mkdirSync(data)
+        const server = yield* serve(data, { SLIPWAY_PROT: "1", SLIPWAY_API_KEY: "x", XDG_STATE_HOME: home, SLIPWAY_LOG_FORMAT: "pretty" })
+        const told = server.logs().split("\n").filter((line) => line.includes("SLIPWAY_"))
+        assert.lengthOf(told, 1)
+        assert.include(told[0], "SLIPWAY_PROT is set, but there is no such setting: it does nothing. Did you mean SLIPWAY_PORT?")
 
-      const before = server.logs().length
-      renameSync(data, path.join(home, "elsewhere"))
-      const { code } = yield* server.ended
-      assert.strictEqual(code, 1)
-      const said = server.logs().slice(before)
-      assert.lengthOf(said.split("\n").filter((line) => line.includes("is gone")), 1, said)
-      assert.match(said, new RegExp(`^slipway: The data folder ${data} is gone: [^\\n]*\\n`, "mu"))
-      assert.isBelow(said.split("\n").length, 20, said)
-      yield* until(processesOf(home), (left) => left.length === 0)
-    }).pipe(Effect.scoped), LONG)
+        const before = server.logs().length
+        renameSync(data, path.join(home, "elsewhere"))
+        const { code } = yield* server.ended
+        assert.strictEqual(code, 1)
+        const said = server.logs().slice(before)
+        assert.lengthOf(said.split("\n").filter((line) => line.includes("is gone")), 1, said)
+        assert.match(said, new RegExp(`^slipway: The data folder ${data} is gone: [^\\n]*\\n`, "mu"))
+        assert.isBelow(said.split("\n").length, 20, said)
+        yield* until(processesOf(home), (left) => left.length === 0)
+      }).pipe(Effect.scoped),
+    LONG
+  )
 
   it("npm is told not to warn of each package that needs a newer Node than npm's own, and to show errors", () => {
     const npmrc = readFileSync(path.resolve(import.meta.dirname, "../../../../.npmrc"), "utf8")

@@ -21,19 +21,42 @@ describe("slipway partners", () => {
 
       const offer = ["claims", "create", "--grant", "acme", "--lead", "lead-1", "--variant", "b", "--id", claimId, "--credits"]
       assert.deepInclude(yield* asJson(...offer, "500"), { claimId, grantId, creditAmount: 500, status: "pending", claimedAt: null })
-      assert.strictEqual((yield* partners(...offer, "500")).stdout, `Claim ${claimId} of grant acme is made: 500 credits, as was known already.\n`)
-      assert.deepInclude(yield* asJson("claims", "claim", claimId, ...who), { status: "claimed", recipientId: "user_1", organizationId })
-      assert.deepInclude(yield* asJson("projects", "connect", "p", ...who, "--repo", "acme/shop", ...later), { projectId: "p", repo: "acme/shop" })
       assert.strictEqual(
-        (yield* partners("invoices", "paid", "in_1", "--organization", organizationId, "--amount-minor", "1900", "--currency", "EUR", ...later)).stdout,
+        (yield* partners(...offer, "500")).stdout,
+        `Claim ${claimId} of grant acme is made: 500 credits, as was known already.\n`
+      )
+      assert.deepInclude(yield* asJson("claims", "claim", claimId, ...who), { status: "claimed", recipientId: "user_1", organizationId })
+      assert.deepInclude(yield* asJson("projects", "connect", "p", ...who, "--repo", "acme/shop", ...later), {
+        projectId: "p",
+        repo: "acme/shop"
+      })
+      assert.strictEqual(
+        (yield* partners(
+          "invoices",
+          "paid",
+          "in_1",
+          "--organization",
+          organizationId,
+          "--amount-minor",
+          "1900",
+          "--currency",
+          "EUR",
+          ...later
+        )).stdout,
         "Invoice in_1 is paid.\n"
       )
 
-      assert.deepStrictEqual((yield* asJson("events", "acme", "--after", "1")).map(({ sequence, type }: { sequence: number; type: string }) => [sequence, type]), [
-        [2, "credit_claim.claimed"], [3, "project.connected"], [4, "conversion.paid"]
-      ])
+      assert.deepStrictEqual(
+        (yield* asJson("events", "acme", "--after", "1")).map(({ sequence, type }: { sequence: number; type: string }) => [sequence, type]),
+        [
+          [2, "credit_claim.claimed"],
+          [3, "project.connected"],
+          [4, "conversion.paid"]
+        ]
+      )
       const { balance, charges, movements } = yield* asJson("balance", organizationId)
-      assert.deepStrictEqual([balance, movements.map(({ claimId, credits }: { claimId: string; credits: number }) => [claimId, credits]), charges], [500, [[claimId, 500]], []])
+      assert.deepStrictEqual([balance, movements.map(({ claimId, credits }: { claimId: string; credits: number }) => [claimId, credits]),
+        charges], [500, [[claimId, 500]], []])
       assert.include((yield* partners("claims", "list", "--grant", "acme")).stdout, claimId)
 
       const refused: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [

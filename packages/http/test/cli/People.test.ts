@@ -1,7 +1,7 @@
-import { spawn } from "node:child_process"
-import { tmpdir } from "node:os"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { tmpdir } from "node:os"
 import { command, folder, run, serve, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
@@ -15,7 +15,12 @@ interface Entry {
 const follow = (dataDir: string, args: ReadonlyArray<string>) =>
   Effect.map(
     Effect.acquireRelease(
-      Effect.sync(() => spawn(process.execPath, [command, "audit", "--follow", "--json", ...args], { cwd: dataDir, env: { PATH: process.env["PATH"], TMPDIR: tmpdir(), SLIPWAY_DATA_DIR: dataDir } })),
+      Effect.sync(() =>
+        spawn(process.execPath, [command, "audit", "--follow", "--json", ...args], {
+          cwd: dataDir,
+          env: { PATH: process.env["PATH"], TMPDIR: tmpdir(), SLIPWAY_DATA_DIR: dataDir }
+        })
+      ),
       (child) => Effect.sync(() => child.kill("SIGKILL"))
     ),
     (child) => {
@@ -42,7 +47,8 @@ describe("slipway audit", () => {
       const { id, key } = JSON.parse((yield* run(data, ["keys", "create", "--json"])).stdout)
       yield* run(data, ["keys", "revoke", id])
       const all = yield* run(data, ["audit", "--since", "1d", "--json"])
-      const entries: ReadonlyArray<{ readonly action: string; readonly actor: unknown; readonly subjects: Record<string, string> }> = JSON.parse(all.stdout)
+      const entries: ReadonlyArray<{ readonly action: string; readonly actor: unknown; readonly subjects: Record<string, string> }> = JSON
+        .parse(all.stdout)
       assert.deepStrictEqual(
         entries.map(({ action, actor, subjects }) => [action, actor, subjects["keyId"]]),
         [["key.minted", { _tag: "Operator" }, id], ["key.revoked", { _tag: "Operator" }, id]]
@@ -71,12 +77,16 @@ describe("slipway audit --follow", () => {
       })
       yield* until(Effect.as(revoke, [all, revoked]), (both) => both.every(({ lines }) => lines().length > 0))
       yield* run(data, ["keys", "revoke", before.id])
-      for (const { lines } of [all, revoked]) yield* until(Effect.sync(lines), (told) => told.some(({ subjects }) => subjects["keyId"] === before.id))
+      for (const { lines } of [all, revoked]) {
+        yield* until(Effect.sync(lines), (told) => told.some(({ subjects }) => subjects["keyId"] === before.id))
+      }
       const told = all.lines().map(({ action, subjects }) => `${action} ${subjects["keyId"]}`)
       assert.strictEqual(new Set(told).size, told.length)
       assert.notInclude(told, `key.minted ${before.id}`)
       assert.isTrue(revoked.lines().every(({ action }) => action === "key.revoked"))
-      const listed: ReadonlyArray<Entry> = JSON.parse((yield* run(data, ["audit", "--action", "key.revoked", "--subject", before.id, "--json"])).stdout)
+      const listed: ReadonlyArray<Entry> = JSON.parse(
+        (yield* run(data, ["audit", "--action", "key.revoked", "--subject", before.id, "--json"])).stdout
+      )
       assert.deepStrictEqual(listed, revoked.lines().slice(-1))
       assert.strictEqual(yield* all.interrupt, 0)
       assert.strictEqual(all.errors(), "")
@@ -130,8 +140,17 @@ describe("people and organizations", () => {
 
       const actions = (yield* json("audit")).map(({ action }: { action: string }) => action)
       assert.deepStrictEqual(actions, [
-        "key.minted", "sign_in_link.made", "member.added", "user.approved", "key.minted", "key.first_used", "organization.suspended", "key.first_used", "organization.resumed",
-        "member.removed", "user.disapproved"
+        "key.minted",
+        "sign_in_link.made",
+        "member.added",
+        "user.approved",
+        "key.minted",
+        "key.first_used",
+        "organization.suspended",
+        "key.first_used",
+        "organization.resumed",
+        "member.removed",
+        "user.disapproved"
       ])
     }).pipe(Effect.scoped), LONG)
 
@@ -141,12 +160,15 @@ describe("people and organizations", () => {
       const wrong: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [
         [["users", "approve", "nobody"], "There is no user nobody. See: slipway users list"],
         [["users", "approve", "no body"], "no body names no user: give an id (user_…), an e-mail address or a GitHub login."],
-        [["members", "add", "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"], "There is no user user_01ARZ3NDEKTSV4RRFFQ69G5FAV. See: slipway users list"],
+        [["members", "add", "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+          "There is no user user_01ARZ3NDEKTSV4RRFFQ69G5FAV. See: slipway users list"],
         [["members", "remove", "nobody"], "There is no user nobody. See: slipway users list"],
         [["orgs", "suspend", "acme"], "There is no organization acme. See: slipway orgs list"],
         [["members", "list", "--organization", "acme"], "There is no organization acme. See: slipway orgs list"]
       ]
-      for (const [args, message] of wrong) assert.deepStrictEqual(yield* run(data, args), { code: 1, stdout: "", stderr: `slipway: ${message}\n` })
+      for (const [args, message] of wrong) {
+        assert.deepStrictEqual(yield* run(data, args), { code: 1, stdout: "", stderr: `slipway: ${message}\n` })
+      }
     }), LONG)
 
   it.live("organizations are apart: each has its members, its grants and their keys", () =>

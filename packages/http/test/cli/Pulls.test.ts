@@ -51,24 +51,51 @@ describe("slipway pulls", () => {
           return JSON.parse(stdout)
         })
       const published = Effect.fnUntraced(function*(title: string, file: string) {
-        const { id } = yield* call("POST", "/sandboxes", { repos: [{ fullName: "acme/shop" }], title, prompt: `[[write path=${file} content=Hello]]` })
-        yield* until(call("GET", `/sandboxes/${id}/events`), ({ data }) => data.some(({ type }: { type: string }) => type === "turn.completed"))
-        const { pullRequest } = yield* until(call("POST", `/sandboxes/${id}/pull-request`, {}), ({ pullRequest }) => pullRequest?.draft === true)
+        const { id } = yield* call("POST", "/sandboxes", {
+          repos: [{ fullName: "acme/shop" }],
+          title,
+          prompt: `[[write path=${file} content=Hello]]`
+        })
+        yield* until(call("GET", `/sandboxes/${id}/events`), ({ data }) =>
+          data.some(({ type }: { type: string }) => type === "turn.completed"))
+        const { pullRequest } = yield* until(call("POST", `/sandboxes/${id}/pull-request`, {}), ({ pullRequest }) =>
+          pullRequest?.draft === true)
         return { id, number: String(pullRequest.number), branch: `slipway/${id}` }
       })
 
       const greet = yield* published("Say hello", "HELLO.md")
       const other = yield* published("Say it again", "AGAIN.md")
 
-      const [listed, table, shown] = yield* Effect.all([json(), slipway("list", "--repo", "Acme/Shop"), slipway("show", "acme/shop", greet.number)])
-      assert.deepStrictEqual(listed.map((row: { number: number }) => String(row.number)), [other.number, greet.number])
+      const [listed, table, shown] = yield* Effect.all([json(), slipway("list", "--repo", "Acme/Shop"),
+        slipway("show", "acme/shop", greet.number)])
+      assert.deepStrictEqual(
+        listed.map((row: { number: number }) =>
+          String(row.number)
+        ),
+        [other.number, greet.number]
+      )
       assert.deepInclude(listed[1], {
-        repository: "acme/shop", title: "Say hello", state: "open", draft: true, merged: false, headRef: greet.branch, baseRef: "main",
-        additions: 1, deletions: 0, changedFiles: 1, sandboxId: greet.id
+        repository: "acme/shop",
+        title: "Say hello",
+        state: "open",
+        draft: true,
+        merged: false,
+        headRef: greet.branch,
+        baseRef: "main",
+        additions: 1,
+        deletions: 0,
+        changedFiles: 1,
+        sandboxId: greet.id
       })
-      assert.match(table.stdout, /^REPOSITORY +NUMBER +STATE +BRANCH +CHANGES +UPDATED +TITLE\nacme\/shop +2 +draft +slipway\/c_\w+ +\+1 -0 +\S+ +Say it again\nacme\/shop +1 +draft .*Say hello\n$/u)
+      assert.match(
+        table.stdout,
+        /^REPOSITORY +NUMBER +STATE +BRANCH +CHANGES +UPDATED +TITLE\nacme\/shop +2 +draft +slipway\/c_\w+ +\+1 -0 +\S+ +Say it again\nacme\/shop +1 +draft .*Say hello\n$/u
+      )
       assert.include(shown.stdout, `acme/shop #${greet.number}: Say hello\n`)
-      for (const line of [`git fetch ${bare} ${greet.branch}`, `git pull --no-rebase --no-ff ${bare} ${greet.branch}`, `slipway pulls merge acme/shop ${greet.number}`]) {
+      for (
+        const line of [`git fetch ${bare} ${greet.branch}`, `git pull --no-rebase --no-ff ${bare} ${greet.branch}`,
+          `slipway pulls merge acme/shop ${greet.number}`]
+      ) {
         assert.include(shown.stdout, `\n  ${line}\n`)
       }
 
@@ -89,16 +116,27 @@ describe("slipway pulls", () => {
       assert.match((yield* slipway("diff", "acme/shop", greet.number, "--stat")).stdout, / 2 files changed, 2 insertions\(\+\)/u)
 
       assert.deepInclude(yield* slipway("merge", "acme/shop", greet.number), {
-        code: 0, stdout: `acme/shop #${greet.number} is merged into main. Its branch ${greet.branch} is kept.\n`
+        code: 0,
+        stdout: `acme/shop #${greet.number} is merged into main. Its branch ${greet.branch} is kept.\n`
       })
       assert.strictEqual(gitIn(bare, "show", "main:HELLO.md"), "Hello")
       assert.strictEqual(gitIn(bare, "log", "-1", "--format=%an", "main"), "Slipway")
       const events = yield* call("GET", `/sandboxes/${greet.id}/events?limit=100`)
       assert.include(JSON.stringify(events), "\"merged\":true")
 
-      assert.deepInclude(yield* json("close", "acme/shop", other.number, "--delete-branch"), { state: "closed", merged: false, changed: true, branchDeleted: true })
+      assert.deepInclude(yield* json("close", "acme/shop", other.number, "--delete-branch"), {
+        state: "closed",
+        merged: false,
+        changed: true,
+        branchDeleted: true
+      })
       assert.strictEqual((yield* call("GET", `/sandboxes/${other.id}/pull-request`)).pullRequest.state, "closed")
-      assert.deepStrictEqual((yield* json("list", "--state", "closed")).map((row: { merged: boolean }) => row.merged), [false, true])
+      assert.deepStrictEqual(
+        (yield* json("list", "--state", "closed")).map((row: { merged: boolean }) =>
+          row.merged
+        ),
+        [false, true]
+      )
       assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
     }).pipe(Effect.scoped), LONG)
 
@@ -111,27 +149,59 @@ describe("slipway pulls", () => {
           assert.deepStrictEqual([code, stdout], [1, ""], args.join(" "))
           return stderr
         })
-      assert.strictEqual(yield* refused(["show", "acme/shop", "1"]), "slipway: acme/shop #1: there is no such repository. Those there are: slipway repos list\n")
-      assert.strictEqual(yield* refused(["--repo", "acme/shop"]), "slipway: acme/shop: there is no such repository. Those there are: slipway repos list\n")
+      assert.strictEqual(
+        yield* refused(["show", "acme/shop", "1"]),
+        "slipway: acme/shop #1: there is no such repository. Those there are: slipway repos list\n"
+      )
+      assert.strictEqual(
+        yield* refused(["--repo", "acme/shop"]),
+        "slipway: acme/shop: there is no such repository. Those there are: slipway repos list\n"
+      )
       yield* run(data, ["repos", "add", "acme/shop", bare])
       assert.match(yield* refused(["merge", "acme/shop", "1"]), /^slipway: acme\/shop #1: there is no such pull request\. [^\n]+\n$/u)
 
       const github = { SLIPWAY_GITHUB_APP_ID: "1", SLIPWAY_GITHUB_PRIVATE_KEY_FILE: "key.pem" }
       const enterprise = { ...github, SLIPWAY_GITHUB_API_URL: "https://git.example/api/v3" }
       assert.strictEqual(yield* refused([], github), "slipway: pull requests are on GitHub: https://github.com/pulls\n")
-      assert.strictEqual(yield* refused(["--repo", "acme/shop"], enterprise), "slipway: pull requests are on GitHub: https://git.example/acme/shop/pulls\n")
-      assert.strictEqual(yield* refused(["close", "acme/shop", "3"], github), "slipway: pull requests are on GitHub: https://github.com/acme/shop/pull/3\n")
+      assert.strictEqual(
+        yield* refused(["--repo", "acme/shop"], enterprise),
+        "slipway: pull requests are on GitHub: https://git.example/acme/shop/pulls\n"
+      )
+      assert.strictEqual(
+        yield* refused(["close", "acme/shop", "3"], github),
+        "slipway: pull requests are on GitHub: https://github.com/acme/shop/pull/3\n"
+      )
     }).pipe(Effect.scoped), LONG)
 
   it("a line of a file is not taken for a heading, whatever it says", () => {
     const diff = [
-      "diff --git a/x b/x", "--- a/x", "+++ b/x", "@@ -1,3 +1,3 @@ diff --git", " same", "--- a/y", "+++ b/y", "+@@ -1 +1 @@", "\\ No newline at end of file",
-      "diff --git a/z b/z", "deleted file mode 100644", ""
+      "diff --git a/x b/x",
+      "--- a/x",
+      "+++ b/x",
+      "@@ -1,3 +1,3 @@ diff --git",
+      " same",
+      "--- a/y",
+      "+++ b/y",
+      "+@@ -1 +1 @@",
+      "\\ No newline at end of file",
+      "diff --git a/z b/z",
+      "deleted file mode 100644",
+      ""
     ]
     const marks = painted(diff.join("\n"), (style, text) => `${style}(${text})`).split("\n")
     assert.deepStrictEqual(marks, [
-      "bold(diff --git a/x b/x)", "bold(--- a/x)", "bold(+++ b/x)", "cyan(@@ -1,3 +1,3 @@) diff --git", " same", "red(--- a/y)", "green(+++ b/y)",
-      "green(+@@ -1 +1 @@)", "\\ No newline at end of file", "bold(diff --git a/z b/z)", "bold(deleted file mode 100644)", ""
+      "bold(diff --git a/x b/x)",
+      "bold(--- a/x)",
+      "bold(+++ b/x)",
+      "cyan(@@ -1,3 +1,3 @@) diff --git",
+      " same",
+      "red(--- a/y)",
+      "green(+++ b/y)",
+      "green(+@@ -1 +1 @@)",
+      "\\ No newline at end of file",
+      "bold(diff --git a/z b/z)",
+      "bold(deleted file mode 100644)",
+      ""
     ])
   })
 })

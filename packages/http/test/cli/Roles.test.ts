@@ -1,10 +1,10 @@
 import { assert, it } from "@effect/vitest"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { existsSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { command, folder, processesOf, repository, run, serve, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
@@ -15,7 +15,14 @@ const worker = (dataDir: string, databaseUrl: string) =>
     Effect.callback<{ readonly kill: Effect.Effect<void> }>((resume) => {
       const child = spawn(process.execPath, [command, "serve"], {
         cwd: dataDir,
-        env: { PATH: process.env["PATH"], TMPDIR: process.env["TMPDIR"], SLIPWAY_DATA_DIR: dataDir, DATABASE_URL: databaseUrl, SLIPWAY_ROLE: "worker", SLIPWAY_PUBLIC_URL: "https://slipway.example.com" }
+        env: {
+          PATH: process.env["PATH"],
+          TMPDIR: process.env["TMPDIR"],
+          SLIPWAY_DATA_DIR: dataDir,
+          DATABASE_URL: databaseUrl,
+          SLIPWAY_ROLE: "worker",
+          SLIPWAY_PUBLIC_URL: "https://slipway.example.com"
+        }
       })
       let output = ""
       const exited = new Promise<void>((end) => child.once("exit", () => end()))
@@ -43,54 +50,66 @@ const asking = (url: string, key: string | undefined) => {
       fetch(`${url}/api/public/v1${address}`, {
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
         ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
-      }))
+      })
+    )
   const json = (address: string, body?: unknown) =>
-    Effect.flatMap(call(address, body), (response) => Effect.map(Effect.promise(() => response.json()), (said) => ({ status: response.status, said })))
+    Effect.flatMap(
+      call(address, body),
+      (response) => Effect.map(Effect.promise(() => response.json()), (said) => ({ status: response.status, said }))
+    )
   return { call, json }
 }
 
-it.live("a process that only answers requests gives the files of the worker's machine, while the worker is there", () =>
-  Effect.gen(function*() {
-    const [front, back] = [yield* folder, yield* folder]
-    const url = yield* TestPostgres.database(Migrations.layer)
-    const server = yield* serve(front, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
-    yield* run(back, ["repos", "add", "acme/shop", repository(back)], { DATABASE_URL: url })
-    const first = yield* worker(back, url)
+it.live(
+  "a process that only answers requests gives the files of the worker's machine, while the worker is there",
+  () =>
+    Effect.gen(function*() {
+      const [front, back] = [yield* folder, yield* folder]
+      const url = yield* TestPostgres.database(Migrations.layer)
+      const server = yield* serve(front, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
+      yield* run(back, ["repos", "add", "acme/shop", repository(back)], { DATABASE_URL: url })
+      const first = yield* worker(back, url)
 
-    const { call, json } = asking(server.url, server.key)
-    const made = yield* json("/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "[[write path=a.txt content=hello]]" })
-    assert.strictEqual(made.status, 201)
-    const sandbox = `/sandboxes/${made.said.id}`
-    yield* until(json(`${sandbox}/events`), ({ said }) => said.data.some(({ type }: { type: string }) => type === "turn.completed"))
+      const { call, json } = asking(server.url, server.key)
+      const made = yield* json("/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "[[write path=a.txt content=hello]]" })
+      assert.strictEqual(made.status, 201)
+      const sandbox = `/sandboxes/${made.said.id}`
+      yield* until(json(`${sandbox}/events`), ({ said }) => said.data.some(({ type }: { type: string }) => type === "turn.completed"))
 
-    const tree = yield* json(`${sandbox}/files/tree`)
-    assert.deepStrictEqual(
-      [tree.status, tree.said.entries.map(({ name, status }: { name: string; status: string }) => [name, status])],
-      [200, [["README.md", null], ["a.txt", "untracked"]]]
-    )
-    const large = Buffer.alloc(9_000_001, "0123456789")
-    writeFileSync(path.join(back, "trees", "sandboxes", made.said.id, "workspace", "shop", "large"), large)
-    const download = yield* call(`${sandbox}/files/download?path=large`)
-    assert.deepStrictEqual([download.status, download.headers.get("content-length")], [200, String(large.length)])
-    assert.isTrue(large.equals(Buffer.from(yield* Effect.promise(() => download.arrayBuffer()))))
-    const content = yield* json(`${sandbox}/files/content?path=a.txt`)
-    assert.deepStrictEqual([content.status, content.said.working.text, content.said.base], [200, "hello\n", null])
-    for (const [asked, status, code] of [
-      ["/files/download?path=gone", 404, "file_not_found"], ["/files/download?path=.env", 403, "file_protected"], ["/files/tree?directory=a.txt", 400, "not_a_directory"]
-    ] as const) {
-      const { said, status: given } = yield* json(sandbox + asked)
-      assert.deepStrictEqual([given, said.error.code], [status, code])
-    }
-    assert.isFalse(existsSync(path.join(front, "trees")))
+      const tree = yield* json(`${sandbox}/files/tree`)
+      assert.deepStrictEqual(
+        [tree.status, tree.said.entries.map(({ name, status }: { name: string; status: string }) => [name, status])],
+        [200, [["README.md", null], ["a.txt", "untracked"]]]
+      )
+      const large = Buffer.alloc(9_000_001, "0123456789")
+      writeFileSync(path.join(back, "trees", "sandboxes", made.said.id, "workspace", "shop", "large"), large)
+      const download = yield* call(`${sandbox}/files/download?path=large`)
+      assert.deepStrictEqual([download.status, download.headers.get("content-length")], [200, String(large.length)])
+      assert.isTrue(large.equals(Buffer.from(yield* Effect.promise(() => download.arrayBuffer()))))
+      const content = yield* json(`${sandbox}/files/content?path=a.txt`)
+      assert.deepStrictEqual([content.status, content.said.working.text, content.said.base], [200, "hello\n", null])
+      for (
+        const [asked, status, code] of [
+          ["/files/download?path=gone", 404, "file_not_found"],
+          ["/files/download?path=.env", 403, "file_protected"],
+          ["/files/tree?directory=a.txt", 400, "not_a_directory"]
+        ] as const
+      ) {
+        const { said, status: given } = yield* json(sandbox + asked)
+        assert.deepStrictEqual([given, said.error.code], [status, code])
+      }
+      assert.isFalse(existsSync(path.join(front, "trees")))
 
-    yield* first.kill
-    const refused = yield* call(`${sandbox}/files/tree`)
-    assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [409, "1"])
-    assert.strictEqual((yield* Effect.promise(() => refused.json())).error.code, "agent_disconnected")
-    yield* until(processesOf(back), (left) => left.length === 0)
-    yield* worker(back, url)
-    yield* until(json(`${sandbox}/files/tree`), ({ status }) => status === 200)
-  }).pipe(Effect.scoped), LONG)
+      yield* first.kill
+      const refused = yield* call(`${sandbox}/files/tree`)
+      assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [409, "1"])
+      assert.strictEqual((yield* Effect.promise(() => refused.json())).error.code, "agent_disconnected")
+      yield* until(processesOf(back), (left) => left.length === 0)
+      yield* worker(back, url)
+      yield* until(json(`${sandbox}/files/tree`), ({ status }) => status === 200)
+    }).pipe(Effect.scoped),
+  LONG
+)
 
 it.live("each of two processes that do everything gives its own files and the other one's", () =>
   Effect.gen(function*() {
@@ -114,7 +133,15 @@ it.live("a worker that was told to serve files on a public address does not star
   Effect.gen(function*() {
     const data = yield* folder
     const url = yield* TestPostgres.database(Migrations.layer)
-    const ended = yield* run(data, ["serve"], { DATABASE_URL: url, SLIPWAY_ROLE: "worker", SLIPWAY_WORKER_ADDRESS: "8.8.8.8:4001", SLIPWAY_PUBLIC_URL: "https://slipway.test" })
+    const ended = yield* run(data, ["serve"], {
+      DATABASE_URL: url,
+      SLIPWAY_ROLE: "worker",
+      SLIPWAY_WORKER_ADDRESS: "8.8.8.8:4001",
+      SLIPWAY_PUBLIC_URL: "https://slipway.test"
+    })
     assert.strictEqual(ended.code, 1)
-    assert.match(ended.stderr, /^slipway: A worker cannot serve working trees at 8\.8\.8\.8:4001: it is neither [^\n]*SLIPWAY_WORKER_ADDRESS\.$/mu)
+    assert.match(
+      ended.stderr,
+      /^slipway: A worker cannot serve working trees at 8\.8\.8\.8:4001: it is neither [^\n]*SLIPWAY_WORKER_ADDRESS\.$/mu
+    )
   }).pipe(Effect.scoped), LONG)

@@ -1,8 +1,8 @@
 /** Which service a command works on. */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { existsSync, mkdirSync, readdirSync } from "node:fs"
 import path from "node:path"
-import { Effect } from "effect"
 import { folder, processesOf, runHere, runIn, serve } from "./SlipwayProcess.ts"
 
 const LONG = 90_000
@@ -10,8 +10,17 @@ const LONG = 90_000
 /** As somebody has it who set nothing. */
 const unset = { SLIPWAY_DATA_DIR: undefined }
 const commands: ReadonlyArray<ReadonlyArray<string>> = [
-  ["keys", "list", "--json"], ["repos", "list", "--json"], ["pulls", "--json"], ["login"], ["audit"], ["grants", "list"], ["users", "list"],
-  ["members", "list"], ["orgs", "list"], ["webhooks", "list", "--grant", "default"], ["partners", "claims", "list", "--grant", "default"]
+  ["keys", "list", "--json"],
+  ["repos", "list", "--json"],
+  ["pulls", "--json"],
+  ["login"],
+  ["audit"],
+  ["grants", "list"],
+  ["users", "list"],
+  ["members", "list"],
+  ["orgs", "list"],
+  ["webhooks", "list", "--grant", "default"],
+  ["partners", "claims", "list", "--grant", "default"]
 ]
 
 describe("which service a command means", () => {
@@ -25,7 +34,10 @@ describe("which service a command means", () => {
           for (const settings of [unset, { SLIPWAY_DATA_DIR: path.join(elsewhere, "typo") }]) {
             const ended = yield* runHere(empty, args, settings, { at: elsewhere })
             assert.deepStrictEqual([ended.code, ended.stdout], [2, ""], args.join(" ") + ended.stderr)
-            assert.match(ended.stderr, /^slipway: there is no Slipway in [^\n]*slipway serve[^\n]*SLIPWAY_DATA_DIR[^\n]*DATABASE_URL[^\n]*\n$/u)
+            assert.match(
+              ended.stderr,
+              /^slipway: there is no Slipway in [^\n]*slipway serve[^\n]*SLIPWAY_DATA_DIR[^\n]*DATABASE_URL[^\n]*\n$/u
+            )
           }
         }))
       assert.strictEqual((yield* runIn(empty, ["keys", "list"], unset, { at: elsewhere })).code, 2)
@@ -46,7 +58,9 @@ describe("which service a command means", () => {
       const minted = yield* runIn(home, ["keys", "create", "--json"], { ...unset, ...state }, { at: elsewhere })
       assert.strictEqual(minted.code, 0, minted.stderr)
       const { key } = JSON.parse(minted.stdout)
-      const answer = yield* Effect.promise(() => fetch(`${server.url}/api/public/v1/sandboxes`, { headers: { authorization: `Bearer ${key}` } }))
+      const answer = yield* Effect.promise(() =>
+        fetch(`${server.url}/api/public/v1/sandboxes`, { headers: { authorization: `Bearer ${key}` } })
+      )
       assert.strictEqual(answer.status, 200)
       const link = yield* runIn(home, ["login"], { ...unset, ...state }, { at: elsewhere })
       assert.include(link.stdout, `${server.url}/sign-in#`)

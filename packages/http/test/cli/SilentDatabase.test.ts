@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Effect } from "effect"
 import { folder, repository, run, serve, until } from "./SlipwayProcess.ts"
 
 const API = "/api/public/v1/sandboxes"
@@ -18,8 +18,15 @@ it.live("a service whose database was silent answers 503 meanwhile, and goes on 
     const headers = { authorization: `Bearer ${server.key}`, "content-type": "application/json" }
     const ask = (path: string, body?: unknown) =>
       Effect.promise(async (signal) => {
-        const reply = await fetch(server.url + path, { headers, signal, ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }) })
-        return { status: reply.status, said: await reply.json() as { readonly id: string; readonly turn?: { readonly active: boolean }; readonly status?: string } }
+        const reply = await fetch(server.url + path, {
+          headers,
+          signal,
+          ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
+        })
+        return {
+          status: reply.status,
+          said: await reply.json() as { readonly id: string; readonly turn?: { readonly active: boolean }; readonly status?: string }
+        }
       })
     const create = ask(API, { repos: [{ fullName: "acme/shop" }], prompt: "[[say hello]]" })
     const atRest = ({ id }: { readonly id: string }) =>

@@ -29,7 +29,8 @@ describe("slipway", () => {
       assert.strictEqual(created.stderr, "")
       const listed = yield* run(data, ["keys", "list", "--json"])
       assert.notInclude(listed.stdout, key)
-      assert.deepStrictEqual(JSON.parse(listed.stdout).map((row: { id: string; grantId: string }) => [row.id, row.grantId]), [[id, grantId]])
+      assert.deepStrictEqual(JSON.parse(listed.stdout).map((row: { id: string; grantId: string }) => [row.id, row.grantId]), [[id,
+        grantId]])
       assert.deepStrictEqual(yield* processesOf(data), [])
     }), LONG)
 
@@ -37,16 +38,38 @@ describe("slipway", () => {
     Effect.gen(function*() {
       const data = yield* folder
       const wrong: ReadonlyArray<readonly [string, string]> = [
-        ["SLIPWAY_PORT", "65536"], ["SLIPWAY_PORT", "http"], ["SLIPWAY_ROLE", "boss"], ["SLIPWAY_RATE_LIMIT_PER_MINUTE", "0"],
-        ["SLIPWAY_WORKER_SLOTS", "-1"], ["SLIPWAY_PUBLIC_URL", "ftp://x"], ["DATABASE_URL", "mysql://secret@x"], ["SLIPWAY_ROLE", "http"],
-        ["SLIPWAY_ISOLATION", "podman"], ["SLIPWAY_EGRESS_ALLOW", "https://pypi.org"], ["SLIPWAY_EGRESS_ALLOW", "10.0.0.1:443"],
-        ["SLIPWAY_SANDBOX_MEMORY_MIB", "1"], ["SLIPWAY_SANDBOX_PROCESSES", "0"], ["SLIPWAY_SANDBOX_CPUS", "0"], ["SLIPWAY_SANDBOX_DISK_MIB", "x"],
-        ["SLIPWAY_CLONE_DEPTH", "0"], ["SLIPWAY_CLONE_MINUTES", "0"], ["SLIPWAY_CLONE_MIB", "0"], ["SLIPWAY_CLONE_UNUSED_DAYS", "-1"],
-        ["SLIPWAY_CHECKOUT_MIB", "0"], ["SLIPWAY_CHECKOUT_FILES", "1e9"],
-        ["SLIPWAY_GITHUB_APP_ID", "1 2"], ["SLIPWAY_GITHUB_WEBHOOK_SECRET", "too secret"], ["SLIPWAY_COMMIT_AUTHOR", "nobody"],
-        ["SLIPWAY_GITHUB_APP_ID", "1"], ["SLIPWAY_GITHUB_CLIENT_ID", "1 2"], ["SLIPWAY_GITHUB_CLIENT_ID", "Iv1"], ["SLIPWAY_GITHUB_CLIENT_SECRET_FILE", "x"],
-        ["SLIPWAY_GRANT_BUDGET_USD", "1e3"], ["SLIPWAY_SANDBOX_BUDGET_USD", "-1"],
-        ["SLIPWAY_APPROVAL_MINUTES", "0"], ["SLIPWAY_AGENT_IDLE_MINUTES", "1.5"]
+        ["SLIPWAY_PORT", "65536"],
+        ["SLIPWAY_PORT", "http"],
+        ["SLIPWAY_ROLE", "boss"],
+        ["SLIPWAY_RATE_LIMIT_PER_MINUTE", "0"],
+        ["SLIPWAY_WORKER_SLOTS", "-1"],
+        ["SLIPWAY_PUBLIC_URL", "ftp://x"],
+        ["DATABASE_URL", "mysql://secret@x"],
+        ["SLIPWAY_ROLE", "http"],
+        ["SLIPWAY_ISOLATION", "podman"],
+        ["SLIPWAY_EGRESS_ALLOW", "https://pypi.org"],
+        ["SLIPWAY_EGRESS_ALLOW", "10.0.0.1:443"],
+        ["SLIPWAY_SANDBOX_MEMORY_MIB", "1"],
+        ["SLIPWAY_SANDBOX_PROCESSES", "0"],
+        ["SLIPWAY_SANDBOX_CPUS", "0"],
+        ["SLIPWAY_SANDBOX_DISK_MIB", "x"],
+        ["SLIPWAY_CLONE_DEPTH", "0"],
+        ["SLIPWAY_CLONE_MINUTES", "0"],
+        ["SLIPWAY_CLONE_MIB", "0"],
+        ["SLIPWAY_CLONE_UNUSED_DAYS", "-1"],
+        ["SLIPWAY_CHECKOUT_MIB", "0"],
+        ["SLIPWAY_CHECKOUT_FILES", "1e9"],
+        ["SLIPWAY_GITHUB_APP_ID", "1 2"],
+        ["SLIPWAY_GITHUB_WEBHOOK_SECRET", "too secret"],
+        ["SLIPWAY_COMMIT_AUTHOR", "nobody"],
+        ["SLIPWAY_GITHUB_APP_ID", "1"],
+        ["SLIPWAY_GITHUB_CLIENT_ID", "1 2"],
+        ["SLIPWAY_GITHUB_CLIENT_ID", "Iv1"],
+        ["SLIPWAY_GITHUB_CLIENT_SECRET_FILE", "x"],
+        ["SLIPWAY_GRANT_BUDGET_USD", "1e3"],
+        ["SLIPWAY_SANDBOX_BUDGET_USD", "-1"],
+        ["SLIPWAY_APPROVAL_MINUTES", "0"],
+        ["SLIPWAY_AGENT_IDLE_MINUTES", "1.5"]
       ]
       yield* Effect.forEach(wrong, ([name, value]) =>
         Effect.map(runHere(data, ["serve"], { [name]: value }), (ended) => {
@@ -58,13 +81,21 @@ describe("slipway", () => {
       assert.strictEqual((yield* run(data, ["serve"], { SLIPWAY_PORT: "http" })).code, 1)
     }), LONG)
 
-  it.live("a worker without the address of the service is one line and exit 1: its pull requests would link to itself", () =>
-    Effect.gen(function*() {
-      const data = yield* folder
-      const ended = yield* run(data, ["serve"], { DATABASE_URL: "postgres://nobody@127.0.0.1:1/none", SLIPWAY_ROLE: "worker", SLIPWAY_STARTUP_SECONDS: "1" })
-      assert.deepStrictEqual([ended.code, ended.stdout], [1, ""])
-      assert.match(ended.stderr, /^slipway: SLIPWAY_PUBLIC_URL must be set when SLIPWAY_ROLE is worker: [^\n]*\n$/u)
-    }), LONG)
+  it.live(
+    "a worker without the address of the service is one line and exit 1: its pull requests would link to itself",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const ended = yield* run(data, ["serve"], {
+          DATABASE_URL: "postgres://nobody@127.0.0.1:1/none",
+          SLIPWAY_ROLE: "worker",
+          SLIPWAY_STARTUP_SECONDS: "1"
+        })
+        assert.deepStrictEqual([ended.code, ended.stdout], [1, ""])
+        assert.match(ended.stderr, /^slipway: SLIPWAY_PUBLIC_URL must be set when SLIPWAY_ROLE is worker: [^\n]*\n$/u)
+      }),
+    LONG
+  )
 
   it.live("a Node that is too old is one line and exit 1", () =>
     Effect.gen(function*() {
@@ -102,32 +133,38 @@ describe("slipway", () => {
       const data = yield* folder
       const { code, stdout } = yield* run(data, ["serve", "--help"])
       assert.strictEqual(code, 0)
-      for (const shown of ["SLIPWAY_HOST", "127.0.0.1", "SLIPWAY_PORT", "4000", "SLIPWAY_PUBLIC_URL", "SLIPWAY_DATA_DIR", ".slipway",
-        "DATABASE_URL", "SLIPWAY_ROLE", "SLIPWAY_RATE_LIMIT_PER_MINUTE", "120", "SLIPWAY_WORKER_SLOTS"]) {
+      for (
+        const shown of ["SLIPWAY_HOST", "127.0.0.1", "SLIPWAY_PORT", "4000", "SLIPWAY_PUBLIC_URL", "SLIPWAY_DATA_DIR", ".slipway",
+          "DATABASE_URL", "SLIPWAY_ROLE", "SLIPWAY_RATE_LIMIT_PER_MINUTE", "120", "SLIPWAY_WORKER_SLOTS"]
+      ) {
         assert.include(stdout, shown)
       }
     }), LONG)
 
-  it.live("the first start prints a key, the next ones do not; commands work meanwhile; SIGTERM ends it cleanly", () =>
-    Effect.gen(function*() {
-      const data = yield* folder
-      const first = yield* serve(data)
-      assert.isDefined(first.key)
-      const call = api(first, first.key ?? "")
-      assert.strictEqual((yield* call("GET", "/sandboxes")).status, 200)
+  it.live(
+    "the first start prints a key, the next ones do not; commands work meanwhile; SIGTERM ends it cleanly",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const first = yield* serve(data)
+        assert.isDefined(first.key)
+        const call = api(first, first.key ?? "")
+        assert.strictEqual((yield* call("GET", "/sandboxes")).status, 200)
 
-      const minted = JSON.parse((yield* run(data, ["keys", "create", "--json"])).stdout)
-      const other = api(first, minted.key)
-      assert.strictEqual((yield* other("GET", "/sandboxes")).status, 200)
-      assert.strictEqual((yield* run(data, ["keys", "revoke", minted.id])).code, 0)
-      assert.strictEqual((yield* other("GET", "/sandboxes")).status, 401)
+        const minted = JSON.parse((yield* run(data, ["keys", "create", "--json"])).stdout)
+        const other = api(first, minted.key)
+        assert.strictEqual((yield* other("GET", "/sandboxes")).status, 200)
+        assert.strictEqual((yield* run(data, ["keys", "revoke", minted.id])).code, 0)
+        assert.strictEqual((yield* other("GET", "/sandboxes")).status, 401)
 
-      assert.strictEqual((yield* first.stop("SIGTERM")).code, 0)
-      assert.deepStrictEqual(yield* processesOf(data), [])
-      const second = yield* serve(data)
-      assert.isUndefined(second.key)
-      assert.strictEqual((yield* api(second, first.key ?? "")("GET", "/sandboxes")).status, 200)
-    }).pipe(Effect.scoped), LONG)
+        assert.strictEqual((yield* first.stop("SIGTERM")).code, 0)
+        assert.deepStrictEqual(yield* processesOf(data), [])
+        const second = yield* serve(data)
+        assert.isUndefined(second.key)
+        assert.strictEqual((yield* api(second, first.key ?? "")("GET", "/sandboxes")).status, 200)
+      }).pipe(Effect.scoped),
+    LONG
+  )
 
   it.live("killed in the middle of a turn, it leaves no process; started again, the sandbox goes on", () =>
     Effect.gen(function*() {
@@ -140,11 +177,15 @@ describe("slipway", () => {
       const sandbox = `/sandboxes/${made.body.id}`
       const types = (server: Server) =>
         Effect.map(api(server, key)("GET", `${sandbox}/events`), ({ body }) =>
-          body.data.map(({ data, type }: { type: string; data: { status?: string; state?: string } }) => `${type} ${data.status ?? data.state ?? ""}`.trim()))
-      yield* until(types(first), (seen) => seen.includes("tool.updated running"))
+          body.data.map(({ data, type }: { type: string; data: { status?: string; state?: string } }) =>
+            `${type} ${data.status ?? data.state ?? ""}`.trim()
+          ))
+      yield* until(types(first), (seen) =>
+        seen.includes("tool.updated running"))
 
       yield* first.stop("SIGKILL")
-      yield* until(processesOf(data), (left) => left.length === 0)
+      yield* until(processesOf(data), (left) =>
+        left.length === 0)
 
       const second = yield* serve(data)
       const found = yield* api(second, key)("GET", sandbox)

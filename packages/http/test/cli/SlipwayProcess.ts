@@ -1,13 +1,13 @@
 /** The `slipway` command as a person runs it: a process of its own. */
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as Mounts from "@slipway/adapters/testing/Mounts"
+import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
 import { execFile, execFileSync, spawn } from "node:child_process"
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { format } from "node:util"
-import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
-import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { exitCodeOf, run as slipway } from "../../src/cli/Run.ts"
 
 export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
@@ -96,10 +96,12 @@ export const runHere = (
     process.env = env
     process.chdir(at)
     try {
-      const exit = await Effect.runPromiseExit(slipway(args).pipe(
-        Effect.provideService(Console.Console, { ...console, log: to(stdout), error: to(stderr) }),
-        Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
-      ))
+      const exit = await Effect.runPromiseExit(
+        slipway(args).pipe(
+          Effect.provideService(Console.Console, { ...console, log: to(stdout), error: to(stderr) }),
+          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
+        )
+      )
       return { code: exitCodeOf(exit), stdout: stdout.join(""), stderr: stderr.join("") }
     } finally {
       process.env = outer.env
@@ -111,9 +113,16 @@ export const runHere = (
 const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "users", "webhooks"])
 
 /** Runs a command to its end, on a data folder that a service had before. */
-export const run = (dataDir: string, args: ReadonlyArray<string>, settings: Readonly<Record<string, string>> = {}, nodeArgs: ReadonlyArray<string> = []) =>
+export const run = (
+  dataDir: string,
+  args: ReadonlyArray<string>,
+  settings: Readonly<Record<string, string>> = {},
+  nodeArgs: ReadonlyArray<string> = []
+) =>
   Effect.andThen(
-    ADMINISTRATION.has(args[0] ?? "") && settings["DATABASE_URL"] === undefined ? database(settings["SLIPWAY_DATA_DIR"] ?? dataDir) : Effect.void,
+    ADMINISTRATION.has(args[0] ?? "") && settings["DATABASE_URL"] === undefined
+      ? database(settings["SLIPWAY_DATA_DIR"] ?? dataDir)
+      : Effect.void,
     QUIET.has(args[0] ?? "") && nodeArgs.length === 0 ? runHere(dataDir, args, settings) : runIn(dataDir, args, settings, { nodeArgs })
   )
 
@@ -142,7 +151,8 @@ export const serve = (dataDir: string, settings: Readonly<Record<string, string>
         child.once("exit", (code, signal) => {
           end({ code, signal })
           resume(Effect.die(`slipway serve ended early: ${output}`))
-        }))
+        })
+      )
       const listen = (chunk: Buffer) => {
         output += chunk.toString()
         const url = /^Slipway +(http:\S+)/mu.exec(output)?.[1]

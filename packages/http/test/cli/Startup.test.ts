@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Effect, Fiber } from "effect"
 import { folder, run, serve, until } from "./SlipwayProcess.ts"
 
 it.live("a service that starts before its database waits for it, and says so once", () =>
@@ -23,7 +23,11 @@ it.live("a service that starts before its database waits for it, and says so onc
 it.live("one whose database does not come gives up with a line that names it, and not its password", () =>
   Effect.gen(function*() {
     // Nobody listens on port 1.
-    const settings = { DATABASE_URL: "postgres://slipway:canary-password@127.0.0.1:1/shop", SLIPWAY_STARTUP_SECONDS: "1", SLIPWAY_LOG_FORMAT: "pretty" }
+    const settings = {
+      DATABASE_URL: "postgres://slipway:canary-password@127.0.0.1:1/shop",
+      SLIPWAY_STARTUP_SECONDS: "1",
+      SLIPWAY_LOG_FORMAT: "pretty"
+    }
     const { code, stderr, stdout } = yield* run(yield* folder, ["serve"], settings)
     assert.strictEqual(code, 1)
     assert.match(stderr, /The database at 127\.0\.0\.1:1\/shop cannot be used: .*ECONNREFUSED.*\. Start it, or check DATABASE_URL\./u)

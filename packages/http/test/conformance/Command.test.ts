@@ -1,13 +1,13 @@
 /** `slipway conformance` as a person runs it, and what it does about a server that is busy. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
-import { spawn } from "node:child_process"
-import { createServer, type RequestListener } from "node:http"
 import { Client } from "@slipway/http/conformance/Client"
 import { Miss } from "@slipway/http/conformance/Expect"
 import type { Rule } from "@slipway/http/conformance/Rule"
 import { judge } from "@slipway/http/conformance/Suite"
 import { SANDBOXES, Session, World } from "@slipway/http/conformance/World"
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { createServer, type RequestListener } from "node:http"
 import { command, type Ended, folder, run } from "../cli/SlipwayProcess.ts"
 
 const LONG = 60_000
@@ -142,7 +142,7 @@ describe("a session that ends while a rule goes on", () => {
       const { url } = yield* listening((request, response) => {
         if (request.url === SANDBOXES) return says({ id: "c_aaaaaaaaaaaa" }, 201)(request, response)
         held.push(() => says({})(request, response))
-        if (held.length === 2) for (const answer of held) answer()
+        if (held.length === 2) { for (const answer of held) answer() }
       })
       const session = new Session({ ...NOTHING_GIVEN, url })
       yield* Effect.promise(() => session.setup.ask(SANDBOXES, { body: {} }))

@@ -1,10 +1,10 @@
 /** The suite against our own server, which follows every rule, and against servers with a defect for each of them. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
 import type { Rule } from "@slipway/http/conformance/Rule"
 import type { Verdict } from "@slipway/http/conformance/ScoreCard"
 import { judge, rules, select } from "@slipway/http/conformance/Suite"
 import { Session, World } from "@slipway/http/conformance/World"
+import { Effect } from "effect"
 import * as PlantedServer from "./PlantedServer.ts"
 import { plants } from "./Plants.ts"
 import { RealServer } from "./RealServer.ts"

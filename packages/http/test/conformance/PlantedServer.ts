@@ -1,6 +1,6 @@
 /** A proxy in front of the real server that spoils what goes through it, in one way at a time. */
-import { createServer, type IncomingMessage, request as send, type ServerResponse } from "node:http"
 import { Effect } from "effect"
+import { createServer, type IncomingMessage, request as send, type ServerResponse } from "node:http"
 
 /** A request on its way to the real server. */
 export interface Asked {

@@ -68,8 +68,7 @@ const instead = (of: number, status: number, code: string, where: Where = always
 /** Answers of one status get another, body and headers as they are. */
 const status = (of: number, to: number, where: Where = always) =>
   reply((asked, answer) => answer.status === of && where(asked, answer), (answer) => ({ ...answer, status: to }))
-const code = (to: string, where: Where = failed) =>
-  reply(both(failed, where), (answer) => refusal(answer, answer.status, to))
+const code = (to: string, where: Where = failed) => reply(both(failed, where), (answer) => refusal(answer, answer.status, to))
 /** Refusals become a success with that body. */
 const succeeds = (of: number, body: unknown, where: Where = always) =>
   reply(
@@ -97,8 +96,7 @@ const edit = (path: string, change: Change, where: Where = always): Plant =>
     return bodyOf(answer, editIn(JSON.parse(body.toString("utf8")), path === "" ? [] : path.split("."), change))
   })
 const set = (path: string, value: unknown, where?: Where) => edit(path, () => value, where)
-const reversed = (path: string, where?: Where) =>
-  edit(path, (old) => Array.isArray(old) ? [...old].reverse() : old, where)
+const reversed = (path: string, where?: Where) => edit(path, (old) => Array.isArray(old) ? [...old].reverse() : old, where)
 const text = (old: unknown) => typeof old === "string" ? old : ""
 const number = (old: unknown) => typeof old === "number" ? old : 0
 
@@ -110,12 +108,10 @@ const query = (change: (query: string) => string, where: (asked: Asked) => boole
     const left = change(given)
     return { ...asked, path: left === "" ? path : `${path}?${left}` }
   })
-const without = (name: string) =>
-  query((given) => given.split("&").filter((pair) => !pair.startsWith(`${name}=`)).join("&"))
+const without = (name: string) => query((given) => given.split("&").filter((pair) => !pair.startsWith(`${name}=`)).join("&"))
 
 /** Changes headers of the request. */
-const headers = (change: (lines: Asked["headers"]) => Asked["headers"]) =>
-  ask((asked) => ({ ...asked, headers: change(asked.headers) }))
+const headers = (change: (lines: Asked["headers"]) => Asked["headers"]) => ask((asked) => ({ ...asked, headers: change(asked.headers) }))
 const withoutHeader = (name: string) => headers((lines) => lines.filter(([other]) => other.toLowerCase() !== name))
 const setHeader = (name: string, value: (lines: Asked["headers"]) => string | undefined) =>
   headers((lines) => {
@@ -123,8 +119,7 @@ const setHeader = (name: string, value: (lines: Asked["headers"]) => string | un
     return given === undefined ? lines : [...lines.filter(([other]) => other.toLowerCase() !== name), [name, given]]
   })
 const lineOf = (lines: Asked["headers"], name: string) => lines.find(([other]) => other.toLowerCase() === name)?.[1]
-const body = (change: (body: string) => string) =>
-  ask((asked) => ({ ...asked, body: Buffer.from(change(asked.body.toString("utf8"))) }))
+const body = (change: (body: string) => string) => ask((asked) => ({ ...asked, body: Buffer.from(change(asked.body.toString("utf8"))) }))
 
 interface LogEvent {
   readonly id?: string
@@ -143,8 +138,7 @@ const log = (change: (events: ReadonlyArray<LogEvent>) => ReadonlyArray<object>)
 /** Changes or drops each event of a type. */
 const each = (type: string, change: (event: LogEvent) => object | null) =>
   log((events) => events.flatMap((event) => event.type === type ? change(event) ?? [] : event))
-const dataOf = (type: string, name: string, value: unknown) =>
-  each(type, (event) => ({ ...event, data: { ...event.data, [name]: value } }))
+const dataOf = (type: string, name: string, value: unknown) => each(type, (event) => ({ ...event, data: { ...event.data, [name]: value } }))
 const first = (events: ReadonlyArray<LogEvent>, type: string, change: (event: LogEvent) => ReadonlyArray<object>) => {
   const i = events.findIndex((event) => event.type === type)
   return events.flatMap((event, j) => i === j ? change(event) : event)
@@ -170,8 +164,7 @@ const told = (type: string, change: (data: object) => object) =>
   }, FEED)
 
 /** The feed without a query as if with that one. */
-const unasked = (query: string) =>
-  ask((asked) => asked.path.endsWith("/v1/events") ? { ...asked, path: `${asked.path}?${query}` } : asked)
+const unasked = (query: string) => ask((asked) => asked.path.endsWith("/v1/events") ? { ...asked, path: `${asked.path}?${query}` } : asked)
 
 const blocks = (block: Plant["block"] & {}): Plant => ({ block })
 /** Changes the data of transient events of a type. */
@@ -259,8 +252,12 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "wire.405-before-400": { "the id first": instead(405, 400, "invalid_request") },
   "wire.too-large": { "400": instead(413, 400, "invalid_request") },
   "wire.too-large-chunked": {
-    "looks at Content-Length only": instead(413, 400, "invalid_request", ({ headers }) =>
-      lineOf(headers, "transfer-encoding") !== undefined)
+    "looks at Content-Length only": instead(
+      413,
+      400,
+      "invalid_request",
+      ({ headers }) => lineOf(headers, "transfer-encoding") !== undefined
+    )
   },
   "wire.not-too-large": { "a byte too strict": instead(409, 413, "payload_too_large") },
   "wire.media-type": { "does not look": setHeader("content-type", () => "application/json") },
@@ -318,7 +315,9 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "wire.headers-too-large": { "what Node says by itself": {} },
   "wire.host": {
     "takes the first": setHeader("host", (lines) => lineOf(lines, "host") ?? "a"),
-    "does not look at it": headers((lines) => lines.map(([name, value]) => [name, name.toLowerCase() === "host" && value !== "" ? "a" : value]))
+    "does not look at it": headers((lines) =>
+      lines.map(([name, value]) => [name, name.toLowerCase() === "host" && value !== "" ? "a" : value])
+    )
   },
   "wire.transfer-encoding": { "what Node says by itself": {} },
   "wire.http-version": { "what Node says by itself": {} },
@@ -343,15 +342,13 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     )
   },
   "authentication.one-space": {
-    "takes it apart kindly": setHeader("authorization", (lines) =>
-      lineOf(lines, "authorization")?.replace(/^(\w+) +(\w+).*$/u, "$1 $2"))
+    "takes it apart kindly": setHeader("authorization", (lines) => lineOf(lines, "authorization")?.replace(/^(\w+) +(\w+).*$/u, "$1 $2"))
   },
   "authentication.two-headers": {
     "the first counts": setHeader("authorization", (lines) => lineOf(lines, "authorization"))
   },
   "authentication.scheme-case": {
-    "only Bearer": instead(200, 401, "unauthorized", ({ headers }) =>
-      lineOf(headers, "authorization")?.startsWith("Bearer") === false)
+    "only Bearer": instead(200, 401, "unauthorized", ({ headers }) => lineOf(headers, "authorization")?.startsWith("Bearer") === false)
   },
   "authentication.query": {
     "reads the query": ask((asked) => {
@@ -497,9 +494,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "list.own": { "everybody's": setHeader("authorization", () => `Bearer ${key}`) },
 
   "lifecycle.boot": {
-    "never creating": log((events) =>
-      events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "creating")
-    ),
+    "never creating": log((events) => events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "creating")),
     "another cause": dataOf("sandbox.status", "initiator", "system")
   },
   "lifecycle.first-turn": {
@@ -523,16 +518,13 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "not completed": set("completedAt", null, ONE),
     "anew each time": edit(
       "completedAt",
-      () =>
-        new Date().toISOString().replace(/\d{3}Z/u, `${String(Math.floor(Math.random() * 1000)).padStart(3, "0")}Z`),
+      () => new Date().toISOString().replace(/\d{3}Z/u, `${String(Math.floor(Math.random() * 1000)).padStart(3, "0")}Z`),
       ONE
     )
   },
   "lifecycle.terminated": {
     "no reason": dataOf("sandbox.status", "reason", null),
-    "at once": log((events) =>
-      events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "terminating")
-    )
+    "at once": log((events) => events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "terminating"))
   },
   "lifecycle.terminated-final": {
     "goes on": log((events) => events.length === 0 ? events : [...events, { ...events.at(-1), type: "sandbox.boot" }])
@@ -578,8 +570,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "applied again": set("outcome", "applied", INTERRUPT),
     "another revision": edit(
       "",
-      (old) =>
-        (old as LogEvent & { outcome: string }).outcome === "duplicate" ? { ...old as object, revision: 1 } : old,
+      (old) => (old as LogEvent & { outcome: string }).outcome === "duplicate" ? { ...old as object, revision: 1 } : old,
       INTERRUPT
     )
   },
@@ -642,9 +633,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "from 0": log((events) => events.map((event) => ({ ...event, id: String(Number(event.id) - 1) })))
   },
   "events.time": {
-    "goes back": log((events) =>
-      last(events, "turn.completed", (event) => [{ ...event, ts: "2020-11-21T02:41:00.123Z" }])
-    )
+    "goes back": log((events) => last(events, "turn.completed", (event) => [{ ...event, ts: "2020-11-21T02:41:00.123Z" }]))
   },
   ...Object.fromEntries(
     [
@@ -679,9 +668,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "boots have one": each("sandbox.boot", (event) => ({ ...event, turn_id: ANOTHER_UUID }))
   },
   "events.turn-id-derived": {
-    "drawn": log((events) =>
-      events.map((event) => event.turn_id === undefined ? event : { ...event, turn_id: ANOTHER_UUID })
-    ),
+    "drawn": log((events) => events.map((event) => event.turn_id === undefined ? event : { ...event, turn_id: ANOTHER_UUID })),
     "another prompt id": dataOf("turn.started", "prompt_id", ANOTHER_UUID)
   },
   "events.prompt": { "cut": dataOf("turn.started", "text", "Conformance: work.") },
@@ -745,9 +732,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "events.tool-ends": { "one does not": log((events) => last(events, "tool.updated", () => [])) },
   "events.throttled": {
-    "each word": log((events) =>
-      events.flatMap((event) => event.type === "message.updated" ? [event, event, event, event] : event)
-    )
+    "each word": log((events) => events.flatMap((event) => event.type === "message.updated" ? [event, event, event, event] : event))
   },
   "events.completed-ids": {
     "one id for both": log((events) => {
@@ -823,9 +808,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "with a snapshot": blocks((block, i) => i === 1 ? ["data: {\"type\":\"snapshot\"}", block] : [block])
   },
   "stream.caught-up": {
-    "too early": blocks((block, i) =>
-      i === 1 ? ["data: {\"type\":\"sandbox.status\",\"data\":{\"status\":\"running\"}}", block] : [block]
-    ),
+    "too early": blocks((block, i) => i === 1 ? ["data: {\"type\":\"sandbox.status\",\"data\":{\"status\":\"running\"}}", block] : [block]),
     "says more": transient("sandbox.status", "data.previous", () => null)
   },
   "stream.since": {
@@ -899,8 +882,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "files.tree-protected": {
     "its size": set("entries.*.size", 9, TREE),
-    "left out": edit("entries", (old) =>
-      (old as ReadonlyArray<{ name: string }>).filter(({ name }) => name !== ".env"), TREE)
+    "left out": edit("entries", (old) => (old as ReadonlyArray<{ name: string }>).filter(({ name }) => name !== ".env"), TREE)
   },
   "files.tree-links": { "followed": set("entries.*.kind", "file", TREE) },
   "files.tree-file": { "200": succeeds(400, {}) },
@@ -1004,9 +986,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "pull-request.get": { "another": set("pullRequest.number", 0, PULL), "none": set("pullRequest", null, PULL) },
   "pull-request.update": {
-    "does not push": ask((asked) =>
-      PUBLISH(asked, { status: 0, headers: {}, body: asked.body }) ? { ...asked, method: "GET" } : asked
-    )
+    "does not push": ask((asked) => PUBLISH(asked, { status: 0, headers: {}, body: asked.body }) ? { ...asked, method: "GET" } : asked)
   },
   "pull-request.events": {
     "none": each("pull_request.updated", () => null),

@@ -1,10 +1,4 @@
 /** The whole service in this process: Postgres, git, the real worker and the offline agent, on a port of its own. */
-import { execFileSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
-import { HttpServer } from "effect/http"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
@@ -12,31 +6,37 @@ import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositor
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
-import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
 import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
-import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
-import { Sessions } from "@slipway/domain/access/Sessions"
 import type { Scope } from "@slipway/domain/access/Principal"
+import { Sessions } from "@slipway/domain/access/Sessions"
 import { Files } from "@slipway/domain/files/Files"
 import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/Partners"
-import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { Publishing } from "@slipway/domain/source/Publishing"
+import { Session } from "@slipway/http/conformance/World"
 import { Settings } from "@slipway/http/middleware/Settings"
 import * as Server from "@slipway/http/Server"
-import { Session } from "@slipway/http/conformance/World"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 
 const PUBLIC_URL = "https://slipway.test"
 const REPOS = ["acme/shop", "acme/docs"] as const
@@ -70,7 +70,9 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
   const machine = Layer.mergeAll(
-    WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))),
+    WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(
+      Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))
+    ),
     AgentRuntimeProfiles.layer(),
     SourceHostLocal.layer({ publicUrl: PUBLIC_URL })
   )

@@ -66,7 +66,9 @@ export const assertKept = Effect.fnUntraced(function*(url: string, key: string, 
   for (const id of created) {
     const { said, status } = yield* ask(url, key, `${API}/${id}`)
     assert.strictEqual(status, 200, `${id} was acknowledged, and is lost`)
-    if (terminated.has(id)) assert.include(["terminating", "terminated"], said.status, `${id}: its termination was acknowledged, and is lost`)
+    if (terminated.has(id)) {
+      assert.include(["terminating", "terminated"], said.status, `${id}: its termination was acknowledged, and is lost`)
+    }
     const numbers: Array<number> = []
     for (let after = 0;;) {
       const page = yield* ask(url, key, `${API}/${id}/events?after=${after}`)

@@ -22,7 +22,9 @@ it.live("a primary that is killed costs nothing that was acknowledged, nor the t
     yield* until(speaks, (types) => types.includes("message.updated"))
 
     const acknowledged = Clients.nothing()
-    const clients = yield* Effect.forkChild(Effect.forEach([all, more, all, more], ({ url }) => Clients.work(() => url, key, acknowledged), { concurrency: 4 }))
+    const clients = yield* Effect.forkChild(
+      Effect.forEach([all, more, all, more], ({ url }) => Clients.work(() => url, key, acknowledged), { concurrency: 4 })
+    )
     yield* until(Effect.sync(() => acknowledged.terminated.size), (size) => size >= 10)
     yield* replicas.failOver
     const before = acknowledged.terminated.size
@@ -33,5 +35,7 @@ it.live("a primary that is killed costs nothing that was acknowledged, nor the t
     assert.notInclude(yield* speaks, "turn.completed")
     yield* Clients.interrupt(all.url, key, running)
     yield* until(speaks, (types) => types.includes("turn.completed"))
-    process.stdout.write(`${acknowledged.created.size} creations and ${acknowledged.terminated.size} terminations were acknowledged, none is lost; the turn went on\n`)
+    process.stdout.write(
+      `${acknowledged.created.size} creations and ${acknowledged.terminated.size} terminations were acknowledged, none is lost; the turn went on\n`
+    )
   }).pipe(Effect.scoped))

@@ -13,7 +13,11 @@ const LONGEST_LIFE_MILLIS = 6000
 /** `SIGKILL` after so long, whatever it is doing. `at`: where it listens, as long as it does. */
 const lived = (dataDir: string, millis: number, at: (url: string) => void) =>
   Effect.promise(async () => {
-    const child = spawn(process.execPath, [command, "serve"], { env: environment(dataDir, {}), cwd: dataDir, stdio: ["ignore", "pipe", "ignore"] })
+    const child = spawn(process.execPath, [command, "serve"], {
+      env: environment(dataDir, {}),
+      cwd: dataDir,
+      stdio: ["ignore", "pipe", "ignore"]
+    })
     const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()))
     let output = ""
     child.stdout.on("data", (chunk: Buffer) => {
@@ -41,7 +45,9 @@ it.live("a service that is killed at any moment starts again, and has kept what 
     const acknowledged = Clients.nothing()
     let url = ""
     let up = 0
-    yield* Effect.forEach([1, 2, 3], () => Clients.work(() => url === "" ? "http://127.0.0.1:1" : url, key, acknowledged), { concurrency: 3 }).pipe(
+    yield* Effect.forEach([1, 2, 3], () => Clients.work(() => url === "" ? "http://127.0.0.1:1" : url, key, acknowledged), {
+      concurrency: 3
+    }).pipe(
       Effect.raceFirst(Effect.gen(function*() {
         for (let round = 0; round < ROUNDS; round++) {
           // Spread over its whole life, and not at the same moments in each run.
@@ -53,7 +59,9 @@ it.live("a service that is killed at any moment starts again, and has kept what 
     const last = yield* serve(dataDir)
     yield* Clients.assertKept(last.url, key, acknowledged)
     process.stdout.write(`killed ${ROUNDS} times, ${up} of them after it was up: `)
-    process.stdout.write(`${acknowledged.created.size} creations and ${acknowledged.terminated.size} terminations were acknowledged, none is lost\n`)
+    process.stdout.write(
+      `${acknowledged.created.size} creations and ${acknowledged.terminated.size} terminations were acknowledged, none is lost\n`
+    )
     assert.isAbove(acknowledged.created.size, 0)
     assert.isAbove(acknowledged.terminated.size, 0)
     assert.deepStrictEqual(yield* last.stop("SIGTERM"), { code: 0, signal: null })

@@ -1,13 +1,13 @@
 /** A primary Postgres with a synchronous standby, from the binaries of the embedded one, behind an address that follows them. */
+import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
+import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
+import { environment, run } from "@slipway/adapters/embedded-postgres/SystemProcess"
+import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { appendFile, chmod, chown, cp, mkdtemp, rm, writeFile } from "node:fs/promises"
 import { connect, createServer, type Socket } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { Effect } from "effect"
-import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
-import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
-import { environment, run } from "@slipway/adapters/embedded-postgres/SystemProcess"
 
 const freePort = Effect.callback<number>((resume) => {
   const server = createServer()
@@ -73,7 +73,10 @@ export const make = Effect.gen(function*() {
 
   const [first, second] = [path.join(home, "primary"), path.join(home, "standby")]
   const [firstPort, secondPort] = [yield* freePort, yield* freePort]
-  const made = yield* run(binaries.initdb, ["-D", first, "-U", "slipway", "--auth=trust", "--encoding=UTF8", "--locale=C"], { account, cwd: home })
+  const made = yield* run(binaries.initdb, ["-D", first, "-U", "slipway", "--auth=trust", "--encoding=UTF8", "--locale=C"], {
+    account,
+    cwd: home
+  })
   if (!made.succeeded) return yield* Effect.die(new Error(made.complaint))
   yield* Effect.promise(async () => {
     await appendFile(path.join(first, "pg_hba.conf"), "host replication all 127.0.0.1/32 trust\n")

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
 import * as Diff from "@slipway/http/pages/Diff"
+import { Schema } from "effect"
 
 const SIGNS = { context: " ", added: "+", removed: "-" }
 /** As a patch says it, without line feeds. */
@@ -35,8 +35,23 @@ describe("a comparison by lines", () => {
     const before = numbers(20)
     const after = before.with(4, "five\n").toSpliced(16, 1)
     assert.deepStrictEqual(shown(before.join(""), after.join("")), [
-      "@@ -2,7 +2,7 @@", " 2\n", " 3\n", " 4\n", "-5\n", "+five\n", " 6\n", " 7\n", " 8\n",
-      "@@ -14,7 +14,6 @@", " 14\n", " 15\n", " 16\n", "-17\n", " 18\n", " 19\n", " 20\n"
+      "@@ -2,7 +2,7 @@",
+      " 2\n",
+      " 3\n",
+      " 4\n",
+      "-5\n",
+      "+five\n",
+      " 6\n",
+      " 7\n",
+      " 8\n",
+      "@@ -14,7 +14,6 @@",
+      " 14\n",
+      " 15\n",
+      " 16\n",
+      "-17\n",
+      " 18\n",
+      " 19\n",
+      " 20\n"
     ])
   })
 
@@ -81,7 +96,8 @@ describe("a comparison by lines", () => {
     const after = differing.with(0, "b\n").map((line) => line.replace("a", "c"))
     const edits = Diff.compare(["same\n", ...differing].join(""), ["same\n", ...after].join(""))
     assert.deepInclude(edits, { coarse: true })
-    assert.deepStrictEqual(edits.hunks.map((hunk) => [Diff.headerOf(hunk), hunk.at(0)?.text, hunk.at(-1)?.text]), [["@@ -1,1502 +1,1502 @@", "same\n", "end\n"]])
+    assert.deepStrictEqual(edits.hunks.map((hunk) => [Diff.headerOf(hunk), hunk.at(0)?.text, hunk.at(-1)?.text]), [["@@ -1,1502 +1,1502 @@",
+      "same\n", "end\n"]])
     const lines = numbers(20_001)
     assert.deepInclude(Diff.compare(lines.join(""), lines.with(7, "x\n").join("")), { coarse: true })
     assert.deepInclude(Diff.compare(lines.slice(1).join(""), lines.slice(1).with(7, "x\n").join("")), { coarse: false })

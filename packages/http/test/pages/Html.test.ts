@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
-import { Schema } from "effect"
 import { visible } from "@slipway/domain/Visible"
 import { html, type Part } from "@slipway/http/pages/Html"
+import { Schema } from "effect"
 
 /** Text as parsers can be given it: they know no NUL, and UTF-8 no lone surrogate. */
 const legible = (text: string) => text.toWellFormed().replaceAll("\0", "\ufffd")
@@ -44,20 +44,29 @@ const parse = (markup: string) => {
 
 const Text = Schema.Union([
   Schema.String,
-  Schema.Array(Schema.Literals(["<", ">", "&", "\"", "'", "\r", "\n", "\0", "\ud800", "&amp;", "&#13;", "<script>", "-->", "é", "😀", "${", "`", "=", " "]))
+  Schema.Array(
+    Schema.Literals(["<", ">", "&", "\"", "'", "\r", "\n", "\0", "\ud800", "&amp;", "&#13;", "<script>", "-->", "é", "😀", "${", "`", "=",
+      " "])
+  )
 ])
 
-it.prop("whatever text is put into a quoted attribute comes out as that text, and in an element with what is hidden by its name", [Text, Text], ([one, other]) => {
+it.prop("whatever text is put into a quoted attribute comes out as that text, and in an element with what is hidden by its name", [Text,
+  Text], ([one, other]) => {
   const [title, content] = [one, other].map((text) => typeof text === "string" ? text : text.join(""))
   assert(title !== undefined && content !== undefined)
-  assert.deepStrictEqual(parse(html`<p title="${title}">${content}</p>`.toString()), { title: legible(title), content: visible(content.toWellFormed()) })
+  assert.deepStrictEqual(parse(html`<p title="${title}">${content}</p>`.toString()), {
+    title: legible(title),
+    content: visible(content.toWellFormed())
+  })
 }, { arbitrary: { runs: 2000 } })
 
 it("shows what is hidden in a text, wherever in the template it stands", () => {
   const text = "a\u202eb\u001b"
   const shown = "a⟨RIGHT-TO-LEFT OVERRIDE⟩b⟨ESC⟩"
-  assert.strictEqual(html`${text}<p class="x" title="${"a\u202e"}">${text}<br>${[text, html`<b>${text}</b>`]}</p>`.toString(),
-    `${shown}<p class="x" title="a\u202e">${shown}<br>${shown}<b>${shown}</b></p>`)
+  assert.strictEqual(
+    html`${text}<p class="x" title="${"a\u202e"}">${text}<br>${[text, html`<b>${text}</b>`]}</p>`.toString(),
+    `${shown}<p class="x" title="a\u202e">${shown}<br>${shown}<b>${shown}</b></p>`
+  )
 })
 
 it("keeps HTML, joins lists, and leaves out what is not there", () => {

@@ -1,6 +1,5 @@
 /** The pages of sandboxes as HTML: what they show and escape, whom they serve, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Redacted } from "effect"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import type { ChangedFile } from "@slipway/domain/files/FileTree"
 import { FileNotFound, type FileVersion, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -8,6 +7,7 @@ import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
+import { DateTime, Effect, Redacted } from "effect"
 import { ask, create, drive, joined, layer as http, mintKey, PUBLIC_URL, type Reply, running } from "../Harness.ts"
 
 const HOSTILE = `</h1><script>alert("1")</script>'&`
@@ -32,8 +32,11 @@ const visitor = Effect.fnUntraced(function*(grant: string) {
   }
 })
 
-const work = (id: SandboxId, turnId: string, ...events: ReadonlyArray<Extract<SandboxEvent, { readonly type: "message.updated" | "tool.updated" | "message.completed" }>>) =>
-  drive(id, [{ _tag: "RecordWork", turnId, events }])
+const work = (
+  id: SandboxId,
+  turnId: string,
+  ...events: ReadonlyArray<Extract<SandboxEvent, { readonly type: "message.updated" | "tool.updated" | "message.completed" }>>
+) => drive(id, [{ _tag: "RecordWork", turnId, events }])
 
 /** The text of a page, without markup and runs of spaces. */
 const textOf = ({ text }: Reply) => text.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ")
@@ -86,10 +89,13 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const { id } = yield* running(key, { title: "busy" })
       const all = yield* get("/sandboxes")
       isPage(all)
-      assert.deepStrictEqual([...all.text.matchAll(/<th scope="row"><a href="\/sandboxes\/(c_\w+)">(.*)<\/a>/gu)].map(([, link, title]) => [link, title]), [
-        [id, "busy"],
-        [queued, ESCAPED]
-      ])
+      assert.deepStrictEqual(
+        [...all.text.matchAll(/<th scope="row"><a href="\/sandboxes\/(c_\w+)">(.*)<\/a>/gu)].map(([, link, title]) => [link, title]),
+        [
+          [id, "busy"],
+          [queued, ESCAPED]
+        ]
+      )
       const shown = (query: string) => Effect.map(get(`/sandboxes?${query}`), ({ text }) => [text.includes(id), text.includes(queued)])
       assert.deepStrictEqual(yield* shown("status=running&repo="), [true, false])
       assert.deepStrictEqual(yield* shown("status=&repo=+ACME/docs"), [false, true])
@@ -122,10 +128,20 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
     Effect.gen(function*() {
       const { get, key } = yield* visitor("reader")
       const { id, turn } = yield* running(key, { title: HOSTILE, prompt: `Do it ${HOSTILE}` })
-      const message = (text: string) => ({ type: "message.updated" as const, data: { part_id: "m:text", message_id: "m", kind: "text" as const, text } })
+      const message = (text: string) => ({
+        type: "message.updated" as const,
+        data: { part_id: "m:text", message_id: "m", kind: "text" as const, text }
+      })
       const tool = (status: "running" | "error") => ({
         type: "tool.updated" as const,
-        data: { part_id: "tool:c", message_id: "t", call_id: "c", tool: `run ${HOSTILE}`, status, ...(status === "error" ? { error: `Failed ${HOSTILE}` } : {}) }
+        data: {
+          part_id: "tool:c",
+          message_id: "t",
+          call_id: "c",
+          tool: `run ${HOSTILE}`,
+          status,
+          ...(status === "error" ? { error: `Failed ${HOSTILE}` } : {})
+        }
       })
       yield* work(id, turn, message("Half"), tool("running"))
       yield* work(id, turn, message(`All of it ${HOSTILE}`), tool("error"))
@@ -152,10 +168,12 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
         yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state, ...(reason === undefined ? {} : { reason }) }])
         const page = yield* get(`/sandboxes/${id}`)
         isPage(page)
-        const [, kind, text] = new RegExp(`<li class="item (\\w+)" data-key="turn:${turn}">[^]*?<div class="item-text">([^<]*)</div>`, "u").exec(page.text) ?? []
+        const [, kind, text] =
+          new RegExp(`<li class="item (\\w+)" data-key="turn:${turn}">[^]*?<div class="item-text">([^<]*)</div>`, "u").exec(page.text) ?? []
         return [kind, text]
       })
-      assert.deepStrictEqual(yield* endOf(`The provider refuses ${HOSTILE}`), ["problem", `The turn failed: The provider refuses ${ESCAPED}`])
+      assert.deepStrictEqual(yield* endOf(`The provider refuses ${HOSTILE}`), ["problem",
+        `The turn failed: The provider refuses ${ESCAPED}`])
       assert.deepStrictEqual(yield* endOf("output_limit"), ["problem", "The turn failed: The agent wrote more than a turn may."])
       assert.deepStrictEqual(yield* endOf(), ["problem", "The turn failed"])
       assert.deepStrictEqual(yield* endOf("end_turn", "succeeded"), ["note", "The turn ended"])
@@ -168,7 +186,12 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       const store = yield* SandboxStore
       const page = yield* get(`/sandboxes/${id}`)
       const state = /data-state="([^"]+)"/u.exec(page.text)?.[1]?.replaceAll("&quot;", "\"") ?? ""
-      assert.deepStrictEqual(JSON.parse(state), { cursor: (yield* store.log(id, 0, 100)).length, status: "running", turn: "running", calls: [] })
+      assert.deepStrictEqual(JSON.parse(state), {
+        cursor: (yield* store.log(id, 0, 100)).length,
+        status: "running",
+        turn: "running",
+        calls: []
+      })
       assert.match(page.text, /<script type="module" src="\/assets\/live-[0-9a-f]{16}\.js">/u)
     }))
 
@@ -176,7 +199,10 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
     Effect.gen(function*() {
       const { get, key } = yield* visitor("long")
       const { id, turn } = yield* running(key)
-      const note = (n: number) => ({ type: "tool.updated" as const, data: { part_id: `tool:${n}`, message_id: "t", call_id: `${n}`, tool: `step ${n}.`, status: "completed" as const } })
+      const note = (n: number) => ({
+        type: "tool.updated" as const,
+        data: { part_id: `tool:${n}`, message_id: "t", call_id: `${n}`, tool: `step ${n}.`, status: "completed" as const }
+      })
       yield* work(id, turn, ...Array.from({ length: 600 }, (_, n) => note(n)))
       const latest = yield* get(`/sandboxes/${id}`)
       const earlier = /<a href="([^"]+)">Earlier<\/a>/u.exec(latest.text)?.[1] ?? ""
@@ -222,11 +248,20 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
           isPage(page, 404)
           assert.notInclude(page.text, "secret plans")
         }
-        const forms = { "interrupt": {}, "terminate": {}, "messages": { prompt: "hi" }, "pull-request": { repo: "acme/shop" }, "approvals/a": { decision: "approve" } }
+        const forms = {
+          "interrupt": {},
+          "terminate": {},
+          "messages": { prompt: "hi" },
+          "pull-request": { repo: "acme/shop" },
+          "approvals/a": { decision: "approve" }
+        }
         for (const [path, fields] of Object.entries(forms)) isPage(yield* post(`/sandboxes/${sandbox}/${path}`, fields), 404)
       }
       const store = yield* SandboxStore
-      assert.strictEqual((yield* store.log(id, 0, 100)).some(({ type, wire }) => type === "sandbox.status" && wire.includes("terminat")), false)
+      assert.strictEqual(
+        (yield* store.log(id, 0, 100)).some(({ type, wire }) => type === "sandbox.status" && wire.includes("terminat")),
+        false
+      )
     }))
 })
 
@@ -266,10 +301,20 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       const id = yield* asking(key, "c")
       const store = yield* SandboxStore
       const before = (yield* store.log(id, 0, 100)).length
-      const forms = { "interrupt": {}, "terminate": {}, "messages": { prompt: "hi" }, "pull-request": { repo: "acme/shop" }, "approvals/c": { decision: "approve" } }
+      const forms = {
+        "interrupt": {},
+        "terminate": {},
+        "messages": { prompt: "hi" },
+        "pull-request": { repo: "acme/shop" },
+        "approvals/c": { decision: "approve" }
+      }
       for (const [path, fields] of Object.entries(forms)) {
         isPage(yield* post(`/sandboxes/${id}/${path}`, fields, ""), 403)
-        const stranger = yield* ask(`/sandboxes/${id}/${path}`, { method: "POST", body: "csrf=x", headers: { "content-type": "application/x-www-form-urlencoded" } })
+        const stranger = yield* ask(`/sandboxes/${id}/${path}`, {
+          method: "POST",
+          body: "csrf=x",
+          headers: { "content-type": "application/x-www-form-urlencoded" }
+        })
         assert.strictEqual(stranger.status, 303)
         assert.match(String(stranger.headers["location"]), /^\/sign-in/u)
       }
@@ -304,7 +349,14 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
 })
 
 const text = (content: string): FileVersion => ({ content, hash: "0".repeat(40), ref: "working", size: content.length, binary: false })
-const file = (path: string, more: Partial<ChangedFile> = {}): ChangedFile => ({ path, status: "modified", additions: 1, deletions: 1, previousPath: null, ...more })
+const file = (path: string, more: Partial<ChangedFile> = {}): ChangedFile => ({
+  path,
+  status: "modified",
+  additions: 1,
+  deletions: 1,
+  previousPath: null,
+  ...more
+})
 
 const CONTENTS: Record<string, { readonly working: FileVersion; readonly base: FileVersion }> = {
   "src/a.ts": { base: text("one\ntwo\n"), working: text(`one\n${HOSTILE}\r\n`) },
@@ -317,13 +369,18 @@ const CONTENTS: Record<string, { readonly working: FileVersion; readonly base: F
 }
 const trees: Partial<WorkingTrees["Service"]> = {
   has: () => Effect.succeed(true),
-  changes: () => Effect.succeed({
-    files: [
-      file(".env", { additions: 0, deletions: 0 }), file(HOSTILE, { status: "untracked", deletions: 0 }), file("image", { status: "untracked", additions: 0, deletions: 0 }),
-      file("is", { status: "renamed", previousPath: "was" }), file("long", { status: "untracked" }), file("src/a.ts")
-    ],
-    partialWarnings: ["entries_truncated"]
-  }),
+  changes: () =>
+    Effect.succeed({
+      files: [
+        file(".env", { additions: 0, deletions: 0 }),
+        file(HOSTILE, { status: "untracked", deletions: 0 }),
+        file("image", { status: "untracked", additions: 0, deletions: 0 }),
+        file("is", { status: "renamed", previousPath: "was" }),
+        file("long", { status: "untracked" }),
+        file("src/a.ts")
+      ],
+      partialWarnings: ["entries_truncated"]
+    }),
   list: () => Effect.fail(new FileNotFound()),
   compare: (_, path) => {
     const { base = null, working = null } = CONTENTS[path] ?? {}
@@ -352,8 +409,11 @@ layer(http({ trees }), { excludeTestServices: true })("the files changed", (it) 
       const { get, key } = yield* visitor("differ")
       const { id } = yield* running(key)
       const of = (path: string) => get(`/sandboxes/${id}/changes?${new URLSearchParams({ repo: "ACME/shop", path })}`)
-      const rows = ({ text }: Reply) => [...text.matchAll(/<tr class="(context|added|removed)"><td class="number">(\d*)<\/td><td class="number">(\d*)<\/td>.*<code>(.*)<\/code>/gu)]
-        .map(([, kind, before, after, line]) => [kind, before, after, line?.replaceAll(/<[^>]*>/gu, "")])
+      const rows = ({ text }: Reply) =>
+        [...text.matchAll(
+          /<tr class="(context|added|removed)"><td class="number">(\d*)<\/td><td class="number">(\d*)<\/td>.*<code>(.*)<\/code>/gu
+        )]
+          .map(([, kind, before, after, line]) => [kind, before, after, line?.replaceAll(/<[^>]*>/gu, "")])
       const changed = yield* of("src/a.ts")
       isPage(changed)
       assert.deepStrictEqual(rows(changed), [

@@ -1,6 +1,5 @@
 /** The pages of webhooks as HTML: whom they serve, what they show and escape, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Redacted } from "effect"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
@@ -9,6 +8,7 @@ import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/Webhook"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
+import { DateTime, Effect, Redacted } from "effect"
 import { ask, joined, layer as http, mintKey, type Reply, withoutNames } from "../Harness.ts"
 
 const URL = "https://hooks.example.com/slipway"
@@ -17,7 +17,8 @@ const absent = "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1eff"
 
 type Fields = Readonly<Record<string, string | ReadonlyArray<string>>>
 
-const encoded = (fields: Fields) => new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString()
+const encoded = (fields: Fields) =>
+  new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString()
 
 /** Somebody signed in, in a new grant of the owner's organization. */
 const visitor = Effect.fnUntraced(function*(userId: string) {
@@ -82,8 +83,12 @@ const answered = (status: number, body: string | null = null): Outcome => ({ _ta
 
 /** The rows of a table, as text. */
 const rowsOf = ({ text }: Reply) =>
-  Array.from((/<tbody>(.*)<\/tbody>/su.exec(text)?.[1] ?? "").matchAll(/<tr>(.*?)<\/tr>/gsu), ([, row = ""]) =>
-    Array.from(row.matchAll(/<t[hd][^>]*>(.*?)<\/t[hd]>/gsu), ([, cell = ""]) => cell.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ").trim()))
+  Array.from(
+    (/<tbody>(.*)<\/tbody>/su.exec(text)?.[1] ?? "").matchAll(/<tr>(.*?)<\/tr>/gsu),
+    ([, row = ""]) =>
+      Array.from(row.matchAll(/<t[hd][^>]*>(.*?)<\/t[hd]>/gsu), ([, cell = ""]) =>
+        cell.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ").trim())
+  )
 
 layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
   it.effect("are an owner's: a member is told so, and changes nothing", () =>
@@ -119,23 +124,38 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       assert.notStrictEqual(all.secret, some.secret)
       const endpoints = yield* endpointsOf(mine)
       assert.deepStrictEqual(endpoints.map(({ id, types, url }) => [id, types, url]), [
-        [all.id, null, "https://hooks.example.com/?a=1&b=2"], [some.id, ["task.started", "conversion.paid"], URL]
+        [all.id, null, "https://hooks.example.com/?a=1&b=2"],
+        [some.id, ["task.started", "conversion.paid"], URL]
       ])
       const list = yield* mine.get("/webhooks")
       assert.deepStrictEqual(rowsOf(list).map((cells) => cells.slice(0, 4)), [
-        ["https://hooks.example.com/?a=1&amp;b=2", "all", "enabled", "event 1"], [URL, "task.started, conversion.paid".replace(",", " ,"), "enabled", "event 1"]
+        ["https://hooks.example.com/?a=1&amp;b=2", "all", "enabled", "event 1"],
+        [URL, "task.started, conversion.paid".replace(",", " ,"), "enabled", "event 1"]
       ])
       for (const reply of [list, yield* mine.get(`/webhooks/${all.id}`)]) assert.notInclude(reply.text, "whsec_")
-      const [entry] = (yield* (yield* AuditLog).list({ since: null, limit: 100_000 })).filter(({ subjects }) => subjects["endpointId"] === all.id)
-      assert.deepStrictEqual([entry?.action, entry?.actor._tag, entry?.origin?.requestId], ["webhook.registered", "User", all.reply.headers["x-request-id"]])
+      const [entry] = (yield* (yield* AuditLog).list({ since: null, limit: 100_000 })).filter(({ subjects }) =>
+        subjects["endpointId"] === all.id
+      )
+      assert.deepStrictEqual([entry?.action, entry?.actor._tag, entry?.origin?.requestId], ["webhook.registered", "User",
+        all.reply.headers["x-request-id"]])
     }))
 
   it.effect("refuse an address that is not https and public, in the form as it was filled in", () =>
     Effect.gen(function*() {
       const mine = yield* owner
       const addresses = [
-        "", "   ", "http://hooks.example.com/", "ftp://hooks.example.com/", "hooks.example.com", "https://user:pass@hooks.example.com/", "https://hooks.example.com/#x",
-        "https://127.0.0.1/", "https://[::1]/", "https://169.254.169.254/latest/meta-data", "https://private.example.com/", `https://hooks.example.com/${"x".repeat(2000)}`
+        "",
+        "   ",
+        "http://hooks.example.com/",
+        "ftp://hooks.example.com/",
+        "hooks.example.com",
+        "https://user:pass@hooks.example.com/",
+        "https://hooks.example.com/#x",
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://169.254.169.254/latest/meta-data",
+        "https://private.example.com/",
+        `https://hooks.example.com/${"x".repeat(2000)}`
       ]
       for (const url of addresses) {
         const reply = yield* mine.post("/webhooks", { url, type: ["task.started"] })
@@ -155,8 +175,13 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
     Effect.gen(function*() {
       const mine = yield* owner
       const wrong: ReadonlyArray<Fields> = [
-        { url: URL, type: [] }, { url: URL, type: "nothing.happened" }, { url: URL, type: ["task.started", "task.started"] }, { url: URL, type: "all" },
-        { type: EVENT_TYPES }, { url: [URL, URL], type: EVENT_TYPES }, { url: `${URL}\0`, type: EVENT_TYPES }
+        { url: URL, type: [] },
+        { url: URL, type: "nothing.happened" },
+        { url: URL, type: ["task.started", "task.started"] },
+        { url: URL, type: "all" },
+        { type: EVENT_TYPES },
+        { url: [URL, URL], type: EVENT_TYPES },
+        { url: `${URL}\0`, type: EVENT_TYPES }
       ]
       for (const fields of wrong) isPage(yield* mine.post("/webhooks", fields), 400)
       assert.deepStrictEqual(yield* endpointsOf(mine), [])
@@ -210,7 +235,9 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const retry: Next = { _tag: "Retry", at: yield* DateTime.now }
       yield* attempt(id, answered(500, HOSTILE), retry)
       yield* attempt(id, answered(301), retry, 1500)
-      for (const trouble of ["timeout", "name_not_resolved", "address_not_allowed", "tls", "connection"] as const) yield* attempt(id, { _tag: "Failed", trouble }, retry)
+      for (const trouble of ["timeout", "name_not_resolved", "address_not_allowed", "tls", "connection"] as const) {
+        yield* attempt(id, { _tag: "Failed", trouble }, retry)
+      }
       yield* attempt(id, answered(204), { _tag: "Delivered" })
       yield* attempt(id, answered(200, "thanks"), { _tag: "Delivered" })
       redirected(yield* mine.post(`/webhooks/${id}/deliveries/${events[0]}/redeliver`), `/webhooks/${id}?done=redelivering`)
@@ -219,18 +246,22 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const page = yield* mine.get(`/webhooks/${id}?done=redelivering`)
       isPage(page, 200, "Endpoint")
       assert.include(textOf(page), "The event is sent once more in a moment.")
-      assert.deepStrictEqual(rowsOf(page).map(([, ...cells]) => cells), [
-        ["1 credit_claim.created", "by hand", "delivered answered 200", "12 ms", "Send again"],
-        ["2 credit_claim.created", "1", "delivered answered 200 What it said thanks", "12 ms", "Send again"],
-        ["1 credit_claim.created", "8", "delivered answered 204", "12 ms", ""],
-        ["1 credit_claim.created", "7", "failed no connection, or no HTTP", "12 ms", ""],
-        ["1 credit_claim.created", "6", "failed no TLS, or a certificate that is not good", "12 ms", ""],
-        ["1 credit_claim.created", "5", "failed its name has an address that is not public", "12 ms", ""],
-        ["1 credit_claim.created", "4", "failed its name has no address", "12 ms", ""],
-        ["1 credit_claim.created", "3", "failed no answer within 15 s", "12 ms", ""],
-        ["1 credit_claim.created", "2", "failed answered 301, and redirects are not followed", "1.5 s", ""],
-        ["1 credit_claim.created", "1", "failed answered 500 What it said &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;", "12 ms", ""]
-      ])
+      assert.deepStrictEqual(
+        rowsOf(page).map(([, ...cells]) => cells),
+        [
+          ["1 credit_claim.created", "by hand", "delivered answered 200", "12 ms", "Send again"],
+          ["2 credit_claim.created", "1", "delivered answered 200 What it said thanks", "12 ms", "Send again"],
+          ["1 credit_claim.created", "8", "delivered answered 204", "12 ms", ""],
+          ["1 credit_claim.created", "7", "failed no connection, or no HTTP", "12 ms", ""],
+          ["1 credit_claim.created", "6", "failed no TLS, or a certificate that is not good", "12 ms", ""],
+          ["1 credit_claim.created", "5", "failed its name has an address that is not public", "12 ms", ""],
+          ["1 credit_claim.created", "4", "failed its name has no address", "12 ms", ""],
+          ["1 credit_claim.created", "3", "failed no answer within 15 s", "12 ms", ""],
+          ["1 credit_claim.created", "2", "failed answered 301, and redirects are not followed", "1.5 s", ""],
+          ["1 credit_claim.created", "1", "failed answered 500 What it said &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;", "12 ms",
+            ""]
+        ]
+      )
       assert.match(page.text, /<time datetime="([\d-]+)T([\d:]+)\.\d{3}Z">\1 \2 UTC<\/time>/u)
 
       for (let n = 0; n < 20; n++) {
@@ -241,11 +272,16 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const older = /href="(\/webhooks\/[^"]+\?before=\d+)" rel="next"/u.exec(newest.text)?.[1] ?? ""
       const oldest = yield* mine.get(older)
       assert.deepStrictEqual([rowsOf(newest).length, rowsOf(oldest).length], [25, 5])
-      assert.strictEqual(rowsOf(oldest).at(-1)?.[3], "failed answered 500 What it said &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;")
+      assert.strictEqual(
+        rowsOf(oldest).at(-1)?.[3],
+        "failed answered 500 What it said &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
+      )
       assert.include(oldest.text, `<a href="/webhooks/${id}">Newest</a>`)
       assert.notInclude(oldest.text, "rel=\"next\"")
       assert.include(textOf(yield* mine.get(`/webhooks/${id}?before=0`)), "There are no older ones.")
-      for (const before of ["", "x", "-1", "1.5", "9007199254740992", "99999999999999999999", "1e2"]) isPage(yield* mine.get(`/webhooks/${id}?before=${before}`), 400)
+      for (const before of ["", "x", "-1", "1.5", "9007199254740992", "99999999999999999999", "1e2"]) {
+        isPage(yield* mine.get(`/webhooks/${id}?before=${before}`), 400)
+      }
     }))
 
   it.effect("tell what is in the way of events, and go on when they are told to", () =>
@@ -316,16 +352,23 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
         for (const other of others) assert.deepStrictEqual(other, first)
       }
       for (const path of ["", "?before=1", "/rotate-secret", "/remove"]) {
-        areAlike([yield* mine.get(`/webhooks/${id}${path}`), yield* mine.get(`/webhooks/${absent}${path}`), yield* mine.get(`/webhooks/nonsense${path}`)])
+        areAlike([yield* mine.get(`/webhooks/${id}${path}`), yield* mine.get(`/webhooks/${absent}${path}`),
+          yield* mine.get(`/webhooks/nonsense${path}`)])
       }
-      for (const path of ["/rotate-secret", "/remove", "/enable", `/deliveries/${event}/redeliver`, `/deliveries/${foreignEvent}/redeliver`, "/deliveries/x/redeliver"]) {
-        areAlike([yield* mine.post(`/webhooks/${id}${path}`), yield* mine.post(`/webhooks/${absent}${path}`), yield* mine.post(`/webhooks/%27${path}`)])
+      for (
+        const path of ["/rotate-secret", "/remove", "/enable", `/deliveries/${event}/redeliver`, `/deliveries/${foreignEvent}/redeliver`,
+          "/deliveries/x/redeliver"]
+      ) {
+        areAlike([yield* mine.post(`/webhooks/${id}${path}`), yield* mine.post(`/webhooks/${absent}${path}`),
+          yield* mine.post(`/webhooks/%27${path}`)])
       }
       assert.deepStrictEqual(yield* endpointsOf(theirs), before)
       assert.isFalse((yield* attempt(id, answered(200), { _tag: "Delivered" })).manual)
 
       const own = yield* register(mine)
-      for (const unknown of [event, absent, "x", "%27"]) isPage(yield* mine.post(`/webhooks/${own.id}/deliveries/${unknown}/redeliver`), 404, "Not found")
+      for (const unknown of [event, absent, "x", "%27"]) {
+        isPage(yield* mine.post(`/webhooks/${own.id}/deliveries/${unknown}/redeliver`), 404, "Not found")
+      }
       isPage(yield* mine.get(`/webhooks/${own.id.toUpperCase()}`))
     }))
 
@@ -334,8 +377,12 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const mine = yield* owner
       const { id } = yield* register(mine)
       const addresses = [
-        ["/webhooks", "GET, HEAD, POST, OPTIONS"], [`/webhooks/${id}`, "GET, HEAD, OPTIONS"], [`/webhooks/${id}/rotate-secret`, "GET, HEAD, POST, OPTIONS"],
-        [`/webhooks/${id}/remove`, "GET, HEAD, POST, OPTIONS"], [`/webhooks/${id}/enable`, "POST, OPTIONS"], [`/webhooks/${id}/deliveries/${absent}/redeliver`, "POST, OPTIONS"]
+        ["/webhooks", "GET, HEAD, POST, OPTIONS"],
+        [`/webhooks/${id}`, "GET, HEAD, OPTIONS"],
+        [`/webhooks/${id}/rotate-secret`, "GET, HEAD, POST, OPTIONS"],
+        [`/webhooks/${id}/remove`, "GET, HEAD, POST, OPTIONS"],
+        [`/webhooks/${id}/enable`, "POST, OPTIONS"],
+        [`/webhooks/${id}/deliveries/${absent}/redeliver`, "POST, OPTIONS"]
       ] as const
       for (const [path, allow] of addresses) {
         const reply = yield* ask(path, { method: "DELETE" })

@@ -1,7 +1,7 @@
 /** The way from a partner to the feed, which may fail: what it does to each page is up to the test. */
-import { createServer } from "node:http"
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
+import { createServer } from "node:http"
 
 /** `again`: what was answered last comes once more. `cut`: the connection is reset in the middle of the page. */
 export type Fate = "page" | "again" | "cut" | 429 | 503
@@ -16,8 +16,10 @@ export const make = (url: string, fate: () => Fate, seen: (events: number) => vo
         response.writeHead(doom, doom === 429 ? { "retry-after": "1" } : {}).end(`{"error":{"code":"x","message":"x"}}`)
         return
       }
-      const fresh = doom === "again" && last !== null ? last
-        : await (await fetch(new URL(request.url ?? "/", url), { headers: { authorization: String(request.headers.authorization) } })).text()
+      const fresh = doom === "again" && last !== null ?
+        last
+        : await (await fetch(new URL(request.url ?? "/", url), { headers: { authorization: String(request.headers.authorization) } }))
+          .text()
       last = fresh
       if (doom === "cut") {
         response.writeHead(200, { "content-length": Buffer.byteLength(fresh) })
@@ -28,10 +30,11 @@ export const make = (url: string, fate: () => Fate, seen: (events: number) => vo
     })
     yield* Effect.acquireRelease(
       Effect.promise(() => new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening))),
-      () => Effect.sync(() => {
-        server.closeAllConnections()
-        server.close()
-      })
+      () =>
+        Effect.sync(() => {
+          server.closeAllConnections()
+          server.close()
+        })
     )
     const address = server.address()
     assert(typeof address === "object" && address !== null)

@@ -1,8 +1,6 @@
 /** Partners lose nothing: `examples/partner-consumer`, against the real service, under what happens to processes and networks. */
-import { createServer } from "node:net"
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Random, Redacted } from "effect"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -12,6 +10,8 @@ import { Access } from "@slipway/domain/access/Access"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { Context, Effect, Fiber, Layer, Random, Redacted } from "effect"
+import { createServer } from "node:net"
 import { folder, serve, until } from "../cli/SlipwayProcess.ts"
 import { type Fate, make as hostileNetwork } from "./HostileNetwork.ts"
 import { make as makeConsumer } from "./PartnerConsumer.ts"
@@ -77,38 +77,42 @@ const freePort = Effect.callback<number>((resume) => {
 })
 
 describe("a partner's consumer", () => {
-  it.live(`that is killed ${KILLS} times while events are recorded has processed each of them exactly once, in order`, () =>
-    Effect.gen(function*() {
-      process.stdout.write(`SEED=${seed}\n`)
-      const { check, consumer, happen, url } = yield* scene
-      let underWay = false
-      let pages = 0
-      const way = yield* hostileNetwork(url, () => "page", (events) => {
-        pages += 1
-        underWay = events > 0
-      })
-      assert.strictEqual(yield* (yield* consumer.start(way, ["--once"])).ended, 0)
-      let within = 0
-      for (let life = 0; life < KILLS; life++) {
-        const events = yield* Random.nextIntBetween(20, 60)
-        const moment = yield* Random.nextBetween(0, 60)
-        const wanted = pages + (yield* Random.nextIntBetween(0, 2))
-        const recording = yield* Effect.forkChild(happen(events))
-        const { ended, kill } = yield* consumer.start(way)
-        // Before its first page, while it works on one, or while it waits.
-        yield* until(Effect.sync(() => pages), (now) => now >= wanted)
-        yield* Effect.sleep(moment)
-        kill("SIGKILL")
-        assert.strictEqual(yield* ended, "SIGKILL")
-        within += underWay ? 1 : 0
-        underWay = false
-        yield* Fiber.join(recording)
-      }
-      const last = yield* consumer.start(way, ["--once"])
-      assert.deepStrictEqual([yield* last.ended, last.output()], [0, ""])
-      const total = yield* check
-      process.stdout.write(`${total} events, ${pages} pages, ${within} of ${KILLS} kills while the last page had events\n`)
-    }).pipe(Effect.scoped, Random.withSeed(seed)), 300_000)
+  it.live(
+    `that is killed ${KILLS} times while events are recorded has processed each of them exactly once, in order`,
+    () =>
+      Effect.gen(function*() {
+        process.stdout.write(`SEED=${seed}\n`)
+        const { check, consumer, happen, url } = yield* scene
+        let underWay = false
+        let pages = 0
+        const way = yield* hostileNetwork(url, () => "page", (events) => {
+          pages += 1
+          underWay = events > 0
+        })
+        assert.strictEqual(yield* (yield* consumer.start(way, ["--once"])).ended, 0)
+        let within = 0
+        for (let life = 0; life < KILLS; life++) {
+          const events = yield* Random.nextIntBetween(20, 60)
+          const moment = yield* Random.nextBetween(0, 60)
+          const wanted = pages + (yield* Random.nextIntBetween(0, 2))
+          const recording = yield* Effect.forkChild(happen(events))
+          const { ended, kill } = yield* consumer.start(way)
+          // Before its first page, while it works on one, or while it waits.
+          yield* until(Effect.sync(() => pages), (now) => now >= wanted)
+          yield* Effect.sleep(moment)
+          kill("SIGKILL")
+          assert.strictEqual(yield* ended, "SIGKILL")
+          within += underWay ? 1 : 0
+          underWay = false
+          yield* Fiber.join(recording)
+        }
+        const last = yield* consumer.start(way, ["--once"])
+        assert.deepStrictEqual([yield* last.ended, last.output()], [0, ""])
+        const total = yield* check
+        process.stdout.write(`${total} events, ${pages} pages, ${within} of ${KILLS} kills while the last page had events\n`)
+      }).pipe(Effect.scoped, Random.withSeed(seed)),
+    300_000
+  )
 
   it.live("survives a 429, a 503, connections reset within a page, and pages that come again", () =>
     Effect.gen(function*() {
@@ -151,9 +155,14 @@ describe("a partner's consumer", () => {
           method: "POST",
           headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
           body: JSON.stringify({ url: `http://127.0.0.1:${port}/slipway` })
-        }))
+        })
+      )
       const { secret } = JSON.parse(yield* Effect.promise(() => registered.text()))
-      const { ended, kill, output } = yield* consumer.start(url, [], { POLL_SECONDS: "86400", WEBHOOK_PORT: `${port}`, WEBHOOK_SECRET: secret })
+      const { ended, kill, output } = yield* consumer.start(url, [], {
+        POLL_SECONDS: "86400",
+        WEBHOOK_PORT: `${port}`,
+        WEBHOOK_SECRET: secret
+      })
       for (const events of [2, 4, 6]) {
         yield* happen(1)
         yield* until(consumer.seen, (cursor) => cursor === events)

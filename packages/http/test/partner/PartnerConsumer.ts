@@ -1,9 +1,9 @@
 /** `examples/partner-consumer` as its user runs it: a process of its own, with a database of its own. */
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
 import path from "node:path"
-import { Effect, Layer } from "effect"
 import pg from "pg"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { folder } from "../cli/SlipwayProcess.ts"
 
 const main = path.resolve(import.meta.dirname, "../../../../examples/partner-consumer/src/main.ts")

@@ -1,12 +1,12 @@
 /** Kills a worker at every step of a publication, lets another one take over, and looks at what came of it. */
+import { assert } from "@effect/vitest"
+import { refuse } from "@slipway/adapters/testing/github/Routes"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { Lease } from "@slipway/domain/sandbox/SandboxStore"
+import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { assert } from "@effect/vitest"
-import { Effect } from "effect"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import type { Lease } from "@slipway/domain/sandbox/SandboxStore"
-import { refuse } from "@slipway/adapters/testing/github/Routes"
 import type { Order } from "./publish-once.ts"
 import * as Steps from "./Steps.ts"
 import * as World from "./World.ts"
@@ -15,8 +15,10 @@ import * as World from "./World.ts"
 type Death = { readonly step: number } | { readonly request: number; readonly when: "before" | "after" }
 
 const nameOf = (death: Death | null, plan: Plan): string =>
-  death === null ? "not at all"
-    : "step" in death ? `at step ${death.step}, ${plan.steps[death.step - 1]}`
+  death === null ?
+    "not at all"
+    : "step" in death ?
+    `at step ${death.step}, ${plan.steps[death.step - 1]}`
     : `at request ${death.request}, ${death.when} ${plan.requests[death.request - 1]}`
 
 interface Plan {
@@ -71,7 +73,11 @@ const run = Effect.fnUntraced(function*(origin: World.Origin, directory: string,
     })
   })
   const signal = yield* Effect.callback<NodeJS.Signals | null>((resume) => {
-    child.once("exit", (code, signal) => resume(code === 0 || signal !== null ? Effect.succeed(signal) : Effect.die(new Error(`the worker failed with code ${code}`))))
+    child.once(
+      "exit",
+      (code, signal) =>
+        resume(code === 0 || signal !== null ? Effect.succeed(signal) : Effect.die(new Error(`the worker failed with code ${code}`)))
+    )
   })
   isOver = true
   assert.strictEqual(signal, death === null ? null : "SIGKILL")

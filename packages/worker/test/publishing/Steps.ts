@@ -64,7 +64,9 @@ export const takeOnDisk = (folder: string, directory: string): () => void => {
     const real = fs[name] as (...args: ReadonlyArray<unknown>) => unknown
     const counting = (...args: ReadonlyArray<unknown>) => {
       const path = args.find((arg) => String(arg).startsWith(directory))
-      if (hasBegun && path !== undefined) take(folder, `${name} ${String(path).slice(directory.length).replaceAll(/c_\w{12}|[0-9a-f-]{32,64}/gu, "*")}`)
+      if (hasBegun && path !== undefined) {
+        take(folder, `${name} ${String(path).slice(directory.length).replaceAll(/c_\w{12}|[0-9a-f-]{32,64}/gu, "*")}`)
+      }
       return real(...args)
     }
     Object.assign(fs, { [name]: counting })

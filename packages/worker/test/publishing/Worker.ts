@@ -1,6 +1,4 @@
 /** What a worker needs to publish, on real technology; used by a process that is killed and by whoever takes over. */
-import { join } from "node:path"
-import { Effect, Layer, Redacted } from "effect"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
@@ -16,6 +14,8 @@ import { type Lease, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/source/Publishing"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as AgentHistory from "@slipway/worker/AgentHistory"
+import { Effect, Layer, Redacted } from "effect"
+import { join } from "node:path"
 
 export const REPO = RepoName.make("Acme/App")
 

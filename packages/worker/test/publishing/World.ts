@@ -1,12 +1,5 @@
 /** Sandboxes with something to publish, in a real database and on real disks, and the hosts they publish to. */
-import { execFileSync } from "node:child_process"
-import { randomUUID } from "node:crypto"
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { assert } from "@effect/vitest"
-import { Context, DateTime, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
@@ -21,6 +14,13 @@ import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemComman
 import { Publishing, request } from "@slipway/domain/source/Publishing"
 import { headRef } from "@slipway/domain/source/PullRequest"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { Context, DateTime, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { execFileSync } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { hostLayer, machineLayer, publishOnce, REPO, type Settings, storeLayer } from "./Worker.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
@@ -29,8 +29,14 @@ export const temporaryFolder = Effect.acquireRelease(
 )
 
 const ENVIRONMENT = {
-  PATH: process.env["PATH"], HOME: "/nonexistent", GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1",
-  GIT_AUTHOR_NAME: "Agent", GIT_AUTHOR_EMAIL: "agent@example.com", GIT_COMMITTER_NAME: "Agent", GIT_COMMITTER_EMAIL: "agent@example.com"
+  PATH: process.env["PATH"],
+  HOME: "/nonexistent",
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_CONFIG_NOSYSTEM: "1",
+  GIT_AUTHOR_NAME: "Agent",
+  GIT_AUTHOR_EMAIL: "agent@example.com",
+  GIT_COMMITTER_NAME: "Agent",
+  GIT_COMMITTER_EMAIL: "agent@example.com"
 }
 /** Git as anybody runs it. */
 export const git = (folder: string, ...args: ReadonlyArray<string>): string =>
@@ -80,23 +86,31 @@ export const localOrigin = Effect.gen(function*() {
   for (const [name, content] of Object.entries(FILES)) writeFileSync(join(path, name), content)
   git(path, "add", "--all")
   git(path, "commit", "--quiet", "--message", "First")
-  yield* LocalRepositories.use((repositories) => repositories.register(REPO, path)).pipe(Effect.provide(LocalRepositories.layer), Effect.orDie)
+  yield* LocalRepositories.use((repositories) => repositories.register(REPO, path)).pipe(
+    Effect.provide(LocalRepositories.layer),
+    Effect.orDie
+  )
   const pulls = sql<Pull>`SELECT number, head_ref AS "headRef", head_sha AS "headSha", state, draft FROM local_pull_requests`
   return { server: null, path, privateKey: "", settings: { host: { kind: "local" } }, pulls: Effect.orDie(pulls) } satisfies Origin
 })
 
 /** A fresh database, with a grant in it. */
-export class Database extends Context.Service<Database, { readonly url: string; readonly grantId: string }>()("@slipway/worker/test/Database") {
+export class Database
+  extends Context.Service<Database, { readonly url: string; readonly grantId: string }>()("@slipway/worker/test/Database")
+{
   static readonly layer = Layer.unwrap(Effect.gen(function*() {
     const url = yield* TestPostgres.database(Migrations.layer)
     const store = storeLayer({ database: url })
-    const here = Layer.effect(Database, Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const grantId = randomUUID()
-      yield* sql`INSERT INTO organizations (id, name) VALUES (${grantId}, 'test')`
-      yield* sql`INSERT INTO grants (id, name, organization_id, created_at) VALUES (${grantId}, 'test', ${grantId}, now())`
-      return { url, grantId }
-    }))
+    const here = Layer.effect(
+      Database,
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const grantId = randomUUID()
+        yield* sql`INSERT INTO organizations (id, name) VALUES (${grantId}, 'test')`
+        yield* sql`INSERT INTO grants (id, name, organization_id, created_at) VALUES (${grantId}, 'test', ${grantId}, now())`
+        return { url, grantId }
+      })
+    )
     return here.pipe(Layer.provideMerge(store))
   }))
 }
@@ -109,8 +123,18 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
   const limits = yield* Policy
   const { grantId } = yield* Database
   yield* store.create({
-    id, grantId, createdBy: "user", title: "Say hello", repos: [{ fullName: REPO }], prompt: "prompt", model: offlineDemo.id,
-    agentRuntime: "opencode", reasoningEffort: null, toolApprovalMode: "auto", metadata: {}, createdAt: at
+    id,
+    grantId,
+    createdBy: "user",
+    title: "Say hello",
+    repos: [{ fullName: REPO }],
+    prompt: "prompt",
+    model: offlineDemo.id,
+    agentRuntime: "opencode",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    metadata: {},
+    createdAt: at
   }, null)
   const claimed = yield* claim(id)
   const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
@@ -137,7 +161,9 @@ export const ask = Effect.fnUntraced(function*(id: SandboxId) {
 
 export const updates = Effect.fnUntraced(function*(id: SandboxId) {
   const entries = yield* SandboxStore.use((store) => store.log(id, 0, 1000))
-  return entries.map(({ wire }) => fromWire(wire).event).filter((event): event is SandboxEventOf<"pull_request.updated"> => event.type === "pull_request.updated")
+  return entries.map(({ wire }) => fromWire(wire).event).filter((event): event is SandboxEventOf<"pull_request.updated"> =>
+    event.type === "pull_request.updated"
+  )
 })
 
 /** What has to be there for a worker that publishes from `settings.directory`. */
@@ -158,7 +184,12 @@ export const clone = Effect.fnUntraced(function*(directory: string, { privateKey
     const trees = yield* WorkingTrees
     const host = yield* SourceHost
     const { defaultBranch } = yield* host.repository(REPO)
-    yield* trees.prepare({ sandboxId: id, repo: REPO }, { remote: yield* host.remote(REPO, "read"), ref: undefined, defaultBranch, repos: [REPO] })
+    yield* trees.prepare({ sandboxId: id, repo: REPO }, {
+      remote: yield* host.remote(REPO, "read"),
+      ref: undefined,
+      defaultBranch,
+      repos: [REPO]
+    })
   }).pipe(Effect.provide(worker({ directory, ...settings }, privateKey)))
 })
 
@@ -225,11 +256,20 @@ export const assertPublished = Effect.fnUntraced(function*(origin: Origin, id: S
 
   const { publications } = yield* SandboxStore.use((store) => store.find({ grantId, id }))
   assert.strictEqual(publications.length, 1)
-  assert.deepInclude(publications[0], { actionState: "idle", error: null, headSha: tip, number: pull.number, state: "open", draft: true, merged: false })
+  assert.deepInclude(publications[0], {
+    actionState: "idle",
+    error: null,
+    headSha: tip,
+    number: pull.number,
+    state: "open",
+    draft: true,
+    merged: false
+  })
   const events = yield* updates(id)
   assert.deepInclude(events.at(-1)?.data, { action_state: "idle", head_sha: tip, number: pull.number })
 
-  assert.deepStrictEqual(git(origin.path, "ls-tree", "-r", "--name-only", tip).split("\n"), [".gitignore", "README.md", "committed.txt", "open.txt"])
+  assert.deepStrictEqual(git(origin.path, "ls-tree", "-r", "--name-only", tip).split("\n"), [".gitignore", "README.md", "committed.txt",
+    "open.txt"])
   assert.deepStrictEqual(git(origin.path, "show", `${tip}:committed.txt`, `${tip}:open.txt`), `${what}\n${what}`)
   assert.deepStrictEqual(git(origin.path, "log", "-2", "--format=%an: %s", tip), `Slipway: Say hello\nAgent: ${what}`)
   return { events: events.map(({ data }) => data.action_state), tip }

@@ -1,8 +1,8 @@
 /** A worker that carries out one publication, counting its steps, to be killed at one of them. Argument: {@link Order} as JSON. */
-import { join } from "node:path"
-import type { Effect as Effects } from "effect"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import type { Lease } from "@slipway/domain/sandbox/SandboxStore"
+import type { Effect as Effects } from "effect"
+import { join } from "node:path"
 import { take, takeOnDisk } from "./Steps.ts"
 import type { Settings } from "./Worker.ts"
 
@@ -29,25 +29,41 @@ const step = (name: string) => Effect.sync(() => take(control, name))
 const around = <A extends ReadonlyArray<unknown>, B, E, R>(name: string, call: (...args: A) => Effects.Effect<B, E, R>) => (...args: A) =>
   step(`${name} is to come`).pipe(Effect.andThen(call(...args)), Effect.tap(step(`${name} is done`)))
 
-const store = Layer.effect(SandboxStore, Effect.map(SandboxStore, (store) => ({ ...store, change: around("a commit to the database", store.change) as typeof store.change })))
+const store = Layer.effect(
+  SandboxStore,
+  Effect.map(SandboxStore, (store) => ({ ...store, change: around("a commit to the database", store.change) as typeof store.change }))
+)
 const counting = (box: Box): Box => ({
   ...box,
   spawn: (options) =>
-    Effect.map(around(`a process in the box, ${options.command}`, box.spawn)(options), (process) =>
-      ({ ...process, stdout: Stream.concat(process.stdout, Stream.drain(Stream.fromEffect(step("all is read from the box")))) }))
+    Effect.map(
+      around(`a process in the box, ${options.command}`, box.spawn)(options),
+      (process) => ({
+        ...process,
+        stdout: Stream.concat(process.stdout, Stream.drain(Stream.fromEffect(step("all is read from the box"))))
+      })
+    )
 })
-const boxes = Layer.effect(SandboxHost, Effect.map(SandboxHost, (host) => SandboxHost.of({
-  ...host,
-  provision: (options) => Effect.map(host.provision(options), counting),
-  find: (sandboxId) => Effect.map(host.find(sandboxId), Option.map(counting))
-})))
-const host = Layer.effect(SourceHost, Effect.map(SourceHost, (host) => SourceHost.of({
-  ...host,
-  remote: around("asking where to push", host.remote),
-  findOpenPullRequest: around("looking for the pull request", host.findOpenPullRequest),
-  openDraftPullRequest: around("opening the pull request", host.openDraftPullRequest),
-  pullRequestPushed: around("telling of the push", host.pullRequestPushed)
-})))
+const boxes = Layer.effect(
+  SandboxHost,
+  Effect.map(SandboxHost, (host) =>
+    SandboxHost.of({
+      ...host,
+      provision: (options) => Effect.map(host.provision(options), counting),
+      find: (sandboxId) => Effect.map(host.find(sandboxId), Option.map(counting))
+    }))
+)
+const host = Layer.effect(
+  SourceHost,
+  Effect.map(SourceHost, (host) =>
+    SourceHost.of({
+      ...host,
+      remote: around("asking where to push", host.remote),
+      findOpenPullRequest: around("looking for the pull request", host.findOpenPullRequest),
+      openDraftPullRequest: around("opening the pull request", host.openDraftPullRequest),
+      pullRequestPushed: around("telling of the push", host.pullRequestPushed)
+    }))
+)
 
 await Effect.andThen(Effect.sync(begin), publishOnce(lease, grantId)).pipe(
   Effect.provide(Publishing.layer.pipe(

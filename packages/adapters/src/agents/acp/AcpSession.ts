@@ -11,9 +11,9 @@ import type {
   ResumeSessionRequest,
   SetSessionConfigOptionRequest
 } from "@agentclientprotocol/sdk"
-import { Effect, Option, Result, Schema, type Scope } from "effect"
 import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Option, Result, Schema, type Scope } from "effect"
 import * as Conversation from "../Conversation.ts"
 import type { AcpQuirks } from "../Profile.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"
@@ -100,10 +100,10 @@ export const open = Effect.fn("AcpSession.open")(function*(
         "toolCallId" in update
           ? turn.events.tool(update.toolCallId, report(update))
           : turn.events.chunk(
-              update.sessionUpdate === "agent_message_chunk" ? "text" : "reasoning",
-              update.messageId ?? null,
-              update.content.text ?? ""
-            )
+            update.sessionUpdate === "agent_message_chunk" ? "text" : "reasoning",
+            update.messageId ?? null,
+            update.content.text ?? ""
+          )
       )
     },
     requested: (request, method, params) => {
@@ -136,14 +136,16 @@ export const open = Effect.fn("AcpSession.open")(function*(
     yield* call("initialize", initialize)
     if (quirks.authMethod !== undefined) yield* call("authenticate", { methodId: quirks.authMethod })
     const cwd = options.box.workspace
-    const opened =
-      options.resume === null
-        ? yield* call("session/new", { cwd, mcpServers: [], ...quirks.newSession?.(options) } satisfies NewSessionRequest)
-        : yield* call("session/resume", {
-            sessionId: options.resume,
-            cwd,
-            mcpServers: []
-          } satisfies ResumeSessionRequest)
+    const opened = options.resume === null
+      ? yield* call("session/new", { cwd, mcpServers: [], ...quirks.newSession?.(options) } satisfies NewSessionRequest)
+      : yield* call(
+        "session/resume",
+        {
+          sessionId: options.resume,
+          cwd,
+          mcpServers: []
+        } satisfies ResumeSessionRequest
+      )
     const { configOptions, sessionId = options.resume } = yield* Effect.mapError(
       Schema.decodeUnknownEffect(Acp.SessionOpened)(opened),
       () => fail("open", "the agent answered with something that is not ACP", false)
@@ -153,11 +155,14 @@ export const open = Effect.fn("AcpSession.open")(function*(
     if (effort !== null) {
       const option = configOptions?.find(({ category }) => category === "thought_level")
       if (option === undefined) return yield* fail("open", "the agent offers no reasoning effort for this model", false)
-      yield* call("session/set_config_option", {
-        sessionId,
-        configId: option.id,
-        value: effort
-      } satisfies SetSessionConfigOptionRequest)
+      yield* call(
+        "session/set_config_option",
+        {
+          sessionId,
+          configId: option.id,
+          value: effort
+        } satisfies SetSessionConfigOptionRequest
+      )
     }
     return sessionId
   })
@@ -176,8 +181,9 @@ export const open = Effect.fn("AcpSession.open")(function*(
     answer: ({ options: offered, request }, decision) => {
       const kind = decision === "approve" ? "allow_once" : "reject_once"
       const option = decision === "cancel" ? undefined : offered.find((option) => option.kind === kind)
-      const response: RequestPermissionResponse =
-        option === undefined ? cancelled : { outcome: { outcome: "selected", optionId: option.optionId } }
+      const response: RequestPermissionResponse = option === undefined
+        ? cancelled
+        : { outcome: { outcome: "selected", optionId: option.optionId } }
       return rpc.reply(request, response)
     }
   })

@@ -2,8 +2,8 @@
  * The part of claude's stream-json protocol that Slipway reads. Looser wherever a stricter reading would break on
  * something new: fields that are not there are `undefined`, unknown messages do not decode. Names are the protocol's.
  */
-import { Option, Schema } from "effect"
 import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 
 const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
@@ -112,9 +112,15 @@ const decodeContent = Schema.decodeUnknownOption(Schema.Struct({ content: Schema
 const diffOf = (name: string, path: string, input: Input): string | undefined => {
   if (name === "Write") return Option.getOrUndefined(Option.map(decodeContent(input), ({ content }) => unifiedDiff(path, "", content)))
   if (name !== "Edit" && name !== "MultiEdit") return undefined
-  return Option.getOrUndefined(Option.map(decodeEdits(name === "Edit" ? [input] : input["edits"]), (edits) =>
-    edits.map(({ new_string, old_string, replace_all }) =>
-      `${replace_all === true ? "Wherever it stands:\n" : ""}${unifiedDiff(path, old_string, new_string)}`).join("")))
+  return Option.getOrUndefined(
+    Option.map(
+      decodeEdits(name === "Edit" ? [input] : input["edits"]),
+      (edits) =>
+        edits.map(({ new_string, old_string, replace_all }) =>
+          `${replace_all === true ? "Wherever it stands:\n" : ""}${unifiedDiff(path, old_string, new_string)}`
+        ).join("")
+    )
+  )
 }
 
 /** What a tool wrote. */

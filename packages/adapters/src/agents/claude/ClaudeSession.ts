@@ -1,7 +1,7 @@
 /** An agent that speaks claude's stream-json protocol: messages, and control requests in both directions beside them. */
-import { Effect, Option, Schema, type Scope } from "effect"
 import type { AgentError, AgentSession, AgentSessionOptions, Finish } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Option, Schema, type Scope } from "effect"
 import * as Conversation from "../Conversation.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"
 import { reason } from "../stdio/JsonRpc.ts"
@@ -57,8 +57,7 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
         request_id
       )
     })
-  const respond = (request_id: string, response: object) =>
-    lines.send({ type: "control_response", response: { request_id, ...response } })
+  const respond = (request_id: string, response: object) => lines.send({ type: "control_response", response: { request_id, ...response } })
 
   const report = (name: string, input: Claude.Input, status?: ToolReport["status"]): ToolReport => {
     const { paths: touched, title, ...about } = Claude.describe(name, input, (path) => paths.inside([path])[0] ?? path)
@@ -164,12 +163,11 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
     answer: ({ input, request }, decision, why) =>
       respond(request, {
         subtype: "success",
-        response:
-          decision === "approve"
-            ? { behavior: "allow", updatedInput: input }
-            : decision === "deny"
-              ? { behavior: "deny", message: why === undefined ? "Denied by the user." : `Denied. ${why}` }
-              : { behavior: "deny", message: "Interrupted.", interrupt: true }
+        response: decision === "approve"
+          ? { behavior: "allow", updatedInput: input }
+          : decision === "deny"
+          ? { behavior: "deny", message: why === undefined ? "Denied by the user." : `Denied. ${why}` }
+          : { behavior: "deny", message: "Interrupted.", interrupt: true }
       })
   })
 })

@@ -2,9 +2,9 @@
  * The part of codex's app-server protocol, version 2, that Slipway reads; `codex app-server generate-ts` prints all of
  * it. Looser wherever a stricter reading would break on something new. Field names and values are the protocol's.
  */
-import { Schema } from "effect"
 import { isProtected } from "@slipway/domain/files/FileRules"
 import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"
 
@@ -94,12 +94,12 @@ export const diffOf = ({ changes }: Item, nameOf: (path: string) => string): str
   changes == null || changes.length === 0 || changes.some(({ diff }) => diff == null)
     ? undefined
     : changes.map(({ diff, kind, path }) => {
-        const name = nameOf(path)
-        if (kind?.type === "add") return unifiedDiff(name, null, diff ?? "")
-        if (kind?.type === "delete") return unifiedDiff(name, diff ?? "", null)
-        const hunks = isProtected(name) ? (diff ?? "").replaceAll(/^[ -].*\n?/gmu, "") : diff ?? ""
-        return `--- ${name}\n+++ ${kind?.move_path == null ? name : nameOf(kind.move_path)}\n${hunks.replace(/\n?$/u, "\n")}`
-      }).join("")
+      const name = nameOf(path)
+      if (kind?.type === "add") return unifiedDiff(name, null, diff ?? "")
+      if (kind?.type === "delete") return unifiedDiff(name, diff ?? "", null)
+      const hunks = isProtected(name) ? (diff ?? "").replaceAll(/^[ -].*\n?/gmu, "") : diff ?? ""
+      return `--- ${name}\n+++ ${kind?.move_path == null ? name : nameOf(kind.move_path)}\n${hunks.replace(/\n?$/u, "\n")}`
+    }).join("")
 
 /** What the network is asked for. */
 export const urlOf = ({ networkApprovalContext: about }: ApprovalRequest): string | undefined =>

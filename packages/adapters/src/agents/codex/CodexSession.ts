@@ -1,7 +1,7 @@
 /** An agent that speaks codex's app-server protocol: JSON-RPC without its version, threads, turns and items. */
-import { Effect, Option, Result, Schema, type Scope } from "effect"
 import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Option, Result, Schema, type Scope } from "effect"
 import * as Conversation from "../Conversation.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
@@ -128,10 +128,9 @@ export const open = Effect.fn("CodexSession.open")(function*(
       }
     },
     requested: (request, method, params) => {
-      const about =
-        method === "item/commandExecution/requestApproval" || method === "item/fileChange/requestApproval"
-          ? Option.getOrNull(decodeApproval(params))
-          : null
+      const about = method === "item/commandExecution/requestApproval" || method === "item/fileChange/requestApproval"
+        ? Option.getOrNull(decodeApproval(params))
+        : null
       // Questions to the person, logins and tools of ours are not offered.
       if (about === null) return rpc.refuse(request, JsonRpc.METHOD_NOT_FOUND, `method not found: ${method}`)
       // A sub-agent's request belongs to no call anybody has seen.
@@ -172,12 +171,12 @@ export const open = Effect.fn("CodexSession.open")(function*(
       sandbox: asks ? "read-only" : "danger-full-access",
       ...(options.instructions === null ? {} : { developerInstructions: options.instructions })
     }
-    const opened =
-      options.resume === null
-        ? yield* call("thread/start", settings)
-        : yield* call("thread/resume", { threadId: options.resume, excludeTurns: true, ...settings })
-    const { thread } = yield* Effect.mapError(Schema.decodeUnknownEffect(Codex.ThreadOpened)(opened), () =>
-      fail("open", "the agent answered with something that is not its protocol", false)
+    const opened = options.resume === null
+      ? yield* call("thread/start", settings)
+      : yield* call("thread/resume", { threadId: options.resume, excludeTurns: true, ...settings })
+    const { thread } = yield* Effect.mapError(
+      Schema.decodeUnknownEffect(Codex.ThreadOpened)(opened),
+      () => fail("open", "the agent answered with something that is not its protocol", false)
     )
     return thread.id
   })

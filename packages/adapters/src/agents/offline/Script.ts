@@ -39,15 +39,11 @@ const readOptions = (body: string) => {
 
 const invalid = (problem: string): Step => ({ kind: "invalid", problem })
 
-const withText =
-  (kind: "say" | "think" | "shell" | "error") =>
-  (body: string): Step =>
-    body === "" ? invalid(`[[${kind}]] needs a text, as in [[${kind} TEXT]].`) : { kind, text: unescape(body) }
+const withText = (kind: "say" | "think" | "shell" | "error") => (body: string): Step =>
+  body === "" ? invalid(`[[${kind}]] needs a text, as in [[${kind} TEXT]].`) : { kind, text: unescape(body) }
 
-const alone =
-  (kind: "hang" | "crash" | "recall") =>
-  (body: string): Step =>
-    body === "" ? { kind } : invalid(`[[${kind}]] takes nothing after its name.`)
+const alone = (kind: "hang" | "crash" | "recall") => (body: string): Step =>
+  body === "" ? { kind } : invalid(`[[${kind}]] takes nothing after its name.`)
 
 const directives: Readonly<Record<string, (body: string) => Step>> = {
   say: withText("say"),

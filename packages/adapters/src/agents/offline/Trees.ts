@@ -31,8 +31,9 @@ export const find = (repositories: ReadonlyArray<Repository>, name: string | nul
 
 export const pick = (repositories: ReadonlyArray<Repository>, name: string | null): Repository => {
   const found = find(repositories, name)
-  if (found === undefined)
+  if (found === undefined) {
     throw new Refused(name === null ? "This sandbox has no repository." : `This sandbox has no repository ${name}.`)
+  }
   return found
 }
 
@@ -84,8 +85,7 @@ export const write = (repository: Repository, path: string, content: string): vo
 }
 
 /** Adds to the end of a file, which is made if it is not there. */
-export const append = (repository: Repository, path: string, content: string): void =>
-  put(locate(repository, path), content, "append")
+export const append = (repository: Repository, path: string, content: string): void => put(locate(repository, path), content, "append")
 
 /** Deletes one file, never a folder. */
 export const remove = (repository: Repository, path: string): void => unlinkSync(locate(repository, path))

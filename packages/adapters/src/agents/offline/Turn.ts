@@ -1,12 +1,5 @@
 /** Carries out one prompt, step by step. Everything it tells goes through `Client`, in ACP's words. */
-import type {
-  PermissionOptionKind,
-  SessionUpdate,
-  StopReason,
-  ToolCallLocation,
-  ToolCallUpdate,
-  ToolKind
-} from "@agentclientprotocol/sdk"
+import type { PermissionOptionKind, SessionUpdate, StopReason, ToolCallLocation, ToolCallUpdate, ToolKind } from "@agentclientprotocol/sdk"
 import { join } from "node:path"
 import * as Command from "./Command.ts"
 import { parse, type Step } from "./Script.ts"

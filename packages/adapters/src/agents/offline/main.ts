@@ -180,10 +180,9 @@ const receive = async (message: Message) => {
     const result = await method(message.params ?? {})
     if (message.id !== undefined) send({ id: message.id, result })
   } catch (error) {
-    const { code, message: text } =
-      error instanceof RpcError
-        ? error
-        : { code: -32603, message: error instanceof Error ? error.message : String(error) }
+    const { code, message: text } = error instanceof RpcError
+      ? error
+      : { code: -32603, message: error instanceof Error ? error.message : String(error) }
     if (message.id !== undefined) send({ id: message.id, error: { code, message: text } })
   }
 }

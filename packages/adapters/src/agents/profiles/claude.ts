@@ -1,7 +1,7 @@
 /** Anthropic's Claude Code, in print mode with streamed JSON on both sides. */
 import { Redacted } from "effect"
-import type { Profile } from "../Profile.ts"
 import * as Pins from "../Pins.ts"
+import type { Profile } from "../Profile.ts"
 
 /** Sub-agents and small jobs ask for a model by family: all are the one the sandbox has. */
 const families = ["OPUS", "SONNET", "HAIKU"]

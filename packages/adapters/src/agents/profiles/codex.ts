@@ -1,9 +1,9 @@
 /** OpenAI's codex, as an app server. */
-import { Redacted } from "effect"
 import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
+import { Redacted } from "effect"
+import * as Pins from "../Pins.ts"
 import type { Profile } from "../Profile.ts"
 import { string } from "../Toml.ts"
-import * as Pins from "../Pins.ts"
 
 /** Rust target triples of the platforms there are builds for. */
 const triples: Readonly<Record<string, string>> = {
@@ -17,8 +17,17 @@ const EFFORTS = ["none", "low", "medium", "high", "xhigh", "max", "ultra"] as co
 
 /** Slugs the pinned version has instructions and tools for (`codex debug models --bundled`); dated names start with one. */
 const KNOWN_MODELS = [
-  "gpt-6-astra", "gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna",
-  "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna", "gpt-5.5", "gpt-daybreak-blue", "gpt-daybreak-red"
+  "gpt-6-astra",
+  "gpt-6.1-sol",
+  "gpt-6.1-terra",
+  "gpt-6-sol",
+  "gpt-6-luna",
+  "gpt-5.6-sol",
+  "gpt-5.6-terra",
+  "gpt-5.6-luna",
+  "gpt-5.5",
+  "gpt-daybreak-blue",
+  "gpt-daybreak-red"
 ]
 
 /** What codex must know of a model it never heard of: without it, it is given no tool to edit files with. */

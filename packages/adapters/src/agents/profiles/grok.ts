@@ -1,9 +1,9 @@
 /** xAI's grok, over ACP with notifications of its own. */
-import { Redacted } from "effect"
 import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
+import { Redacted } from "effect"
+import * as Pins from "../Pins.ts"
 import type { Profile } from "../Profile.ts"
 import { string } from "../Toml.ts"
-import * as Pins from "../Pins.ts"
 
 const EFFORTS = ["none", "low", "medium", "high", "xhigh"] as const
 

@@ -1,6 +1,6 @@
 /** The offline agent: our own program, our own Node. */
-import { fileURLToPath } from "node:url"
 import { ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
+import { fileURLToPath } from "node:url"
 import type { Profile } from "../Profile.ts"
 
 /** Beside this file, in source and in a build alike. */

@@ -1,8 +1,8 @@
 /** opencode, over ACP. */
-import { Redacted } from "effect"
 import type { ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
-import type { Profile } from "../Profile.ts"
+import { Redacted } from "effect"
 import * as Pins from "../Pins.ts"
+import type { Profile } from "../Profile.ts"
 
 /** It offers what our own configuration of the model defines; the catalogue bounds it by what the model takes. */
 const EFFORTS: ReadonlyArray<ReasoningEffort> = ["none", "low", "medium", "high", "xhigh", "max", "ultra"]
@@ -13,7 +13,13 @@ const INSTRUCTIONS = ".slipway/AGENTS.md"
 const prompting = { "*": "ask", read: "allow", glob: "allow", grep: "allow", list: "allow", todowrite: "allow" }
 
 const off = [
-  "PROJECT_CONFIG", "MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "CLAUDE_CODE", "SHARE"
+  "PROJECT_CONFIG",
+  "MODELS_FETCH",
+  "AUTOUPDATE",
+  "LSP_DOWNLOAD",
+  "DEFAULT_PLUGINS",
+  "CLAUDE_CODE",
+  "SHARE"
 ].map((what) => `OPENCODE_DISABLE_${what}`)
 
 /**

@@ -1,7 +1,7 @@
 /** One JSON value per line over a process's standard input and output: the transport all agent dialects share. */
-import { Cause, Effect, Option, Queue, Schema, type Scope, Semaphore, Stream } from "effect"
 import * as Pace from "@slipway/domain/Pace"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { Cause, Effect, Option, Queue, Schema, type Scope, Semaphore, Stream } from "effect"
 
 /**
  * Beyond this no agent we know sends anything: the largest is an image as base64, 6.7 MB of it. A longer line is an agent
@@ -93,17 +93,20 @@ const [QUOTE, BACKSLASH, COMMA, BRACKET, BRACE] = Buffer.from("\"\\,[{")
 const lines = (chunks: Stream.Stream<Uint8Array>): Stream.Stream<Buffer, OutputEnded> =>
   Stream.suspend(() => {
     const open = new OpenLine()
-    return chunks.pipe(Stream.mapEffect((chunk) => {
-      const complete: Array<Buffer> = []
-      let start = 0
-      for (let end; (end = chunk.indexOf(NEWLINE, start)) >= 0; start = end + 1) {
-        open.add(chunk.subarray(start, end))
-        if (open.hasTooMuch) break
-        complete.push(open.take())
-      }
-      if (start < chunk.length && !open.hasTooMuch) open.add(chunk.subarray(start))
-      return open.hasTooMuch ? Effect.fail(new OutputEnded({ reason: "line too long" })) : Effect.succeed(complete)
-    }), Stream.flattenIterable)
+    return chunks.pipe(
+      Stream.mapEffect((chunk) => {
+        const complete: Array<Buffer> = []
+        let start = 0
+        for (let end; (end = chunk.indexOf(NEWLINE, start)) >= 0; start = end + 1) {
+          open.add(chunk.subarray(start, end))
+          if (open.hasTooMuch) break
+          complete.push(open.take())
+        }
+        if (start < chunk.length && !open.hasTooMuch) open.add(chunk.subarray(start))
+        return open.hasTooMuch ? Effect.fail(new OutputEnded({ reason: "line too long" })) : Effect.succeed(complete)
+      }),
+      Stream.flattenIterable
+    )
   })
 
 const parse = Option.liftThrowable((line: Buffer): unknown => JSON.parse(line.toString("utf8")))

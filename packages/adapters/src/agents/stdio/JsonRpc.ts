@@ -96,8 +96,7 @@ export const make = (lines: JsonLines, envelope: object = { jsonrpc: "2.0" }): J
       let outcome: Result.Result<unknown, RpcRefusal> | undefined
       const listening: Handlers = {
         ...handlers,
-        answered: (id, answer) =>
-          id === wanted ? Effect.sync(() => (outcome = answer)) : handlers.answered(id, answer)
+        answered: (id, answer) => id === wanted ? Effect.sync(() => (outcome = answer)) : handlers.answered(id, answer)
       }
       while (outcome === undefined) yield* next(listening)
       return yield* Effect.fromResult(outcome)

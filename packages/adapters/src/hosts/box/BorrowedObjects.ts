@@ -8,7 +8,10 @@ import { dirname, isAbsolute, join } from "node:path"
  */
 export const of = async (workspace: string): Promise<ReadonlyArray<string>> => {
   const repositories = join(dirname(workspace), "git")
-  const found = await Promise.all((await readdir(repositories).catch(() => [])).map(async (name) =>
-    (await readFile(join(repositories, name, "objects", "info", "alternates"), "utf8").catch(() => "")).split("\n").filter(isAbsolute)))
+  const found = await Promise.all(
+    (await readdir(repositories).catch(() => [])).map(async (name) =>
+      (await readFile(join(repositories, name, "objects", "info", "alternates"), "utf8").catch(() => "")).split("\n").filter(isAbsolute)
+    )
+  )
   return [...new Set(found.flat())]
 }

@@ -2,10 +2,10 @@
  * How much of a disk a sandbox takes: what lies in its folders, and what its processes keep of files they have deleted. Measured
  * while something runs, where the kernel does not keep to a size by itself (`SizedFolders`). What cannot be measured is too much.
  */
+import { Clock, Duration, Effect } from "effect"
 import { execFile } from "node:child_process"
 import { readdirSync, statSync } from "node:fs"
 import { stat, statfs } from "node:fs/promises"
-import { Clock, Duration, Effect } from "effect"
 import { reason } from "../HostAttempt.ts"
 import type { Limits } from "./Limits.ts"
 import type * as Ownership from "./Ownership.ts"
@@ -25,8 +25,9 @@ export interface Place {
 
 /** How the limits are kept, for people. `lacking`: why not by the kernel, if that is known. */
 export const way = (lacking: string | null): string =>
-  `measured while it runs, each 10 seconds and when the disk fills up, not kept by the kernel${lacking === null ? "" : ` (${lacking})`}; counts deleted files that are open${
-    process.getuid?.() === 0 ? " or mapped" : ""}; what cannot be measured twice is ended`
+  `measured while it runs, each 10 seconds and when the disk fills up, not kept by the kernel${
+    lacking === null ? "" : ` (${lacking})`
+  }; counts deleted files that are open${process.getuid?.() === 0 ? " or mapped" : ""}; what cannot be measured twice is ended`
 
 /** `over`: it takes too much. `unknown`: that cannot be told. Sentences. */
 export type Excess = { readonly over: string } | { readonly unknown: string } | null
@@ -42,7 +43,12 @@ const VANISHED = /(?:No such (?:file or directory|process)|Invalid argument)$/u
 
 const tell = (program: string, args: ReadonlyArray<string>, timeoutMillis: number) =>
   Effect.callback<Told>((resume) => {
-    const options = { timeout: timeoutMillis, killSignal: "SIGKILL", env: { PATH: "/usr/bin:/bin", LC_ALL: "C" }, maxBuffer: 2 ** 26 } as const
+    const options = {
+      timeout: timeoutMillis,
+      killSignal: "SIGKILL",
+      env: { PATH: "/usr/bin:/bin", LC_ALL: "C" },
+      maxBuffer: 2 ** 26
+    } as const
     const child = execFile(program, args, options, (error, output, complaints) => {
       const complaint = complaints.split("\n").find((line) => line !== "" && !VANISHED.test(line))
       const ended = error === null || typeof error.code === "number"
@@ -94,10 +100,12 @@ const deleted = Effect.fnUntraced(function*(place: Place, timeoutMillis: number)
   if (held.length === 0) return { sum: 0, failure: null }
   const disks = new Set((yield* Effect.promise(() => Promise.all(place.folders.map((folder) => stat(folder))))).map(({ dev }) => `${dev}`))
   const told = yield* tell("find", ["-L", ...held, "-maxdepth", "1", "-type", "f", "-links", "0", "-printf", "%D %i %b\\n"], timeoutMillis)
-  const files = new Map(told.output.split("\n").flatMap((line) => {
-    const [disk = "", file = "", blocks = ""] = line.split(" ")
-    return disks.has(disk) ? [[`${disk} ${file}`, 512 * Number(blocks)] as const] : []
-  }))
+  const files = new Map(
+    told.output.split("\n").flatMap((line) => {
+      const [disk = "", file = "", blocks = ""] = line.split(" ")
+      return disks.has(disk) ? [[`${disk} ${file}`, 512 * Number(blocks)] as const] : []
+    })
+  )
   return { sum: [...files.values()].reduce((sum, bytes) => sum + bytes, 0), failure: told.failure }
 })
 
@@ -128,7 +136,9 @@ export const excess = (place: Place, limits: Limits, timeoutMillis: number = TIM
 /** Of all that the file systems of `folders` hold, in bytes: cheap, and grows when anybody writes. */
 const used = (folders: ReadonlyArray<string>) =>
   Effect.promise(async () => {
-    const all = await Promise.all(folders.map((folder) => statfs(folder).then(({ bfree, blocks, bsize }) => (blocks - bfree) * bsize, () => 0)))
+    const all = await Promise.all(
+      folders.map((folder) => statfs(folder).then(({ bfree, blocks, bsize }) => (blocks - bfree) * bsize, () => 0))
+    )
     return Math.max(...all)
   })
 

@@ -43,7 +43,9 @@ const enter = async (folder: FileHandle, name: string, owner: Owner): Promise<Fi
     if (made) await give(entered, owner)
     return entered
   } catch (error) {
-    if (codeOf(error) === "ENOTDIR" || codeOf(error) === "ELOOP") throw new RefusedPath(`${JSON.stringify(name)} in the home is not a folder.`)
+    if (codeOf(error) === "ENOTDIR" || codeOf(error) === "ELOOP") {
+      throw new RefusedPath(`${JSON.stringify(name)} in the home is not a folder.`)
+    }
     throw error
   }
 }

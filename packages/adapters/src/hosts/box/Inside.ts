@@ -30,21 +30,28 @@ const isWritable = (folder: string) => {
 const unshared = spawnSync("unshare", ["--user", "true"], { env: { ...process.env, LC_ALL: "C" } })
 
 const tell = (reached: boolean) => {
-  writeSync(STANDARD_OUTPUT, JSON.stringify({
-    uid: process.getuid?.(),
-    seccomp: status["Seccomp"],
-    noNewPrivileges: status["NoNewPrivs"],
-    capabilities: [status["CapEff"], status["CapPrm"], status["CapBnd"], status["CapInh"], status["CapAmb"]].join(),
-    interfaces: [...new Set([...Object.keys(networkInterfaces()), ...readFileSync("/proc/net/dev", "utf8").split("\n").slice(2).map((line) => line.split(":")[0]?.trim() ?? "").filter((name) => name !== "")])],
-    processes: readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).length,
-    hidden: !existsSync(hidden),
-    reached,
-    writable: folders.filter(isWritable),
-    nests: unshared.error === undefined ? unshared.status === 0 : null,
-    // The filter says so; without it, the box's own namespace would say that there is no room for another.
-    filtered: `${unshared.stderr}`.includes("Operation not permitted"),
-    environment: Object.keys(process.env)
-  }))
+  writeSync(
+    STANDARD_OUTPUT,
+    JSON.stringify({
+      uid: process.getuid?.(),
+      seccomp: status["Seccomp"],
+      noNewPrivileges: status["NoNewPrivs"],
+      capabilities: [status["CapEff"], status["CapPrm"], status["CapBnd"], status["CapInh"], status["CapAmb"]].join(),
+      interfaces: [
+        ...new Set([...Object.keys(networkInterfaces()), ...readFileSync("/proc/net/dev", "utf8").split("\n").slice(2).map((line) =>
+          line.split(":")[0]?.trim() ?? ""
+        ).filter((name) => name !== "")])
+      ],
+      processes: readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).length,
+      hidden: !existsSync(hidden),
+      reached,
+      writable: folders.filter(isWritable),
+      nests: unshared.error === undefined ? unshared.status === 0 : null,
+      // The filter says so; without it, the box's own namespace would say that there is no room for another.
+      filtered: `${unshared.stderr}`.includes("Operation not permitted"),
+      environment: Object.keys(process.env)
+    })
+  )
   process.exit(0)
 }
 const socket = connect({ host: "127.0.0.1", port: Number(port) })

@@ -1,10 +1,10 @@
 /** A `SandboxHost` of boxes: what is the same whatever they are made of. */
+import { type Box, type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Exit, Option, Schema, Scope, Semaphore } from "effect"
 import { existsSync } from "node:fs"
 import { readdir } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { Effect, Exit, Option, Schema, Scope, Semaphore } from "effect"
-import { type Box, type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import * as Egress from "../../egress/Egress.ts"
 import { deleteTree } from "../../git/DeleteTree.ts"
 import { attempt, reason } from "../HostAttempt.ts"
@@ -80,7 +80,8 @@ interface Live {
   readonly running: Set<Effect.Effect<void>>
 }
 
-const all = (running: ReadonlySet<Effect.Effect<void>>) => Effect.forEach([...running], (end) => end, { concurrency: "unbounded", discard: true })
+const all = (running: ReadonlySet<Effect.Effect<void>>) =>
+  Effect.forEach([...running], (end) => end, { concurrency: "unbounded", discard: true })
 
 export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFolder, kind: Kind, options: Options) {
   const egress = yield* Egress.Egress
@@ -96,8 +97,13 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
   const sizedFolder = Effect.fnUntraced(function*(sandboxId: SandboxId, workspace: string) {
     const { folders } = options
     if (folders === undefined || dirname(workspace) !== join(folders.directory, sandboxId)) return null
-    const isSized = yield* Effect.catchDefect(folders.open(sandboxId), (error) =>
-      Effect.fail(new HostError({ operation: "provision", detail: `The sandbox's disk cannot be made (${reason(error)}).`, retryable: true })))
+    const isSized = yield* Effect.catchDefect(
+      folders.open(sandboxId),
+      (error) =>
+        Effect.fail(
+          new HostError({ operation: "provision", detail: `The sandbox's disk cannot be made (${reason(error)}).`, retryable: true })
+        )
+    )
     return isSized ? dirname(workspace) : null
   })
 
@@ -110,7 +116,11 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       return { uid, gid: uid }
     })
     const ownEtc = etcFiles({ ...kind.insideUser(user), home })
-    yield* attempt("provision", `The workspace or ${folder.path} cannot be used.`, () => SandboxFolder.prepare(folder, { workspace, user, etcFiles: ownEtc }))
+    yield* attempt(
+      "provision",
+      `The workspace or ${folder.path} cannot be used.`,
+      () => SandboxFolder.prepare(folder, { workspace, user, etcFiles: ownEtc })
+    )
     yield* kind.prepare(sandboxId, folder, limits)
 
     const scope = yield* Scope.fork(hostScope)
@@ -119,36 +129,56 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       Scope.provide(scope),
       Effect.mapError(({ detail }) => new HostError({ operation: "provision", detail, retryable: true }))
     )
-    if (sized === null) yield* Effect.forkIn(
-      DiskUse.guard({
-        place: { workspace, folders: [workspace, folder.home, folder.scratch], user },
-        limits,
-        everyMillis: options.diskLookMillis ?? DISK_LOOK_MILLIS,
-        ...(options.diskGlanceMillis === undefined ? {} : { glanceMillis: options.diskGlanceMillis }),
-        isIdle: () => running.size === 0,
-        exceeded: (excess) =>
-          Effect.andThen(Effect.logError("ended what a sandbox runs, because of its disk", { sandboxId, excess }), Effect.suspend(() => all(running)))
-      }),
-      scope
-    )
+    if (sized === null) {
+      yield* Effect.forkIn(
+        DiskUse.guard({
+          place: { workspace, folders: [workspace, folder.home, folder.scratch], user },
+          limits,
+          everyMillis: options.diskLookMillis ?? DISK_LOOK_MILLIS,
+          ...(options.diskGlanceMillis === undefined ? {} : { glanceMillis: options.diskGlanceMillis }),
+          isIdle: () => running.size === 0,
+          exceeded: (excess) =>
+            Effect.andThen(
+              Effect.logError("ended what a sandbox runs, because of its disk", { sandboxId, excess }),
+              Effect.suspend(() => all(running))
+            )
+        }),
+        scope
+      )
+    }
 
-    const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env, homeFiles = {}, isOffline = false, readOnly: shown = [] }) {
-      yield* SandboxFolder.handOver(folder, { workspace, user, homeFiles })
-      const hasWayOut = !isOffline && (yield* egress.isOpen(sandboxId))
-      const launch: Launch = {
-        sandboxId, folder, workspace, user, hasWayOut, limits,
-        // Agents may be installed at any time.
-        readOnly: [...readOnly, ...shown, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))].filter((path) => existsSync(path)),
-        etcFiles: Object.keys(ownEtc),
-        environment: {
-          ...env, ...(hasWayOut ? Egress.environment : {}), PATH: path, HOME: home, TMPDIR: SCRATCH, LANG: "C.UTF-8", TERM: "dumb"
-        },
-        command: hasWayOut ? Egress.bridged(EGRESS_SOCKET, [command, ...args]) : [command, ...args]
+    const spawn: Box["spawn"] = Effect.fn("Box.spawn")(
+      function*({ args, command, env, homeFiles = {}, isOffline = false, readOnly: shown = [] }) {
+        yield* SandboxFolder.handOver(folder, { workspace, user, homeFiles })
+        const hasWayOut = !isOffline && (yield* egress.isOpen(sandboxId))
+        const launch: Launch = {
+          sandboxId,
+          folder,
+          workspace,
+          user,
+          hasWayOut,
+          limits,
+          // Agents may be installed at any time.
+          readOnly: [...readOnly, ...shown, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))].filter((path) =>
+            existsSync(path)
+          ),
+          etcFiles: Object.keys(ownEtc),
+          environment: {
+            ...env,
+            ...(hasWayOut ? Egress.environment : {}),
+            PATH: path,
+            HOME: home,
+            TMPDIR: SCRATCH,
+            LANG: "C.UTF-8",
+            TERM: "dumb"
+          },
+          command: hasWayOut ? Egress.bridged(EGRESS_SOCKET, [command, ...args]) : [command, ...args]
+        }
+        const started = Effect.tap(kind.start(launch), ({ end }) => Effect.sync(() => running.add(end)))
+        const { process } = yield* Effect.acquireRelease(started, ({ end }) => Effect.andThen(end, Effect.sync(() => running.delete(end))))
+        return process
       }
-      const started = Effect.tap(kind.start(launch), ({ end }) => Effect.sync(() => running.add(end)))
-      const { process } = yield* Effect.acquireRelease(started, ({ end }) => Effect.andThen(end, Effect.sync(() => running.delete(end))))
-      return process
-    })
+    )
 
     const live: Live = { box: { sandboxId, workspace: WORKSPACE, home, spawn }, scope, running }
     lives.set(sandboxId, live)
@@ -177,9 +207,15 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       if (live !== undefined) yield* Scope.close(live.scope, Exit.void)
       yield* kind.discard(sandboxId)
       const { folders } = options
-      for (const path of [join(directory, sandboxId), ...folders === undefined ? [] : [SandboxFolder.writableIn(join(folders.directory, sandboxId))]]) {
-        yield* Effect.catchDefect(deleteTree(path), (error) =>
-          Effect.fail(new HostError({ operation: "stop", detail: `${path} cannot be removed (${reason(error)}).`, retryable: true })))
+      for (
+        const path of [join(directory, sandboxId),
+          ...folders === undefined ? [] : [SandboxFolder.writableIn(join(folders.directory, sandboxId))]]
+      ) {
+        yield* Effect.catchDefect(
+          deleteTree(path),
+          (error) =>
+            Effect.fail(new HostError({ operation: "stop", detail: `${path} cannot be removed (${reason(error)}).`, retryable: true }))
+        )
       }
       // Last: nothing of it is left that the next one of this number could find.
       if (uids !== null) yield* attempt("stop", "The sandbox's user cannot be given back.", () => uids.release(sandboxId))

@@ -8,7 +8,9 @@ export const SCRATCH = "/scratch"
 export const EGRESS_SOCKET = "/run/slipway/egress.sock"
 
 /** Files of `/etc` that a box has of its own: programs die without a name and a home for their user. */
-export const etcFiles = (user: { readonly uid: number; readonly gid: number; readonly home: string }): Readonly<Record<string, string>> => ({
+export const etcFiles = (
+  user: { readonly uid: number; readonly gid: number; readonly home: string }
+): Readonly<Record<string, string>> => ({
   passwd: `root:x:0:0::/nonexistent:/usr/sbin/nologin\nagent:x:${user.uid}:${user.gid}::${user.home}:/bin/sh\n`,
   group: `root:x:0:\nagent:x:${user.gid}:\n`,
   hosts: "127.0.0.1 localhost\n::1 localhost\n"

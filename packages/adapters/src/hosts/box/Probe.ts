@@ -2,14 +2,14 @@
  * Whether boxes keep in what runs in them: makes one the usual way and looks at it, from inside and from the machine. What
  * was not seen counts as missing.
  */
+import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises"
 import { createServer } from "node:net"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Effect, Schema, Stream } from "effect"
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { deleteTree } from "../../git/DeleteTree.ts"
 import * as DiskUse from "./DiskUse.ts"
 import type { Limits } from "./Limits.ts"
@@ -48,7 +48,8 @@ const Seen = Schema.fromJsonString(Schema.Struct({
 }))
 
 /** Bytes, for people. */
-export const size = (bytes: number): string => bytes >= 2 ** 30 ? `${Math.round(bytes / 2 ** 30 * 10) / 10} GiB` : `${Math.round(bytes / 2 ** 20)} MiB`
+export const size = (bytes: number): string =>
+  bytes >= 2 ** 30 ? `${Math.round(bytes / 2 ** 30 * 10) / 10} GiB` : `${Math.round(bytes / 2 ** 20)} MiB`
 
 /** The limit of the disk, and who keeps it. */
 export const disk = (limits: Limits, folders: SizedFolders | undefined): Property => {
@@ -65,7 +66,11 @@ export const disk = (limits: Limits, folders: SizedFolders | undefined): Propert
 /** Of the user that {@link look} saw. */
 export const ownUser = (uids: ServiceFolder["uids"], user: number): Property =>
   uids === null
-    ? { name: "own user", state: "off", detail: `All sandboxes run as our user ${user}; namespaces still keep them apart. Run the service as root to give each its own.` }
+    ? {
+      name: "own user",
+      state: "off",
+      detail: `All sandboxes run as our user ${user}; namespaces still keep them apart. Run the service as root to give each its own.`
+    }
     : { name: "own user", state: "in force", detail: `${user}, another one for each sandbox` }
 
 /** A server that nobody may reach. */
@@ -99,7 +104,9 @@ export const look = Effect.fn("Probe.look")(
     /** Their number inside, `null` when it is the machine's. */
     readonly insideUser: number | null
   }) {
-    const sandboxId = SandboxId.make(`c_${[...randomUUID().replaceAll("-", "").slice(0, 12)].map((digit) => ID_ALPHABET[parseInt(digit, 16)]).join("")}`)
+    const sandboxId = SandboxId.make(
+      `c_${[...randomUUID().replaceAll("-", "").slice(0, 12)].map((digit) => ID_ALPHABET[parseInt(digit, 16)]).join("")}`
+    )
     const folder = join(directory, `probe-${randomUUID()}`)
     const sized = folders?.lacking === null ? folders : undefined
     const [workspace, hidden] = [join(sized === undefined ? folder : join(sized.directory, sandboxId), "workspace"), join(folder, "hidden")]
@@ -121,17 +128,27 @@ export const look = Effect.fn("Probe.look")(
     const closed = ["/", "/usr", "/etc", "/dev", "/run", "/proc/sys/kernel", "/sys/fs/cgroup"]
     const open = [WORKSPACE, box.home, SCRATCH, "/tmp", "/dev/shm"]
     const boxed = yield* Effect.mapError(
-      box.spawn({ command: "sh", args: ["-c", 'touch "$1"; read -r _; shift; exec "$@"', "probe", `${WORKSPACE}/mine`, process.execPath, inside, hidden, `${port}`, ...closed, ...open], env: {} }),
+      box.spawn({
+        command: "sh",
+        args: ["-c", "touch \"$1\"; read -r _; shift; exec \"$@\"", "probe", `${WORKSPACE}/mine`, process.execPath, inside, hidden,
+          `${port}`, ...closed, ...open],
+        env: {}
+      }),
       ({ detail }) => failed(detail)
     )
     const groups = yield* Effect.promise(() => readFile(`/proc/${boxed.pid}/cgroup`, "utf8").catch(() => ""))
-    const user = yield* Effect.promise(() => readFile(`/proc/${boxed.pid}/status`, "utf8").then((status) => Number(/^Uid:\t(\d+)/mu.exec(status)?.[1]), () => Number.NaN))
+    const user = yield* Effect.promise(() =>
+      readFile(`/proc/${boxed.pid}/status`, "utf8").then((status) => Number(/^Uid:\t(\d+)/mu.exec(status)?.[1]), () => Number.NaN)
+    )
     yield* boxed.write("\n")
     const output = yield* Stream.mkString(Stream.decodeText(boxed.stdout))
     const { code } = yield* boxed.exited
     const complaint = (yield* boxed.stderrTail).trim().slice(-300)
     if (code !== 0) return yield* failed(`A box could not be made: ${complaint || "nothing was said of why"}.`)
-    const seen = yield* Effect.mapError(Schema.decodeEffect(Seen)(output), () => failed(`A box could not be looked at: ${complaint || output.slice(0, 300)}`))
+    const seen = yield* Effect.mapError(
+      Schema.decodeEffect(Seen)(output),
+      () => failed(`A box could not be looked at: ${complaint || output.slice(0, 300)}`)
+    )
     const owner = yield* Effect.promise(() => stat(join(workspace, "mine")).then(({ uid }) => uid, () => Number.NaN))
     const wanted = uids === null
       ? process.getuid?.()
@@ -144,13 +161,23 @@ export const look = Effect.fn("Probe.look")(
       ...(seen.seccomp !== "2" || !seen.filtered ? ["The system call filter is not in force."] : []),
       ...(seen.noNewPrivileges !== "1" ? ["Programs in a box can gain privileges."] : []),
       ...(/[^0,]/u.test(seen.capabilities) ? ["A box has capabilities."] : []),
-      ...(seen.nests !== false ? [seen.nests === null ? "Whether a box can make namespaces could not be seen: the program unshare is missing." : "A box can make namespaces."] : []),
+      ...(seen.nests !== false
+        ? [
+          seen.nests === null
+            ? "Whether a box can make namespaces could not be seen: the program unshare is missing."
+            : "A box can make namespaces."
+        ]
+        : []),
       ...(seen.interfaces.some((name) => name !== "lo") ? [`A box has network interfaces: ${seen.interfaces.join(", ")}.`] : []),
       ...(seen.reached ? ["A box reaches the host's loopback interface."] : []),
       ...(seen.processes > 10 ? ["A box sees processes of the machine."] : []),
       ...(seen.hidden ? [] : ["A box sees files of the machine."]),
-      ...(closed.some((path) => seen.writable.includes(path)) ? [`A box can write to ${seen.writable.filter((path) => closed.includes(path)).join(", ")}.`] : []),
-      ...(open.every((path) => seen.writable.includes(path)) ? [] : [`A box cannot write to ${open.filter((path) => !seen.writable.includes(path)).join(", ")}.`])
+      ...(closed.some((path) => seen.writable.includes(path))
+        ? [`A box can write to ${seen.writable.filter((path) => closed.includes(path)).join(", ")}.`]
+        : []),
+      ...(open.every((path) => seen.writable.includes(path))
+        ? []
+        : [`A box cannot write to ${open.filter((path) => !seen.writable.includes(path)).join(", ")}.`])
     ]
     const [one, ...more] = missing
     if (one !== undefined) return yield* new NotIsolated({ missing: [one, ...more], help: leakHelp })

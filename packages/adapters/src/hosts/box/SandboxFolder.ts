@@ -10,11 +10,11 @@
  *
  *     <sized folder>/box/home, scratch
  */
-import { chmod, chown, mkdir, stat, writeFile } from "node:fs/promises"
-import { join } from "node:path"
-import { Effect } from "effect"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect } from "effect"
+import { chmod, chown, mkdir, stat, writeFile } from "node:fs/promises"
+import { join } from "node:path"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
 import { reason } from "../HostAttempt.ts"
 import * as HomeFiles from "./HomeFiles.ts"
@@ -40,7 +40,12 @@ export const of = (directory: string, sandboxId: SandboxId, sizedFolder: string 
   const path = join(directory, sandboxId)
   const writable = sizedFolder === null ? path : writableIn(sizedFolder)
   return {
-    path, writable, home: join(writable, "home"), scratch: join(writable, "scratch"), etc: join(path, "etc"), socket: join(path, "egress.sock"),
+    path,
+    writable,
+    home: join(writable, "home"),
+    scratch: join(writable, "scratch"),
+    etc: join(path, "etc"),
+    socket: join(path, "egress.sock"),
     homeInBox: `/home/${sandboxId}`
   }
 }
@@ -55,11 +60,14 @@ export const prepare = async (folder: SandboxFolder, options: {
   const { etcFiles, user, workspace } = options
   await mkdir(workspace, { recursive: true, mode: 0o700 })
   if (!(await stat(workspace)).isDirectory()) throw new Error("it is no folder")
-  for (const [path, mode] of [[folder.path, 0o711], [folder.writable, 0o711], [folder.home, 0o700], [folder.scratch, 0o700], [folder.etc, 0o755]] as const) {
+  for (
+    const [path, mode] of [[folder.path, 0o711], [folder.writable, 0o711], [folder.home, 0o700], [folder.scratch, 0o700], [folder.etc,
+      0o755]] as const
+  ) {
     await mkdir(path, { recursive: true })
     await chmod(path, mode)
   }
-  if (user !== null) for (const path of [folder.home, folder.scratch]) await chown(path, user.uid, user.gid)
+  if (user !== null) { for (const path of [folder.home, folder.scratch]) await chown(path, user.uid, user.gid) }
   for (const [name, content] of Object.entries(etcFiles)) {
     await writeFile(join(folder.etc, name), content)
     await chmod(join(folder.etc, name), 0o644)
@@ -80,7 +88,11 @@ export const handOver = (folder: SandboxFolder, options: {
     catch: (error) =>
       error instanceof HomeFiles.RefusedPath
         ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
-        : new HostError({ operation: "spawn", detail: `The home or the workspace cannot be written to (${reasonIn(folder, error)}).`, retryable: true })
+        : new HostError({
+          operation: "spawn",
+          detail: `The home or the workspace cannot be written to (${reasonIn(folder, error)}).`,
+          retryable: true
+        })
   })
 
 /** There is room for the service in a sized folder, unless it is out of files. */

@@ -1,7 +1,7 @@
 /** The folder in which a service keeps its boxes, and what it may do for them as the user that it is. */
+import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { chmod, mkdir, realpath } from "node:fs/promises"
-import { Effect } from "effect"
 import { NotIsolated } from "./NotIsolated.ts"
 import * as Uids from "./Uids.ts"
 

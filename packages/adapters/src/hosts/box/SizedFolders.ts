@@ -9,13 +9,13 @@
  * A folder is there whenever its file is, so whoever lists folders finds both. Mounts outlive the process: the next one finds
  * them, or makes them again after a reboot.
  */
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Schema, type Scope } from "effect"
 import { execFile } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { constants } from "node:fs"
 import { access, chmod, mkdir, open as openFile, readdir, readFile, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promises"
 import { join, resolve } from "node:path"
-import { Effect, Schema, type Scope } from "effect"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { deleteTree } from "../../git/DeleteTree.ts"
 import * as KeyedLock from "../../git/KeyedLock.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
@@ -124,7 +124,9 @@ const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
 
 const missingProgram = async (): Promise<string | undefined> => {
   for (const [program, name] of Object.entries(PROGRAMS)) {
-    const found = await Promise.all(PATH.split(":").map((folder) => access(join(folder, program), constants.X_OK).then(() => true, () => false)))
+    const found = await Promise.all(
+      PATH.split(":").map((folder) => access(join(folder, program), constants.X_OK).then(() => true, () => false))
+    )
     if (!found.includes(true)) return `the program ${program} is not installed: apt-get install ${name}`
   }
   return undefined
@@ -133,7 +135,9 @@ const missingProgram = async (): Promise<string | undefined> => {
 /** Files that the kernel has as disks: one that is not mounted here may be in another mount namespace. */
 const attached = async (): Promise<ReadonlySet<string>> => {
   const devices = (await orAbsent(readdir("/sys/block"), [])).filter((name) => name.startsWith("loop"))
-  return new Set(await Promise.all(devices.map((name) => readFile(`/sys/block/${name}/loop/backing_file`, "utf8").then((text) => text.trim(), () => ""))))
+  return new Set(
+    await Promise.all(devices.map((name) => readFile(`/sys/block/${name}/loop/backing_file`, "utf8").then((text) => text.trim(), () => "")))
+  )
 }
 
 /** What is mounted has a number of its own. */
@@ -161,7 +165,17 @@ const format = async (disk: string, { bytes, inodes, reservedPercent }: Size): P
     await file.close()
   }
   await run(
-    "mkfs.ext4", "-q", "-F", "-b", `${BLOCK_BYTES}`, "-I", `${INODE_BYTES}`, "-N", `${inodes}`, "-m", reservedPercent.toFixed(6),
+    "mkfs.ext4",
+    "-q",
+    "-F",
+    "-b",
+    `${BLOCK_BYTES}`,
+    "-I",
+    `${INODE_BYTES}`,
+    "-N",
+    `${inodes}`,
+    "-m",
+    reservedPercent.toFixed(6),
     // A journal would take space and time, for files that have to outlive the machine nowhere else either.
     ...["-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard", "--", disk]
   )
@@ -172,7 +186,12 @@ const isSandboxId = Schema.is(SandboxId)
 /** Looks whether this machine can do it, by doing it: some 40 ms. For as long as the scope. */
 export const make = Effect.fn("SizedFolders.make")(function*({ directory: given, lacking: refused, limits }: Options) {
   const locked = yield* KeyedLock.make
-  const paths = (root: string) => ({ root, directory: join(root, "sandboxes"), disks: join(root, "disks"), making: join(root, "disks", "making") })
+  const paths = (root: string) => ({
+    root,
+    directory: join(root, "sandboxes"),
+    disks: join(root, "disks"),
+    making: join(root, "disks", "making")
+  })
   const { directory, disks, making } = paths(resolve(given))
   const size = sizeOf(limits)
   let isClosed = false
@@ -280,15 +299,18 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
     reopen: (sandboxId) => one(sandboxId, () => reopened(sandboxId)),
     isSized: (sandboxId) => Effect.promise(() => isMounted(join(directory, sandboxId))),
     remove: (sandboxId) =>
-      alone(sandboxId, Effect.andThen(
-        Effect.promise(async () => {
-          // Boxes that run have copies of the mount, in namespaces of their own. Those go when the folder is deleted: see
-          // mount_namespaces(7), "Linux 3.18".
-          await unmount(join(directory, sandboxId))
-          await rm(join(disks, sandboxId), { force: true })
-        }),
-        deleteTree(join(directory, sandboxId))
-      )),
+      alone(
+        sandboxId,
+        Effect.andThen(
+          Effect.promise(async () => {
+            // Boxes that run have copies of the mount, in namespaces of their own. Those go when the folder is deleted: see
+            // mount_namespaces(7), "Linux 3.18".
+            await unmount(join(directory, sandboxId))
+            await rm(join(disks, sandboxId), { force: true })
+          }),
+          deleteTree(join(directory, sandboxId))
+        )
+      ),
     adopt: Effect.gen(function*() {
       yield* Effect.promise(async () => {
         for (const name of await orAbsent(readdir(making), [])) {
@@ -311,7 +333,10 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
         isClosed = true
         yield* Effect.forEach(yield* Effect.promise(() => named(directory)), (sandboxId) =>
           one(sandboxId, () => unmount(join(directory, sandboxId))), { concurrency: AT_ONCE, discard: true })
-      }).pipe(Effect.catchCause((cause) => Effect.logWarning("folders of sandboxes stay mounted", cause)))),
+      }).pipe(Effect.catchCause((cause) =>
+        Effect.logWarning("folders of sandboxes stay mounted", cause)
+      ))
+    ),
     trim: Effect.gen(function*() {
       for (const sandboxId of yield* Effect.promise(() => named(disks))) {
         const folder = join(directory, sandboxId)

@@ -6,9 +6,9 @@
  *     <registry>/<uid>    "<folder of the claimant>\n<sandbox id>\n"
  */
 import { randomInt, randomUUID } from "node:crypto"
+import { readFileSync } from "node:fs"
 import { link, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import { readFileSync } from "node:fs"
 
 export const REGISTRY = "/var/lib/slipway/uids"
 
@@ -26,7 +26,8 @@ const SMALL: Range = { first: 20_000, count: 40_000 }
 export const range = (uidMap = readFileSync("/proc/self/uid_map", "utf8")): Range | null => {
   const mapped = uidMap.trim().split("\n").map((line) => line.trim().split(/\s+/u).map(Number))
   return [FREE, SMALL].find(({ count, first }) =>
-    mapped.some(([start = 0, , length = 0]) => first >= start && first + count <= start + length)) ?? null
+    mapped.some(([start = 0, , length = 0]) => first >= start && first + count <= start + length)
+  ) ?? null
 }
 
 const codeOf = (error: unknown) => error instanceof Error && "code" in error ? error.code : undefined

@@ -23,8 +23,24 @@ const system = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].flatMap(
 
 /** Certificates, the linker's cache and the like: public, and wanted by every program. */
 const configuration = [
-  "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "gai.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-  "localtime", "mime.types", "nsswitch.conf", "os-release", "pki/ca-trust", "pki/tls/certs", "protocols", "services", "ssl/certs", "ssl/openssl.cnf"
+  "alternatives",
+  "ca-certificates",
+  "ca-certificates.conf",
+  "crypto-policies",
+  "gai.conf",
+  "ld.so.cache",
+  "ld.so.conf",
+  "ld.so.conf.d",
+  "localtime",
+  "mime.types",
+  "nsswitch.conf",
+  "os-release",
+  "pki/ca-trust",
+  "pki/tls/certs",
+  "protocols",
+  "services",
+  "ssl/certs",
+  "ssl/openssl.cnf"
 ]
 
 /** Options of bubblewrap, up to the command. `seccomp` is the descriptor that it reads the filter from. */

@@ -99,10 +99,12 @@ const parentOf = async (mount: string, own: string): Promise<string | undefined>
 }
 
 const ownGroups = async () =>
-  new Map((await text("/proc/self/cgroup")).trim().split("\n").flatMap((line) => {
-    const [, controllers = "", path = "/"] = /^\d+:([^:]*):(.*)$/u.exec(line) ?? []
-    return controllers === "" ? [["", path] as const] : controllers.split(",").map((controller) => [controller, path] as const)
-  }))
+  new Map(
+    (await text("/proc/self/cgroup")).trim().split("\n").flatMap((line) => {
+      const [, controllers = "", path = "/"] = /^\d+:([^:]*):(.*)$/u.exec(line) ?? []
+      return controllers === "" ? [["", path] as const] : controllers.split(",").map((controller) => [controller, path] as const)
+    })
+  )
 
 /** Version 1: each controller has a hierarchy of its own. */
 const version1 = async (root: string, service: string): Promise<Groups | NoGroups> => {
@@ -116,7 +118,9 @@ const version1 = async (root: string, service: string): Promise<Groups | NoGroup
   }
   const processors = parents.get("cpu")
   if (processors !== undefined) await writeFile(join(processors, "cpu.shares"), `${WEIGHT.shares}`)
-  if (parents.size === 0) return { reason: `No control group below ${root} can be written to: run the service as root, or mount it writable.` }
+  if (parents.size === 0) {
+    return { reason: `No control group below ${root} can be written to: run the service as root, or mount it writable.` }
+  }
   const of = (name: string) => [...parents.values()].map((parent) => join(parent, name))
   const controls = { memory: "memory", pids: "processes", cpu: "cpu" } as const
   return {
@@ -167,7 +171,9 @@ const enable = async (parent: string): Promise<ReadonlyArray<string>> => {
  */
 const version2 = async (root: string, service: string): Promise<Groups | NoGroups> => {
   const own = join(root, (await ownGroups()).get("") ?? "/")
-  const none = { reason: `No control group below ${root} can be written to: run the service as root, or as a systemd service with Delegate=yes.` }
+  const none = {
+    reason: `No control group below ${root} can be written to: run the service as root, or as a systemd service with Delegate=yes.`
+  }
   for (const parent of [own, root]) {
     if (!(await isWritable(parent))) continue
     let enabled = await enable(parent)
@@ -175,7 +181,10 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
       const members = await processesIn(join(own, "cgroup.procs"))
       // Others than us were put there by somebody else.
       if (members.length === 1 && members[0] === process.pid) {
-        await orElse(mkdir(join(own, "slipway-service")).then(() => writeFile(join(own, "slipway-service", "cgroup.procs"), `${process.pid}`)), undefined)
+        await orElse(
+          mkdir(join(own, "slipway-service")).then(() => writeFile(join(own, "slipway-service", "cgroup.procs"), `${process.pid}`)),
+          undefined
+        )
         enabled = await enable(parent)
       }
     }
@@ -187,8 +196,11 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
     const of = (name: string) => join(folder, name)
     return {
       version: 2,
-      limits: new Set<Limit>(enabled.flatMap((controller): ReadonlyArray<Limit> =>
-        controller === "memory" || controller === "cpu" ? [controller] : controller === "pids" ? ["processes"] : [])),
+      limits: new Set<Limit>(
+        enabled.flatMap((controller): ReadonlyArray<Limit> =>
+          controller === "memory" || controller === "cpu" ? [controller] : controller === "pids" ? ["processes"] : []
+        )
+      ),
       create: async (name, { cpus, memoryBytes, processes }) => {
         await mkdir(of(name), { recursive: true })
         const set = (file: string, value: string) => writeFile(join(of(name), file), value)

@@ -19,7 +19,10 @@ export interface Tools {
 
 /** Name of the package that has a tool, the same in Debian, Ubuntu, Fedora and Arch. */
 const packages: Readonly<Record<keyof Tools, string>> = {
-  bwrap: "bubblewrap", setpriv: "util-linux", prlimit: "util-linux", unshare: "util-linux"
+  bwrap: "bubblewrap",
+  setpriv: "util-linux",
+  prlimit: "util-linux",
+  unshare: "util-linux"
 }
 
 /** Not the service's own PATH, which a checkout may have put itself into. */
@@ -135,8 +138,12 @@ export const commandLine = (launch: Launch): readonly [program: string, ...args:
     ...shell(launch.strays),
     ...["-c", SCRIPT, "slipway-box", `${launch.groupFiles.length}`, ...launch.groupFiles],
     ...[launch.strays.join(" "), launch.filterFile, launch.argumentsFile, launch.infoFile],
-    ...(mounts.length === 0 ? [] : [tools.unshare, "--mount", "--propagation", "private", "/bin/sh", "-c", RELAY, "slipway-relay", `${mounts.length}`, ...mounts.flat()]),
-    ...[tools.prlimit, "--core=0", `--fsize=${within("Max file size", limits.fileBytes)}`, `--nofile=${within("Max open files", limits.openFiles)}`],
+    ...(mounts.length === 0
+      ? []
+      : [tools.unshare, "--mount", "--propagation", "private", "/bin/sh", "-c", RELAY, "slipway-relay", `${mounts.length}`,
+        ...mounts.flat()]),
+    ...[tools.prlimit, "--core=0", `--fsize=${within("Max file size", limits.fileBytes)}`,
+      `--nofile=${within("Max open files", limits.openFiles)}`],
     // Counted per user of a user namespace: here where the user is the sandbox's own, else once in the box.
     ...(user === null ? [] : [processes]),
     ...[tools.setpriv, ...(user === null ? [] : [`--reuid=${user.uid}`, `--regid=${user.gid}`, "--clear-groups"]), "--no-new-privs"],

@@ -1,7 +1,7 @@
 /** What this machine and the rights of this process give to keep boxes in. */
+import { Effect } from "effect"
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import { Effect } from "effect"
 import { NotIsolated } from "../box/NotIsolated.ts"
 import * as ServiceFolder from "../box/ServiceFolder.ts"
 import * as Cgroups from "./Cgroups.ts"
@@ -23,7 +23,9 @@ const install = (name: string) => `Install it: apt-get install ${name} (or dnf i
 
 export const find = Effect.fn("Means.find")(function*(options: Options) {
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
-  if (process.platform !== "linux") return yield* refuse(`bubblewrap needs Linux, and this is ${process.platform}.`, "Run the service on Linux, or in a Linux machine.")
+  if (process.platform !== "linux") {
+    return yield* refuse(`bubblewrap needs Linux, and this is ${process.platform}.`, "Run the service on Linux, or in a Linux machine.")
+  }
   const filter = filterFor(process.arch)
   if (filter === undefined) return yield* refuse(`There is no system call filter for ${process.arch}.`, "Run the service on x64 or arm64.")
   const tools = yield* Effect.promise(findTools)
@@ -32,7 +34,9 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
   const folder = yield* ServiceFolder.open(options)
   const filterFile = join(folder.directory, "filter.bpf")
   const means: Means = {
-    ...folder, tools, filterFile,
+    ...folder,
+    tools,
+    filterFile,
     groups: yield* Effect.promise(async () => {
       await writeFile(filterFile, filter, { mode: 0o600 })
       return Cgroups.open(folder.service, options.cgroupRoot)

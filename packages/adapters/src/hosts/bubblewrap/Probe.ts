@@ -1,7 +1,7 @@
 /** What keeps a box of bubblewrap in, on this machine. */
-import { existsSync, readFileSync } from "node:fs"
-import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect } from "effect"
+import { existsSync, readFileSync } from "node:fs"
 import type { Limits } from "../box/Limits.ts"
 import { disk, look, ownUser, type Report, size } from "../box/Probe.ts"
 import type { SizedFolders } from "../box/SizedFolders.ts"
@@ -24,7 +24,9 @@ const helpFor = (complaint: string): string => {
     if (readSetting("/proc/sys/user/max_user_namespaces") === "0") return "Run: sysctl -w user.max_user_namespaces=10000"
     return "In a container, start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, as a normal user."
   }
-  if (/Permission denied/u.test(complaint)) return "Users of sandboxes must be able to pass through the folders on the way there: chmod o+x."
+  if (/Permission denied/u.test(complaint)) {
+    return "Users of sandboxes must be able to pass through the folders on the way there: chmod o+x."
+  }
   return "See whether this works for a normal user: bwrap --unshare-all --ro-bind / / true"
 }
 
@@ -43,7 +45,9 @@ const limitsOf = (means: Means, limits: Limits, folders: SizedFolders | undefine
       ? {
         name: "processes",
         state: "in force",
-        detail: `${limits.processes}, ${[...(grouped("processes") ? [version] : []), own ? "RLIMIT_NPROC of its user" : "RLIMIT_NPROC of each process tree"].join(" and ")}`
+        detail: `${limits.processes}, ${
+          [...(grouped("processes") ? [version] : []), own ? "RLIMIT_NPROC of its user" : "RLIMIT_NPROC of each process tree"].join(" and ")
+        }`
       }
       : { name: "processes", state: "off", detail: reason },
     grouped("cpu")

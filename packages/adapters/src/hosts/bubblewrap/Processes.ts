@@ -1,6 +1,6 @@
 /** Processes of a box as the machine sees them. */
-import { readFileSync } from "node:fs"
 import { Duration, Effect } from "effect"
+import { readFileSync } from "node:fs"
 
 /** Enough for the kernel to end a killed process. */
 const PAUSE_MILLIS = 5

@@ -7,12 +7,12 @@
  *     <directory>/<sandbox id>/…         see `box/SandboxFolder`
  *     <directory>/<sandbox id>/launch    what a starting box is told, removed when it has read it
  */
+import { type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { Effect, Layer, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import { Effect, Layer, Option, Schema } from "effect"
-import { type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import type * as Egress from "../../egress/Egress.ts"
 import * as IsolatedHost from "../box/IsolatedHost.ts"
 import { defaults } from "../box/Limits.ts"
@@ -49,8 +49,10 @@ const decodeInfo = Schema.decodeUnknownOption(Info)
 
 /** What bubblewrap says of the box, when it is made: its first process, `null` when that has ended already. Fails when it ends without. */
 const untilMade = Effect.fnUntraced(function*(boxed: BoxProcess, infoFile: string) {
-  const look = Effect.map(Effect.promise(() => readFile(infoFile, "utf8").catch(() => "")), (text) =>
-    Option.map(decodeInfo(text), (info) => Processes.first(info["child-pid"]) ?? null))
+  const look = Effect.map(
+    Effect.promise(() => readFile(infoFile, "utf8").catch(() => "")),
+    (text) => Option.map(decodeInfo(text), (info) => Processes.first(info["child-pid"]) ?? null)
+  )
   const made = Effect.gen(function*() {
     for (let waited = 0; waited < START_WITHIN_MILLIS; waited += 2) {
       const first = yield* look
@@ -65,7 +67,11 @@ const untilMade = Effect.fnUntraced(function*(boxed: BoxProcess, infoFile: strin
     const first = yield* look
     if (first._tag === "Some") return first.value
     const complaint = (yield* boxed.stderrTail).trim()
-    return yield* new HostError({ operation: "spawn", detail: `The box could not be made: ${complaint.slice(-300) || "bubblewrap says nothing of it"}.`, retryable: isPassing(complaint) })
+    return yield* new HostError({
+      operation: "spawn",
+      detail: `The box could not be made: ${complaint.slice(-300) || "bubblewrap says nothing of it"}.`,
+      retryable: isPassing(complaint)
+    })
   })
   return yield* Effect.raceFirst(made, ended)
 })
@@ -83,38 +89,54 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
   /** What a process writes its id into, by sandbox. */
   const entrances = new Map<SandboxId, ReadonlyArray<string>>()
 
-  const start: IsolatedHost.Kind["start"] = Effect.fnUntraced(function*({ command, environment, folder, limits, sandboxId, user, workspace, ...launch }) {
-    const id = randomUUID()
-    const [argumentsFile, infoFile] = [join(launchFolderOf(folder), `${id}.arguments`), join(launchFolderOf(folder), `${id}.info`)]
-    const relay = user === null ? Relay.none : yield* Effect.try({
-      try: () => Relay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
-      catch: (error) => new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
-    })
-    const sight = Arguments.bubblewrap({ ...launch, folder, limits, workspace, through: relay.through }, Launch.descriptors)
-    const settings = ["--clearenv", ...Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]), ...sight]
-    yield* attempt("spawn", `${launchFolderOf(folder)} cannot be written to.`, () =>
-      writeFile(argumentsFile, settings.map((setting) => `${setting}\0`).join(""), { mode: 0o600 }))
+  const start: IsolatedHost.Kind["start"] = Effect.fnUntraced(
+    function*({ command, environment, folder, limits, sandboxId, user, workspace, ...launch }) {
+      const id = randomUUID()
+      const [argumentsFile, infoFile] = [join(launchFolderOf(folder), `${id}.arguments`), join(launchFolderOf(folder), `${id}.info`)]
+      const relay = user === null ? Relay.none : yield* Effect.try({
+        try: () => Relay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
+        catch: (error) =>
+          new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
+      })
+      const sight = Arguments.bubblewrap({ ...launch, folder, limits, workspace, through: relay.through }, Launch.descriptors)
+      const settings = ["--clearenv", ...Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]), ...sight]
+      yield* attempt("spawn", `${launchFolderOf(folder)} cannot be written to.`, () =>
+        writeFile(
+          argumentsFile,
+          settings.map((setting) => `${setting}\0`).join(""),
+          { mode: 0o600 }
+        ))
 
-    const [program, ...launchArguments] = Launch.commandLine({
-      tools, user, limits, relay, groupFiles: entrances.get(sandboxId) ?? [], strays, filterFile, argumentsFile, infoFile, command
-    })
-    const forget = Effect.promise(() => Promise.all([rm(argumentsFile, { force: true }), rm(infoFile, { force: true })]))
-    return yield* Effect.gen(function*() {
-      const { process, release } = yield* NodeBoxProcess.start(program, launchArguments, {
-        cwd: "/",
-        env: { PATH: Launch.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
+      const [program, ...launchArguments] = Launch.commandLine({
+        tools,
+        user,
+        limits,
+        relay,
+        groupFiles: entrances.get(sandboxId) ?? [],
+        strays,
+        filterFile,
+        argumentsFile,
+        infoFile,
+        command
       })
-      const first = yield* untilMade(process, infoFile).pipe(Effect.onError(() => release))
-      const end = Effect.gen(function*() {
-        // The first process takes all others of its namespace with it, and is gone when they are.
-        const left = yield* Processes.killAll(() => first !== null && Processes.isRunning(first) ? [first.pid] : [], KILL_WITHIN)
-        yield* release
-        if (left.length === 0) yield* process.exited
-        else yield* Effect.logError("processes survive SIGKILL", { sandboxId, pids: left })
-      })
-      return { process, end }
-    }).pipe(Effect.ensuring(forget))
-  })
+      const forget = Effect.promise(() => Promise.all([rm(argumentsFile, { force: true }), rm(infoFile, { force: true })]))
+      return yield* Effect.gen(function*() {
+        const { process, release } = yield* NodeBoxProcess.start(program, launchArguments, {
+          cwd: "/",
+          env: { PATH: Launch.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
+        })
+        const first = yield* untilMade(process, infoFile).pipe(Effect.onError(() => release))
+        const end = Effect.gen(function*() {
+          // The first process takes all others of its namespace with it, and is gone when they are.
+          const left = yield* Processes.killAll(() => first !== null && Processes.isRunning(first) ? [first.pid] : [], KILL_WITHIN)
+          yield* release
+          if (left.length === 0) yield* process.exited
+          else yield* Effect.logError("processes survive SIGKILL", { sandboxId, pids: left })
+        })
+        return { process, end }
+      }).pipe(Effect.ensuring(forget))
+    }
+  )
 
   const kind: IsolatedHost.Kind = {
     isolation: "bubblewrap",
@@ -127,13 +149,18 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
         await mkdir(launchFolderOf(folder), { mode: 0o700 })
       })
       if ("reason" in groups) return
-      entrances.set(sandboxId, yield* attempt("provision", "The sandbox's control group cannot be made.", () => groups.create(sandboxId, limits)))
+      entrances.set(
+        sandboxId,
+        yield* attempt("provision", "The sandbox's control group cannot be made.", () => groups.create(sandboxId, limits))
+      )
     }),
     start,
     end: Effect.fnUntraced(function*(operation, sandboxId) {
       // Two ways, neither of which trusts the other: the mark of what a worker started, and the user.
       const marked = yield* ProcessTable.killAll({
-        variable: MARK, matches: (mark) => mark.startsWith(`${service}:${sandboxId}:`), within: KILL_WITHIN
+        variable: MARK,
+        matches: (mark) => mark.startsWith(`${service}:${sandboxId}:`),
+        within: KILL_WITHIN
       })
       const claims = uids === null ? [] : yield* attempt(operation, "The sandbox's user is not known.", () => uids.list())
       const users = claims.filter(({ name }) => name === sandboxId).map(({ uid }) => uid)
@@ -156,7 +183,12 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       return [...grouped, ...marked]
     })
   }
-  return { means, limits: { ...defaults, ...options.limits }, folders: options.folders, host: yield* IsolatedHost.make(means, kind, options) }
+  return {
+    means,
+    limits: { ...defaults, ...options.limits },
+    folders: options.folders,
+    host: yield* IsolatedHost.make(means, kind, options)
+  }
 })
 
 /** Probes first, and fails with what is missing. Says what is in force. */

@@ -1,7 +1,24 @@
 /** The system call filter of a box, as the classic BPF program that `bwrap --seccomp` takes. */
 import {
-  AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, EAFNOSUPPORT, ENOSYS, EPERM, EPROTONOSUPPORT, IPPROTO_DEFAULT, IPPROTO_TCP, IPPROTO_UDP,
-  NETLINK_ROUTE, NEW_NAMESPACES, SOCK_RAW, type Table, tables, TIOCLINUX, TIOCSTI, TYPE_MASK
+  AF_INET,
+  AF_INET6,
+  AF_NETLINK,
+  AF_UNIX,
+  EAFNOSUPPORT,
+  ENOSYS,
+  EPERM,
+  EPROTONOSUPPORT,
+  IPPROTO_DEFAULT,
+  IPPROTO_TCP,
+  IPPROTO_UDP,
+  NETLINK_ROUTE,
+  NEW_NAMESPACES,
+  SOCK_RAW,
+  type Table,
+  tables,
+  TIOCLINUX,
+  TIOCSTI,
+  TYPE_MASK
 } from "../box/SystemCalls.ts"
 
 const CLONE3 = 435

@@ -1,11 +1,10 @@
 /** Standard input, output and error of a container, over the one connection that the daemon gives for all three. */
+import * as NodeStream from "@effect/platform-node/NodeStream"
+import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Stream } from "effect"
 import type { Duplex } from "node:stream"
 import { Transform } from "node:stream"
-import * as NodeStream from "@effect/platform-node/NodeStream"
-import { Effect, Stream } from "effect"
-import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 import { StderrTail } from "../StderrTail.ts"
-
 
 /** Before each piece: which stream, three bytes of nothing, how many bytes. */
 const HEADER_BYTES = 8

@@ -1,6 +1,6 @@
 /** What a container of a box sees and may do, in the daemon's words. An allow list: what is not named here is not there. */
-import { dirname } from "node:path"
 import type { ContainerCreateOptions } from "dockerode"
+import { dirname } from "node:path"
 import type { Launch } from "../box/IsolatedHost.ts"
 import type * as Ownership from "../box/Ownership.ts"
 import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"

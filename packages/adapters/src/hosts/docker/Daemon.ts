@@ -1,7 +1,7 @@
 /** What this host asks of a Docker daemon on this machine. */
-import { Duration, Effect, Schema } from "effect"
-import type Dockerode from "dockerode"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type Dockerode from "dockerode"
+import { Duration, Effect, Schema } from "effect"
 
 /** Where a daemon listens unless it is told otherwise. */
 export const SOCKET = "/var/run/docker.sock"
@@ -9,12 +9,19 @@ export const SOCKET = "/var/run/docker.sock"
 /** A daemon under load takes seconds to start a container. */
 const ANSWER_WITHIN = Duration.seconds(30)
 
-const Refusal = Schema.Struct({ statusCode: Schema.Int, json: Schema.optionalKey(Schema.NullOr(Schema.Struct({ message: Schema.String }))) })
+const Refusal = Schema.Struct({
+  statusCode: Schema.Int,
+  json: Schema.optionalKey(Schema.NullOr(Schema.Struct({ message: Schema.String })))
+})
 const isRefusal = Schema.is(Refusal)
 
 /** What the daemon said, at most 300 characters of it. */
 const words = (error: unknown): string => {
-  const text = isRefusal(error) ? error.json?.message ?? `status ${error.statusCode}` : error instanceof Error ? error.message : String(error)
+  const text = isRefusal(error)
+    ? error.json?.message ?? `status ${error.statusCode}`
+    : error instanceof Error
+    ? error.message
+    : String(error)
   return text.slice(0, 300)
 }
 
@@ -28,7 +35,9 @@ export const call = <A>(operation: HostError["operation"], run: () => Promise<A>
       const code = status(error)
       return new HostError({
         operation,
-        detail: code === undefined ? `The Docker daemon cannot be reached (${words(error)}).` : `The Docker daemon refuses: ${words(error)}.`,
+        detail: code === undefined
+          ? `The Docker daemon cannot be reached (${words(error)}).`
+          : `The Docker daemon refuses: ${words(error)}.`,
         retryable: code === undefined || code >= 500
       })
     }

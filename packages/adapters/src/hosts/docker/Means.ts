@@ -36,11 +36,17 @@ const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
   yield* Effect.tryPromise({
     try: async (signal) => {
       const progress = await docker.pull(image, { abortSignal: signal })
-      await new Promise<void>((resolve, reject) => docker.modem.followProgress(progress, (error) => error === null ? resolve() : reject(error)))
+      await new Promise<void>((resolve, reject) =>
+        docker.modem.followProgress(progress, (error) => error === null ? resolve() : reject(error))
+      )
     },
     catch: (error) =>
       new NotIsolated({
-        missing: [`The image ${image} is not on this machine, and the daemon cannot get it: ${error instanceof Error ? error.message.slice(0, 300) : "it does not say why"}.`],
+        missing: [
+          `The image ${image} is not on this machine, and the daemon cannot get it: ${
+            error instanceof Error ? error.message.slice(0, 300) : "it does not say why"
+          }.`
+        ],
         help: `Get it: docker pull ${image}, or name another one with SLIPWAY_DOCKER_IMAGE.`
       })
   })
@@ -51,14 +57,25 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
   const { image, socket = Daemon.SOCKET } = options
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
   if (process.platform !== "linux") {
-    return yield* refuse(`Boxes of Docker need the daemon and the service on one Linux machine, and this is ${process.platform}.`, "Run the service on Linux, or in a Linux machine.")
+    return yield* refuse(
+      `Boxes of Docker need the daemon and the service on one Linux machine, and this is ${process.platform}.`,
+      "Run the service on Linux, or in a Linux machine."
+    )
   }
   const seccompProfile = profileFor(process.arch)
-  if (seccompProfile === undefined) return yield* refuse(`There is no system call filter for ${process.arch}.`, "Run the service on x64 or arm64.")
+  if (seccompProfile === undefined) {
+    return yield* refuse(`There is no system call filter for ${process.arch}.`, "Run the service on x64 or arm64.")
+  }
   const docker = yield* Daemon.connect(socket)
   const asked = <A>(run: () => Promise<A>) =>
-    Effect.mapError(Daemon.call("provision", run), ({ detail }) =>
-      refuse(detail, "Install and start it: apt-get install docker.io, and let this user use it: usermod -aG docker; or name its socket with SLIPWAY_DOCKER_SOCKET."))
+    Effect.mapError(
+      Daemon.call("provision", run),
+      ({ detail }) =>
+        refuse(
+          detail,
+          "Install and start it: apt-get install docker.io, and let this user use it: usermod -aG docker; or name its socket with SLIPWAY_DOCKER_SOCKET."
+        )
+    )
   const info = yield* asked(() => docker.info())
   if (info.OSType !== "linux") return yield* refuse("The Docker daemon runs no Linux containers.", "Switch it to Linux containers.")
   if (!info.SecurityOptions?.some((option: string) => option.includes("seccomp"))) {
@@ -70,7 +87,9 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
 
   const means: Means = {
     ...yield* ServiceFolder.open(options),
-    docker, socket, seccompProfile,
+    docker,
+    socket,
+    seccompProfile,
     version: info.ServerVersion,
     image: { name: image, path: Config.Env?.find((variable) => variable.startsWith("PATH="))?.slice("PATH=".length) ?? DEFAULT_PATH },
     kernel: { memory: info.MemoryLimit === true, processes: info.PidsLimit === true, cpu: info.CpuCfsQuota === true }

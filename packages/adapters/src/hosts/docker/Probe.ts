@@ -1,6 +1,6 @@
 /** What keeps a box of Docker in, on this machine. */
-import { Effect } from "effect"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect } from "effect"
 import type { Limits } from "../box/Limits.ts"
 import { disk, look, ownUser, type Property, type Report, size } from "../box/Probe.ts"
 import type { SizedFolders } from "../box/SizedFolders.ts"
@@ -16,7 +16,9 @@ const helpFor = (complaint: string): string =>
 /** Limits of which the daemon says that this machine has them. */
 const limitsOf = ({ kernel }: Means, limits: Limits, folders: SizedFolders | undefined): Report => {
   const limit = (name: string, inForce: boolean, detail: string): Property =>
-    inForce ? { name, state: "in force", detail } : { name, state: "off", detail: "The daemon says that the kernel does not limit it here." }
+    inForce
+      ? { name, state: "in force", detail }
+      : { name, state: "off", detail: "The daemon says that the kernel does not limit it here." }
   return [
     limit("memory", kernel.memory, `${size(limits.memoryBytes)} for each process tree`),
     limit("processes", kernel.processes, `${limits.processes} for each process tree`),
@@ -45,7 +47,11 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
     ownUser(means.uids, user),
     { name: "namespaces", state: "in force", detail: `pid, network, mount, IPC, UTS, of Docker ${means.version}; nested ones are refused` },
     { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
-    { name: "files", state: "in force", detail: `image ${means.image.name} read-only; workspace, home and scratch folder writable; the rest unseen` },
+    {
+      name: "files",
+      state: "in force",
+      detail: `image ${means.image.name} read-only; workspace, home and scratch folder writable; the rest unseen`
+    },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
     ...limitsOf(means, limits, folders)
   ]

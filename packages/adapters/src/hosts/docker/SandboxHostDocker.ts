@@ -4,12 +4,12 @@
  *
  *     <directory>/<sandbox id>/…    see `box/SandboxFolder`
  */
+import type { BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { Deferred, Effect, Exit } from "effect"
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import type { Duplex } from "node:stream"
 import { fileURLToPath } from "node:url"
-import { Deferred, Effect, Exit } from "effect"
-import type { BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import * as IsolatedHost from "../box/IsolatedHost.ts"
 import { defaults } from "../box/Limits.ts"
 import * as Attachment from "./Attachment.ts"
@@ -34,8 +34,11 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
   yield* Effect.acquireRelease(
     Effect.sync(() =>
       spawn(process.execPath, ["--max-old-space-size=32", watchdog, means.socket, `${Container.labels.worker}=${worker}`], {
-        detached: true, stdio: ["pipe", "ignore", "ignore"], env: {}
-      })),
+        detached: true,
+        stdio: ["pipe", "ignore", "ignore"],
+        env: {}
+      })
+    ),
     (dog) =>
       Effect.sync(() => {
         dog.kill("SIGKILL")
@@ -43,7 +46,10 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
   )
 
   const containersOf = (operation: HostError["operation"], ...labels: ReadonlyArray<string>) =>
-    call(operation, () => docker.listContainers({ all: true, filters: JSON.stringify({ label: [`${Container.labels.instance}=${service}`, ...labels] }) }))
+    call(
+      operation,
+      () => docker.listContainers({ all: true, filters: JSON.stringify({ label: [`${Container.labels.instance}=${service}`, ...labels] }) })
+    )
 
   /** Attached before it starts, so that nothing it says is lost. */
   const started = Effect.fnUntraced(function*(id: string) {
@@ -95,5 +101,10 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     discard: () => Effect.void,
     left: Effect.map(containersOf("list"), (found) => found.map(({ Labels }) => Labels[Container.labels.sandbox] ?? ""))
   }
-  return { means, limits: { ...defaults, ...options.limits }, folders: options.folders, host: yield* IsolatedHost.make(means, kind, options) }
+  return {
+    means,
+    limits: { ...defaults, ...options.limits },
+    folders: options.folders,
+    host: yield* IsolatedHost.make(means, kind, options)
+  }
 })

@@ -1,7 +1,23 @@
 /** The system calls that boxes may not make, as the profile that Docker takes. */
 import {
-  AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, EAFNOSUPPORT, ENOSYS, EPERM, EPROTONOSUPPORT, IPPROTO_DEFAULT, IPPROTO_TCP, IPPROTO_UDP,
-  NETLINK_ROUTE, NEW_NAMESPACES, SOCK_RAW, tables, TIOCLINUX, TIOCSTI, TYPE_MASK
+  AF_INET,
+  AF_INET6,
+  AF_NETLINK,
+  AF_UNIX,
+  EAFNOSUPPORT,
+  ENOSYS,
+  EPERM,
+  EPROTONOSUPPORT,
+  IPPROTO_DEFAULT,
+  IPPROTO_TCP,
+  IPPROTO_UDP,
+  NETLINK_ROUTE,
+  NEW_NAMESPACES,
+  SOCK_RAW,
+  tables,
+  TIOCLINUX,
+  TIOCSTI,
+  TYPE_MASK
 } from "../box/SystemCalls.ts"
 
 /** A condition on an argument of a call, in libseccomp's words. Those of one rule must all hold. */
@@ -17,9 +33,17 @@ const architectures: Readonly<Record<string, string>> = { x64: "SCMP_ARCH_X86_64
 
 const equal = (index: number, value: number): Condition => ({ index, op: "SCMP_CMP_EQ", value, valueTwo: 0 })
 const above = (index: number, value: number): Condition => ({ index, op: "SCMP_CMP_GT", value, valueTwo: 0 })
-const masked = (index: number, mask: number, value: number): Condition => ({ index, op: "SCMP_CMP_MASKED_EQ", value: mask, valueTwo: value })
+const masked = (index: number, mask: number, value: number): Condition => ({
+  index,
+  op: "SCMP_CMP_MASKED_EQ",
+  value: mask,
+  valueTwo: value
+})
 const refuse = (names: ReadonlyArray<string>, errnoRet: number, args: ReadonlyArray<Condition> = []) => ({
-  names, action: "SCMP_ACT_ERRNO", errnoRet, args
+  names,
+  action: "SCMP_ACT_ERRNO",
+  errnoRet,
+  args
 })
 
 /** The kernel looks at the low half of these arguments alone. */
@@ -50,9 +74,16 @@ export const profileFor = (arch: string): string | undefined => {
       ...others(0, [AF_UNIX, ...internet, AF_NETLINK], AF_NETLINK).map((family) => refuse(["socket"], EAFNOSUPPORT, [family])),
       ...others(0, [AF_UNIX], AF_NETLINK).map((family) => refuse(["socketpair"], EAFNOSUPPORT, [family])),
       ...internet.flatMap((family) =>
-        Array.from({ length: TYPE_MASK - SOCK_RAW + 1 }, (_, i) => refuse(["socket"], EPERM, [equal(0, family), masked(1, TYPE_MASK, SOCK_RAW + i)]))),
+        Array.from(
+          { length: TYPE_MASK - SOCK_RAW + 1 },
+          (_, i) => refuse(["socket"], EPERM, [equal(0, family), masked(1, TYPE_MASK, SOCK_RAW + i)])
+        )
+      ),
       ...internet.flatMap((family) =>
-        others(2, [IPPROTO_DEFAULT, IPPROTO_TCP, IPPROTO_UDP], IPPROTO_UDP).map((protocol) => refuse(["socket"], EPROTONOSUPPORT, [equal(0, family), protocol]))),
+        others(2, [IPPROTO_DEFAULT, IPPROTO_TCP, IPPROTO_UDP], IPPROTO_UDP).map((protocol) =>
+          refuse(["socket"], EPROTONOSUPPORT, [equal(0, family), protocol])
+        )
+      ),
       ...others(2, [NETLINK_ROUTE], NETLINK_ROUTE).map((protocol) => refuse(["socket"], EPROTONOSUPPORT, [equal(0, AF_NETLINK), protocol]))
     ]
   })

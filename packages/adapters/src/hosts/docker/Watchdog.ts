@@ -27,7 +27,9 @@ const ask = (method: string, path: string) =>
 
 const ids = (answer: string): ReadonlyArray<string> => {
   const list: unknown = JSON.parse(answer)
-  return Array.isArray(list) ? list.flatMap((container: { readonly Id?: unknown }) => typeof container.Id === "string" ? container.Id : []) : []
+  return Array.isArray(list)
+    ? list.flatMap((container: { readonly Id?: unknown }) => typeof container.Id === "string" ? container.Id : [])
+    : []
 }
 
 const removeAll = async () => {

@@ -1,9 +1,9 @@
 /** A child process of Node as a `BoxProcess`. */
 import * as NodeStream from "@effect/platform-node/NodeStream"
+import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Deferred, Effect, Exit, Stream } from "effect"
 import { type ChildProcessByStdio, spawn, type SpawnOptions } from "node:child_process"
 import type { Readable, Writable } from "node:stream"
-import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { StderrTail } from "../StderrTail.ts"
 
 /** After so many bytes of standard error a process has to wait a second until more are read. */

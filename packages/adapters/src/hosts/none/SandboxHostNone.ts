@@ -3,12 +3,12 @@
  * operator trusts the agent with the machine. What a sandbox started is found again by `SLIPWAY_SANDBOX` in its
  * environment (see ProcessTable), also by another worker process after this one was killed.
  */
+import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { Effect, Layer, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, readdir, realpath, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { attempt, reason } from "../HostAttempt.ts"
 import * as HomeFiles from "./HomeFiles.ts"
 import * as NodeBoxProcess from "./NodeBoxProcess.ts"
@@ -22,8 +22,7 @@ const KILL_WITHIN = "5 seconds"
 
 const isSandboxId = Schema.is(SandboxId)
 
-const kill = (matches: (mark: string) => boolean) =>
-  ProcessTable.killAll({ variable: MARK, matches, within: KILL_WITHIN })
+const kill = (matches: (mark: string) => boolean) => ProcessTable.killAll({ variable: MARK, matches, within: KILL_WITHIN })
 
 export const layer = (options: {
   /** Holds the homes and temporary folders. Workers that share it see each other's leftovers. */
@@ -72,10 +71,10 @@ export const layer = (options: {
               error instanceof HomeFiles.RefusedPath
                 ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
                 : new HostError({
-                    operation: "spawn",
-                    detail: `The home cannot be written to (${reason(error)}).`,
-                    retryable: true
-                  })
+                  operation: "spawn",
+                  detail: `The home cannot be written to (${reason(error)}).`,
+                  retryable: true
+                })
           })
           const mark = `${folder}:${randomUUID()}`
           const { process } = yield* Effect.acquireRelease(
@@ -103,9 +102,7 @@ export const layer = (options: {
         const folder = join(directory, sandboxId)
         yield* end("stop", folder)
         boxes.delete(sandboxId)
-        yield* attempt("stop", `${folder} cannot be removed.`, () =>
-          rm(folder, { recursive: true, force: true, maxRetries: 3 })
-        )
+        yield* attempt("stop", `${folder} cannot be removed.`, () => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
       })
 
       const list = Effect.gen(function*() {
@@ -113,9 +110,9 @@ export const layer = (options: {
         const marked = [...(yield* ProcessTable.marks(MARK))].flatMap((mark) =>
           mark.startsWith(`${directory}/`)
             ? mark
-                .slice(directory.length + 1)
-                .split(":")
-                .slice(0, 1)
+              .slice(directory.length + 1)
+              .split(":")
+              .slice(0, 1)
             : []
         )
         return [...new Set([...names, ...marked])].filter(isSandboxId)

@@ -1,21 +1,21 @@
 /** A real agent on a host of this machine, with a fake model of its own. */
-import { execFileSync } from "node:child_process"
-import { randomInt } from "node:crypto"
-import { mkdir, readFile } from "node:fs/promises"
-import path from "node:path"
-import { fileURLToPath } from "node:url"
-import { Context, Effect, Layer, Redacted, References, type Scope } from "effect"
-import type { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
-import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import type * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import type { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import type * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
+import { Context, Effect, Layer, Redacted, References, type Scope } from "effect"
+import { execFileSync } from "node:child_process"
+import { randomInt } from "node:crypto"
+import { mkdir, readFile } from "node:fs/promises"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
 import { openFolder } from "../../hosts/bubblewrap.fixture.ts"
 import { running, temporaryFolder } from "../../hosts/Machine.ts"
 
@@ -40,8 +40,7 @@ const none = Layer.unwrap(Effect.map(temporaryFolder, (directory) =>
       folderOf: (sandboxId) => path.join(directory, sandboxId),
       reach: (_, url) => Effect.succeed(url)
     })
-  )
-))
+  )))
 
 const offlineAgent = fileURLToPath(new URL("../../../src/agents/offline", import.meta.url))
 
@@ -49,12 +48,14 @@ const bubblewrap = Layer.unwrap(Effect.map(openFolder, (directory) =>
   Layer.mergeAll(
     agents,
     SandboxHostBubblewrap.layer({ directory, readOnly: [offlineAgent, agentsFolder] }),
-    Layer.effect(Premises, Effect.map(Egress.Egress, ({ route }) => ({
-      folderOf: (sandboxId: SandboxId) => path.join(directory, sandboxId),
-      reach: (sandboxId: SandboxId, url: string) => Effect.as(route(sandboxId, new URL(url)), Egress.BASE_URL)
-    })))
-  )
-)).pipe(Layer.provide(Egress.layer({ allow: new Set() })))
+    Layer.effect(
+      Premises,
+      Effect.map(Egress.Egress, ({ route }) => ({
+        folderOf: (sandboxId: SandboxId) => path.join(directory, sandboxId),
+        reach: (sandboxId: SandboxId, url: string) => Effect.as(route(sandboxId, new URL(url)), Egress.BASE_URL)
+      }))
+    )
+  ))).pipe(Layer.provide(Egress.layer({ allow: new Set() })))
 
 export interface Host {
   readonly name: SandboxHost["Service"]["isolation"]
@@ -73,8 +74,7 @@ export const chooseHost: Effect.Effect<Host> = Layer.build(bubblewrap).pipe(
   })
 )
 
-const freshId = () =>
-  SandboxId.make(`c_${Array.from({ length: 12 }, () => ID_ALPHABET[randomInt(ID_ALPHABET.length)]).join("")}`)
+const freshId = () => SandboxId.make(`c_${Array.from({ length: 12 }, () => ID_ALPHABET[randomInt(ID_ALPHABET.length)]).join("")}`)
 
 const repositories = [
   { name: RepoName.make("acme/slipway"), folder: "slipway" },
@@ -98,12 +98,12 @@ export const sandbox = (profile: string) =>
       execFileSync("git", ["init", "--quiet", repository])
     }
     const provisioned = yield* Effect.acquireRelease(host.provision({ sandboxId: freshId(), workspace }), ({ sandboxId }) =>
-      Effect.orDie(host.stop(sandboxId))
-    )
+      Effect.orDie(host.stop(sandboxId)))
     const started: Array<number> = []
     const box: Box = {
       ...provisioned,
-      spawn: (command) => Effect.tap(provisioned.spawn(command), ({ pid }) => Effect.sync(() => started.push(pid)))
+      spawn: (command) =>
+        Effect.tap(provisioned.spawn(command), ({ pid }) => Effect.sync(() => started.push(pid)))
     }
     const token = freshToken()
     const model = yield* FakeModel.start({ token, workspace: { path: box.workspace, repositories } })

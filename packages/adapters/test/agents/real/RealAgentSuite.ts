@@ -1,15 +1,15 @@
 /** What every real agent is held to: the contract, and that nothing of the host or of a hostile repository gets through. */
-import { chmodSync, mkdirSync, readdirSync, readFileSync } from "node:fs"
-import path from "node:path"
 import { assert, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { type AgentEvent, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
 import { costOf } from "@slipway/domain/sandbox/Budget"
 import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
-import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import { Effect, Redacted } from "effect"
+import { chmodSync, mkdirSync, readdirSync, readFileSync } from "node:fs"
+import path from "node:path"
 import { KEY, layer as gatewayLayer, open as openGateway, upstreamOf } from "../../gateway/Gateway.ts"
 import { temporaryFolder } from "../../hosts/Machine.ts"
 import { plant } from "./HostileRepository.ts"
@@ -67,8 +67,15 @@ const opening = (name: string) =>
   ) {
     const runtime = yield* AgentRuntime
     return yield* runtime.open({
-      box, repositories, access, instructions, toolApprovalMode,
-      profile: name, model: `test/${name}`, reasoningEffort: null, resume: null
+      box,
+      repositories,
+      access,
+      instructions,
+      toolApprovalMode,
+      profile: name,
+      model: `test/${name}`,
+      reasoningEffort: null,
+      resume: null
     })
   })
 
@@ -82,8 +89,7 @@ const happyPath = ({ layer, name: hostName }: Host, name: string) =>
         assert.deepStrictEqual(end, { state: "succeeded" })
         assert.deepStrictEqual([yield* made.read("a.txt"), yield* made.read("b.txt")], ["one\n", "two\n"])
         assert.isTrue(events.some((event) => event._tag === "MessageUpdated" && event.text.includes("done")))
-      })
-    )
+      }))
   })
 
 const everything = ({ layer, name: hostName }: Host, name: string, believes: ReadonlyArray<string>) => {
@@ -116,8 +122,7 @@ const everything = ({ layer, name: hostName }: Host, name: string, believes: Rea
         assert.notInclude(yield* made.read("env.txt"), canary)
         assert.deepStrictEqual(filesWith(made.folder, canary), [])
         assert.deepStrictEqual(filesWith(made.folder, token), [])
-      })
-    )
+      }))
 
     const { modelProtocol } = profile.capabilities
     if (modelProtocol !== null) {
@@ -125,7 +130,11 @@ const everything = ({ layer, name: hostName }: Host, name: string, believes: Rea
         Effect.gen(function*() {
           const made = yield* sandbox(name)
           const model = yield* FakeModel.start({ token: KEY, workspace: { path: made.box.workspace, repositories: made.repositories } })
-          const upstream = upstreamOf(modelProtocol, `${model.url}/v1`, { model: made.access.model, contextTokens: 128_000, outputTokens: 8_192 })
+          const upstream = upstreamOf(modelProtocol, `${model.url}/v1`, {
+            model: made.access.model,
+            contextTokens: 128_000,
+            outputTokens: 8_192
+          })
           const gateway = yield* openGateway(upstream)
           const baseUrl = yield* (yield* Premises).reach(made.box.sandboxId, gateway.access.baseUrl)
           const session = yield* open({ ...made, access: { ...gateway.access, baseUrl } }, "auto")
@@ -148,14 +157,15 @@ const everything = ({ layer, name: hostName }: Host, name: string, believes: Rea
           assert.deepStrictEqual([...filesWith(made.folder, KEY), ...filesWith(made.workspace, KEY)], [])
           assert.notInclude(JSON.stringify(events), KEY)
           for (const { headers } of model.requests) assert.notInclude(JSON.stringify(headers), Redacted.value(gateway.access.token))
-        }).pipe(Effect.provide(gatewayLayer()))
-      )
+        }).pipe(Effect.provide(gatewayLayer())))
     }
 
     const keptIn = hostName !== "none"
     const ofWorkspace = believes.length === 0
       ? "runs nothing of a hostile workspace"
-      : `runs ${believes.join(" and ")} of a hostile workspace, ${keptIn ? "which reach nothing outside the box" : "with nothing to keep them in"}`
+      : `runs ${believes.join(" and ")} of a hostile workspace, ${
+        keptIn ? "which reach nothing outside the box" : "with nothing to keep them in"
+      }`
     const places = [
       { where: "slipway", rule: "runs nothing of a hostile repository", sprung: [] },
       // The agent itself may have left it where the next one starts.
@@ -170,9 +180,7 @@ const everything = ({ layer, name: hostName }: Host, name: string, believes: Rea
           const outside = yield* temporaryFolder
           // Nothing but the box is in the way.
           chmodSync(outside, 0o777)
-          yield* Effect.promise(() =>
-            plant(path.join(made.workspace, where), [path.join(made.box.workspace, "evil"), outside])
-          )
+          yield* Effect.promise(() => plant(path.join(made.workspace, where), [path.join(made.box.workspace, "evil"), outside]))
           const session = yield* open(made, "prompt", "MARK-AGENTS")
           const { approvals, end } = yield* prompt(session, "[[write path=f.txt content=hi]] [[say ok]]")
           assert.deepStrictEqual(end, { state: "succeeded" })
@@ -183,8 +191,7 @@ const everything = ({ layer, name: hostName }: Host, name: string, believes: Rea
           yield* Effect.sleep("1500 millis")
           assert.deepStrictEqual(readdirSync(inside).sort(), sprung)
           assert.deepStrictEqual(readdirSync(outside).sort(), keptIn ? [] : sprung)
-        })
-      )
+        }))
     }
   })
 }

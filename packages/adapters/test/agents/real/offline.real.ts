@@ -1,5 +1,5 @@
-import { Effect } from "effect"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
+import { Effect } from "effect"
 import { chooseHost, sandbox } from "./RealAgent.ts"
 
 // `npm test` has it on host none.

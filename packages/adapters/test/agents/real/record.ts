@@ -2,10 +2,10 @@
  * Records the transcripts that `npm test` replays: `SLIPWAY_DATA_DIR=… node test/agents/real/record.ts [name…]`.
  * Worth repeating after a new version of an agent, and reading the difference.
  */
-import { writeFileSync } from "node:fs"
-import { Effect, Redacted, Stream } from "effect"
 import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Redacted, Stream } from "effect"
+import { writeFileSync } from "node:fs"
 import { run, type Scenario, scenarios } from "../Scenarios.ts"
 import { fileOf, type Line, render } from "../Transcript.ts"
 import { sandbox, unisolated } from "./RealAgent.ts"
