@@ -1,13 +1,4 @@
-import { configDefaults, defineConfig, mergeConfig } from "vitest/config"
+import { defineConfig, mergeConfig } from "vitest/config"
 import shared from "../../vitest.config.ts"
 
-export default mergeConfig(
-  shared,
-  defineConfig({
-    test: {
-      globalSetup: ["@slipway/adapters/testing/TestPostgresServer"],
-      // `npm run test:browser`: they need Chromium.
-      exclude: [...configDefaults.exclude, "test/browser/**"]
-    }
-  })
-)
+export default mergeConfig(shared, defineConfig({ test: { globalSetup: ["@slipway/adapters/testing/TestPostgresServer"] } }))

@@ -3,9 +3,9 @@ import { Hints, WORK } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { turnId } from "@slipway/domain/sandbox/SandboxId"
 import { type Claimed, LEASE_RENEWAL_SECONDS, SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { turnId } from "@slipway/domain/SandboxId"
 import { Context, DateTime, Effect, Layer, Schedule } from "effect"
 
 /** Where answers come from: a model, a search, a person. */

@@ -1,12 +1,12 @@
 /** Questions about a repository, over HTTP: the domain's use cases behind four routes of ours. */
 import type { Principal } from "@slipway/domain/access/Principal"
-import { Hints } from "@slipway/domain/Hints"
-import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Option, Schema, Stream } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Answerer from "./Answerer.ts"
@@ -87,8 +87,8 @@ export const routes = Layer.unwrap(Effect.gen(function*() {
   )
 }))
 
-/** The domain with everything it needs: replace `SandboxStore.layerMemory` and nothing else changes. */
+/** The domain with everything it needs: replace `SandboxStoreMemory.layer` and nothing else changes. */
 export const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Answerer.layer).pipe(
-  Layer.provide(SandboxStore.layerMemory),
-  Layer.provide(Layer.merge(Hints.layerMemory, Ids.layerMemory))
+  Layer.provide(SandboxStoreMemory.layer),
+  Layer.provide(Layer.merge(HintsMemory.layer, IdsMemory.layer))
 )

@@ -2,13 +2,14 @@
  * A `SandboxStore` in memory that survives a restart: what was decided is appended to a file before it takes effect, and
  * read back at the start. For one process. Leases end with the process, and keys are kept for their time from its start on.
  */
-import type { Pull } from "@slipway/domain/partner/Attribution"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { Rejection, type Verdict } from "@slipway/domain/sandbox/Command"
 import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
 import { Creation } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import type { Pull } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { DateTime, Effect, Layer, Result, Schema, Semaphore } from "effect"
 import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs"
@@ -149,4 +150,4 @@ const journaled = (file: string) =>
     })
   })
 
-export const layer = (file: string) => Layer.effect(SandboxStore, journaled(file)).pipe(Layer.provide(SandboxStore.layerMemory))
+export const layer = (file: string) => Layer.effect(SandboxStore, journaled(file)).pipe(Layer.provide(SandboxStoreMemory.layer))

@@ -1,13 +1,13 @@
 /** The domain behind Fastify: its schemas read the requests, its use cases answer them, our store keeps what they decide. */
 import type { Principal } from "@slipway/domain/access/Principal"
-import { Hints } from "@slipway/domain/Hints"
-import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { toResource } from "@slipway/domain/sandbox/SandboxResource"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { toResource } from "@slipway/http/api/SandboxResource"
 import { Effect, Layer, ManagedRuntime, Option, Schema } from "effect"
 import Fastify from "fastify"
 import * as JournalStore from "./JournalStore.ts"
@@ -37,7 +37,7 @@ export const makeApp = (journal: string) => {
   const runtime = ManagedRuntime.make(
     Layer.merge(Sandboxes.layer, SandboxEvents.layer).pipe(
       Layer.provide(JournalStore.layer(journal)),
-      Layer.provide(Layer.merge(Hints.layerMemory, Ids.layerMemory))
+      Layer.provide(Layer.merge(HintsMemory.layer, IdsMemory.layer))
     )
   )
   const app = Fastify()

@@ -1,7 +1,8 @@
 /** The store proves itself with the suite that every store of Slipway runs. */
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { LEASE_SECONDS } from "@slipway/domain/sandbox/SandboxStore"
 import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
@@ -29,6 +30,6 @@ const journal = path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), 
 suite(
   "journal file",
   Layer.mergeAll(JournalStore.layer(journal), Fixture).pipe(
-    Layer.provideMerge(Layer.mergeAll(AuditLog.layerMemory, Hints.layerMemory, Ids.layerMemory))
+    Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
   )
 )

@@ -1,9 +1,10 @@
 /** Partners are told of tasks and pull requests by whatever store keeps the sandboxes: the suite of the feed runs with ours. */
 import { Access } from "@slipway/domain/access/Access"
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
 import { Effect, Layer } from "effect"
 import { mkdtempSync } from "node:fs"
@@ -30,9 +31,9 @@ const journal = path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), 
 suite(
   "beside a journal file",
   Layer.merge(JournalStore.layer(journal), Fixture).pipe(
-    Layer.provideMerge(PartnerStore.layerMemory),
+    Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Access.layer),
-    Layer.provideMerge(AccessStore.layerMemory),
-    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerMemory))
+    Layer.provideMerge(AccessStoreMemory.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
   )
 )

@@ -3,8 +3,8 @@
  * as soon as one write forgets to say so; hence the tests beside it.
  */
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer } from "effect"
 
 const cached = Effect.map(SandboxStore, (store) => {

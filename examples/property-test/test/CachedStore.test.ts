@@ -1,12 +1,14 @@
 /** Two ways to test a store: the rules of its port, and any life of a sandbox at all. */
 import { assert, it } from "@effect/vitest"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
-import { SandboxId, ID_ALPHABET } from "@slipway/domain/sandbox/SandboxId"
 import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
 import { creation, createdAt, hostile, legal, play, type Plan } from "@slipway/domain/testing/Histories"
 import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
 import { Effect, Layer, Result } from "effect"
@@ -14,8 +16,8 @@ import { TestClock } from "effect/testing"
 import * as CachedStore from "../src/CachedStore.ts"
 
 const Store = CachedStore.layer.pipe(
-  Layer.provide(SandboxStore.layerMemory),
-  Layer.provideMerge(Layer.mergeAll(AuditLog.layerMemory, Hints.layerMemory, Ids.layerMemory))
+  Layer.provide(SandboxStoreMemory.layer),
+  Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
 )
 
 // 1. The contract suite. The fixture says what only this technology can do: here, time is the test clock's.

@@ -2,7 +2,7 @@
  * Port: "look again". A hint carries a topic, never data, and goes out after the commit it speaks of. Losing one costs
  * at most a second: every layer also looks by itself. Checked by `testing/HintsContract`.
  */
-import { Context, Effect, Latch, Layer, type Scope } from "effect"
+import { Context, Effect, Latch, type Scope } from "effect"
 
 /** A sandbox's id, or `work`: some sandbox waits for a worker. */
 export type Topic = string
@@ -20,8 +20,6 @@ export class Hints extends Context.Service<Hints, {
   /** From now on until the scope closes. The inner effect waits for the first hint since it last completed, so none between two waits is missed. */
   watch(topic: Topic): Effect.Effect<Effect.Effect<void>, never, Scope.Scope>
 }>()("@slipway/domain/Hints") {
-  /** Within one process. */
-  static readonly layerMemory = Layer.sync(Hints, () => Hints.of(makeLocal()))
 }
 
 /** `Hints` of one process, with what an adapter needs to feed it. */

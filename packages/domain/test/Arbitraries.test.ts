@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { normalizePath } from "@slipway/domain/files/FileRules"
+import { normalizePath } from "@slipway/domain/source/FileRules"
 import { derivedId, instant, path, principal, schemas, uuid7 } from "@slipway/domain/testing/Arbitraries"
 import { Timestamp } from "@slipway/domain/Timestamp"
 import { Result, Schema } from "effect"

@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Hints, makeLocal } from "@slipway/domain/Hints"
+import { makeLocal } from "@slipway/domain/Hints"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { suite } from "@slipway/domain/testing/HintsContract"
 import { Effect, Exit, Scope } from "effect"
 
-suite("memory", Hints.layerMemory)
+suite("memory", HintsMemory.layer)
 
 describe("the watchers of one process", () => {
   it.effect("are forgotten with their scope, topic by topic", () =>

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { digest, sha1, sha256, uuid5 } from "@slipway/domain/Digest"
 import { Ids } from "@slipway/domain/Ids"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
@@ -41,9 +42,9 @@ describe("seeded ids", () => {
 
   it.effect("are the same for the same seed, and others for another", () =>
     Effect.gen(function*() {
-      const one = yield* Effect.provide(drawn, Ids.layerSeeded(1))
-      assert.deepStrictEqual(yield* Effect.provide(drawn, Ids.layerSeeded(1)), one)
-      assert.notDeepEqual(yield* Effect.provide(drawn, Ids.layerSeeded(2)), one)
+      const one = yield* Effect.provide(drawn, IdsMemory.layerSeeded(1))
+      assert.deepStrictEqual(yield* Effect.provide(drawn, IdsMemory.layerSeeded(1)), one)
+      assert.notDeepEqual(yield* Effect.provide(drawn, IdsMemory.layerSeeded(2)), one)
       assert.strictEqual(new Set(one).size, 4)
     }))
 
@@ -57,5 +58,5 @@ describe("seeded ids", () => {
       yield* TestClock.adjust(1)
       assert.isAbove((yield* ids.uuid7).localeCompare(uuid), 0)
       assert.isAbove((yield* ids.ulid).localeCompare(ulid), 0)
-    }).pipe(Effect.provide(Ids.layerMemory)))
+    }).pipe(Effect.provide(IdsMemory.layer)))
 })

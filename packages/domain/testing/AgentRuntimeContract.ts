@@ -4,14 +4,8 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, type Layer, Result, Scope } from "effect"
-import {
-  type AgentEvent,
-  AgentRuntime,
-  type AgentSession,
-  type AgentSessionOptions,
-  type ModelAccess,
-  type TurnEnd
-} from "../src/sandbox/AgentRuntime.ts"
+import type { ModelAccess } from "../src/models/ModelGateway.ts"
+import { type AgentEvent, AgentRuntime, type AgentSession, type AgentSessionOptions, type TurnEnd } from "../src/sandbox/AgentRuntime.ts"
 import type { Box } from "../src/sandbox/SandboxHost.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"
 import { eventually } from "./SandboxHostContract.ts"

@@ -7,20 +7,22 @@ import { type Principal, Scope } from "../src/access/Principal.ts"
 import { uuid5 } from "../src/Digest.ts"
 import { FileEntry, FileStatus, FileTree, PartialWarning } from "../src/files/FileTree.ts"
 import { NAMESPACE, type Uuid } from "../src/Ids.ts"
+import { AgentRuntimeName } from "../src/models/AgentRuntimeName.ts"
+import { Model, ModelId } from "../src/models/ModelCatalogue.ts"
+import { ReasoningEffort } from "../src/models/ReasoningEffort.ts"
+import { ToolApprovalMode } from "../src/models/ToolApprovalMode.ts"
+import { Usage } from "../src/models/Usage.ts"
 import { PartnerEvent, PartnerFact } from "../src/partner/PartnerEvent.ts"
-import { AgentEvent, AgentRuntimeName, ReasoningEffort, ToolApprovalMode } from "../src/sandbox/AgentRuntime.ts"
+import { AgentEvent } from "../src/sandbox/AgentRuntime.ts"
 import { Approval, ApprovalId, Decision } from "../src/sandbox/Approval.ts"
 import { CommandResult, Prompt } from "../src/sandbox/Command.ts"
 import { CreateSandbox } from "../src/sandbox/CreateSandbox.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
-import { Model, ModelId } from "../src/sandbox/ModelCatalogue.ts"
 import { Creation, Metadata, Publication, Sandbox } from "../src/sandbox/Sandbox.ts"
 import { ApprovalRequest, SandboxEvent, SandboxStatus } from "../src/sandbox/SandboxEvent.ts"
-import { SandboxId } from "../src/sandbox/SandboxId.ts"
-import { SandboxResource } from "../src/sandbox/SandboxResource.ts"
 import { ToolKind } from "../src/sandbox/ToolCall.ts"
 import { Turn, TurnOutcome, TurnState } from "../src/sandbox/Turn.ts"
-import { Usage } from "../src/sandbox/Usage.ts"
+import { SandboxId } from "../src/SandboxId.ts"
 import { Checks, PullRequest, PullRequestComment, PullRequestStatus } from "../src/source/PullRequest.ts"
 import { Ref, RepoName, RepoRef } from "../src/source/RepoRef.ts"
 import { Counter, StorableText, text } from "../src/Text.ts"
@@ -61,7 +63,6 @@ export const schemas = {
   Sandbox,
   SandboxEvent,
   SandboxId,
-  SandboxResource,
   SandboxStatus,
   Scope,
   StorableText,

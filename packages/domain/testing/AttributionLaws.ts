@@ -19,7 +19,6 @@ import {
   payInvoice,
   type Project,
   projectFor,
-  type Pull,
   pullRequestId,
   type Recorded,
   startTask,
@@ -28,8 +27,9 @@ import {
 } from "../src/partner/Attribution.ts"
 import { naturalId, type PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
-import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
+import type { Pull } from "../src/source/PullRequest.ts"
 import { creation } from "./Histories.ts"
 import { PartnerFixture } from "./PartnerStoreContract.ts"
 

@@ -5,6 +5,7 @@
  * Assumed, because runtimes guarantee it: an agent never gives a new tool call the id of one that was decided.
  */
 import { Arbitrary, DateTime, Duration, Result, Schema } from "effect"
+import { offlineDemo } from "../src/models/ModelCatalogue.ts"
 import type { Approval, Decision } from "../src/sandbox/Approval.ts"
 import {
   type Command,
@@ -15,14 +16,13 @@ import {
   sendMessage,
   terminate
 } from "../src/sandbox/Command.ts"
-import { offlineDemo } from "../src/sandbox/ModelCatalogue.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
 import { type Creation, created, evolveAll, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
-import { SandboxId, turnId } from "../src/sandbox/SandboxId.ts"
 import { conclude } from "../src/sandbox/SandboxStore.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { TurnOutcome } from "../src/sandbox/Turn.ts"
+import { SandboxId, turnId } from "../src/SandboxId.ts"
 
 /** Derived ids show the name they stand for. */
 export const ids = { derive: (name: string) => name }

@@ -5,13 +5,12 @@
 import { assert, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, type Layer, Redacted, Scope, Stream } from "effect"
 import { Ids } from "../src/Ids.ts"
+import type { Tokens } from "../src/models/Budget.ts"
+import type { Upstream } from "../src/models/ModelCatalogue.ts"
+import { ModelGateway, type ModelAccess } from "../src/models/ModelGateway.ts"
+import { Spending } from "../src/models/Spending.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
-import type { ModelAccess } from "../src/sandbox/AgentRuntime.ts"
-import type { Tokens } from "../src/sandbox/Budget.ts"
-import type { Upstream } from "../src/sandbox/ModelCatalogue.ts"
-import { ModelGateway } from "../src/sandbox/ModelGateway.ts"
-import type { SandboxId } from "../src/sandbox/SandboxId.ts"
-import { Spending } from "../src/sandbox/Spending.ts"
+import type { SandboxId } from "../src/SandboxId.ts"
 
 /** What only the technology under test can do. */
 export class GatewayFixture extends Context.Service<GatewayFixture, {

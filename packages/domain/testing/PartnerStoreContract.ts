@@ -5,13 +5,13 @@
 import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
 import { Ids } from "../src/Ids.ts"
+import { BudgetExceeded } from "../src/models/Budget.ts"
 import { type Claimant, conversionId, type Invoice, type Offer, type Project, pullRequestId } from "../src/partner/Attribution.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
-import { BudgetExceeded } from "../src/sandbox/Budget.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
-import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { creation } from "./Histories.ts"
 
 /** What only the technology under test can do. */

@@ -5,7 +5,7 @@
 import { assert, it } from "@effect/vitest"
 import { type Duration, Effect, Exit, type Layer, Option, Schedule, Scope, Stream } from "effect"
 import { type Box, type BoxProcess, SandboxHost } from "../src/sandbox/SandboxHost.ts"
-import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
+import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 
 /** What the suite cannot do with the port alone. */
 export interface Fixture<R> {

@@ -5,22 +5,30 @@
  * The same seed is the same run.
  */
 import { type Cause, Context, Deferred, Duration, Effect, Exit, Layer, Logger, Scope } from "effect"
+import * as AgentRuntimeMemory from "../memory/AgentRuntimeMemory.ts"
+import * as HintsMemory from "../memory/HintsMemory.ts"
+import * as IdsMemory from "../memory/IdsMemory.ts"
+import { MemoryDisk } from "../memory/MemoryDisk.ts"
+import { MemoryRepositories } from "../memory/MemoryRepositories.ts"
+import * as PartnerStoreMemory from "../memory/PartnerStoreMemory.ts"
+import * as SandboxHostMemory from "../memory/SandboxHostMemory.ts"
+import * as SandboxStoreMemory from "../memory/SandboxStoreMemory.ts"
+import * as SourceHostMemory from "../memory/SourceHostMemory.ts"
+import * as WorkingTreesMemory from "../memory/WorkingTreesMemory.ts"
 import { Files } from "../src/files/Files.ts"
-import { MemoryDisk } from "../src/files/MemoryDisk.ts"
 import { WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
 import { Partners } from "../src/partner/Partners.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
+import { Publishing } from "../src/publishing/Publishing.ts"
 import { AgentRuntime } from "../src/sandbox/AgentRuntime.ts"
 import { type Limits, Policy } from "../src/sandbox/Policy.ts"
 import { Sandboxes } from "../src/sandbox/Sandboxes.ts"
 import { SandboxEvents } from "../src/sandbox/SandboxEvents.ts"
 import { SandboxHost } from "../src/sandbox/SandboxHost.ts"
-import type { SandboxId } from "../src/sandbox/SandboxId.ts"
 import { SandboxStore, type Worker } from "../src/sandbox/SandboxStore.ts"
-import { MemoryRepositories } from "../src/source/MemoryRepositories.ts"
-import { Publishing } from "../src/source/Publishing.ts"
+import type { SandboxId } from "../src/SandboxId.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"
 import { Chance } from "./simulation/Chance.ts"
 import { Faults } from "./simulation/Faults.ts"
@@ -56,13 +64,13 @@ export interface Layers {
 }
 
 const memory: Layers = {
-  hints: Hints.layerMemory,
-  store: SandboxStore.layerMemory,
-  partners: PartnerStore.layerMemory,
-  source: SourceHost.layerMemory,
-  host: SandboxHost.layerMemory,
-  agents: AgentRuntime.layerMemory,
-  trees: WorkingTrees.layerMemory
+  hints: HintsMemory.layer,
+  store: SandboxStoreMemory.layer,
+  partners: PartnerStoreMemory.layer,
+  source: SourceHostMemory.layer,
+  host: SandboxHostMemory.layer,
+  agents: AgentRuntimeMemory.layer,
+  trees: WorkingTreesMemory.layer
 }
 
 /** What became of a seed. */
@@ -140,7 +148,7 @@ export const simulate = (options: Options): Result => {
   const world = timeline.process("world")
   immortal.add(world)
   const hints = Context.get(build(layers.hints, Context.empty()), Hints)
-  const ids = build(Ids.layerSeeded(options.seed), Context.empty())
+  const ids = build(IdsMemory.layerSeeded(options.seed), Context.empty())
   const repositories = build(MemoryRepositories.layer, Context.empty())
   for (const name of REPOSITORIES) {
     Context.get(repositories, MemoryRepositories).add(name, { "README.md": `# ${name}\n`, "src/main.txt": "one\ntwo\n" })

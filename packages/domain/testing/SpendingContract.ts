@@ -6,11 +6,11 @@
 import { assert, it } from "@effect/vitest"
 import { Context, Effect, type Layer } from "effect"
 import { Ids } from "../src/Ids.ts"
-import { NoCredits } from "../src/partner/Credits.ts"
+import { BudgetExceeded, type Limits } from "../src/models/Budget.ts"
+import { NoCredits } from "../src/models/Credits.ts"
+import { type ModelCall, Spending } from "../src/models/Spending.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
-import { BudgetExceeded, type Limits } from "../src/sandbox/Budget.ts"
-import type { SandboxId } from "../src/sandbox/SandboxId.ts"
-import { type ModelCall, Spending } from "../src/sandbox/Spending.ts"
+import type { SandboxId } from "../src/SandboxId.ts"
 
 /** What only the technology under test can do. */
 export class SpendingFixture extends Context.Service<SpendingFixture, {

@@ -8,7 +8,7 @@ import { Effect, type Layer, Result, type Scope, Stream } from "effect"
 import { sha1, sha256 } from "../src/Digest.ts"
 import type { FileEntry } from "../src/files/FileTree.ts"
 import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
-import { ID_ALPHABET, SandboxId } from "../src/sandbox/SandboxId.ts"
+import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import type { Remote } from "../src/source/SourceHost.ts"
 

@@ -10,11 +10,16 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { Ids } from "@slipway/domain/Ids"
 import { Api } from "@slipway/http/api/Api"
 import { InternalApi } from "@slipway/http/api/InternalApi"
-import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
+import * as SessionCookie from "@slipway/http/server/SessionCookie"
 import { Console, Effect, Redacted } from "effect"
 import { HttpApi } from "effect/http-api"
-import { columns } from "../src/cli/Output.ts"
-import { ask, type Ask, joined, layer as http, mintKey, refused, SANDBOXES } from "./Harness.ts"
+import { ask, type Ask, joined, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
+
+/** Columns as wide as their widest cell. */
+const columns = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const width = (i: number) => Math.max(...rows.map((row) => row[i]?.length ?? 0))
+  return rows.map((row) => row.map((cell, i) => cell.padEnd(width(i))).join("  ").trimEnd()).join("\n")
+}
 
 interface Endpoint {
   readonly method: string

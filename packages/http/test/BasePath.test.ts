@@ -12,7 +12,7 @@ import { request as nodeRequest } from "node:http"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { ask, creation, json, layer as http, mintKey, SANDBOXES } from "./Harness.ts"
+import { ask, creation, json, layer as http, mintKey, SANDBOXES } from "../testing/Harness.ts"
 
 const BASE = "/tools/slipway"
 const PUBLIC_URL = `https://host.test${BASE}`

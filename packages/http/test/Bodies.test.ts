@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { gzipSync } from "node:zlib"
-import { ask, create, creation, json, layer as http, mintKey, postJson, refused, SANDBOXES } from "./Harness.ts"
+import { ask, create, creation, json, layer as http, mintKey, postJson, refused, SANDBOXES } from "../testing/Harness.ts"
 
 const MIB = 2 ** 20
 

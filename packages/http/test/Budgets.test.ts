@@ -1,9 +1,9 @@
 import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/Ids"
-import { type Model, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
-import { Spending } from "@slipway/domain/sandbox/Spending"
+import { type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { Spending } from "@slipway/domain/models/Spending"
 import { Effect } from "effect"
-import { creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "./Harness.ts"
+import { creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 const limited: Model = {
   ...offlineDemo,

@@ -1,8 +1,8 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { clientOf, limitKey, nobody, normalized, parse, type Trust } from "@slipway/http/middleware/ClientAddress"
+import { clientOf, limitKey, nobody, normalized, parse, type Trust } from "@slipway/http/server/ClientAddress"
 import { Effect } from "effect"
-import { ask, layer as http, mintKey, refused, SANDBOXES } from "./Harness.ts"
+import { ask, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 
 const trusting = (list: string): Trust => {
   const trust = parse(list)

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { connect, type Socket } from "node:net"
 import { gunzipSync } from "node:zlib"
-import { address, ask, create, layer as http, mintKey, SANDBOXES } from "./Harness.ts"
+import { address, ask, create, layer as http, mintKey, SANDBOXES } from "../testing/Harness.ts"
 
 const MIB = 2 ** 20
 

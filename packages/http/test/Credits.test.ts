@@ -1,10 +1,10 @@
 import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/Ids"
-import { CreditPrice } from "@slipway/domain/partner/Credits"
+import { CreditPrice } from "@slipway/domain/models/Credits"
+import { Spending } from "@slipway/domain/models/Spending"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { Spending } from "@slipway/domain/sandbox/Spending"
 import { Effect, Layer } from "effect"
-import { create, creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "./Harness.ts"
+import { create, creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 /** A credit for a cent. */
 it.layer(layer().pipe(Layer.provide(Layer.succeed(CreditPrice, 10_000))), { excludeTestServices: true })("credits", (it) => {

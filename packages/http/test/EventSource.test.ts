@@ -3,8 +3,8 @@ import { assert, layer } from "@effect/vitest"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Effect } from "effect"
 import { EventSource } from "eventsource"
-import { proxy } from "./CuttingProxy.ts"
-import { drive, layer as http, mintKey, running, SANDBOXES } from "./Harness.ts"
+import { proxy } from "../testing/CuttingProxy.ts"
+import { drive, layer as http, mintKey, running, SANDBOXES } from "../testing/Harness.ts"
 
 /** Events in the order in which the client hands them out; each `next` waits for one that satisfies. */
 const collect = (source: EventSource) => {

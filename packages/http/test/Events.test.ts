@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { LiveResponses } from "@slipway/http/middleware/LiveResponses"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { LiveResponses } from "@slipway/http/server/LiveResponses"
 import { DateTime, Duration, Effect, Fiber } from "effect"
 import {
   ask,
@@ -20,7 +20,7 @@ import {
   refused,
   running,
   SANDBOXES
-} from "./Harness.ts"
+} from "../testing/Harness.ts"
 
 const streamOf = (id: SandboxId) => `${SANDBOXES}/${id}/events/stream`
 

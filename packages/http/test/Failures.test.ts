@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Effect, Fiber, Ref } from "effect"
-import { ask, create, json, layer as http, mintKey, raw, refused, running, SANDBOXES } from "./Harness.ts"
+import { ask, create, json, layer as http, mintKey, raw, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 const down = Ref.makeUnsafe(false)
 const lost = new StoreUnavailable({ cause: new Error("secret connection string") })

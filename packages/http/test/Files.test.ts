@@ -1,6 +1,5 @@
 import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/Access"
-import { FileProtected } from "@slipway/domain/files/FileRules"
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import {
   FileNotFound,
@@ -11,9 +10,10 @@ import {
   TreesUnavailable,
   type WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
+import { FileProtected } from "@slipway/domain/source/FileRules"
 import { Deferred, Effect, Exit, Scope, Stream } from "effect"
 import { attachment } from "../src/handlers/ContentDisposition.ts"
-import { ask, create, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
+import { ask, create, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 const tree: FileTree = {
   directory: "src",

@@ -4,7 +4,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { noChecks, type PullRequest } from "@slipway/domain/source/PullRequest"
 import { DateTime, Effect, Redacted } from "effect"
 import { createHmac } from "node:crypto"
-import { ask, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
+import { ask, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 const PATH = "/hooks/source-host"
 const SECRET = "what only GitHub and we know"

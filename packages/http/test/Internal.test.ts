@@ -4,7 +4,7 @@ import { Ids } from "@slipway/domain/Ids"
 import { InternalApi } from "@slipway/http/api/InternalApi"
 import { Effect } from "effect"
 import { OpenApi } from "effect/http-api"
-import { ask, create, json, layer as http, mintKey, refused } from "./Harness.ts"
+import { ask, create, json, layer as http, mintKey, refused } from "../testing/Harness.ts"
 
 const INTERNAL = "/api/internal/v1"
 const organizationId = "0197f1a0-0000-7000-8000-0000000000a1"

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Latch } from "effect"
-import { create, fieldsOf, layer as http, mintKey, openStream, postJson, SANDBOXES } from "./Harness.ts"
+import { create, fieldsOf, layer as http, mintKey, openStream, postJson, SANDBOXES } from "../testing/Harness.ts"
 
 /** The store was asked which keys are good. */
 const asked = Latch.makeUnsafe(false)

@@ -1,14 +1,14 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Api } from "@slipway/http/api/Api"
 import { InternalApi } from "@slipway/http/api/InternalApi"
-import { AREAS, areaOf } from "@slipway/http/middleware/RequestMetrics"
+import { AREAS, areaOf } from "@slipway/http/server/RequestMetrics"
 import { Effect } from "effect"
 import { HttpApi } from "effect/http-api"
 import { TestClock } from "effect/testing"
 import { addressOf } from "../src/pages/Assets.ts"
-import { ask, create, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "./Harness.ts"
-import { parse } from "./PrometheusText.ts"
+import { ask, create, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"
+import { parse } from "../testing/PrometheusText.ts"
 
 const scrape = Effect.fnUntraced(function*(key: string) {
   const reply = yield* ask("/metrics", { key })

@@ -8,12 +8,13 @@ import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { SessionLifetimes } from "@slipway/domain/access/Session"
 import { Sessions } from "@slipway/domain/access/Sessions"
-import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
-import { NAME } from "@slipway/http/middleware/SessionCookie"
+import * as IdentityProviderMemory from "@slipway/domain/memory/IdentityProviderMemory"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { localPath } from "@slipway/http/pages/Page"
-import { keepsSessions } from "@slipway/http/pages/SignInPages"
+import { keepsSessions } from "@slipway/http/pages/people/SignInPages"
+import { NAME } from "@slipway/http/server/SessionCookie"
 import { DateTime, Duration, Effect, Layer, Redacted } from "effect"
-import { ask, type Ask, joined, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "./Harness.ts"
+import { ask, type Ask, joined, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "../testing/Harness.ts"
 
 // ---------------------------------------------------------------------------------------------------------------
 // Browsers
@@ -593,7 +594,7 @@ layer(
 })
 
 const ada = { subject: "4711", login: "ada-l", name: "Ada <b>", email: null }
-const knowsAda = IdentityProvider.layerMemory(ada).pipe(Layer.provide(IdsNode.layer))
+const knowsAda = IdentityProviderMemory.layer(ada).pipe(Layer.provide(IdsNode.layer))
 
 layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an identity provider", (it) => {
   const begin = Effect.fnUntraced(function*(next = "") {

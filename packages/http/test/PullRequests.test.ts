@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { noChecks, type PullRequest } from "@slipway/domain/source/PullRequest"
 import { RepoNotAccessible, type SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { Effect, Fiber } from "effect"
 import { DateTime } from "effect"
-import { ask, create, drive, json, layer as http, mintKey, openStream, postJson, refused, running, SANDBOXES } from "./Harness.ts"
+import { ask, create, drive, json, layer as http, mintKey, openStream, postJson, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const pullRequest: PullRequest = {

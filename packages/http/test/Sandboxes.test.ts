@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Ids } from "@slipway/domain/Ids"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { Spending } from "@slipway/domain/sandbox/Spending"
+import { Spending } from "@slipway/domain/models/Spending"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { RepoNotAccessible, type SourceHost } from "@slipway/domain/source/SourceHost"
 import { Effect } from "effect"
@@ -20,7 +20,7 @@ import {
   SANDBOXES,
   turnOf,
   withoutNames
-} from "./Harness.ts"
+} from "../testing/Harness.ts"
 
 const GONE = RepoName.make("acme/gone")
 const accessible = new Set(["acme/shop", "acme/gone"])

@@ -6,7 +6,7 @@ import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { bodyOf, EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/Webhook"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { DateTime, Effect } from "effect"
-import { ask, json, layer as http, mintKey, postJson, refused, withoutNames } from "./Harness.ts"
+import { ask, json, layer as http, mintKey, postJson, refused, withoutNames } from "../testing/Harness.ts"
 
 const ENDPOINTS = "/api/internal/v1/webhook-endpoints"
 const URL = "https://hooks.example.com/slipway"

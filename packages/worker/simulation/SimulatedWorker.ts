@@ -1,6 +1,6 @@
 /** The real worker in a simulation, with a reaper that comes by within its minutes. */
 import type { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import * as StoreClock from "@slipway/domain/StoreClock"
+import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
 import type { Options } from "@slipway/domain/testing/Simulation"
 import { Timing, type Timings } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"

@@ -1,8 +1,8 @@
 /** The agent of a held sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { type Model, ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
+import { ModelGateway, type ModelSession } from "@slipway/domain/models/ModelGateway"
 import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
-import { type Model, ModelCatalogue } from "@slipway/domain/sandbox/ModelCatalogue"
-import { ModelGateway, type ModelSession } from "@slipway/domain/sandbox/ModelGateway"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Context, Effect, Exit, Option, Scope } from "effect"
 import { elapsedMillis } from "./Elapsed.ts"

@@ -2,14 +2,14 @@
  * The store of sandboxes, with a count of what this process commits: boots, turns, approvals, publications. What a lost
  * answer hides was committed and is not counted.
  */
+import { counters } from "@slipway/domain/Metrics"
+import { isUnderWay, publicationOf } from "@slipway/domain/publishing/Publishing"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { ApprovalOutcome, type SandboxEvent, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { transitions } from "@slipway/domain/sandbox/Transition"
 import { TurnOutcome } from "@slipway/domain/sandbox/Turn"
-import { isUnderWay, publicationOf } from "@slipway/domain/source/Publishing"
 import { Effect, Layer, Metric, Result } from "effect"
-import { counters } from "./Metrics.ts"
 
 const counter = (name: string, description: string) => Metric.counter(name, { description, incremental: true })
 

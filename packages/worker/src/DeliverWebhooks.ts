@@ -3,11 +3,11 @@
  * workers may do it. Closing its scope ends it gently: no new attempts, and a moment for those under way; one that is cut is
  * repeated by another worker once its claim has run out.
  */
+import { counters } from "@slipway/domain/Metrics"
 import { afterAttempt, bodyOf, isDelivered, type Outcome, signing, Trouble } from "@slipway/domain/partner/Webhook"
 import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
 import { type ClaimedDelivery, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { Cause, DateTime, Duration, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
-import { counters } from "./Metrics.ts"
 import { Timing } from "./Timing.ts"
 
 /** Attempts of one worker at a time, which mostly wait. More than a grant has endpoints: its slow ones alone cannot take all. */

@@ -4,8 +4,8 @@
  */
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { ClockSkew, skewProblem } from "@slipway/domain/sandbox/StoreClock"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
-import { ClockSkew, skewProblem } from "@slipway/domain/StoreClock"
 import { DateTime, Effect } from "effect"
 
 /** Sandboxes in one read. */

@@ -7,16 +7,10 @@ import type { Approval } from "@slipway/domain/sandbox/Approval"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import {
-  type Claimed,
-  type Lease,
-  type LogEntry,
-  SandboxStore,
-  type StaleLease,
-  StoreUnavailable
-} from "@slipway/domain/sandbox/SandboxStore"
+import { type Claimed, type Lease, type LogEntry, SandboxStore, type StaleLease } from "@slipway/domain/sandbox/SandboxStore"
 import { type Context, decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { DateTime, Effect, Option, Result, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
 import { Timing } from "./Timing.ts"
 

@@ -1,8 +1,8 @@
 /** The end of a sandbox on this machine: no process, no box, no tree of it is left, and nothing reserved for its model. */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
+import { ModelGateway } from "@slipway/domain/models/ModelGateway"
 import { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option, Schedule } from "effect"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 

@@ -2,9 +2,9 @@
  * Runs one turn on an open agent: hands it the prompt, records what it does, passes on what people decide, and ends it
  * when they, a time limit or the worker's own shutdown want it to end.
  */
+import type { ModelAccount } from "@slipway/domain/models/ModelGateway"
 import * as Pace from "@slipway/domain/Pace"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
-import type { ModelAccount } from "@slipway/domain/sandbox/ModelGateway"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"

@@ -3,13 +3,13 @@
  * boot to release. There is no job beside the state, so a worker that takes over just begins here.
  */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { Usage } from "@slipway/domain/models/Usage"
+import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/publishing/Publishing"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { isActive } from "@slipway/domain/sandbox/Turn"
-import type { Usage } from "@slipway/domain/sandbox/Usage"
-import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/source/Publishing"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Duration, Effect, Exit, Schedule, Scope, Stream } from "effect"
 import * as Agent from "./Agent.ts"

@@ -3,11 +3,11 @@
  * a newer one takes the place of one that still waits, so the journal stays short however fast the agent talks.
  */
 import type { Uuid } from "@slipway/domain/Ids"
+import { addUsage, type Usage } from "@slipway/domain/models/Usage"
 import { type AgentEvent, finishes, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Initiator, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
-import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"
 import { Duration } from "effect"
 import type { Timings } from "./Timing.ts"
 

@@ -4,13 +4,13 @@
  * with reason `worker_shutdown`, agents stopped, leases given back so that another worker goes on at once.
  */
 import { Hints, WORK } from "@slipway/domain/Hints"
+import { observed } from "@slipway/domain/Metrics"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
 import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
 import { elapsedMillis } from "./Elapsed.ts"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
-import { observed } from "./Metrics.ts"
 import { purgeEvents } from "./PurgeEvents.ts"
 import { reapOrphans } from "./ReapOrphans.ts"
 import * as SandboxSession from "./SandboxSession.ts"

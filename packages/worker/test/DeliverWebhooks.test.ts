@@ -4,15 +4,15 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
+import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
-import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as WebhookReceiver from "@slipway/adapters/testing/WebhookReceiver"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { bodyOf, type Endpoint, JITTER, type Outcome, signing, WAITS } from "@slipway/domain/partner/Webhook"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
@@ -33,7 +33,7 @@ const postgres = Webhooks.layer.pipe(
   ),
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
-  Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
+  Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
   Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 

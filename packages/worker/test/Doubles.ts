@@ -5,21 +5,24 @@ import type { Principal } from "@slipway/domain/access/Principal"
 import { type CloneFailed, FileNotFound, FileTooLarge, type TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
-import { CreditPrice } from "@slipway/domain/partner/Credits"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as ModelGatewayMemory from "@slipway/domain/memory/ModelGatewayMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
+import { CreditPrice } from "@slipway/domain/models/Credits"
+import { type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { Publishing, request } from "@slipway/domain/publishing/Publishing"
 import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
-import { type Model, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
-import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { fromWire, type RecordedEvent, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import { type HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { SandboxStore, StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
-import { Spending } from "@slipway/domain/sandbox/Spending"
-import { Publishing, request } from "@slipway/domain/source/Publishing"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import * as CountedStore from "@slipway/worker/CountedStore"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Clock, DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope, Stream } from "effect"
@@ -279,7 +282,7 @@ const Publisher = (world: World) =>
       }))
   )
 
-const Memory = CountedStore.layer.pipe(Layer.provide(SandboxStore.layerMemory), Layer.provideMerge(Hints.layerMemory))
+const Memory = CountedStore.layer.pipe(Layer.provide(SandboxStoreMemory.layer), Layer.provideMerge(HintsMemory.layer))
 /** The doubles on stores of the test's own. */
 export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore | Hints | Ids | A, E, R>) =>
   Layer.mergeAll(
@@ -289,9 +292,9 @@ export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore 
     Source(world),
     Publisher(world),
     Sandboxes.layer,
-    ModelGateway.layerMemory
+    ModelGatewayMemory.layer
   ).pipe(
-    Layer.provideMerge(Spending.layerMemory.pipe(Layer.provideMerge(PartnerStore.layerMemory))),
+    Layer.provideMerge(SpendingMemory.layer.pipe(Layer.provideMerge(PartnerStoreMemory.layer))),
     Layer.provideMerge(stores)
   )
 const layer = (world: World) => layerOn(world, Layer.merge(Memory, IdsNode.layer))

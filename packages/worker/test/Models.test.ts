@@ -1,11 +1,11 @@
 import { assert } from "@effect/vitest"
 import { Ids } from "@slipway/domain/Ids"
+import { MemoryModel } from "@slipway/domain/memory/ModelGatewayMemory"
+import { noTokens } from "@slipway/domain/models/Budget"
+import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { Spending } from "@slipway/domain/models/Spending"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { noTokens } from "@slipway/domain/sandbox/Budget"
-import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
-import { MemoryModel } from "@slipway/domain/sandbox/ModelGateway"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { Spending } from "@slipway/domain/sandbox/Spending"
 import { Effect, Fiber, Queue, Redacted } from "effect"
 import {
   create,

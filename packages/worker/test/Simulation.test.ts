@@ -1,5 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Hints } from "@slipway/domain/Hints"
+import * as AgentRuntimeMemory from "@slipway/domain/memory/AgentRuntimeMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -82,7 +88,7 @@ type Plant = Pick<Options, "layers"> & Partial<Pick<Options, "worker">>
 const store = (plant: (store: SandboxStore["Service"]) => Partial<SandboxStore["Service"]>): Plant => ({
   layers: {
     store: Layer.effect(SandboxStore, Effect.map(SandboxStore, (store) => SandboxStore.of({ ...store, ...plant(store) }))).pipe(
-      Layer.provide(SandboxStore.layerMemory)
+      Layer.provide(SandboxStoreMemory.layer)
     )
   }
 })
@@ -136,7 +142,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
           let published = 0
           return Hints.of({ ...hints, publish: (topics) => ++published % 3 === 0 ? Effect.void : hints.publish(topics) })
         })
-      ).pipe(Layer.provide(Hints.layerMemory))
+      ).pipe(Layer.provide(HintsMemory.layer))
     }
   }],
   ["a worker that waits to be told", "a time limit is applied when it has come", { worker: workerWith({ tick: Duration.hours(1) }) }],
@@ -145,13 +151,13 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
       source: Layer.effect(
         SourceHost,
         Effect.map(SourceHost, (host) => SourceHost.of({ ...host, findOpenPullRequest: () => Effect.succeed(null) }))
-      ).pipe(Layer.provide(SourceHost.layerMemory))
+      ).pipe(Layer.provide(SourceHostMemory.layer))
     }
   }],
   ["a host that keeps the boxes it was to give back", "everything settles", {
     layers: {
       host: Layer.effect(SandboxHost, Effect.map(SandboxHost, (host) => SandboxHost.of({ ...host, stop: () => Effect.void }))).pipe(
-        Layer.provide(SandboxHost.layerMemory)
+        Layer.provide(SandboxHostMemory.layer)
       )
     }
   }],
@@ -167,7 +173,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
                 (session) => ({ ...session, decide: (approvalId) => session.decide(approvalId, "approve") })
               )
           }))
-      ).pipe(Layer.provide(AgentRuntime.layerMemory))
+      ).pipe(Layer.provide(AgentRuntimeMemory.layer))
     }
   }],
   ["a feed that tells one grant of another", "a feed tells each fact of its grant once", {
@@ -178,7 +184,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
           PartnerStore,
           (store) => PartnerStore.of({ ...store, feed: (_grantId, after, limit) => store.feed("grant-1", after, limit) })
         )
-      ).pipe(Layer.provide(PartnerStore.layerMemory))
+      ).pipe(Layer.provide(PartnerStoreMemory.layer))
     }
   }]
 ]

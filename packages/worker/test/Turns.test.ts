@@ -2,7 +2,7 @@ import { assert } from "@effect/vitest"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { PENDING_APPROVALS } from "@slipway/domain/sandbox/OutputLimit"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { ShowToolDetail } from "@slipway/worker/RunTurn"
 import { DateTime, Deferred, Effect, Queue } from "effect"
 import {

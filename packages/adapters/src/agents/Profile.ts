@@ -1,6 +1,8 @@
 /** How one agent runtime is installed, started and spoken to, as data. A new runtime is a profile and a registry line. */
-import type { AgentRuntimeName, AgentSessionOptions, ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
-import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
+import type { AgentRuntimeName } from "@slipway/domain/models/AgentRuntimeName"
+import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
+import type { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
+import type { AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
 import type { Pin } from "./Pins.ts"
 

@@ -4,11 +4,11 @@
  * through, either way. Every answer is counted before the agent has all of it.
  */
 import { Ids } from "@slipway/domain/Ids"
-import { costOf, noTokens } from "@slipway/domain/sandbox/Budget"
-import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
-import { type ModelAccount, ModelGateway, ModelGatewayError } from "@slipway/domain/sandbox/ModelGateway"
-import { codeOf, type ModelCall, Spending, type SpendingRefused } from "@slipway/domain/sandbox/Spending"
-import { addUsage, type Usage } from "@slipway/domain/sandbox/Usage"
+import { costOf, noTokens } from "@slipway/domain/models/Budget"
+import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
+import { type ModelAccount, ModelGateway, ModelGatewayError } from "@slipway/domain/models/ModelGateway"
+import { codeOf, type ModelCall, Spending, type SpendingRefused } from "@slipway/domain/models/Spending"
+import { addUsage, type Usage } from "@slipway/domain/models/Usage"
 import { Cause, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redacted, Schedule, Stream } from "effect"
 import { chmod, rm } from "node:fs/promises"
 import { Agent as HttpAgent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"

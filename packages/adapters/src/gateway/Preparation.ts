@@ -1,5 +1,5 @@
 /** From the bytes that an agent sent to the request that may go out. Pure: it runs on the main thread or on another one. */
-import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { type Input, inputBound } from "./InputBound.ts"
 import { isObject, only } from "./JsonFields.ts"
 import { protocols } from "./Protocol.ts"

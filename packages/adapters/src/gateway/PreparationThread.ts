@@ -1,5 +1,5 @@
 /** Prepares large requests, one after the other, away from the thread that serves everybody. See `Preparer`. */
-import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { parentPort } from "node:worker_threads"
 import { prepare } from "./Preparation.ts"
 

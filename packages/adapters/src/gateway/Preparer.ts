@@ -1,5 +1,5 @@
 /** Prepares requests: small ones at once, large ones on a thread of their own, so that nobody else waits for them. */
-import type { Upstream } from "@slipway/domain/sandbox/ModelCatalogue"
+import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { Effect, type Scope } from "effect"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"

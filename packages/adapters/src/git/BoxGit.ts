@@ -4,7 +4,7 @@
  * else. It sees the host's repository of the tree, read-only, and nothing in the agent's `.git` tells it what to do.
  */
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option, Stream } from "effect"
 import { join } from "node:path"
 import { CONFIG, ENVIRONMENT, GitFailed } from "./Git.ts"

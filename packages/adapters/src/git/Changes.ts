@@ -1,6 +1,6 @@
 /** What differs between the commit a tree started from and the tree as it is. */
-import { isGitPath } from "@slipway/domain/files/FileRules"
 import type { FileEntry, FileStatus } from "@slipway/domain/files/FileTree"
+import { isGitPath } from "@slipway/domain/source/FileRules"
 import { Effect } from "effect"
 import type { BoxGit } from "./BoxGit.ts"
 import { eachField, fields, terminated } from "./Git.ts"

@@ -8,7 +8,7 @@ import { Effect, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { deleteTree } from "./DeleteTree.ts"
+import { deleteTree } from "../node/DeleteTree.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
 import { layOut, setAttributes } from "./GitDir.ts"
 

@@ -1,5 +1,4 @@
 /** One directory of a working tree as the interface shows it: what is on disk, merged with what git says of it. */
-import { isProtected } from "@slipway/domain/files/FileRules"
 import {
   type ChangedFile,
   type ChangedFiles,
@@ -10,6 +9,7 @@ import {
   MAX_ENTRIES,
   type PartialWarning
 } from "@slipway/domain/files/FileTree"
+import { isProtected } from "@slipway/domain/source/FileRules"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect } from "effect"
 import * as Changes from "./Changes.ts"

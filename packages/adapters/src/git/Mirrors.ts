@@ -20,11 +20,11 @@ import { createHash, randomUUID } from "node:crypto"
 import { renameSync, statSync } from "node:fs"
 import { lstat, mkdir, readdir, readFile, rename, rm, utimes } from "node:fs/promises"
 import { basename, join } from "node:path"
+import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
-import { deleteTree } from "./DeleteTree.ts"
+import * as KeyedLock from "../node/KeyedLock.ts"
 import { git, type GitFailed, line } from "./Git.ts"
 import { layOut, replaceFile } from "./GitDir.ts"
-import * as KeyedLock from "./KeyedLock.ts"
 import { explain, type Explanation, transport, type Transport, unsupported } from "./Remotes.ts"
 
 export interface Limits {

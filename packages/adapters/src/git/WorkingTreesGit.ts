@@ -6,7 +6,6 @@
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>        the tree: all that the agent may write
  *     <directory>/sandboxes/<sandbox>/making/                   trees that are not ready
  */
-import { FileProtected, isProtected } from "@slipway/domain/files/FileRules"
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import {
   CloneFailed,
@@ -22,7 +21,8 @@ import {
   WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { FileProtected, isProtected } from "@slipway/domain/source/FileRules"
 import { type RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
 import { Cause, Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
@@ -30,14 +30,14 @@ import { chmod, mkdir, readdir, stat } from "node:fs/promises"
 import { availableParallelism } from "node:os"
 import { basename, join, resolve } from "node:path"
 import * as SizedFolders from "../hosts/box/SizedFolders.ts"
+import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
+import * as KeyedLock from "../node/KeyedLock.ts"
 import * as BoxGit from "./BoxGit.ts"
 import * as Changes from "./Changes.ts"
-import { deleteTree } from "./DeleteTree.ts"
 import * as FairTurns from "./FairTurns.ts"
 import { GitFailed } from "./Git.ts"
 import * as HostRepository from "./HostRepository.ts"
-import * as KeyedLock from "./KeyedLock.ts"
 import * as Listing from "./Listing.ts"
 import * as Mirrors from "./Mirrors.ts"
 import * as Push from "./Push.ts"

@@ -2,11 +2,11 @@
  * What `slipway pulls` shows and does of pull requests of repositories on this machine. How they stand is
  * `SourceHostLocal`'s to say: it is asked before and after.
  */
-import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
-import type { Author } from "@slipway/domain/source/Publishing"
+import type { Author } from "@slipway/domain/publishing/Publishing"
 import type { PullRequest } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
+import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { statSync } from "node:fs"

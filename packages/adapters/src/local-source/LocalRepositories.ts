@@ -1,6 +1,6 @@
 /** Which repositories of this machine sandboxes may start from: what `slipway repos` shows and changes. */
-import type { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { access, constants, realpath, stat } from "node:fs/promises"

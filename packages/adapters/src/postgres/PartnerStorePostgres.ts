@@ -1,6 +1,7 @@
 /** `PartnerStore` on Postgres. */
 import { GrantNotFound } from "@slipway/domain/access/AccessStore"
 import { Ids } from "@slipway/domain/Ids"
+import { balanceOf } from "@slipway/domain/models/Credits"
 import {
   type Claim,
   claim,
@@ -12,14 +13,13 @@ import {
   Project,
   openPullRequest,
   payInvoice,
-  type Pull,
   pullRequestId,
   type Touch
 } from "@slipway/domain/partner/Attribution"
-import { balanceOf } from "@slipway/domain/partner/Credits"
 import { naturalId, type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { ClaimNotFound, PartnerStore, type Telling } from "@slipway/domain/partner/PartnerStore"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import type { Pull } from "@slipway/domain/source/PullRequest"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Int8 } from "./Int8.ts"

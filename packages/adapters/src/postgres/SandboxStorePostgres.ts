@@ -10,7 +10,6 @@ import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sand
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { type Creation, created, evolve, initial, Sandbox, wholeMessage } from "@slipway/domain/sandbox/Sandbox"
 import { partOf, type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
 import {
   type Claimed,
   conclude,
@@ -24,6 +23,7 @@ import {
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Duration, Effect, Layer, Option, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"

@@ -2,7 +2,6 @@
  * `Spending` on Postgres. The organization's row is locked first, then the grant's, then the sandbox's, so that no two calls
  * wait for each other.
  */
-import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "@slipway/domain/partner/Credits"
 import {
   type Account,
   type Accounts,
@@ -14,9 +13,10 @@ import {
   type Limits,
   noAccount,
   refusalOf
-} from "@slipway/domain/sandbox/Budget"
-import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/sandbox/Spending"
-import { noUsage } from "@slipway/domain/sandbox/Usage"
+} from "@slipway/domain/models/Budget"
+import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "@slipway/domain/models/Credits"
+import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/models/Spending"
+import { noUsage } from "@slipway/domain/models/Usage"
 import { saturatingAdd } from "@slipway/domain/Text"
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"

@@ -28,9 +28,9 @@ import {
 } from "@slipway/domain/partner/WebhookStore"
 import { DateTime, Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
-import { type Key, SecretsKey } from "../secrets/SecretsKey.ts"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import { Int8 } from "./Int8.ts"
+import { type Key, SecretsKey } from "./SecretsKey.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 

@@ -1,5 +1,5 @@
 /** What workers can run, told to the processes that answer requests. */
-import type { Offer } from "@slipway/domain/sandbox/ModelCatalogue"
+import type { Offer } from "@slipway/domain/models/ModelCatalogue"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { guard } from "./SqlFailure.ts"

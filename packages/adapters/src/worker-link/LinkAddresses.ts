@@ -1,5 +1,5 @@
 /** Where workers serve the trees of their sandboxes, told to the processes that answer requests. */
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "../postgres/Database.ts"

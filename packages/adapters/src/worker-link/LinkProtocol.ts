@@ -3,11 +3,11 @@
  * Both sides prove that they know the shared secret, and neither sends it: who listens at an address that a worker had
  * before learns nothing and is not believed.
  */
-import { FileProtected } from "@slipway/domain/files/FileRules"
 import { AgentDisconnected } from "@slipway/domain/files/Files"
 import { ChangedFiles, FileTree } from "@slipway/domain/files/FileTree"
 import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { FileProtected } from "@slipway/domain/source/FileRules"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Redacted, Schema } from "effect"
 import { createHmac, timingSafeEqual } from "node:crypto"

@@ -1,7 +1,7 @@
 /** What is logged of an agent's standard error. */
 import { assert, describe, it } from "@effect/vitest"
 import * as CodexSession from "@slipway/adapters/agents/codex/CodexSession"
-import { StderrTail } from "@slipway/adapters/hosts/StderrTail"
+import { StderrTail } from "@slipway/adapters/node/StderrTail"
 import { Effect, Logger } from "effect"
 import { examples } from "../redaction/Examples.ts"
 import { make } from "./FakeProcess.ts"

@@ -1,7 +1,7 @@
 /** What comes out of a sandbox's socket, spoken to as a box does. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, Effect, Layer } from "effect"
 import { mkdirSync, statSync } from "node:fs"
 import { createServer as createHttpServer } from "node:http"

@@ -1,7 +1,7 @@
 /** What one sandbox can take of the service by the requests it sends, or does not finish. */
 import { assert, describe, it } from "@effect/vitest"
-import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
-import type { UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
+import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
+import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
 import { Effect, Fiber, Redacted } from "effect"
 import { request as send } from "node:http"
 import { layer, open, upstreamOf } from "./Gateway.ts"

@@ -2,10 +2,11 @@
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
-import type { Upstream, UpstreamProtocol } from "@slipway/domain/sandbox/ModelCatalogue"
-import { ModelGateway } from "@slipway/domain/sandbox/ModelGateway"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { Spending } from "@slipway/domain/sandbox/Spending"
+import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
+import type { Upstream, UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
+import { ModelGateway } from "@slipway/domain/models/ModelGateway"
+import { type Spending } from "@slipway/domain/models/Spending"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
 import { Effect, Exit, Layer, Redacted, Scope } from "effect"
 
@@ -29,7 +30,7 @@ export const layerOn = <A>(ledger: Layer.Layer<Spending | A>, options: Partial<M
     Layer.provideMerge(IdsNode.layer)
   )
 
-export const layer = (options: Partial<ModelGatewayHttp.Options> = {}) => layerOn(Spending.layerMemory, options)
+export const layer = (options: Partial<ModelGatewayHttp.Options> = {}) => layerOn(SpendingMemory.layer, options)
 
 export const newSandbox = Effect.gen(function*() {
   const ids = yield* Ids

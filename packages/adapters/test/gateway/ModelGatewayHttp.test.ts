@@ -1,8 +1,8 @@
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
-import { CreditPrice } from "@slipway/domain/partner/Credits"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { Spending } from "@slipway/domain/sandbox/Spending"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
+import { CreditPrice } from "@slipway/domain/models/Credits"
 import { credited, GatewayFixture, suite } from "@slipway/domain/testing/ModelGatewayContract"
 import { Effect, FiberSet, Layer } from "effect"
 import * as Gateway from "./Gateway.ts"
@@ -46,5 +46,5 @@ const Fixture = Layer.effect(
 
 suite("http", Fixture.pipe(Layer.provideMerge(Gateway.layer())))
 
-const onCredits = Gateway.layerOn(Spending.layerMemory.pipe(Layer.provideMerge(PartnerStore.layerMemory), Layer.provide(IdsNode.layer)))
+const onCredits = Gateway.layerOn(SpendingMemory.layer.pipe(Layer.provideMerge(PartnerStoreMemory.layer), Layer.provide(IdsNode.layer)))
 credited("http", Fixture.pipe(Layer.provideMerge(onCredits), Layer.provide(Layer.succeed(CreditPrice, 10))))

@@ -1,7 +1,7 @@
 /** What becomes of the commits that an agent made itself, sound and unsound. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Effect, Layer, Stream } from "effect"
 import { execFileSync } from "node:child_process"

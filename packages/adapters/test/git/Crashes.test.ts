@@ -1,7 +1,7 @@
 /** A worker dies at any point; the next one carries on. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Fiber } from "effect"
 import { spawn, spawnSync } from "node:child_process"

@@ -1,7 +1,7 @@
 /** The disk of the trees is full, read-only or out of inodes: whoever asks is told so, and it goes on when it is mended. */
 import { assert, describe, it } from "@effect/vitest"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Exit, Stream } from "effect"
 import { existsSync, readdirSync } from "node:fs"

@@ -1,7 +1,7 @@
 /** Trees that come with less than all of the history, over HTTP as source hosts speak it. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Effect, Layer } from "effect"
 import { randomBytes } from "node:crypto"

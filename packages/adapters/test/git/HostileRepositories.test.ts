@@ -1,7 +1,7 @@
 /** What a repository holds was written by strangers. It is content: nothing of it runs, is followed, or is taken for git's own. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as SafeTree from "@slipway/adapters/git/SafeTree"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Effect, Layer, Result, Stream } from "effect"
 import { execFileSync, spawn } from "node:child_process"

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Mirrors from "@slipway/adapters/git/Mirrors"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Duration, Effect, Fiber, Layer, Scope } from "effect"
 import { execFileSync, spawn } from "node:child_process"

@@ -3,7 +3,7 @@ import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, Effect, Layer } from "effect"
 import { join } from "node:path"
 

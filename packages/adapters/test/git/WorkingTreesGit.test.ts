@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import { Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /** A worker that boots a tree, changes it and publishes, to be killed on the way. Arguments: directory, origin, sandbox. */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Logger, Redacted, References } from "effect"
 import { execFileSync } from "node:child_process"

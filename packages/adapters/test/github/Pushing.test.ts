@@ -1,7 +1,7 @@
 /** Another push of the same sandbox arrives while one is on its way: a git goes on when its worker is killed. */
 import { assert, it } from "@effect/vitest"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { spawn } from "node:child_process"

@@ -2,7 +2,7 @@
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId, ID_ALPHABET } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Stream } from "effect"
 import { spawnSync } from "node:child_process"
 import { chmod } from "node:fs/promises"

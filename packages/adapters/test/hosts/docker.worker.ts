@@ -4,7 +4,7 @@
  */
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer } from "effect"
 import { hostIn } from "./docker.fixture.ts"
 

@@ -4,7 +4,7 @@
  */
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
 
 const [directory = "", workspace = "", id = "", script = ""] = process.argv.slice(2)

@@ -1,7 +1,7 @@
 /** A process of the tree swaps a folder for a link while the host reads below it. */
 import { assert, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Effect, Layer, Result, Stream } from "effect"
 import { spawn } from "node:child_process"

@@ -4,7 +4,7 @@ import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"

@@ -3,7 +3,7 @@ import * as Database from "@slipway/adapters/postgres/Database"
 import { guard } from "@slipway/adapters/postgres/SqlFailure"
 import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Effect, Exit, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 

@@ -10,8 +10,8 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { faultOf, reader } from "@slipway/domain/testing/PartnerStoreContract"
@@ -27,7 +27,7 @@ const PAGE = 100
 
 const layer = Layer.mergeAll(PartnerStorePostgres.layer, Access.layer).pipe(
   Layer.provideMerge(AccessStorePostgres.layer),
-  Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
+  Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
   Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 

@@ -8,6 +8,7 @@ import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePo
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Hints, WORK } from "@slipway/domain/Hints"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { suite } from "@slipway/domain/testing/HintsContract"
@@ -64,7 +65,7 @@ describe("a lost hint", () => {
   /** Writes sandboxes and tells nobody. */
   const Silent = Layer.mergeAll(SandboxStorePostgres.layer, Access.layer).pipe(
     Layer.provide(AccessStorePostgres.layer),
-    Layer.provide(Layer.mergeAll(Hints.layerMemory, IdsNode.layer))
+    Layer.provide(Layer.mergeAll(HintsMemory.layer, IdsNode.layer))
   )
   const layer = Layer.mergeAll(HintsPostgres.layer, Silent).pipe(Layer.provide(TestPostgres.layer(Migrations.layer)))
 

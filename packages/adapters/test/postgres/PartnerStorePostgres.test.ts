@@ -5,8 +5,8 @@ import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePo
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { checkAttribution } from "@slipway/domain/testing/AttributionLaws"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
@@ -51,7 +51,7 @@ const layer = Fixture.pipe(
   Layer.provideMerge(Layer.merge(PartnerStorePostgres.layer, SandboxStorePostgres.layer)),
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
-  Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
+  Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
   Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 

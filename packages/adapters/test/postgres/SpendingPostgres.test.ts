@@ -6,13 +6,13 @@ import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePo
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
-import { CreditPrice } from "@slipway/domain/partner/Credits"
-import { Budgets } from "@slipway/domain/sandbox/Budget"
-import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import { Budgets } from "@slipway/domain/models/Budget"
+import { CreditPrice } from "@slipway/domain/models/Credits"
+import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
 import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -55,7 +55,7 @@ const Fixture = Layer.effect(
 
 const layer = Layer.mergeAll(SpendingPostgres.layer, Fixture).pipe(
   Layer.provideMerge(Layer.mergeAll(AccessStorePostgres.layer, PartnerStorePostgres.layer, SandboxStorePostgres.layer)),
-  Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
+  Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
   Layer.provide(TestPostgres.layer(Migrations.layer))
 )
 

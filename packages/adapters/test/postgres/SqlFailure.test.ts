@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { guard } from "@slipway/adapters/postgres/SqlFailure"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { StoreUnavailable } from "@slipway/domain/sandbox/SandboxStore"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Cause, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 

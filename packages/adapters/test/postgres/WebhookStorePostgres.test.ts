@@ -3,11 +3,11 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
+import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
-import { SecretsKey } from "@slipway/adapters/secrets/SecretsKey"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
-import { Hints } from "@slipway/domain/Hints"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
@@ -30,7 +30,7 @@ suite(
   Layer.mergeAll(Fixture, PartnerStorePostgres.layer, WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral))).pipe(
     Layer.provideMerge(Access.layer),
     Layer.provideMerge(AccessStorePostgres.layer),
-    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
 )
@@ -43,7 +43,7 @@ it.layer(
     Layer.provideMerge(SecretsKey.layerEphemeral),
     Layer.provideMerge(Access.layer),
     Layer.provideMerge(AccessStorePostgres.layer),
-    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, IdsNode.layer)),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
 )("secrets of endpoints", (it) => {

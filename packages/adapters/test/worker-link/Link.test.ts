@@ -8,7 +8,7 @@ import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTree
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
 import { ReachableTrees } from "@slipway/domain/files/Files"
 import { FileNotFound, FileTooLarge, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Deferred, Effect, Exit, Layer, Redacted, Scope, Stream } from "effect"
 import { SqlClient } from "effect/sql"

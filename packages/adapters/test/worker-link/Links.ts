@@ -7,7 +7,7 @@ import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTree
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
 import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/Files"
 import { FileNotFound, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 

@@ -2,7 +2,7 @@
 import { Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { Hints } from "../Hints.ts"
 import { Ids } from "../Ids.ts"
-import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { type Admission, AccessStore, type Grant, type GrantNotFound, KeyNotFound, type KeyRecord, type RateLimits } from "./AccessStore.ts"
 import { hint, mint } from "./ApiKey.ts"
 import { MemberStore } from "./MemberStore.ts"

@@ -1,6 +1,6 @@
 /** Port: the audit log, which security events are told to and which is never changed. Checked by `testing/AuditLogContract`. */
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
-import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import { Context, type DateTime, type Effect, Schema } from "effect"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** Who did something. Ids are those of `Principal`. */
 export const Actor = Schema.TaggedUnion({
@@ -85,26 +85,4 @@ export class AuditLog extends Context.Service<AuditLog, {
    */
   readonly follow: Effect.Effect<Effect.Effect<ReadonlyArray<AuditEntry>, StoreUnavailable>, StoreUnavailable>
 }>()("@slipway/domain/AuditLog") {
-  /** Process-local, for tests and for embedding without a database. */
-  static readonly layerMemory = Layer.sync(AuditLog, () => {
-    const log: Array<AuditEntry> = []
-    return AuditLog.of({
-      append: (events) =>
-        Effect.gen(function*() {
-          const actor = yield* Acting
-          const origin = yield* ActingFrom
-          log.push(...events.map((event) => ({ ...event, actor, origin })))
-        }),
-      list: ({ limit, since }) =>
-        Effect.sync(() => log.filter(({ at }) => since === null || DateTime.isGreaterThanOrEqualTo(at, since)).slice(-limit)),
-      follow: Effect.sync(() => {
-        let told = log.length
-        return Effect.sync(() => {
-          const entries = log.slice(told)
-          told = log.length
-          return entries
-        })
-      })
-    })
-  })
 }

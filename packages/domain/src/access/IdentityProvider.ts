@@ -1,8 +1,6 @@
 /** Port: where people prove who they are, such as GitHub. Checked by `testing/IdentityProviderContract`. */
-import { Context, Effect, Layer, Redacted, Schema } from "effect"
-import { Ids } from "../Ids.ts"
+import { Context, type Effect, type Redacted, Schema } from "effect"
 import type { Identity } from "./Identity.ts"
-import { draw } from "./Secret.ts"
 
 /**
  * Nobody signed in: the person said no, or the code is wrong, too old, used, or another browser's. The same code never
@@ -52,30 +50,4 @@ export class IdentityProvider extends Context.Service<IdentityProvider, {
     SignInRefused | IdentityProviderError
   >
 }>()("@slipway/domain/IdentityProvider") {
-  /** Knows one person and asks nothing: its `url` is the way back already. For tests and for embedding. */
-  static readonly layerMemory = (person: Identity) =>
-    Layer.effect(
-      IdentityProvider,
-      Effect.gen(function*() {
-        const ids = yield* Ids
-        const begun = new Map<string, { readonly verifier: string; readonly redirectUri: string }>()
-
-        return IdentityProvider.of({
-          name: "Memory",
-          begin: Effect.fnUntraced(function*(redirectUri) {
-            const [code, state, verifier] = yield* Effect.all([draw(ids), draw(ids), draw(ids)])
-            begun.set(code, { verifier, redirectUri })
-            return { url: `${redirectUri}?code=${code}&state=${state}`, state: Redacted.make(state), verifier: Redacted.make(verifier) }
-          }),
-          identify: Effect.fnUntraced(function*({ code, redirectUri, verifier }) {
-            const known = begun.get(code)
-            begun.delete(code)
-            if (known?.verifier !== Redacted.value(verifier) || known.redirectUri !== redirectUri) {
-              return yield* new SignInRefused({ detail: "The sign-in is unknown, used or another browser's. Begin again." })
-            }
-            return person
-          })
-        })
-      })
-    )
 }

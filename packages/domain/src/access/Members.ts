@@ -2,7 +2,7 @@
 import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { Hints } from "../Hints.ts"
 import { Ids } from "../Ids.ts"
-import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { REVOCATIONS } from "./Access.ts"
 import { type MemberNotFound, MemberStore, OrganizationNotFound, UserNotFound } from "./MemberStore.ts"
 import { type Handle, handleOf, type Member, type Organization, type Role, type User } from "./User.ts"

@@ -1,10 +1,9 @@
 /** Port: sessions and one-time sign-in links. Checked by `testing/SessionStoreContract`. */
-import { Context, DateTime, type Duration, Effect, Layer, Result } from "effect"
-import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
-import { AccessStore, type RateLimits, type RateSlot, takeSlot, windowOf } from "./AccessStore.ts"
-import { AuditLog, type SecurityEvent } from "./AuditLog.ts"
-import { MemberStore } from "./MemberStore.ts"
-import { admitted, type Place, type Session, type Visit } from "./Session.ts"
+import { Context, type DateTime, type Duration, type Effect } from "effect"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import { type RateLimits, type RateSlot } from "./AccessStore.ts"
+import { type SecurityEvent } from "./AuditLog.ts"
+import { type Session, type Visit } from "./Session.ts"
 
 /** The entry of a session that started or ended. */
 export const told = (action: "session.started" | "session.ended", { id, userId }: Session, at: DateTime.Utc): SecurityEvent => ({
@@ -59,93 +58,4 @@ export class SessionStore extends Context.Service<SessionStore, {
   /** Whose link it is; `null`: unknown, used or expired. Of many who use it at once, one succeeds. */
   useLink(digest: string, at: DateTime.Utc): Effect.Effect<string | null, StoreUnavailable>
 }>()("@slipway/domain/SessionStore") {
-  /** Process-local, for tests and for embedding without a database. */
-  static readonly layerMemory = Layer.effect(
-    SessionStore,
-    Effect.gen(function*() {
-      const audit = yield* AuditLog
-      const access = yield* AccessStore
-      const members = yield* MemberStore
-      const sessions = new Map<string, Session>()
-      const chosen = new Map<string, string>()
-      const ofSessions = new Map<string, Array<number>>()
-      const ofUsers = new Map<string, Array<number>>()
-      const links = new Map<string, { readonly userId: string; readonly expiresAt: DateTime.Utc }>()
-      const endWhere = Effect.fnUntraced(function*(ends: (session: Session, digest: string) => boolean, at: DateTime.Utc) {
-        const ended = Array.from(sessions).filter(([digest, session]) => ends(session, digest))
-        for (const [digest] of ended) sessions.delete(digest)
-        yield* audit.append(ended.map(([, session]) => told("session.ended", session, at)))
-        return ended.map(([, session]) => session)
-      })
-
-      const placesOf = Effect.fnUntraced(function*(userId: string) {
-        const organizations = yield* members.organizations
-        const places: Array<Place> = []
-        for (const { id: grantId, organizationId, revokedAt } of (yield* access.listGrants).toReversed()) {
-          const member = (yield* members.members(organizationId)).find(({ user }) => user.id === userId)
-          if (revokedAt !== null || member?.active !== true) continue
-          const organizationSuspended = organizations.find(({ id }) => id === organizationId)?.suspendedAt !== null
-          places.push({ grantId, organizationId, role: member.role, organizationSuspended })
-        }
-        return places
-      })
-      const visitOf = Effect.fnUntraced(function*(session: Session, grantId: string | undefined) {
-        const places = yield* placesOf(session.userId)
-        const user = yield* Effect.fromNullishOr(yield* members.findUser({ _tag: "Id", id: session.userId })).pipe(Effect.orDie)
-        return { session, user, place: places.find((place) => place.grantId === grantId) ?? places[0] ?? null }
-      })
-
-      return SessionStore.of({
-        start: Effect.fnUntraced(function*(session, digest, { replaces, staleBefore }) {
-          const isStale = ({ createdAt, userId }: Session) => userId === session.userId && DateTime.isLessThan(createdAt, staleBefore)
-          yield* endWhere((other, theirs) => theirs === replaces || isStale(other), session.createdAt)
-          sessions.set(digest, session)
-          yield* audit.append([told("session.started", session, session.createdAt)])
-        }),
-        admit: Effect.fnUntraced(function*(digest, limits) {
-          const session = sessions.get(digest)
-          if (session === undefined) return null
-          return {
-            visit: yield* visitOf(session, chosen.get(session.id)),
-            rate: takeSlot({
-              credential: { acceptedAt: windowOf(ofSessions, session.id), most: limits.credential },
-              user: { acceptedAt: windowOf(ofUsers, session.userId), most: limits.user }
-            }, (yield* DateTime.now).epochMilliseconds)
-          }
-        }),
-        stillThere: Effect.fnUntraced(function*(visits) {
-          const there: Array<{ session: Session; grantId: string }> = []
-          for (const { grantId, sessionId } of visits) {
-            const session = Array.from(sessions.values()).find(({ id }) => id === sessionId)
-            if (session === undefined) continue
-            const found = admitted(yield* visitOf(session, grantId))
-            if (Result.isSuccess(found) && found.success.place.grantId === grantId) there.push({ session, grantId })
-          }
-          return there
-        }),
-        chooseGrant: (id, grantId) => Effect.sync(() => void chosen.set(id, grantId)),
-        touch: (id, at) =>
-          Effect.sync(() => {
-            for (const [digest, session] of sessions) {
-              if (session.id === id) sessions.set(digest, { ...session, lastSeenAt: DateTime.max(session.lastSeenAt, at) })
-            }
-          }),
-        end: (digest, at) => Effect.map(endWhere((_, theirs) => theirs === digest, at), ([session]) => session ?? null),
-        endAll: (userId, at) => Effect.map(endWhere((session) => session.userId === userId, at), ({ length }) => length),
-        makeLink: Effect.fnUntraced(function*({ at, life, userId }, digest) {
-          const now = yield* DateTime.now
-          for (const [other, link] of links) if (DateTime.isLessThanOrEqualTo(link.expiresAt, now)) links.delete(other)
-          links.set(digest, { userId, expiresAt: DateTime.addDuration(now, life) })
-          yield* audit.append([{ action: "sign_in_link.made", at, subjects: { userId } }])
-        }),
-        useLink: Effect.fnUntraced(function*(digest, at) {
-          const link = links.get(digest)
-          if (link === undefined || DateTime.isLessThanOrEqualTo(link.expiresAt, yield* DateTime.now)) return null
-          links.delete(digest)
-          yield* audit.append([{ action: "sign_in_link.used", at, subjects: { userId: link.userId } }])
-          return link.userId
-        })
-      })
-    })
-  ).pipe(Layer.provideMerge(AccessStore.layerMemory))
 }

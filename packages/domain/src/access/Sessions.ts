@@ -1,7 +1,7 @@
 /** Use cases of people who sign in. */
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Ids } from "../Ids.ts"
-import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { AccessStore, type Grant, GrantNotFound, type RateSlot } from "./AccessStore.ts"
 import { Acting } from "./AuditLog.ts"
 import type { Identity } from "./Identity.ts"

@@ -2,11 +2,12 @@
 import { Context, Effect, Layer, Schema, type Scope } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
-import type { SandboxId } from "../sandbox/SandboxId.ts"
-import { type SandboxNotFound, SandboxStore, StoreUnavailable } from "../sandbox/SandboxStore.ts"
-import { type RepoNotFound, type RepoRequired, selectRepo } from "../source/Publishing.ts"
+import { type SandboxNotFound, SandboxStore } from "../sandbox/SandboxStore.ts"
+import { type RepoNotFound, type RepoRequired, selectRepo } from "../sandbox/SelectRepo.ts"
+import type { SandboxId } from "../SandboxId.ts"
+import { FileProtected, InvalidPath, isProtected, MAX_CONTENT_BYTES, MAX_DOWNLOAD_BYTES, normalizePath } from "../source/FileRules.ts"
 import type { RepoName } from "../source/RepoRef.ts"
-import { FileProtected, InvalidPath, isProtected, MAX_CONTENT_BYTES, MAX_DOWNLOAD_BYTES, normalizePath } from "./FileRules.ts"
+import { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { ChangedFiles, FileStatus, FileTree } from "./FileTree.ts"
 import {
   type FileNotFound,

@@ -5,6 +5,7 @@
  */
 import { DateTime, Equal, Option, Order, Result, Schema, SchemaTransformation } from "effect"
 import type { Ids, Uuid } from "../Ids.ts"
+import type { Pull } from "../source/PullRequest.ts"
 import { RepoName, sameRepo } from "../source/RepoRef.ts"
 import { text } from "../Text.ts"
 import { CreditAmount, type PartnerFact, Uuid as UuidSchema } from "./PartnerEvent.ts"
@@ -227,12 +228,5 @@ type Derive = Pick<Ids["Service"], "derive">
 
 /** One for each organization: it converts once. */
 export const conversionId = (ids: Derive, organizationId: string): Uuid => ids.derive(`conversion/${organizationId}`)
-
-/** A pull request. `host` is the source host's name; `repo` as its sandbox spells it. */
-export interface Pull {
-  readonly host: string
-  readonly repo: RepoName
-  readonly number: number
-}
 
 export const pullRequestId = (ids: Derive, { host, number, repo }: Pull): Uuid => ids.derive(`pr/${host}/${repo}/${number}`)

@@ -1,7 +1,7 @@
 /** What a partner may read. */
 import { Context, Effect, Layer } from "effect"
 import type { Principal } from "../access/Principal.ts"
-import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { PartnerEvent } from "./PartnerEvent.ts"
 import { PartnerStore } from "./PartnerStore.ts"
 

@@ -1,7 +1,7 @@
 /** What a partner may do about its webhooks. */
 import { Context, DateTime, Effect, Layer, type Redacted } from "effect"
 import { Ids, type Uuid } from "../Ids.ts"
-import type { StoreUnavailable } from "../sandbox/SandboxStore.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { type Endpoint, mintSecret, type WantedTypes } from "./Webhook.ts"
 import { type TargetRefused, WebhookSender } from "./WebhookSender.ts"
 import { type Delivery, type EndpointNotFound, type PartnerEventNotFound, type TooManyEndpoints, WebhookStore } from "./WebhookStore.ts"

@@ -5,11 +5,11 @@
  */
 import { Result, Schema } from "effect"
 import type { Ids, Uuid } from "../Ids.ts"
+import { type SandboxId, turnId } from "../SandboxId.ts"
 import { Counter, text } from "../Text.ts"
 import { type Approval, type Decision, outcomeOf } from "./Approval.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
-import { type SandboxId, turnId } from "./SandboxId.ts"
 import { denyApprovals, moveTo, resolveApproval, turnPending, turnUpdated } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 

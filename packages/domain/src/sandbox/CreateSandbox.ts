@@ -1,13 +1,14 @@
 /** What a creation may ask for (interface 4.2), and what is made of it. */
 import { Effect, Schema } from "effect"
 import type { DateTime } from "effect"
+import { type Model, ModelId } from "../models/ModelCatalogue.ts"
+import { ReasoningEffort } from "../models/ReasoningEffort.ts"
+import { ToolApprovalMode } from "../models/ToolApprovalMode.ts"
+import type { SandboxId } from "../SandboxId.ts"
 import { RepoRef } from "../source/RepoRef.ts"
 import { text } from "../Text.ts"
-import { ReasoningEffort, ToolApprovalMode } from "./AgentRuntime.ts"
 import { Prompt } from "./Command.ts"
-import { type Model, ModelId } from "./ModelCatalogue.ts"
 import { type Creation, Metadata } from "./Sandbox.ts"
-import type { SandboxId } from "./SandboxId.ts"
 
 /** At most this many repositories in one sandbox (decisions, section 12). */
 export const MAX_REPOS = 16

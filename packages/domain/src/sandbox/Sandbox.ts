@@ -4,11 +4,15 @@
  * `Transition.ts` has the state machine, `TimeLimit.ts` what time does, `SystemCommand.ts` and `Command.ts` the commands.
  */
 import { type DateTime, Schema } from "effect"
+import { AgentRuntimeName } from "../models/AgentRuntimeName.ts"
+import { ReasoningEffort } from "../models/ReasoningEffort.ts"
+import { ToolApprovalMode } from "../models/ToolApprovalMode.ts"
+import { noUsage, Usage } from "../models/Usage.ts"
+import { SandboxId } from "../SandboxId.ts"
 import { ActionState } from "../source/PullRequest.ts"
 import { RepoName, RepoRef } from "../source/RepoRef.ts"
 import { Counter, saturatingAdd, text } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
-import { AgentRuntimeName, ReasoningEffort, ToolApprovalMode } from "./AgentRuntime.ts"
 import {
   ApprovalRequest,
   changesRevision,
@@ -20,9 +24,7 @@ import {
   sizeOf,
   StatusReason
 } from "./SandboxEvent.ts"
-import { SandboxId } from "./SandboxId.ts"
 import { Turn } from "./Turn.ts"
-import { noUsage, Usage } from "./Usage.ts"
 
 /** Free-form strings of the client: at most 16 pairs, kept as they came. */
 export const Metadata = Schema.Record(

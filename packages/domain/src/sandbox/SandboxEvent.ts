@@ -3,14 +3,14 @@
  * `Sandbox.ts` folds them. Field case is that of the wire. Event types and `data` fields may be added, never removed.
  */
 import { type DateTime, Schema } from "effect"
+import { Usage } from "../models/Usage.ts"
+import { SandboxId } from "../SandboxId.ts"
 import { ActionState } from "../source/PullRequest.ts"
 import { Counter, utf8Length } from "../Text.ts"
 import { Timestamp, timestamp } from "../Timestamp.ts"
 import { Finish } from "./AgentRuntime.ts"
-import { SandboxId } from "./SandboxId.ts"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 import { TurnOutcome, TurnState } from "./Turn.ts"
-import { Usage } from "./Usage.ts"
 
 /** Where a sandbox is in its life (interface 3); `Transition.ts` has the legal steps. */
 export const SandboxStatus = Schema.Literals([

@@ -3,10 +3,11 @@ import { Context, Effect, Exit, Latch, Layer, RcMap, Schema, type Scope, Stream 
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
 import { mayBeCut } from "../Page.ts"
+import type { SandboxId } from "../SandboxId.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import { fromWire, type SandboxStatus } from "./SandboxEvent.ts"
-import type { SandboxId } from "./SandboxId.ts"
-import { bytesOf, type LogEntry, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
+import { bytesOf, type LogEntry, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
 
 /** The cursor lies beyond the newest event. */
 export class CursorAhead extends Schema.TaggedError<CursorAhead>()("CursorAhead", {}) {

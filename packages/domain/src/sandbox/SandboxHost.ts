@@ -1,6 +1,6 @@
 /** Port: where the processes of a sandbox run, and what keeps them in. Checked by `testing/SandboxHostContract`. */
-import { type Cause, Context, Deferred, Effect, Layer, Option, Queue, Schema, type Scope, Stream } from "effect"
-import type { SandboxId } from "./SandboxId.ts"
+import { Context, type Effect, type Option, Schema, type Scope, type Stream } from "effect"
+import type { SandboxId } from "../SandboxId.ts"
 
 /** The host refused or failed. `retryable`: the same call may succeed later. */
 export class HostError extends Schema.TaggedError<HostError>()("HostError", {
@@ -13,8 +13,6 @@ export class HostError extends Schema.TaggedError<HostError>()("HostError", {
     return `sandbox host could not ${this.operation}: ${this.detail}`
   }
 }
-
-const utf8 = new TextEncoder()
 
 /** A program to run in a box. */
 export interface BoxCommand {
@@ -76,55 +74,4 @@ export class SandboxHost extends Context.Service<SandboxHost, {
   /** Sandboxes of which something is left on this host: what a reaper compares with the store. */
   readonly list: Effect.Effect<ReadonlyArray<SandboxId>, HostError>
 }>()("@slipway/domain/SandboxHost") {
-  /**
-   * Boxes without programs, for tests and for embedding: whatever is spawned gives back what is written to it, and ends
-   * with code 0 when its input ends. Passes `lifecycle` of the contract suite; the rest needs real processes.
-   */
-  static readonly layerMemory = Layer.sync(SandboxHost, () => {
-    const boxes = new Map<SandboxId, { readonly box: Box; readonly kill: Set<Effect.Effect<unknown>> }>()
-    let pids = 0
-
-    const spawn = (kill: Set<Effect.Effect<unknown>>) =>
-      Effect.gen(function*() {
-        const output = yield* Queue.unbounded<Uint8Array, Cause.Done>()
-        const exit = yield* Deferred.make<{ readonly code: number | null; readonly signal: string | null }>()
-        const end = (code: number | null, signal: string | null) =>
-          Effect.andThen(Queue.end(output), Deferred.succeed(exit, { code, signal }))
-        const killed = end(null, "SIGKILL")
-        yield* Effect.acquireRelease(
-          Effect.sync(() => kill.add(killed)),
-          () => Effect.andThen(killed, Effect.sync(() => kill.delete(killed)))
-        )
-        const process: BoxProcess = {
-          pid: ++pids,
-          write: (bytes) => Effect.asVoid(Queue.offer(output, typeof bytes === "string" ? utf8.encode(bytes) : bytes)),
-          endInput: Effect.asVoid(end(0, null)),
-          stdout: Stream.fromQueue(output),
-          stderrTail: Effect.succeed(""),
-          exited: Deferred.await(exit)
-        }
-        return process
-      })
-
-    return SandboxHost.of({
-      isolation: "none",
-      provision: ({ sandboxId, workspace }) =>
-        Effect.gen(function*() {
-          yield* Effect.forEach(boxes.get(sandboxId)?.kill ?? [], (kill) => kill, { discard: true })
-          const kill = new Set<Effect.Effect<unknown>>()
-          const known = boxes.get(sandboxId) ??
-            { box: { sandboxId, workspace, home: `/memory/home/${sandboxId}`, spawn: () => spawn(kill) }, kill }
-          boxes.set(sandboxId, known)
-          return known.box
-        }),
-      find: (sandboxId) => Effect.sync(() => Option.map(Option.fromNullishOr(boxes.get(sandboxId)), ({ box }) => box)),
-      stop: (sandboxId) =>
-        Effect.suspend(() => {
-          const known = boxes.get(sandboxId)
-          boxes.delete(sandboxId)
-          return Effect.forEach(known?.kill ?? [], (kill) => kill, { discard: true })
-        }),
-      list: Effect.sync(() => Array.from(boxes.keys()))
-    })
-  })
 }

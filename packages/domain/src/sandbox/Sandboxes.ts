@@ -2,7 +2,17 @@
 import { Context, DateTime, Effect, Layer, Option, Result, Schedule, Schema } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { Ids, type Uuid } from "../Ids.ts"
+import {
+  type ApprovalsUnsupported,
+  choose,
+  type InvalidModel,
+  type InvalidReasoningEffort,
+  ModelCatalogue
+} from "../models/ModelCatalogue.ts"
+import { Spending, type SpendingRefused } from "../models/Spending.ts"
+import { ID_ALPHABET, SandboxId, turnId } from "../SandboxId.ts"
 import { type RepoNotAccessible, SourceHost } from "../source/SourceHost.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { ConcurrencyLimitExceeded } from "./ActiveSandboxes.ts"
 import type { Decision } from "./Approval.ts"
 import {
@@ -19,11 +29,8 @@ import {
 } from "./Command.ts"
 import { CreateSandbox, toCreation } from "./CreateSandbox.ts"
 import { fingerprint, type IdempotencyConflict, type IdempotencyKey } from "./Idempotency.ts"
-import { type ApprovalsUnsupported, choose, type InvalidModel, type InvalidReasoningEffort, ModelCatalogue } from "./ModelCatalogue.ts"
 import type { Sandbox } from "./Sandbox.ts"
-import { ID_ALPHABET, SandboxId, turnId } from "./SandboxId.ts"
-import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type StoreUnavailable } from "./SandboxStore.ts"
-import { Spending, type SpendingRefused } from "./Spending.ts"
+import { type ListQuery, type Message, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
 
 const encodeRequest = Schema.encodeSync(CreateSandbox)
 

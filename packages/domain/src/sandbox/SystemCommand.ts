@@ -1,5 +1,6 @@
 /** What the service itself does to a sandbox: booting, recording what the agent does, ending. People's commands are in `Command.ts`. */
 import { type DateTime, Result } from "effect"
+import type { Usage } from "../models/Usage.ts"
 import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import type { Limits } from "./Policy.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
@@ -7,7 +8,6 @@ import type { ApprovalRequest, Initiator, SandboxEvent, SandboxEventOf } from ".
 import { after, expire } from "./TimeLimit.ts"
 import { endTurn, IllegalTransition, live, moveTo, turnPending, turnUpdated } from "./Transition.ts"
 import { isActive, type Turn, type TurnOutcome, turnTransitions, type TurnState } from "./Turn.ts"
-import type { Usage } from "./Usage.ts"
 
 type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "tool.updated">
 

@@ -3,7 +3,7 @@
  * a `Detail` of what happened (decisions, section 5). All of it is text of others: bounded, and visible in full.
  */
 import { Result, Schema } from "effect"
-import { isProtected } from "../files/FileRules.ts"
+import { isProtected } from "../source/FileRules.ts"
 import { cut, utf8Length } from "../Text.ts"
 import { visible } from "../Visible.ts"
 

@@ -1,8 +1,9 @@
 /** Pull requests as the interface shows them (2.5). */
 import { Schema } from "effect"
-import { SandboxId } from "../sandbox/SandboxId.ts"
+import { SandboxId } from "../SandboxId.ts"
 import { Counter } from "../Text.ts"
 import { timestamp } from "../Timestamp.ts"
+import { type RepoName } from "./RepoRef.ts"
 
 /** A pull request as the host has it (interface 2.5). */
 export const PullRequest = Schema.Struct({
@@ -114,4 +115,11 @@ const isSandboxId = Schema.is(SandboxId)
 export const sandboxOf = (branch: string): SandboxId | undefined => {
   const id = branch.startsWith(BRANCHES) ? branch.slice(BRANCHES.length) : ""
   return isSandboxId(id) ? id : undefined
+}
+
+/** A pull request. `host` is the source host's name; `repo` as its sandbox spells it. */
+export interface Pull {
+  readonly host: string
+  readonly repo: RepoName
+  readonly number: number
 }

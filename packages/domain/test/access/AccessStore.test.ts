@@ -2,12 +2,14 @@ import { assert, describe, it } from "@effect/vitest"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Ids } from "@slipway/domain/Ids"
+import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { TestClock } from "effect/testing"
 
 const Fixture = Layer.succeed(AccessFixture, AccessFixture.of({ elapse: TestClock.adjust, now: DateTime.now }))
-const layer = AccessStore.layerMemory.pipe(Layer.provideMerge(Ids.layerMemory))
+const layer = AccessStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer))
 
 suite("memory", Layer.mergeAll(layer, Fixture))
 

@@ -1,6 +1,6 @@
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { Ids } from "@slipway/domain/Ids"
+import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { suite } from "@slipway/domain/testing/AuditLogContract"
 import { Layer } from "effect"
 
-suite("memory", Layer.merge(AuditLog.layerMemory, Ids.layerMemory))
+suite("memory", Layer.merge(AuditLogMemory.layer, IdsMemory.layer))

@@ -1,6 +1,6 @@
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { Ids } from "@slipway/domain/Ids"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
 import { suite } from "@slipway/domain/testing/MemberStoreContract"
 import { Layer } from "effect"
 
-suite("memory", MemberStore.layerMemory.pipe(Layer.provideMerge(Ids.layerMemory)))
+suite("memory", MemberStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer)))

@@ -1,7 +1,7 @@
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { SessionStore } from "@slipway/domain/access/SessionStore"
-import { Ids } from "@slipway/domain/Ids"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
+import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
 import { suite } from "@slipway/domain/testing/SessionStoreContract"
 import { Layer } from "effect"
 
-suite("memory", Layer.merge(SessionStore.layerMemory, MemberStore.layerMemory).pipe(Layer.provideMerge(Ids.layerMemory)))
+suite("memory", Layer.merge(SessionStoreMemory.layer, MemberStoreMemory.layer).pipe(Layer.provideMerge(IdsMemory.layer)))

@@ -4,13 +4,16 @@ import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { SessionStore } from "@slipway/domain/access/SessionStore"
 import { Ids } from "@slipway/domain/Ids"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
+import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 
 const layer = Sessions.layer.pipe(
-  Layer.provideMerge(SessionStore.layerMemory),
-  Layer.provideMerge(MemberStore.layerMemory),
-  Layer.provideMerge(Ids.layerMemory)
+  Layer.provideMerge(SessionStoreMemory.layer),
+  Layer.provideMerge(MemberStoreMemory.layer),
+  Layer.provideMerge(IdsMemory.layer)
 )
 
 const LIMITS = { credential: 1000, user: 1000 }

@@ -3,16 +3,17 @@ import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
-import { SessionStore } from "@slipway/domain/access/SessionStore"
-import { Hints } from "@slipway/domain/Hints"
-import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
+import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
 import { Effect, Layer, Redacted } from "effect"
 
 const layer = Layer.mergeAll(Sessions.layer, Members.layer).pipe(
-  Layer.provideMerge(SessionStore.layerMemory),
-  Layer.provideMerge(MemberStore.layerMemory),
-  Layer.provide(Hints.layerMemory),
-  Layer.provideMerge(Ids.layerMemory)
+  Layer.provideMerge(SessionStoreMemory.layer),
+  Layer.provideMerge(MemberStoreMemory.layer),
+  Layer.provide(HintsMemory.layer),
+  Layer.provideMerge(IdsMemory.layer)
 )
 
 const ada = { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: "ada@example.com" }

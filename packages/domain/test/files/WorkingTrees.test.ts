@@ -1,10 +1,14 @@
 import { assert, it } from "@effect/vitest"
-import { MemoryDisk } from "@slipway/domain/files/MemoryDisk"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import * as AgentRuntimeMemory from "@slipway/domain/memory/AgentRuntimeMemory"
+import { MemoryDisk } from "@slipway/domain/memory/MemoryDisk"
+import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
+import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
+import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
+import * as WorkingTreesMemory from "@slipway/domain/memory/WorkingTreesMemory"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { MemoryRepositories } from "@slipway/domain/source/MemoryRepositories"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { trees } from "@slipway/domain/testing/WorkingTreesContract"
@@ -12,10 +16,10 @@ import { DateTime, Effect, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
 
 const Memory = Layer.mergeAll(
-  WorkingTrees.layerMemory,
-  SandboxHost.layerMemory,
-  AgentRuntime.layerMemory,
-  SourceHost.layerMemory
+  WorkingTreesMemory.layer,
+  SandboxHostMemory.layer,
+  AgentRuntimeMemory.layer,
+  SourceHostMemory.layer
 ).pipe(Layer.provideMerge(Layer.merge(MemoryDisk.layer, MemoryRepositories.layer)))
 
 const text = (content: string | Uint8Array) =>

@@ -1,8 +1,9 @@
 import { describe, it } from "@effect/vitest"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { attributionLaws, checkAttribution, Incoming } from "@slipway/domain/testing/AttributionLaws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
 import { Effect, Layer, Schema } from "effect"
@@ -16,8 +17,8 @@ const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(PartnerFixture)
 
 checkAttribution(
   "memory",
-  Layer.merge(SandboxStore.layerMemory, Fixture).pipe(
-    Layer.provideMerge(PartnerStore.layerMemory),
-    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerSeeded("laws")))
+  Layer.merge(SandboxStoreMemory.layer, Fixture).pipe(
+    Layer.provideMerge(PartnerStoreMemory.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layerSeeded("laws")))
   )
 )

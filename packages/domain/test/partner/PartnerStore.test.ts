@@ -1,9 +1,10 @@
 import { Access } from "@slipway/domain/access/Access"
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
 import { Effect, Layer } from "effect"
 
@@ -23,10 +24,10 @@ const Fixture = Layer.effect(
 
 suite(
   "memory",
-  Layer.merge(SandboxStore.layerMemory, Fixture).pipe(
-    Layer.provideMerge(PartnerStore.layerMemory),
+  Layer.merge(SandboxStoreMemory.layer, Fixture).pipe(
+    Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Access.layer),
-    Layer.provideMerge(AccessStore.layerMemory),
-    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerMemory))
+    Layer.provideMerge(AccessStoreMemory.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
   )
 )

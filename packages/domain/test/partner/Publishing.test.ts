@@ -1,13 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import { NoChanges, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { pullRequestId } from "@slipway/domain/partner/Attribution"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { CommitAuthor, CommitMessage, Publishing, request } from "@slipway/domain/publishing/Publishing"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
-import { CommitAuthor, CommitMessage, Publishing, request } from "@slipway/domain/source/Publishing"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { creation } from "@slipway/domain/testing/Histories"
 import { DateTime, Effect, Layer } from "effect"
@@ -39,7 +42,7 @@ const pull = {
 /** Publishes a sandbox that started under a touch, as often as given, and says what its partner hears of it. */
 const published = (times: number, changes = true) => {
   const ports = Layer.mergeAll(
-    SandboxStore.layerMemory,
+    SandboxStoreMemory.layer,
     Layer.mock(WorkingTrees, {
       workspace: () => "",
       folder: () => "",
@@ -55,7 +58,7 @@ const published = (times: number, changes = true) => {
       findOpenPullRequest: () => Effect.succeed(null),
       openDraftPullRequest: () => Effect.succeed(pull)
     })
-  ).pipe(Layer.provideMerge(PartnerStore.layerMemory), Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerMemory)))
+  ).pipe(Layer.provideMerge(PartnerStoreMemory.layer), Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer)))
   return Effect.gen(function*() {
     const partners = yield* PartnerStore
     const store = yield* SandboxStore

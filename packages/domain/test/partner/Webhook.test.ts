@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/Ids"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { PartnerFact, type PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import {
   afterAttempt,
@@ -136,7 +137,7 @@ describe("secrets", () => {
       assert.strictEqual(new Set(minted).size, minted.length)
       // Every character of the alphabet turns up.
       assert.strictEqual(new Set(minted.map((secret) => secret.slice(6, -2)).join("")).size, 64)
-    }).pipe(Effect.provide(Ids.layerMemory)))
+    }).pipe(Effect.provide(IdsMemory.layer)))
 
   it("that were replaced sign along for 24 hours, after the new one", () => {
     const secrets = rotated([{ value: first, until: null }], second, at)

@@ -1,9 +1,10 @@
 import { Access } from "@slipway/domain/access/Access"
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { Hints } from "@slipway/domain/Hints"
-import { Ids } from "@slipway/domain/Ids"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { CLAIM_TIME, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as WebhookStoreMemory from "@slipway/domain/memory/WebhookStoreMemory"
+import { CLAIM_TIME } from "@slipway/domain/partner/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
 import { Duration, Layer } from "effect"
 import { TestClock } from "effect/testing"
@@ -11,12 +12,12 @@ import { TestClock } from "effect/testing"
 suite(
   "memory",
   Layer.merge(
-    WebhookStore.layerMemory,
+    WebhookStoreMemory.layer,
     Layer.succeed(WebhookFixture, WebhookFixture.of({ expireClaims: TestClock.adjust(Duration.toMillis(CLAIM_TIME)) }))
   ).pipe(
-    Layer.provideMerge(PartnerStore.layerMemory),
+    Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Access.layer),
-    Layer.provideMerge(AccessStore.layerMemory),
-    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerMemory))
+    Layer.provideMerge(AccessStoreMemory.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
   )
 )

@@ -1,7 +1,8 @@
-import { MemoryDisk } from "@slipway/domain/files/MemoryDisk"
-import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import * as AgentRuntimeMemory from "@slipway/domain/memory/AgentRuntimeMemory"
+import { MemoryDisk } from "@slipway/domain/memory/MemoryDisk"
+import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
 import { type BoxProcess, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { sessions } from "@slipway/domain/testing/AgentRuntimeContract"
 import { Effect, Layer } from "effect"
@@ -9,7 +10,7 @@ import { Effect, Layer } from "effect"
 const ALPHABET = "abcdefgh"
 let sandboxes = 0
 
-sessions("memory", Layer.mergeAll(AgentRuntime.layerMemory, SandboxHost.layerMemory).pipe(Layer.provideMerge(MemoryDisk.layer)), {
+sessions("memory", Layer.mergeAll(AgentRuntimeMemory.layer, SandboxHostMemory.layer).pipe(Layer.provideMerge(MemoryDisk.layer)), {
   profile: "offline",
   model: "offline/demo",
   sandbox: Effect.gen(function*() {

@@ -12,7 +12,7 @@ import {
   TurnActive
 } from "@slipway/domain/sandbox/Command"
 import type { StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
-import { turnId, worktreeId } from "@slipway/domain/sandbox/SandboxId"
+import { turnId, worktreeId } from "@slipway/domain/SandboxId"
 import { creation, type History, ids, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
 import { Result, Schema } from "effect"
 

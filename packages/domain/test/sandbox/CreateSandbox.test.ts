@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { CreateSandbox, titleOf, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
-import { offlineDemo } from "@slipway/domain/sandbox/ModelCatalogue"
 import { createdAt, creation } from "@slipway/domain/testing/Histories"
 import { Result, Schema } from "effect"
 

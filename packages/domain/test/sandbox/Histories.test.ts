@@ -2,11 +2,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { isSettled, Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import { createdAt, type History, hostile, legal, limits, play, thorough } from "@slipway/domain/testing/Histories"
 import { historyLaws } from "@slipway/domain/testing/Laws"
+import { SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
 import { DateTime, Schema } from "effect"
 
 const states = ({ first, moments }: History) => [first, ...moments.map(({ after }) => after)]

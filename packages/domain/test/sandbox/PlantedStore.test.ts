@@ -1,9 +1,11 @@
 /** A law is worth something only if a broken store breaks it: each of these stores has one defect. */
 import { assert, describe, it } from "@effect/vitest"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { type StoreLaw, storeLaws } from "@slipway/domain/testing/Laws"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStoreContract"
 import { Arbitrary, Effect, Layer } from "effect"
@@ -14,9 +16,9 @@ const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({
 
 const withDefect = (plant: (store: Store) => Partial<Store>) =>
   Layer.effect(SandboxStore, Effect.map(SandboxStore, (store) => SandboxStore.of({ ...store, ...plant(store) }))).pipe(
-    Layer.provide(SandboxStore.layerMemory),
+    Layer.provide(SandboxStoreMemory.layer),
     Layer.merge(Fixture),
-    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerSeeded("planted")))
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layerSeeded("planted")))
   )
 
 describe("the laws notice a store that", () => {

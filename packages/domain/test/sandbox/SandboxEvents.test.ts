@@ -1,13 +1,16 @@
 import { assert, layer } from "@effect/vitest"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { DateTime, Effect, Fiber, Layer, Result, Stream } from "effect"
 import type { Principal } from "../../src/access/Principal.ts"
-import { Hints } from "../../src/Hints.ts"
-import { offlineDemo } from "../../src/sandbox/ModelCatalogue.ts"
+import { type Hints } from "../../src/Hints.ts"
+import { offlineDemo } from "../../src/models/ModelCatalogue.ts"
 import type { Creation } from "../../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/SandboxEvent.ts"
 import { type Following, type Frame, PAGE, SandboxEvents } from "../../src/sandbox/SandboxEvents.ts"
-import { SandboxId } from "../../src/sandbox/SandboxId.ts"
-import { type LogEntry, SandboxStore, StoreUnavailable } from "../../src/sandbox/SandboxStore.ts"
+import { type LogEntry, SandboxStore } from "../../src/sandbox/SandboxStore.ts"
+import { SandboxId } from "../../src/SandboxId.ts"
+import { StoreUnavailable } from "../../src/StoreUnavailable.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const by: Principal = {
@@ -54,7 +57,7 @@ const slow = Layer.effect(
     log: (id: SandboxId, after: number, limit: number) =>
       store.log(id, after, limit).pipe(Effect.tap(() => Effect.repeat(Effect.yieldNow, { times: (after * 7) % 11 })))
   }))
-).pipe(Layer.provide(SandboxStore.layerMemory))
+).pipe(Layer.provide(SandboxStoreMemory.layer))
 
 const trouble = { on: false }
 const counting: Array<readonly [after: number, limit: number, entries: ReadonlyArray<LogEntry>]> = []
@@ -67,10 +70,10 @@ const counted = Layer.effect(
         ? Effect.fail(new StoreUnavailable({ cause: "planted" }))
         : Effect.tap(store.log(id, after, limit), (entries) => Effect.sync(() => counting.push([after, limit, entries])))
   }))
-).pipe(Layer.provide(SandboxStore.layerMemory))
+).pipe(Layer.provide(SandboxStoreMemory.layer))
 
 const on = (store: Layer.Layer<SandboxStore, never, Hints>) =>
-  SandboxEvents.layer.pipe(Layer.provideMerge(store), Layer.provideMerge(Hints.layerMemory))
+  SandboxEvents.layer.pipe(Layer.provideMerge(store), Layer.provideMerge(HintsMemory.layer))
 
 const collect = ({ frames }: Following) => Effect.map(Stream.runCollect(frames), (collected) => Array.from(collected))
 

@@ -1,7 +1,9 @@
 import { assert, it } from "@effect/vitest"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { terminate } from "@slipway/domain/sandbox/Command"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
@@ -23,8 +25,8 @@ const Fixture = Layer.effect(
     }))
 )
 
-const layer = Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(
-  Layer.provideMerge(Layer.mergeAll(AuditLog.layerMemory, Hints.layerMemory, Ids.layerMemory))
+const layer = Layer.mergeAll(SandboxStoreMemory.layer, Fixture).pipe(
+  Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
 )
 
 suite("memory", layer)

@@ -1,6 +1,7 @@
-import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { checkStore } from "@slipway/domain/testing/Laws"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStoreContract"
 import { Effect, Layer } from "effect"
@@ -9,7 +10,7 @@ const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({
 
 checkStore(
   "memory",
-  Layer.mergeAll(SandboxStore.layerMemory, Fixture).pipe(
-    Layer.provideMerge(Layer.mergeAll(Hints.layerMemory, Ids.layerSeeded("laws")))
+  Layer.mergeAll(SandboxStoreMemory.layer, Fixture).pipe(
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layerSeeded("laws")))
   )
 )

@@ -1,12 +1,12 @@
-import { MemoryRepositories } from "@slipway/domain/source/MemoryRepositories"
+import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
+import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { suite } from "@slipway/domain/testing/SourceHostContract"
 import { Effect, Layer } from "effect"
 
 let repositories = 0
 
-suite("memory", SourceHost.layerMemory.pipe(Layer.provideMerge(MemoryRepositories.layer)), {
+suite("memory", SourceHostMemory.layer.pipe(Layer.provideMerge(MemoryRepositories.layer)), {
   repository: (files) =>
     Effect.map(MemoryRepositories, ({ add }) => {
       const fullName = RepoName.make(`Acme/Shop-${++repositories}`)

@@ -3,7 +3,6 @@
  * Each domain error gets its status and code here, once; domain classes know neither.
  */
 import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/AccessStore"
-import { FileProtected, InvalidPath as PathInvalid } from "@slipway/domain/files/FileRules"
 import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/Files"
 import {
   FileNotFound as NoSuchFile,
@@ -11,8 +10,14 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/WorkingTrees"
+import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/models/Budget"
+import { NoCredits as CreditsUsedUp } from "@slipway/domain/models/Credits"
+import {
+  ApprovalsUnsupported as NoApprovals,
+  InvalidModel as ModelRefused,
+  InvalidReasoningEffort as EffortRefused
+} from "@slipway/domain/models/ModelCatalogue"
 import { FactConflict as Contradiction } from "@slipway/domain/partner/Attribution"
-import { NoCredits as CreditsUsedUp } from "@slipway/domain/partner/Credits"
 import { ClaimNotFound as NoSuchClaim } from "@slipway/domain/partner/PartnerStore"
 import { TargetRefused as AddressRefused } from "@slipway/domain/partner/WebhookSender"
 import {
@@ -20,23 +25,20 @@ import {
   PartnerEventNotFound as NoSuchEvent,
   TooManyEndpoints as EndpointLimit
 } from "@slipway/domain/partner/WebhookStore"
+import { NothingToPublish as NothingNew } from "@slipway/domain/publishing/Publishing"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
-import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/sandbox/Budget"
 import {
   ApprovalNotFound as NoSuchApproval,
   SandboxNotRunning as NotRunning,
   TurnActive as ActiveTurn
 } from "@slipway/domain/sandbox/Command"
 import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/Idempotency"
-import {
-  ApprovalsUnsupported as NoApprovals,
-  InvalidModel as ModelRefused,
-  InvalidReasoningEffort as EffortRefused
-} from "@slipway/domain/sandbox/ModelCatalogue"
 import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/SandboxEvents"
-import { SandboxNotFound as NoSuchSandbox, StoreUnavailable as StoreDown } from "@slipway/domain/sandbox/SandboxStore"
-import { NothingToPublish as NothingNew, RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/source/Publishing"
+import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/SandboxStore"
+import { RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/sandbox/SelectRepo"
+import { FileProtected, InvalidPath as PathInvalid } from "@slipway/domain/source/FileRules"
 import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/SourceHost"
+import { StoreUnavailable as StoreDown } from "@slipway/domain/StoreUnavailable"
 import { Schema, SchemaTransformation } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 

@@ -3,10 +3,10 @@
  * since the log keeps events as they go out, and clients decode by the open `EventEnvelope`.
  */
 import { ApprovalRequest, SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { SandboxResource } from "@slipway/domain/sandbox/SandboxResource"
 import { TurnState } from "@slipway/domain/sandbox/Turn"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { timestamp } from "@slipway/domain/Timestamp"
+import { SandboxResource } from "@slipway/http/api/SandboxResource"
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 

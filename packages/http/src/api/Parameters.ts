@@ -1,5 +1,5 @@
 /** Parameters that several endpoints share. Numbers are digits and nothing else: no sign, no exponent, no blanks. */
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { Schema, SchemaTransformation } from "effect"

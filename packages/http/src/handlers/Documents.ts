@@ -4,9 +4,9 @@ import { HttpRouter, HttpServerRequest } from "effect/http"
 import { HttpApi, HttpApiScalar, OpenApi } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { NotFound } from "../api/Errors.ts"
-import { basePathOf, Settings } from "../middleware/Settings.ts"
-import * as SharedReply from "../middleware/SharedReply.ts"
 import { HEADERS } from "../pages/Page.ts"
+import { basePathOf, Settings } from "../server/Settings.ts"
+import * as SharedReply from "../server/SharedReply.ts"
 
 /** The reference page's script is not ours: with a session's cookie or a key typed in, it asks nobody but this server. */
 const DOCS_HEADERS = {

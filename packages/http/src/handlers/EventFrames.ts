@@ -1,9 +1,9 @@
 /** Events as Server-Sent Events (decisions, section 5). Durable ones go out as the log keeps them, byte by byte. */
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { ApprovalRequest } from "@slipway/domain/sandbox/SandboxEvent"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
-import { SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
 import type { LogEntry } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
 import { Schema } from "effect"
 
 const utf8 = new TextEncoder()

@@ -9,9 +9,9 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"
-import { type LiveResponse, LiveResponses } from "../middleware/LiveResponses.ts"
-import { respond } from "../middleware/Respond.ts"
-import { Settings } from "../middleware/Settings.ts"
+import { type LiveResponse, LiveResponses } from "../server/LiveResponses.ts"
+import { respond } from "../server/Respond.ts"
+import { Settings } from "../server/Settings.ts"
 import { heartbeat, joined, retry, snapshotOf, transient } from "./EventFrames.ts"
 
 const RETRY_MILLIS = 2_000

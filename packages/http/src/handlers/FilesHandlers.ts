@@ -8,8 +8,8 @@ import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
-import { LiveResponses } from "../middleware/LiveResponses.ts"
-import { respond } from "../middleware/Respond.ts"
+import { LiveResponses } from "../server/LiveResponses.ts"
+import { respond } from "../server/Respond.ts"
 import { attachment } from "./ContentDisposition.ts"
 
 /** Clients show it where others would let people edit. */

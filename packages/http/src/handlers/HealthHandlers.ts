@@ -1,13 +1,13 @@
 /** Tells supervisors whether the process lives and whether it can serve. */
 import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { ClockSkew, skewProblem } from "@slipway/domain/StoreClock"
+import { ClockSkew, skewProblem } from "@slipway/domain/sandbox/StoreClock"
 import { StoreTrouble } from "@slipway/domain/StoreTrouble"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Unavailable } from "../api/Errors.ts"
-import { LiveResponses } from "../middleware/LiveResponses.ts"
-import { respond } from "../middleware/Respond.ts"
+import { LiveResponses } from "../server/LiveResponses.ts"
+import { respond } from "../server/Respond.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,

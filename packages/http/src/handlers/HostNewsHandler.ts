@@ -1,10 +1,10 @@
 /** Where the source host tells by itself that something happened, if the operator set that up: `POST /hooks/source-host`. */
+import { Publishing } from "@slipway/domain/publishing/Publishing"
 import { HostNews } from "@slipway/domain/source/HostNews"
-import { Publishing } from "@slipway/domain/source/Publishing"
 import { ByteSize, Effect, Option, Semaphore } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Unauthorized } from "../api/Errors.ts"
-import { declared } from "../middleware/Routes.ts"
+import { declared } from "../server/Routes.ts"
 
 export const PATH = "/hooks/source-host"
 

@@ -4,7 +4,7 @@ import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { Effect, Schema } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ClaimResource, InternalApi } from "../api/InternalApi.ts"
-import { json } from "../middleware/Respond.ts"
+import { json } from "../server/Respond.ts"
 
 const toResource = ({ claimed, createdAt, offer }: Claim): ClaimResource => ({
   ...offer,

@@ -1,11 +1,11 @@
 /** Tells Prometheus what this process counted, and what of the store is live (decisions, section 8). */
+import { observed } from "@slipway/domain/Metrics"
 import { type Census, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { observed } from "@slipway/worker/Metrics"
 import { Clock, Effect, Exit, Metric } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"
 import { Api } from "../api/Api.ts"
-import { LiveResponses } from "../middleware/LiveResponses.ts"
+import { LiveResponses } from "../server/LiveResponses.ts"
 import * as ProcessMetrics from "./ProcessMetrics.ts"
 
 /** However many scrape and however often, the store counts this often. */

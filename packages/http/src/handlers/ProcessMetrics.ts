@@ -1,10 +1,10 @@
 /** What the process takes, under the names that Prometheus' own clients give it. */
-import { observed } from "@slipway/worker/Metrics"
+import { observed } from "@slipway/domain/Metrics"
 import { Effect, Metric } from "effect"
 import { readdir } from "node:fs/promises"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import manifest from "../../package.json" with { type: "json" }
-import { descriptorLimit } from "../middleware/DescriptorLimit.ts"
+import { descriptorLimit } from "../server/DescriptorLimit.ts"
 
 /** Node measures from one look to the next, and looks this often. */
 const RESOLUTION_MILLIS = 20

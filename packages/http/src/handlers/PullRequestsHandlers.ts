@@ -1,12 +1,12 @@
 /** Translates requests about pull requests into domain calls. */
-import { Publishing } from "@slipway/domain/source/Publishing"
+import { Publishing } from "@slipway/domain/publishing/Publishing"
 import type { SourceHostError } from "@slipway/domain/source/SourceHost"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Unavailable } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
-import { respond } from "../middleware/Respond.ts"
+import { respond } from "../server/Respond.ts"
 
 /** Seconds to wait for a source host that did not say how long. */
 const RETRY_SECONDS = 5

@@ -1,8 +1,8 @@
 /** Translates requests about sandboxes into domain calls. No rule about sandboxes is decided here. */
 import { nextPage } from "@slipway/domain/Page"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { type SandboxResource, toResource } from "@slipway/domain/sandbox/SandboxResource"
 import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
+import { type SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
 import { Effect, Option } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -10,9 +10,9 @@ import { InvalidCursor } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"
 import type { SandboxPage } from "../api/SandboxesApi.ts"
-import { json } from "../middleware/Respond.ts"
-import { Settings } from "../middleware/Settings.ts"
-import * as ListCursor from "./ListCursor.ts"
+import * as ListCursor from "../server/ListCursor.ts"
+import { json } from "../server/Respond.ts"
+import { Settings } from "../server/Settings.ts"
 
 /**
  * Sandboxes as their schema would encode them, without asking it: instants write themselves as the interface has them. A

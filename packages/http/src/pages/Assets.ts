@@ -4,7 +4,7 @@ import { HttpRouter, type HttpServerRequest } from "effect/http"
 import { readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
-import * as SharedReply from "../middleware/SharedReply.ts"
+import * as SharedReply from "../server/SharedReply.ts"
 
 const FOLDER = fileURLToPath(new URL("../../assets", import.meta.url))
 

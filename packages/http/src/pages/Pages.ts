@@ -2,12 +2,12 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerError, type HttpServerRequest } from "effect/http"
 import * as Assets from "./Assets.ts"
-import * as KeysPage from "./KeysPage.ts"
-import * as LocalPullPage from "./LocalPullPage.ts"
+import * as KeysPage from "./keys/KeysPage.ts"
 import * as Page from "./Page.ts"
-import * as SandboxesPages from "./SandboxesPages.ts"
-import * as SignInPages from "./SignInPages.ts"
-import * as WebhooksPages from "./WebhooksPages.ts"
+import * as SignInPages from "./people/SignInPages.ts"
+import * as LocalPullPage from "./sandboxes/LocalPullPage.ts"
+import * as SandboxesPages from "./sandboxes/SandboxesPages.ts"
+import * as WebhooksPages from "./webhooks/WebhooksPages.ts"
 
 /** Leads whoever opens the service in a browser to its pages. For programs there is nothing at this address. */
 const Home = HttpRouter.use((router) =>

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Diff from "@slipway/http/pages/Diff"
+import * as Diff from "@slipway/http/pages/sandboxes/Diff"
 import { Schema } from "effect"
 
 const SIGNS = { context: " ", added: "+", removed: "-" }

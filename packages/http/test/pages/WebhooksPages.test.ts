@@ -7,9 +7,9 @@ import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/Webhook"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
-import * as SessionCookie from "@slipway/http/middleware/SessionCookie"
+import * as SessionCookie from "@slipway/http/server/SessionCookie"
 import { DateTime, Effect, Redacted } from "effect"
-import { ask, joined, layer as http, mintKey, type Reply, withoutNames } from "../Harness.ts"
+import { ask, joined, layer as http, mintKey, type Reply, withoutNames } from "../../testing/Harness.ts"
 
 const URL = "https://hooks.example.com/slipway"
 const HOSTILE = `"'><script>alert(1)</script>`

@@ -20,7 +20,7 @@ const begin = takeOnDisk(control, join(settings.directory, "trees", "sandboxes")
 const { Effect, Layer, Option, Stream } = await import("effect")
 const { SandboxHost } = await import("@slipway/domain/sandbox/SandboxHost")
 const { SandboxStore } = await import("@slipway/domain/sandbox/SandboxStore")
-const { Publishing } = await import("@slipway/domain/source/Publishing")
+const { Publishing } = await import("@slipway/domain/publishing/Publishing")
 const { SourceHost } = await import("@slipway/domain/source/SourceHost")
 const { boxesLayer, hostLayer, machineLayer, publishOnce, storeLayer } = await import("./Worker.ts")
 

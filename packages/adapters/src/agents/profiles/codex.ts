@@ -1,5 +1,5 @@
 /** OpenAI's codex, as an app server. */
-import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
+import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
 import { Redacted } from "effect"
 import * as Pins from "../Pins.ts"
 import type { Profile } from "../Profile.ts"

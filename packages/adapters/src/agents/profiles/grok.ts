@@ -1,5 +1,5 @@
 /** xAI's grok, over ACP with notifications of its own. */
-import type { ModelAccess } from "@slipway/domain/sandbox/AgentRuntime"
+import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
 import { Redacted } from "effect"
 import * as Pins from "../Pins.ts"
 import type { Profile } from "../Profile.ts"

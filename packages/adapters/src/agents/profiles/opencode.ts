@@ -1,5 +1,5 @@
 /** opencode, over ACP. */
-import type { ReasoningEffort } from "@slipway/domain/sandbox/AgentRuntime"
+import type { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
 import { Redacted } from "effect"
 import * as Pins from "../Pins.ts"
 import type { Profile } from "../Profile.ts"

@@ -3,14 +3,14 @@
  * was not seen counts as missing.
  */
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises"
 import { createServer } from "node:net"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { deleteTree } from "../../git/DeleteTree.ts"
+import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskUse from "./DiskUse.ts"
 import type { Limits } from "./Limits.ts"
 import { NotIsolated } from "./NotIsolated.ts"

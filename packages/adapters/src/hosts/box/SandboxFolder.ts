@@ -11,7 +11,7 @@
  *     <sized folder>/box/home, scratch
  */
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
 import { chmod, chown, mkdir, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"

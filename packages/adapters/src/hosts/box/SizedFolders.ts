@@ -9,16 +9,16 @@
  * A folder is there whenever its file is, so whoever lists folders finds both. Mounts outlive the process: the next one finds
  * them, or makes them again after a reboot.
  */
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Schema, type Scope } from "effect"
 import { execFile } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { constants } from "node:fs"
 import { access, chmod, mkdir, open as openFile, readdir, readFile, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promises"
 import { join, resolve } from "node:path"
-import { deleteTree } from "../../git/DeleteTree.ts"
-import * as KeyedLock from "../../git/KeyedLock.ts"
+import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
+import * as KeyedLock from "../../node/KeyedLock.ts"
 import type { Limits } from "./Limits.ts"
 
 export interface SizedFolders {

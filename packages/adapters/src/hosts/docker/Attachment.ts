@@ -4,7 +4,7 @@ import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Stream } from "effect"
 import type { Duplex } from "node:stream"
 import { Transform } from "node:stream"
-import { StderrTail } from "../StderrTail.ts"
+import { StderrTail } from "../../node/StderrTail.ts"
 
 /** Before each piece: which stream, three bytes of nothing, how many bytes. */
 const HEADER_BYTES = 8

@@ -4,15 +4,15 @@
  * environment (see ProcessTable), also by another worker process after this one was killed.
  */
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/sandbox/SandboxId"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, readdir, realpath, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import * as NodeBoxProcess from "../../node/NodeBoxProcess.ts"
+import * as ProcessTable from "../../node/ProcessTable.ts"
 import { attempt, reason } from "../HostAttempt.ts"
 import * as HomeFiles from "./HomeFiles.ts"
-import * as NodeBoxProcess from "./NodeBoxProcess.ts"
-import * as ProcessTable from "./ProcessTable.ts"
 
 /** `<directory>/<sandbox id>:<process>`: whose process it is, for every worker that uses this directory. */
 const MARK = "SLIPWAY_SANDBOX"

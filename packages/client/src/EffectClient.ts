@@ -1,0 +1,14 @@
+/** The API as Effects, made from its definition: every endpoint by name, errors as typed failures. */
+import { Api } from "@slipway/http/api/Api"
+import type { Effect, Redacted } from "effect"
+import { HttpClient, HttpClientRequest } from "effect/http"
+import { HttpApiClient } from "effect/http-api"
+
+/** `baseUrl` is the server's address without a path, e.g. `https://slipway.example`. */
+export const make = ({ apiKey, baseUrl }: { readonly baseUrl: string; readonly apiKey: Redacted.Redacted }) =>
+  HttpApiClient.make(Api, {
+    baseUrl,
+    transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(apiKey))
+  })
+
+export type EffectClient = Effect.Success<ReturnType<typeof make>>

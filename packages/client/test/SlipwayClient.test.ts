@@ -1,0 +1,199 @@
+import { assert, layer } from "@effect/vitest"
+import * as EffectClient from "@slipway/client/EffectClient"
+import { serverSentEvents } from "@slipway/client/EventStream"
+import { type Event, SlipwayClient, SlipwayError } from "@slipway/client/SlipwayClient"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { proxy } from "@slipway/http/testing/CuttingProxy"
+import { address, create, creation, drive, layer as http, mintKey, running, turnOf } from "@slipway/http/testing/Harness"
+import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { FetchHttpClient } from "effect/http"
+
+const clientOf = Effect.fnUntraced(function*(grant = "acme") {
+  const { host, port } = yield* address
+  const { key } = yield* mintKey({ grant })
+  return { key, client: new SlipwayClient({ baseUrl: `http://${host}:${port}/`, apiKey: key }) }
+})
+
+const failure = (promise: Promise<unknown>) =>
+  Effect.promise(() =>
+    promise.then(() => assert.fail("it succeeded"), (error: unknown) => {
+      assert(error instanceof SlipwayError)
+      return error
+    })
+  )
+
+layer(
+  http({
+    trees: {
+      has: () => Effect.succeed(true),
+      list: (_key, directory) => Effect.succeed({ directory, entries: [], partialWarnings: [], scope: "all" }),
+      open: () => Effect.succeed({ size: 5, bytes: Stream.succeed(new TextEncoder().encode("hello")) }),
+      compare: () => Effect.succeed({ working: null, head: null, base: null })
+    }
+  }),
+  { excludeTestServices: true }
+)("the promise client", (it) => {
+  it.effect("does what the API does", () =>
+    Effect.gen(function*() {
+      const { client } = yield* clientOf("everything")
+      const sandbox = yield* Effect.promise(() => client.create({ ...creation, toolApprovalMode: "prompt" }, { idempotencyKey: "k" }))
+      const again = yield* Effect.promise(() => client.create({ ...creation, toolApprovalMode: "prompt" }, { idempotencyKey: "k" }))
+      assert.deepStrictEqual(again, sandbox)
+      assert.deepStrictEqual(yield* Effect.promise(() => client.get(sandbox.id)), sandbox)
+      assert.deepStrictEqual((yield* Effect.promise(() => client.list({ status: "queued", limit: 1 }))).data, [sandbox])
+      const turn = yield* turnOf(again.id as never)
+      yield* drive(again.id as never, [
+        { _tag: "StartBoot" },
+        { _tag: "FinishBoot", turnId: turn },
+        { _tag: "StartTurn", turnId: turn },
+        { _tag: "RequestApproval", turnId: turn, approval: { approval_id: "a/1", tool: "shell" } },
+        { _tag: "RequestApproval", turnId: turn, approval: { approval_id: "a/2", tool: "shell" } }
+      ])
+      const { id } = sandbox
+      assert.strictEqual((yield* Effect.promise(() => client.approve(id, "a/1"))).outcome, "applied")
+      assert.strictEqual((yield* Effect.promise(() => client.deny(id, "a/2"))).outcome, "applied")
+      assert.strictEqual((yield* Effect.promise(() => client.interrupt(id))).outcome, "applied")
+      yield* drive(again.id as never, [{ _tag: "EndTurn", turnId: turn, state: "interrupted" }])
+      assert.strictEqual((yield* Effect.promise(() => client.sendMessage(id, "go on"))).turnId, yield* turnOf(again.id as never, 2))
+      assert.strictEqual((yield* Effect.promise(() => client.messages(id))).data[0]?.text, creation.prompt)
+      assert.strictEqual((yield* Effect.promise(() => client.events(id, { after: 1, limit: 1 }))).nextCursor, "2")
+      assert.strictEqual((yield* Effect.promise(() => client.files(id, { directory: "src" }))).directory, "src")
+      assert.strictEqual(yield* Effect.promise(() => client.download(id, "a b").then((response) => response.text())), "hello")
+      assert.strictEqual((yield* Effect.promise(() => client.content(id, "a"))).reviewHead, null)
+      assert.strictEqual((yield* Effect.promise(() => client.pullRequest(id))).pullRequest, null)
+      assert.strictEqual((yield* Effect.promise(() => client.terminate(id))).outcome, "applied")
+      assert.strictEqual((yield* failure(client.publish(id))).code, "sandbox_not_running")
+    }))
+
+  it.effect("throws what the service said", () =>
+    Effect.gen(function*() {
+      const { client } = yield* clientOf()
+      const unknown = yield* failure(client.get("c_aaaaaaaaaaaa"))
+      assert.deepStrictEqual([unknown.status, unknown.code, unknown.message, unknown.isTemporary], [404, "not_found", "No such sandbox.",
+        false])
+      assert.match(String(unknown.requestId), /^req_/u)
+      const nobody = yield* failure(new SlipwayClient({ baseUrl: "http://127.0.0.1:1", apiKey: "x" }).list())
+      assert.deepStrictEqual([nobody.status, nobody.code, nobody.isTemporary], [0, "unreachable", true])
+    }))
+
+  it.effect(
+    "streams until the sandbox is finished, and every durable event comes once although the connection is cut",
+    () =>
+      Effect.gen(function*() {
+        const { key } = yield* clientOf()
+        const { cut, url } = yield* proxy()
+        // The server asks to wait 2 s before each connection; a test need not.
+        const impatient: typeof fetch = (input, init) =>
+          fetch(input, init).then(async (response) =>
+            response.body === null || response.headers.get("content-type")?.startsWith("text/event-stream") !== true
+              ? response
+              : new Response(response.body.pipeThrough(hurried()), { status: response.status, headers: response.headers })
+          )
+        const client = new SlipwayClient({ baseUrl: url, apiKey: key, fetch: impatient })
+        const { id, turn } = yield* running(key)
+        const seen: Array<Event> = []
+        const reading = yield* Effect.forkChild(Effect.promise(async () => {
+          for await (const event of client.stream(id, { since: 0 })) {
+            seen.push(event)
+            if (seen.length % 7 === 0) cut()
+          }
+        }))
+        for (let i = 0; i < 60; i++) {
+          yield* drive(id, [{
+            _tag: "RecordWork",
+            turnId: turn,
+            events: [{ type: "message.updated", turn_id: turn, data: { part_id: "m:text", message_id: "m", kind: "text", text: `${i}` } }]
+          }])
+          yield* Effect.yieldNow
+        }
+        yield* drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "gone", retryable: false }])
+        yield* Fiber.join(reading)
+        const log = yield* Effect.flatMap(SandboxStore, (store) => store.log(id, 0, 1000))
+        assert.deepStrictEqual(seen.flatMap((event) => event.id ?? []), log.map(({ seq }) => String(seq)))
+      }),
+    20_000
+  )
+
+  it.effect("stops streaming when it is told to", () =>
+    Effect.gen(function*() {
+      const { client, key } = yield* clientOf()
+      const id = yield* create(key)
+      const stop = new AbortController()
+      const types = yield* Effect.promise(async () => {
+        const types: Array<string> = []
+        for await (const event of client.stream(id, { signal: stop.signal })) {
+          types.push(event.type)
+          if (types.length === 2) stop.abort()
+        }
+        return types
+      })
+      assert.deepStrictEqual(types, ["snapshot", "sandbox.status"])
+    }))
+})
+
+const hurried = () => {
+  const decoder = new TextDecoder()
+  const encoder = new TextEncoder()
+  return new TransformStream<Uint8Array, Uint8Array>({
+    transform: (chunk, controller) =>
+      controller.enqueue(encoder.encode(decoder.decode(chunk, { stream: true }).replace("retry: 2000", "retry: 1")))
+  })
+}
+
+layer(http().pipe(Layer.provideMerge(FetchHttpClient.layer)), { excludeTestServices: true })("the Effect client", (it) => {
+  it.effect("has each endpoint, with its errors typed", () =>
+    Effect.gen(function*() {
+      const { host, port } = yield* address
+      const { key } = yield* mintKey()
+      const client = yield* EffectClient.make({ baseUrl: `http://${host}:${port}`, apiKey: Redacted.make(key) })
+      const made = yield* client.createSandbox({
+        headers: { "idempotency-key": "k" as never },
+        payload: { ...creation, toolApprovalMode: "auto", metadata: {} }
+      })
+      const again = yield* client.createSandbox({
+        headers: { "idempotency-key": "k" as never },
+        payload: { ...creation, toolApprovalMode: "auto", metadata: {} }
+      })
+      assert.deepStrictEqual([made.sandbox.id, again.constructor.name], [again.sandbox.id, "Replayed"])
+      const sandboxId = made.sandbox.id
+      assert.strictEqual((yield* client.getSandbox({ params: { sandboxId } })).status, "queued")
+      assert.strictEqual((yield* client.terminateSandbox({ params: { sandboxId } })).outcome, "applied")
+      const refused = yield* Effect.flip(client.sendMessage({ params: { sandboxId }, headers: {}, payload: { prompt: "x" } }))
+      assert.strictEqual(refused._tag, "SandboxNotRunning")
+      const stranger = yield* EffectClient.make({ baseUrl: `http://${host}:${port}`, apiKey: Redacted.make("nobody") })
+      const unauthorized = yield* Effect.flip(stranger.listSandboxes({ query: {} }))
+      assert(unauthorized._tag === "Refusal")
+      assert.deepStrictEqual([unauthorized.status, unauthorized.code], [401, "unauthorized"])
+    }))
+})
+
+layer(Layer.empty)("the event reader", (it) => {
+  const read = (chunks: ReadonlyArray<Uint8Array>) =>
+    Effect.promise(async () => {
+      const body = new ReadableStream<Uint8Array>({
+        start: (controller) => {
+          for (const chunk of chunks) controller.enqueue(chunk)
+          controller.close()
+        }
+      })
+      const events = []
+      for await (const event of serverSentEvents(body)) events.push(event)
+      return events
+    })
+
+  it.effect("puts blocks together wherever the network cuts them, and drops the last one if it is not whole", () =>
+    Effect.gen(function*() {
+      const text = "retry: 5\n\n: hb\n\nid: 1\ndata: {\"a\":\"\u{1F680}\"}\n\nid:2\r\ndata:x\r\ndata: y\r\n\r\nid: 3\ndata: lost"
+      const expected = [
+        { data: undefined, id: undefined, retry: 5 },
+        { data: undefined, id: undefined, retry: undefined },
+        { data: "{\"a\":\"\u{1F680}\"}", id: "1", retry: undefined },
+        { data: "x\ny", id: "2", retry: undefined }
+      ]
+      const bytes = new TextEncoder().encode(text)
+      for (const size of [1, 2, 3, 7, bytes.length]) {
+        const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.slice(i * size, (i + 1) * size))
+        assert.deepStrictEqual(yield* read(chunks), expected)
+      }
+    }))
+})

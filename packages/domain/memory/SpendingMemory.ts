@@ -1,0 +1,138 @@
+/** `Spending` in memory: for tests and for embedding without a database. State dies with the layer. */
+import { DateTime, Effect, Layer, Option } from "effect"
+import type { Uuid } from "../src/Ids.ts"
+import {
+  type Account,
+  afterCharging,
+  afterReserving,
+  BudgetExceeded,
+  Budgets,
+  isExhausted,
+  noAccount,
+  refusalOf
+} from "../src/models/Budget.ts"
+import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "../src/models/Credits.ts"
+import { type ModelCall, type GrantSpending, Spending } from "../src/models/Spending.ts"
+import { noUsage } from "../src/models/Usage.ts"
+import type { SandboxId } from "../src/SandboxId.ts"
+import { saturatingAdd } from "../src/Text.ts"
+import { MemoryCredits } from "./PartnerStoreMemory.ts"
+
+/**
+ * Process-local, for tests and for embedding without a database. State dies with the layer. Credits are those of the
+ * `PartnerStore` in memory beneath it; without one they are not enforced.
+ */
+export const layer = Layer.effect(
+  Spending,
+  Effect.gen(function*() {
+    const limits = yield* Budgets
+    const price = yield* CreditPrice
+    const credits = price === null ? null : Option.getOrNull(yield* Effect.serviceOption(MemoryCredits))
+    const organizations = new Map<string, Account>()
+    const grants = new Map<string, Account>()
+    const budgets = new Map<string, number | null>()
+    const sandboxes = new Map<
+      SandboxId,
+      { readonly account: Account; readonly grantId: string; readonly calls: number; readonly micros: number }
+    >()
+    const calls = new Map<
+      Uuid,
+      { readonly call: ModelCall; readonly reserved: number; readonly micros: number; readonly state: "open" | "released" | "charged" }
+    >()
+
+    const limitsOf = (grantId: string) => ({
+      sandbox: limits.sandbox,
+      grant: budgets.has(grantId) ? budgets.get(grantId) ?? null : limits.grant
+    })
+    const accountsOf = ({ grantId, sandboxId }: { readonly grantId: string; readonly sandboxId: SandboxId | null }) => ({
+      sandbox: sandboxId === null ? noAccount : sandboxes.get(sandboxId)?.account ?? noAccount,
+      grant: grants.get(grantId) ?? noAccount
+    })
+    const save = ({ grantId, sandboxId }: ModelCall, { grant, sandbox }: ReturnType<typeof accountsOf>, more = 0, micros = 0) => {
+      grants.set(grantId, grant)
+      const before = sandboxes.get(sandboxId)
+      sandboxes.set(sandboxId, {
+        account: sandbox,
+        grantId,
+        calls: saturatingAdd(before?.calls ?? 0, more),
+        micros: saturatingAdd(before?.micros ?? 0, micros)
+      })
+    }
+    const creditMicros = (microUsd: number) => creditMicrosOf(microUsd, credits === null ? null : price)
+    const organizationOf = (grantId: string) => credits === null ? Effect.succeed("") : credits.organization(grantId)
+    /** The account of an organization and its credits; `null`: they are not enforced. */
+    const purseOf = (id: string) => credits === null ? null : { account: organizations.get(id) ?? noAccount, credits: credits.of(id) }
+    const standing = (grantId: string): GrantSpending => {
+      const { reserved, spent } = grants.get(grantId) ?? noAccount
+      return { spent, reserved, budget: limitsOf(grantId).grant, own: budgets.has(grantId) }
+    }
+    const giveBack = (call: ModelCall, reserved: number, charged: number, more: number, micros: number) => {
+      const { grant, sandbox } = accountsOf(call)
+      save(call, { grant: afterCharging(grant, reserved, charged), sandbox: afterCharging(sandbox, reserved, charged) }, more, micros)
+    }
+
+    return Spending.of({
+      creditMicros,
+      // From the last effect on nothing else runs between what is read and what is written.
+      reserve: Effect.fnUntraced(function*(call, microUsd) {
+        const organizationId = yield* organizationOf(call.grantId)
+        if (calls.has(call.id)) return
+        const micros = creditMicros(microUsd)
+        const purse = purseOf(organizationId)
+        const short = purse === null ? null : creditRefusal(purse.account, purse.credits, micros)
+        const accounts = accountsOf(call)
+        const refusal = short ?? refusalOf(accounts, limitsOf(call.grantId), microUsd)
+        if (purse !== null && refusal === short) organizations.set(organizationId, afterReservingCredits(purse.account, short, micros))
+        if (refusal?._tag !== "NoCredits") save(call, afterReserving(accounts, refusal, microUsd))
+        if (refusal !== null) return yield* refusal
+        calls.set(call.id, { call, reserved: microUsd, micros, state: "open" })
+      }),
+      charge: Effect.fnUntraced(function*(call, microUsd) {
+        const organizationId = yield* organizationOf(call.grantId)
+        const at = yield* DateTime.now
+        const known = calls.get(call.id)
+        if (known?.state === "charged") return
+        const micros = creditMicros(microUsd ?? 0)
+        giveBack(call, known?.reserved ?? 0, microUsd ?? 0, microUsd === null ? 0 : 1, micros)
+        const purse = purseOf(organizationId)
+        if (purse !== null) organizations.set(organizationId, afterCharging(purse.account, known?.micros ?? 0, micros))
+        if (micros > 0) credits?.charged(organizationId, { sandboxId: call.sandboxId, micros, at })
+        calls.set(call.id, { call, reserved: 0, micros: 0, state: "charged" })
+      }),
+      release: Effect.fnUntraced(function*(sandboxId) {
+        const known = sandboxes.get(sandboxId)
+        if (known === undefined) return noUsage
+        const organizationId = yield* organizationOf(known.grantId)
+        for (const [id, { call, micros, reserved, state }] of calls) {
+          if (call.sandboxId !== sandboxId || state !== "open") continue
+          giveBack(call, reserved, 0, 0, 0)
+          const purse = purseOf(organizationId)
+          if (purse !== null) organizations.set(organizationId, afterCharging(purse.account, micros, 0))
+          calls.set(id, { call, reserved: 0, micros: 0, state: "released" })
+        }
+        const { account, calls: count, micros } = sandboxes.get(sandboxId) ?? known
+        return { llmRequestCount: count, costMicroUsd: account.spent, creditsChargedMicros: micros }
+      }),
+      refusal: Effect.fnUntraced(function*(work) {
+        const purse = purseOf(yield* organizationOf(work.grantId))
+        const short = purse === null ? null : outOfCredits(purse.account, purse.credits)
+        if (short !== null) return short
+        const accounts = accountsOf(work)
+        const applied = limitsOf(work.grantId)
+        const of = isExhausted(accounts.grant, applied.grant) ?
+          "grant"
+          : work.sandboxId !== null && isExhausted(accounts.sandbox, applied.sandbox) ?
+          "sandbox"
+          : null
+        return of === null ? null : new BudgetExceeded({ of, held: false })
+      }),
+      setBudget: (grantId, budget) =>
+        Effect.sync(() => {
+          if (budget === "default") budgets.delete(grantId)
+          else budgets.set(grantId, budget)
+          return standing(grantId)
+        }),
+      of: (grantId) => Effect.sync(() => standing(grantId))
+    })
+  })
+)

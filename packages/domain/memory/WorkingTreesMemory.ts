@@ -1,0 +1,232 @@
+/** `WorkingTrees` in memory: for tests and for embedding without a database. State dies with the layer. */
+import { Clock, Effect, Layer, Stream } from "effect"
+import { sha1 } from "../src/Digest.ts"
+import {
+  FileNotFound,
+  IsDirectory,
+  NotADirectory,
+  FileTooLarge,
+  CloneFailed,
+  PushFailed,
+  NoChanges,
+  type TreeKey,
+  type FileVersion,
+  WorkingTrees
+} from "../src/files/WorkingTrees.ts"
+import type { SandboxId } from "../src/SandboxId.ts"
+import { FileProtected, isProtected } from "../src/source/FileRules.ts"
+import { isCommitId, isRefName, type RepoName, sameRepo } from "../src/source/RepoRef.ts"
+import { MemoryDisk } from "./MemoryDisk.ts"
+import { type MemoryCommit, MemoryRepositories, type MemoryRepository, shaOf } from "./MemoryRepositories.ts"
+import * as MemoryTree from "./MemoryTree.ts"
+
+/**
+ * Trees on `MemoryDisk` of repositories in `MemoryRepositories`; for tests and for embedding. Files are text, there are
+ * no links, renames are found by equal content alone, and agents have no git of their own. Passes `trees` of the contract suite; the rest needs a real disk.
+ */
+export const layer = Layer.effect(
+  WorkingTrees,
+  Effect.gen(function*() {
+    const disk = yield* MemoryDisk
+    const repositories = yield* MemoryRepositories
+    const sandboxes = new Map<SandboxId, Map<string, PreparedTree>>()
+
+    const workspace = (sandboxId: SandboxId) => `/memory/work/${sandboxId}`
+    const clear = (folder: string) => {
+      for (const path of disk.files.keys()) if (path.startsWith(`${folder}/`)) disk.files.delete(path)
+    }
+    const known = ({ repo, sandboxId }: TreeKey) => sandboxes.get(sandboxId)?.get(repo.toLowerCase())
+    const find = (key: TreeKey) =>
+      Effect.suspend(() => {
+        const tree = known(key)
+        return tree === undefined ? Effect.fail(new FileNotFound()) : Effect.succeed(tree)
+      })
+
+    const file = Effect.fnUntraced(function*(tree: PreparedTree, path: string, maximumBytes: number) {
+      const now = MemoryTree.read(disk, tree.root)
+      const content = now.files.get(path)
+      if (content === undefined) return yield* MemoryTree.isDirectory(now, path) ? new IsDirectory() : new FileNotFound()
+      const bytes = utf8.encode(content)
+      if (bytes.length > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
+      return { content, bytes }
+    })
+
+    return WorkingTrees.of({
+      workspace,
+      folder: folderOf,
+      prepare: Effect.fn("WorkingTrees.prepare")(function*(key, { defaultBranch, ref, remote, repos }) {
+        const preparedAt = yield* Clock.currentTimeMillis
+        const existing = known(key)
+        if (existing !== undefined) return { baseSha: existing.baseSha, baseRef: existing.baseRef }
+        const repository = repositories.at(remote.url)
+        const found = repository === undefined ? "The repository was not found." : resolve(repository, ref, defaultBranch)
+        if (typeof found === "string") return yield* new CloneFailed({ repo: key.repo, detail: found, retryable: false })
+        const tree: PreparedTree = {
+          root: `${workspace(key.sandboxId)}/${folderOf(key.repo, repos)}`,
+          baseSha: found.sha,
+          baseRef: found.branch,
+          base: contentOf(repository?.commits.get(found.sha)),
+          preparedAt,
+          snapshots: new Map(),
+          pushed: new Map(),
+          published: null
+        }
+        clear(tree.root)
+        for (const [path, content] of tree.base.files) disk.files.set(`${tree.root}/${path}`, content)
+        for (const path of tree.base.executables) disk.executables.add(`${tree.root}/${path}`)
+        const trees = sandboxes.get(key.sandboxId) ?? new Map<string, PreparedTree>()
+        sandboxes.set(key.sandboxId, trees.set(key.repo.toLowerCase(), tree))
+        return { baseSha: tree.baseSha, baseRef: tree.baseRef }
+      }),
+      list: Effect.fn("WorkingTrees.list")(function*(key, directory) {
+        if (isProtected(directory)) return yield* new FileProtected()
+        const tree = yield* find(key)
+        const now = MemoryTree.read(disk, tree.root)
+        if (now.files.has(directory)) return yield* new NotADirectory()
+        const published = new Set(tree.published?.content.files.keys())
+        const listing = MemoryTree.list(tree.base, now, published, directory, (path) => disk.writtenAtMillis(`${tree.root}/${path}`))
+        return listing ?? (yield* new FileNotFound())
+      }),
+      changes: Effect.fn("WorkingTrees.changes")(function*(key) {
+        const tree = yield* find(key)
+        return MemoryTree.changes(tree.base, MemoryTree.read(disk, tree.root), new Set(tree.published?.content.files.keys()))
+      }),
+      open: Effect.fn("WorkingTrees.open")(function*(key, path, maximumBytes) {
+        if (isProtected(path)) return yield* new FileProtected()
+        const tree = yield* find(key)
+        let { bytes, content } = yield* file(tree, path, maximumBytes)
+        const size = bytes.length
+        return {
+          size,
+          bytes: Stream.unfold(0, (position) =>
+            Effect.suspend(() => {
+              if (position === size) return Effect.undefined
+              // What was deleted is still there for whoever has opened it.
+              const now = disk.files.get(`${tree.root}/${path}`) ?? content
+              if (now !== content) [bytes, content] = [utf8.encode(now), now]
+              const chunk = bytes.subarray(position, Math.min(size, position + CHUNK_BYTES))
+              return chunk.length === 0 ? Effect.fail(new FileNotFound()) : Effect.succeed([chunk, position + chunk.length] as const)
+            }))
+        }
+      }),
+      compare: Effect.fn("WorkingTrees.compare")(function*(key, path, maximumBytes) {
+        if (isProtected(path)) return yield* new FileProtected()
+        const tree = yield* find(key)
+        const working = yield* file(tree, path, maximumBytes).pipe(
+          Effect.map(({ content }) => content),
+          Effect.catchTag("FileNotFound", () => Effect.undefined)
+        )
+        const base = tree.base.files.get(path)
+        const { published } = tree
+        const versions = {
+          working: versionOf(working, "working"),
+          head: published === null ? versionOf(base, tree.baseSha) : versionOf(published.content.files.get(path), published.sha),
+          base: versionOf(base, tree.baseSha)
+        }
+        const isTooLarge = Object.values(versions).some((version) => version !== null && version.size > maximumBytes)
+        return isTooLarge ? yield* new FileTooLarge({ maximumBytes }) : versions
+      }),
+      snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message }) {
+        const tree = yield* find(key)
+        const content = MemoryTree.committed(tree.base, MemoryTree.read(disk, tree.root))
+        if (content === null) return yield* new NoChanges({ repo: key.repo })
+        const commit: MemoryCommit = {
+          parents: [tree.baseSha],
+          files: Object.fromEntries(content.files),
+          executables: content.executables,
+          // Dated by the making of the tree, so that a repeated run gives the same commit.
+          note: JSON.stringify([message, author.name, author.email, Math.floor(tree.preparedAt / 1_000)])
+        }
+        const sha = shaOf(commit)
+        tree.snapshots.set(sha, commit)
+        return { sha, baseRef: tree.baseRef }
+      }),
+      push: Effect.fn("WorkingTrees.push")(function*(key, { headRef, remote, sha }) {
+        const refuse = (detail: string) => new PushFailed({ repo: key.repo, detail, retryable: false })
+        const tree = known(key)
+        if (tree === undefined) return yield* refuse("The sandbox has no working tree here.")
+        if (!isRefName(headRef)) return yield* refuse("The branch has no valid name.")
+        const repository = repositories.at(remote.url)
+        if (repository === undefined) return yield* refuse("The repository was not found.")
+        const commit = tree.snapshots.get(sha)
+        if (commit === undefined) return yield* refuse("The commit is none of this tree.")
+        const current = repository.branches.get(headRef)
+        if (current !== sha) {
+          const ours = tree.pushed.get(headRef) ?? new Set()
+          if (current !== undefined && !ours.has(current)) {
+            return yield* refuse("The branch holds commits that are not from this sandbox.")
+          }
+          tree.pushed.set(headRef, ours.add(sha))
+          repository.commits.set(sha, commit)
+          repository.branches.set(headRef, sha)
+        }
+        tree.published = { sha, content: contentOf(commit) }
+      }),
+      has: (sandboxId) => Effect.sync(() => sandboxes.has(sandboxId)),
+      remove: (sandboxId) =>
+        Effect.sync(() => {
+          sandboxes.delete(sandboxId)
+          clear(workspace(sandboxId))
+        }),
+      sandboxes: Effect.sync(() => Array.from(sandboxes.keys())),
+      makeRoom: Effect.void
+    })
+  })
+)
+
+/** A tree of the memory layer. */
+interface PreparedTree {
+  readonly root: string
+  readonly baseSha: string
+  readonly baseRef: string | null
+  readonly base: MemoryTree.Content
+  readonly preparedAt: number
+  readonly snapshots: Map<string, MemoryCommit>
+  /** What we ever pushed, by branch. */
+  readonly pushed: Map<string, Set<string>>
+  /** What was pushed last. */
+  published: { readonly sha: string; readonly content: MemoryTree.Content } | null
+}
+
+const utf8 = new TextEncoder()
+
+const CHUNK_BYTES = 65_536
+
+/** A branch goes before a tag of the same name. A sentence when there is nothing to start from. */
+const resolve = (
+  { branches, commits, tags }: MemoryRepository,
+  ref: string | undefined,
+  defaultBranch: string
+): { readonly sha: string; readonly branch: string | null } | string => {
+  const name = ref ?? defaultBranch
+  if (!isRefName(name)) return "The branch, tag or commit has no valid name."
+  if (ref !== undefined && isCommitId(ref)) {
+    const sha = ref.toLowerCase()
+    return commits.has(sha) ? { sha, branch: null } : "The commit does not exist in the repository."
+  }
+  const [tip, tagged] = [branches.get(name), tags.get(name)]
+  if (tip !== undefined) return { sha: tip, branch: name }
+  if (tagged !== undefined) return { sha: tagged, branch: null }
+  if (branches.size + tags.size === 0) return "The repository is empty: it has no commit to start from."
+  return ref === undefined ? `It has no default branch "${name}".` : `It has no branch or tag "${name}".`
+}
+
+const contentOf = (commit: MemoryCommit | undefined): MemoryTree.Content => ({
+  files: new Map(Object.entries(commit?.files ?? {})),
+  executables: commit?.executables ?? new Set()
+})
+
+const versionOf = (content: string | undefined, ref: string): FileVersion => {
+  if (content === undefined) return null
+  const bytes = utf8.encode(content)
+  const binary = MemoryTree.isBinary(bytes)
+  const hash = sha1(utf8.encode(`blob ${bytes.length}\0${content}`))
+  return { content: binary ? null : content, hash, ref, size: bytes.length, binary }
+}
+
+/** The repository's name; with the owner in front where two repositories share it. No name of a repository has a `+`. */
+const folderOf = (repo: RepoName, repos: ReadonlyArray<RepoName>): string => {
+  const [owner = "", name = ""] = repo.split("/")
+  const isShared = repos.some((other) => !sameRepo(other, repo) && other.split("/")[1]?.toLowerCase() === name.toLowerCase())
+  return isShared ? `${owner}+${name}` : name
+}

@@ -1,0 +1,198 @@
+/** The model catalogue as an operator writes it, and what of it can be used: a file is JSON, and everything in it is meant. */
+import { Effect, Schema } from "effect"
+import { AgentRuntimeName } from "./AgentRuntimeName.ts"
+import { type Catalogue, type Model, ModelId, offlineDemo, Upstream, type UpstreamProtocol } from "./ModelCatalogue.ts"
+import { ReasoningEffort } from "./ReasoningEffort.ts"
+
+const About = (description: string) => ({ description })
+
+/** One model as a file has it. */
+export const ModelEntry = Schema.Struct({
+  id: ModelId.annotateKey(About("What a creation names, e.g. anthropic/claude-opus-5-5.")),
+  agentRuntime: AgentRuntimeName.annotateKey(About("The agent that drives it.")),
+  profile: Schema.optionalKey(Schema.NonEmptyString).annotateKey(About("Runtime profile; without it, the one named like the agent.")),
+  efforts: Schema.Array(ReasoningEffort).pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))).annotateKey(
+    About("Reasoning efforts a creation may ask for, of those its agent has.")
+  ),
+  approvals: Schema.Boolean.pipe(Schema.withDecodingDefaultKey(Effect.succeed(true))).annotateKey(
+    About("Whether tool calls may be made to wait for approval.")
+  ),
+  offline: Schema.Boolean.pipe(Schema.withDecodingDefaultKey(Effect.succeed(false))).annotateKey(
+    About("Needs no model account, so that test keys may use it.")
+  ),
+  upstream: Schema.NullOr(Upstream).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))).annotateKey(
+    About("Where its requests go; null: the agent uses no model. Prices are in micro-USD per million tokens: 3 USD are 3000000.")
+  )
+})
+export type ModelEntry = typeof ModelEntry.Type
+
+export const CatalogueFile = Schema.Struct({
+  $schema: Schema.optionalKey(Schema.String),
+  default: Schema.NullOr(ModelId).annotateKey(About("Chosen when a creation names no model; null: it must name one.")),
+  models: Schema.Array(ModelEntry)
+}).check(
+  Schema.makeFilter(({ models }: { readonly models: ReadonlyArray<{ readonly id: string }> }) => {
+    const twice = models.find(({ id }, i) => models.findIndex((other) => other.id === id) !== i)
+    return twice === undefined ? undefined : `${twice.id} is there twice`
+  }),
+  Schema.makeFilter((file: { readonly default: string | null; readonly models: ReadonlyArray<{ readonly id: string }> }) =>
+    file.default === null || file.models.some(({ id }) => id === file.default)
+      ? undefined
+      : `there is no model ${file.default} to be the default`
+  )
+).annotate({ identifier: "ModelCatalogue" })
+export type CatalogueFile = typeof CatalogueFile.Type
+
+/** What a runtime profile can do, here and now. */
+export interface ProfileInfo {
+  readonly runtime: AgentRuntimeName
+  readonly toolApprovals: boolean
+  readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
+  /** The model API it speaks; `null`: it needs no model. */
+  readonly modelProtocol: UpstreamProtocol | null
+  /** Why it cannot be started, for the operator; `null`: it can. */
+  readonly problem: string | null
+}
+
+export interface Surroundings {
+  /** `null`: there is no such profile. */
+  readonly profile: (name: string) => ProfileInfo | null
+  /** Whether the variable holds a key. */
+  readonly hasKey: (variable: string) => boolean
+  /** Why agents with a model account may not run on this host, for the operator; `null`: they may. */
+  readonly hostProblem: string | null
+}
+
+/** A model of the file. `problem` is for the operator, `reason` for whoever names it; both `null`: it can be used. */
+export interface Checked {
+  readonly model: Model
+  readonly problem: string | null
+  readonly reason: string | null
+}
+
+const misfit = "It is not set up correctly in this service."
+
+const problemOf = (model: Model, { hasKey, hostProblem, profile }: Surroundings): readonly [problem: string, reason: string] | null => {
+  const info = profile(model.profile)
+  if (info === null) return [`There is no runtime profile ${model.profile}.`, misfit]
+  if (info.runtime !== model.agentRuntime) return [`The profile ${model.profile} runs ${info.runtime}, not ${model.agentRuntime}.`, misfit]
+  if (info.modelProtocol !== null && model.upstream === null) {
+    return [`${model.profile} needs an upstream that speaks ${info.modelProtocol}.`, misfit]
+  }
+  if (model.upstream !== null && model.upstream.protocol !== info.modelProtocol) {
+    return [`${model.profile} speaks ${info.modelProtocol ?? "to no model"}, not ${model.upstream.protocol}.`, misfit]
+  }
+  const efforts = model.efforts.filter((effort) => !info.reasoningEfforts.includes(effort))
+  if (efforts.length > 0) return [`${model.profile} does not have these efforts: ${efforts.join(", ")}.`, misfit]
+  if (model.approvals && !info.toolApprovals) {
+    return [`${model.profile} cannot hold tool calls until they are approved: set approvals to false.`, misfit]
+  }
+  if (model.upstream !== null && hostProblem !== null) return [hostProblem, "This service runs offline models only."]
+  if (info.problem !== null) return [info.problem, `Its agent runtime, ${model.agentRuntime}, is not installed.`]
+  const variable = model.upstream?.keyVariable ?? null
+  if (variable !== null && !hasKey(variable)) return [`${variable} is not set.`, "This service has no account for it."]
+  return null
+}
+
+/** Every model of the file, in its order. */
+export const check = ({ models }: CatalogueFile, surroundings: Surroundings): ReadonlyArray<Checked> =>
+  models.map(({ profile, ...entry }) => {
+    const model: Model = { ...entry, profile: profile ?? entry.agentRuntime }
+    const [problem, reason] = problemOf(model, surroundings) ?? [null, null]
+    return { model, problem, reason: reason === null ? null : `${model.id} cannot be used. ${reason}` }
+  })
+
+/** What creations choose from. */
+export const toCatalogue = (file: CatalogueFile, checked: ReadonlyArray<Checked>): Catalogue => ({
+  default: file.default,
+  models: checked.filter(({ problem }) => problem === null).map(({ model }) => model),
+  unusable: checked.flatMap(({ model, reason }) => reason === null ? [] : [{ id: model.id, reason }])
+})
+
+const USD = 1_000_000
+
+/** Prices in USD per million tokens, as providers list them. */
+const prices = (input: number, cachedInput: number, cacheWrite: number, output: number) => ({
+  input: Math.round(input * USD),
+  cachedInput: Math.round(cachedInput * USD),
+  cacheWrite: Math.round(cacheWrite * USD),
+  output: Math.round(output * USD)
+})
+
+const grok: Upstream = {
+  protocol: "openai-chat",
+  baseUrl: "https://api.x.ai/v1",
+  model: "grok-4.7",
+  keyVariable: "XAI_API_KEY",
+  prices: prices(2, 0.5, 2, 6),
+  contextTokens: 200_000,
+  outputTokens: 64_000
+}
+
+/**
+ * What holds without a file: the offline model, and one model for each runtime, with the providers' list prices of
+ * 2026-11-21. Where long contexts cost more, `contextTokens` is what the ordinary price covers; a cache write counts as
+ * the dearest kind.
+ */
+export const defaultFile: CatalogueFile = {
+  default: offlineDemo.id,
+  models: [
+    {
+      id: offlineDemo.id,
+      agentRuntime: offlineDemo.agentRuntime,
+      profile: offlineDemo.profile,
+      efforts: offlineDemo.efforts,
+      approvals: true,
+      offline: true,
+      upstream: null
+    },
+    {
+      id: "anthropic/claude-opus-5-5",
+      agentRuntime: "claude",
+      efforts: ["low", "medium", "high", "xhigh", "max"],
+      approvals: true,
+      offline: false,
+      upstream: {
+        protocol: "anthropic-messages",
+        baseUrl: "https://api.anthropic.com/v1",
+        model: "claude-opus-5-5",
+        keyVariable: "ANTHROPIC_API_KEY",
+        prices: prices(4, 0.2, 8, 20),
+        contextTokens: 1_000_000,
+        outputTokens: 128_000
+      }
+    },
+    {
+      id: "openai/gpt-6.1-sol",
+      agentRuntime: "codex",
+      efforts: ["low", "medium", "high", "xhigh", "max"],
+      approvals: true,
+      offline: false,
+      upstream: {
+        protocol: "openai-responses",
+        baseUrl: "https://api.openai.com/v1",
+        model: "gpt-6.1-sol",
+        keyVariable: "OPENAI_API_KEY",
+        prices: prices(2, 0.1, 2.5, 10),
+        contextTokens: 272_000,
+        outputTokens: 128_000
+      }
+    },
+    {
+      id: "xai/grok-4.7",
+      agentRuntime: "grok",
+      efforts: ["low", "medium", "high", "xhigh"],
+      approvals: true,
+      offline: false,
+      upstream: grok
+    },
+    {
+      id: "opencode/grok-4.7",
+      agentRuntime: "opencode",
+      efforts: ["low", "medium", "high", "xhigh"],
+      approvals: true,
+      offline: false,
+      upstream: grok
+    }
+  ]
+}

@@ -1,0 +1,5 @@
+import { Schema } from "effect"
+
+/** `prompt`: the agent asks before it edits or runs anything. `auto`: it never asks. */
+export const ToolApprovalMode = Schema.Literals(["auto", "prompt"])
+export type ToolApprovalMode = typeof ToolApprovalMode.Type

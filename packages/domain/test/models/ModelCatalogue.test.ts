@@ -1,0 +1,94 @@
+import { assert, describe, it } from "@effect/vitest"
+import { type Catalogue, choose, type Model, ModelCatalogue, offeredBy, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { Effect, Result } from "effect"
+
+const fast: Model = {
+  id: "acme/fast",
+  agentRuntime: "codex",
+  profile: "codex",
+  efforts: ["low", "high"],
+  approvals: false,
+  offline: false,
+  upstream: null
+}
+const catalogue: Catalogue = { default: fast.id, models: [offlineDemo, fast] }
+const request = { model: undefined, reasoningEffort: undefined, toolApprovalMode: "auto", offlineOnly: false } as const
+const refusal = (result: ReturnType<typeof choose>) => Result.isFailure(result) ? result.failure._tag : null
+
+describe("choosing a model", () => {
+  it("takes the named one, and the default when none is named", () => {
+    assert.deepStrictEqual(choose(catalogue, { ...request, model: "offline/demo" }), Result.succeed(offlineDemo))
+    assert.deepStrictEqual(choose(catalogue, request), Result.succeed(fast))
+  })
+
+  it("refuses when none is named and there is no default, or the default is gone", () => {
+    assert.strictEqual(refusal(choose({ ...catalogue, default: null }, request)), "InvalidModel")
+    assert.strictEqual(refusal(choose({ ...catalogue, default: "gone" }, request)), "InvalidModel")
+  })
+
+  it.each(["unknown", "OFFLINE/demo", "offline/demo ", ""])(
+    "refuses %j, which it does not have",
+    (model) => assert.strictEqual(refusal(choose(catalogue, { ...request, model })), "InvalidModel")
+  )
+
+  it("gives a test key only what is marked offline, the default included", () => {
+    const test = { ...request, offlineOnly: true }
+    assert.strictEqual(refusal(choose(catalogue, { ...test, model: fast.id })), "InvalidModel")
+    assert.strictEqual(refusal(choose(catalogue, test)), "InvalidModel")
+    assert.deepStrictEqual(choose(catalogue, { ...test, model: offlineDemo.id }), Result.succeed(offlineDemo))
+  })
+
+  it("takes an effort that is listed, and refuses every other one", () => {
+    assert.deepStrictEqual(choose(catalogue, { ...request, reasoningEffort: "high" }), Result.succeed(fast))
+    assert.strictEqual(refusal(choose(catalogue, { ...request, reasoningEffort: "none" })), "InvalidReasoningEffort")
+    const none = { default: fast.id, models: [{ ...fast, efforts: [] }] }
+    assert.strictEqual(refusal(choose(none, { ...request, reasoningEffort: "low" })), "InvalidReasoningEffort")
+  })
+
+  it("never ignores a wish to approve tool calls", () => {
+    const prompt = { ...request, toolApprovalMode: "prompt" } as const
+    assert.strictEqual(refusal(choose(catalogue, prompt)), "ApprovalsUnsupported")
+    assert.deepStrictEqual(choose(catalogue, { ...prompt, model: offlineDemo.id }), Result.succeed(offlineDemo))
+  })
+
+  it.effect("without configuration there is the offline agent, and it can do everything", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* ModelCatalogue, { default: "offline/demo", models: [offlineDemo] })
+      assert.deepStrictEqual(offlineDemo, {
+        id: "offline/demo",
+        agentRuntime: "opencode",
+        profile: "offline",
+        efforts: ["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"],
+        approvals: true,
+        offline: true,
+        upstream: null
+      })
+    }))
+})
+
+describe("what workers offer", () => {
+  const reason = "acme/fast cannot be used. Its agent runtime, codex, is not installed."
+  const without = { usable: [offlineDemo.id], unusable: [{ id: fast.id, reason }] }
+  const withAll = { usable: [offlineDemo.id, fast.id], unusable: [] }
+
+  it("is everything while no worker is there, and what one of them can run", () => {
+    assert.strictEqual(offeredBy([], catalogue), catalogue)
+    assert.deepStrictEqual(offeredBy([without, withAll], catalogue).models, catalogue.models)
+  })
+
+  it("leaves out what none can run, with a worker's reason", () => {
+    assert.deepStrictEqual(offeredBy([without], catalogue), {
+      default: fast.id,
+      models: [offlineDemo],
+      unusable: [{ id: fast.id, reason }]
+    })
+    assert.deepStrictEqual(
+      offeredBy([{ usable: [], unusable: [] }], { ...catalogue, unusable: [{ id: "x", reason: "y" }] }).unusable?.map(({ id }) => id),
+      [
+        "x",
+        offlineDemo.id,
+        fast.id
+      ]
+    )
+  })
+})

@@ -1,0 +1,185 @@
+/** What a worker asks of trees and host to publish, and in which order. */
+import { assert, describe, it } from "@effect/vitest"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import { DateTime, Effect, Layer } from "effect"
+import { NoChanges, type SnapshotOptions, WorkingTrees } from "../../src/files/WorkingTrees.ts"
+import { offlineDemo } from "../../src/models/ModelCatalogue.ts"
+import { CommitAuthor, CommitMessage, Publishing, request } from "../../src/publishing/Publishing.ts"
+import { Policy } from "../../src/sandbox/Policy.ts"
+import { fromWire } from "../../src/sandbox/SandboxEvent.ts"
+import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
+import { decide, type SystemCommand } from "../../src/sandbox/SystemCommand.ts"
+import { SandboxId } from "../../src/SandboxId.ts"
+import type { PullRequest } from "../../src/source/PullRequest.ts"
+import { SourceHost } from "../../src/source/SourceHost.ts"
+
+const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
+const id = SandboxId.make("c_aaaaaaaaaaaa")
+const REPO = "acme/shop"
+const HEAD = `slipway/${id}`
+const sha = "1".repeat(40)
+const remote = { url: "/origin", authorization: null }
+const pull = (headSha: string, number = 7): PullRequest => ({
+  id: 1,
+  nodeId: "n",
+  number,
+  url: "https://h/7",
+  title: "T",
+  state: "open",
+  draft: true,
+  merged: false,
+  baseRef: "main",
+  headRef: HEAD,
+  headSha,
+  createdAt: at,
+  updatedAt: at,
+  additions: 1,
+  deletions: 0,
+  changedFiles: 1
+})
+
+/** Trees and a host that note what they are asked for. `open`: the pull request that is there before. */
+const world = ({ baseRef = "main" as string | null, changes = true, open = null as PullRequest | null } = {}) => {
+  const asked: Array<readonly [string, ...ReadonlyArray<unknown>]> = []
+  const note = <A>(answer: A, ...call: typeof asked[number]) =>
+    Effect.sync(() => {
+      asked.push(call)
+      return answer
+    })
+  const ports = Layer.mergeAll(
+    SandboxStoreMemory.layer,
+    Layer.mock(WorkingTrees, {
+      workspace: () => "",
+      folder: () => "",
+      snapshot: (_, options) => changes ? note({ sha, baseRef }, "snapshot", options) : Effect.fail(new NoChanges({ repo: REPO })),
+      push: (_, options) => note(undefined, "push", options)
+    }),
+    Layer.mock(SourceHost, {
+      name: "test",
+      remote: (_, access) => note(remote, "remote", access),
+      repository: () => note({ fullName: REPO, defaultBranch: "trunk" }, "repository"),
+      findOpenPullRequest: (_, headRef) => note(open, "find", headRef),
+      openDraftPullRequest: (_, { baseRef, headRef, headSha, title }) => note(pull(headSha), "open", { baseRef, headRef, headSha, title }),
+      pullRequestPushed: (_, number, { headSha }) => note(pull(headSha, number), "pushed", number, headSha)
+    })
+  ).pipe(Layer.provideMerge(HintsMemory.layer))
+  return { asked, layer: Publishing.layer.pipe(Layer.provideMerge(ports)) }
+}
+
+/** A sandbox of which a publication is asked for, and its lease. */
+const wished = Effect.gen(function*() {
+  const store = yield* SandboxStore
+  const limits = yield* Policy
+  yield* store.create({
+    id,
+    grantId: "g",
+    createdBy: "u",
+    title: "Say hello",
+    repos: [{ fullName: REPO }],
+    prompt: "prompt",
+    model: offlineDemo.id,
+    agentRuntime: "opencode",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    metadata: {},
+    createdAt: at
+  }, null)
+  const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
+  assert(claimed !== undefined)
+  const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+  yield* report({ _tag: "StartBoot" })
+  yield* report({ _tag: "FinishBoot", turnId: "t" })
+  const sandbox = yield* store.change(id, { grantId: "g" }, (sandbox) => request(sandbox, REPO), at)
+  return { lease: claimed.lease, sandbox, store }
+})
+
+const told = Effect.gen(function*() {
+  const entries = yield* SandboxStore.use((store) => store.log(id, 0, 100))
+  return entries.map(({ wire }) => fromWire(wire).event).flatMap((event) => event.type === "pull_request.updated" ? [event.data] : [])
+})
+
+describe("a worker that publishes", () => {
+  it.effect("commits as configured, pushes to the sandbox's branch, and looks for a pull request before it opens a draft", () => {
+    const { asked, layer } = world()
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished
+      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      assert.deepStrictEqual(asked, [
+        ["snapshot", { message: `Say hello\n\n${id}`, author: { name: "Acme", email: "acme@example.com" } }],
+        ["remote", "write"],
+        ["push", { sha, headRef: HEAD, remote }],
+        ["find", HEAD],
+        ["open", { baseRef: "main", headRef: HEAD, headSha: sha, title: "Say hello" }]
+      ])
+      assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 7, draft: true, head_ref: HEAD, head_sha: sha })
+    }).pipe(Effect.provide(layer.pipe(Layer.provide(Layer.mergeAll(
+      Layer.succeed(CommitAuthor, { name: "Acme", email: "acme@example.com" }),
+      Layer.succeed(CommitMessage, "{title}\n\n{sandbox}")
+    )))))
+  })
+
+  it.effect("updates the one that is open, whoever opened it, and opens none beside it", () => {
+    const { asked, layer } = world({ open: pull("0".repeat(40), 9) })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished
+      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      assert.deepStrictEqual(asked.slice(2), [["push", { sha, headRef: HEAD, remote }], ["find", HEAD], ["pushed", 9, sha]])
+      assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 9, head_sha: sha })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("opens it against the default branch where the sandbox started from none", () => {
+    const { asked, layer } = world({ baseRef: null })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished
+      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      assert.deepInclude(asked.at(-1)?.[1], { baseRef: "trunk" })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("asks nothing of the host where there is nothing to publish", () => {
+    const { asked, layer } = world({ changes: false })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished
+      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      assert.deepStrictEqual(asked, [])
+      assert.deepInclude((yield* told).at(-1), {
+        action_state: "idle",
+        error: { code: "invalid_request", message: "no sandbox changes to publish" }
+      })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("hands on the agent's own commits", () => {
+    const { asked, layer } = world()
+    const history: NonNullable<SnapshotOptions["history"]> = () => {
+      throw new Error("nobody reads them here")
+    }
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished
+      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO, history))
+      assert.deepInclude(asked[0]?.[1], { history })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("tells the end once, though two of them see it", () => {
+    const { layer } = world()
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished
+      for (let i = 0; i < 2; i++) yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing", "idle"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("tells nothing once the sandbox is another worker's", () => {
+    const { layer } = world()
+    return Effect.gen(function*() {
+      const { lease, sandbox, store } = yield* wished
+      yield* store.endLeases("m")
+      yield* store.claim({ worker: "v", machine: "m" }, 1)
+      assert.strictEqual((yield* Publishing.use((publishing) => Effect.flip(publishing.carryOut(lease, sandbox, REPO))))._tag, "StaleLease")
+      assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing"])
+    }).pipe(Effect.provide(layer))
+  })
+})

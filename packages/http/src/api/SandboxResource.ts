@@ -1,0 +1,65 @@
+/** A sandbox as the interface shows it (2.1): every field always there, nothing else. */
+import { AgentRuntimeName } from "@slipway/domain/models/AgentRuntimeName"
+import { Usage } from "@slipway/domain/models/Usage"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
+import { isActive } from "@slipway/domain/sandbox/Turn"
+import { SandboxId, worktreeId } from "@slipway/domain/SandboxId"
+import { RepoRef } from "@slipway/domain/source/RepoRef"
+import { Timestamp, timestamp } from "@slipway/domain/Timestamp"
+import { Schema } from "effect"
+
+const link = (description: string) => Schema.String.annotate({ format: "uri" }).annotateKey({ description })
+
+/** A sandbox as the interface shows it (interface 2.1). */
+export const SandboxResource = Schema.Struct({
+  id: SandboxId.annotateKey({ description: "Names the sandbox." }),
+  worktreeId: Schema.NonEmptyString.annotateKey({ description: "Names its working trees." }),
+  object: Schema.Literal("sandbox").annotateKey({ description: "Always `sandbox`." }),
+  status: SandboxStatus.annotateKey({ description: "Where it is in its life." }),
+  title: Schema.String.annotateKey({ description: "For people; as given, or the first line of the prompt." }),
+  repos: Schema.Array(RepoRef).annotateKey({ description: "What it works on, as given." }),
+  model: Schema.NullOr(Schema.String).annotateKey({ description: "The model's id in the catalogue." }),
+  agentRuntime: AgentRuntimeName.annotateKey({ description: "The program that drives the model." }),
+  turn: Schema.Struct({
+    active: Schema.Boolean.annotateKey({ description: "A turn is pending, running or waits for an approval." })
+  }).annotateKey({ description: "What the agent is doing." }),
+  usage: Usage.annotateKey({ description: "Eventually consistent." }),
+  metadata: Schema.Record(Schema.String, Schema.String).annotateKey({ description: "As given." }),
+  error: Schema.NullOr(Schema.String).annotateKey({ description: "Why it failed, a sentence for people; `null` unless it did." }),
+  createdAt: timestamp("When it was accepted."),
+  startedAt: Schema.NullOr(Timestamp).annotateKey({ description: "When it first ran; `null` before." }),
+  completedAt: Schema.NullOr(Timestamp).annotateKey({ description: "When it first was succeeded, failed or terminated; `null` before." }),
+  links: Schema.Struct({
+    self: link("The sandbox."),
+    events: link("Its events."),
+    messages: link("Its conversation.")
+  }).annotateKey({ description: "Absolute, from the configured public address." })
+}).annotate({ identifier: "Sandbox" })
+export type SandboxResource = typeof SandboxResource.Type
+
+/** Address of a sandbox. `publicUrl` has no slash at its end and never comes from a request. */
+export const selfLink = (publicUrl: string, id: SandboxId): string => `${publicUrl}/api/public/v1/sandboxes/${id}`
+
+/** `publicUrl` has no slash at its end and never comes from a request. */
+export const toResource = (sandbox: Sandbox, publicUrl: string): SandboxResource => {
+  const self = selfLink(publicUrl, sandbox.id)
+  return {
+    id: sandbox.id,
+    worktreeId: worktreeId(sandbox.id),
+    object: "sandbox",
+    status: sandbox.status,
+    title: sandbox.title,
+    repos: sandbox.repos,
+    model: sandbox.model,
+    agentRuntime: sandbox.agentRuntime,
+    turn: { active: isActive(sandbox.turn) },
+    usage: sandbox.usage,
+    metadata: sandbox.metadata,
+    error: sandbox.status === "failed" ? sandbox.error : null,
+    createdAt: sandbox.createdAt,
+    startedAt: sandbox.startedAt,
+    completedAt: sandbox.completedAt,
+    links: { self, events: `${self}/events`, messages: `${self}/messages` }
+  }
+}

@@ -1,0 +1,119 @@
+/** `/webhooks`: the endpoints of the reader's grant, and the form for another one. */
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { type Endpoint, EVENT_TYPES, MAX_ENDPOINTS } from "@slipway/domain/partner/Webhook"
+import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
+import { Effect } from "effect"
+import { html, type Html } from "../Html.ts"
+import { shownOnce } from "../keys/ShownOnce.ts"
+import { moment } from "../Moments.ts"
+import * as Page from "../Page.ts"
+import { Refused } from "../Refused.ts"
+import { reachedOf, standingOf, typesOf } from "./WebhookWords.ts"
+
+export const MESSAGES = { removed: "The endpoint is removed: nothing more is sent there." }
+
+/** What stands in the form: at first nothing, and every type. */
+interface Draft {
+  readonly url: string
+  readonly types: ReadonlyArray<string>
+  /** Why it was refused. */
+  readonly problem: string | null
+}
+const blank: Draft = { url: "", types: EVENT_TYPES, problem: null }
+
+const row = (endpoint: Endpoint): Html =>
+  html`
+<tr>
+<th scope="row"><a href="/webhooks/${endpoint.id}">${endpoint.url}</a></th>
+<td data-label="Events">${typesOf(endpoint.types)}</td>
+<td data-label="State">${standingOf(endpoint)}</td>
+<td data-label="Goes on after">${reachedOf(endpoint)}</td>
+<td data-label="Registered">${moment(endpoint.createdAt)}</td>
+</tr>`
+
+const registerForm = (csrf: Html, { problem, types, url }: Draft): Html =>
+  html`<form method="post" action="/webhooks" class="panel" aria-labelledby="new">
+<h2 id="new">New endpoint</h2>
+${csrf}
+${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
+<div class="field">
+<label for="url">Address</label>
+<input id="url" name="url" value="${url}" required autocomplete="off" autocapitalize="none" spellcheck="false" placeholder="https://" aria-describedby="url-hint"${
+    problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
+  }>
+<p class="hint" id="url-hint">Of your service: https, and public. It is told of each event from now on by a POST.</p>
+</div>
+<fieldset aria-describedby="types-hint">
+<legend>Events</legend>
+${
+    EVENT_TYPES.map((type) =>
+      html`<div class="choice">
+<input type="checkbox" id="type-${type}" name="type" value="${type}"${types.includes(type) && html` checked`}>
+<label for="type-${type}"><code>${type}</code></label>
+</div>
+`
+    )
+  }<p class="hint" id="types-hint">With all of them, also those of types that come later.</p>
+</fieldset>
+<button>Register endpoint</button>
+</form>`
+
+const registered = ({ endpoint: { id, url }, secret }: WithSecret): Html =>
+  html`<h1>The endpoint is registered</h1>
+${
+    shownOnce({
+      label: "Secret",
+      secret,
+      then: `/webhooks/${id}`,
+      more: html`<p>Each request to <code>${url}</code> is signed with it. A request that it does not verify is not from here.</p>`
+    })
+  }`
+
+export const make = Effect.gen(function*() {
+  const webhooks = yield* Webhooks
+  const sessions = yield* Sessions
+
+  const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, draft: Draft, status: number) {
+    const { csrf, user, visit: { place: { grantId } } } = member
+    const endpoints = yield* webhooks.list(grantId)
+    const grant = (yield* sessions.grantsOf(user.id)).find(({ id }) => id === grantId)
+    const body = html`<h1>Webhooks</h1>
+${told}
+<p>Webhooks tell your service of the events in the feed of the grant <strong>${
+      grant?.name ?? grantId
+    }</strong>, one at a time and in order. Your service
+has three things to do: verify the signature of each request with the endpoint's secret, leave out an event whose <code>webhook-id</code> it has seen, and read
+the <a href="/docs">feed</a> for whatever it missed, for the feed is the truth. How, in <code>docs/webhooks.md</code> of Slipway.</p>
+${
+      endpoints.length === 0 ?
+        html`<p>There is none yet.</p>` :
+        html`<table class="rows webhooks"><caption class="unseen">Endpoints, oldest first</caption>
+<thead><tr><th scope="col">Address</th><th scope="col">Events</th><th scope="col">State</th><th scope="col">Goes on after</th><th scope="col">Registered</th></tr></thead>
+<tbody>${endpoints.map(row)}
+</tbody></table>`
+    }
+${registerForm(csrf, draft)}`
+    return Page.show({ title: "Webhooks", place: "webhooks", body }, member, { status })
+  })
+
+  const show: Page.Handler<Page.Member> = (member, asked) => page(member, Page.told(asked, MESSAGES), blank, 200)
+
+  const register: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { form }) {
+    const url = (yield* form.one("url")).trim()
+    const chosen = form.all("type")
+    const types = EVENT_TYPES.filter((type) => chosen.includes(type))
+    if (types.length !== chosen.length) return yield* Refused.bad("There is no such type of events, or it is there twice.")
+    const again = (problem: string, status: number) => page(member, null, { url, types, problem }, status)
+    if (types.length === 0) return yield* again("An endpoint is told of something: choose at least one type of events.", 400)
+    return yield* webhooks.register(member.visit.place.grantId, { url, types: types.length === EVENT_TYPES.length ? null : types }).pipe(
+      Effect.map((made) => Page.show({ title: "Endpoint registered", place: "webhooks", body: registered(made) }, member)),
+      Effect.catchTags({
+        // The reason begins with the field's name, for programs.
+        TargetRefused: ({ reason }) => again(`This address cannot be used: ${reason.replace(/^url: /u, "")}.`, 400),
+        TooManyEndpoints: () => again(`A grant may have ${MAX_ENDPOINTS} endpoints. Remove one first.`, 409)
+      })
+    )
+  })
+
+  return { show, register }
+})

@@ -1,0 +1,126 @@
+/** `/webhooks/:endpointId`: how an endpoint stands, and every attempt to deliver an event to it. */
+import { principalOf } from "@slipway/domain/access/Session"
+import { AnyUuid } from "@slipway/domain/partner/Attribution"
+import type { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
+import { Partners } from "@slipway/domain/partner/Partners"
+import type { Endpoint } from "@slipway/domain/partner/Webhook"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
+import { type Delivery, LOG_RETENTION } from "@slipway/domain/partner/WebhookStore"
+import { Counter } from "@slipway/domain/Text"
+import { Duration, Effect, Schema } from "effect"
+import { html, type Html } from "../Html.ts"
+import { exactMoment, moment } from "../Moments.ts"
+import * as Page from "../Page.ts"
+import { Refused } from "../Refused.ts"
+import { outcomeOf, reachedOf, standingOf, typesOf } from "./WebhookWords.ts"
+
+/** Attempts of one page. */
+const PAGE = 25
+
+export const MESSAGES = {
+  enabled: "It goes on at once with the first event that is not delivered.",
+  redelivering: "The event is sent once more in a moment. Load this page again to see what comes of it."
+}
+
+const decodeId = Schema.decodeUnknownEffect(AnyUuid)
+const decodePosition = Schema.decodeUnknownEffect(Counter)
+
+export const noEndpoint = Refused.notFound("There is no such endpoint.")
+
+/** What cannot be an id is one of no endpoint. */
+export const idOf = ({ params }: Page.Asked) => Effect.mapError(decodeId(params["endpointId"]), () => noEndpoint)
+
+const positionOf = ({ url }: Page.Asked) => {
+  const given = url.searchParams.get("before")
+  if (given === null) return Effect.succeed(null)
+  return Effect.mapError(
+    decodePosition(/^\d{1,16}$/u.test(given) ? Number(given) : null),
+    () => Refused.bad("That is no page of this log.")
+  )
+}
+
+const took = (millis: number): string => millis < 1000 ? `${millis} ms` : `${(millis / 1000).toFixed(1)} s`
+
+interface Line {
+  readonly delivery: Delivery
+  readonly type: PartnerEvent["type"] | undefined
+  /** The event's newest one on this page: it has the button. */
+  readonly isNewest: boolean
+}
+
+const row =
+  (id: string, csrf: Html) =>
+  ({ delivery: { at, attempt, durationMillis, eventId, manual, outcome, sequence }, isNewest, type }: Line): Html =>
+    html`
+<tr>
+<th scope="row">${exactMoment(at)}</th>
+<td data-label="Event">${sequence} <code>${type ?? ""}</code></td>
+<td data-label="Attempt">${manual ? "by hand" : attempt}</td>
+<td data-label="Outcome">${outcomeOf(outcome)}${
+      outcome._tag === "Answered" && outcome.body !== null && html`
+<details><summary>What it said</summary><pre>${outcome.body}</pre></details>`
+    }</td>
+<td data-label="Took">${took(durationMillis)}</td>
+<td>${
+      isNewest &&
+      html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}<button class="quiet" aria-label="Send again: event ${sequence}">Send again</button></form>`
+    }</td>
+</tr>`
+
+const enableForm = ({ disabled, failures, id }: Endpoint, csrf: Html): Html | false =>
+  (disabled !== null || failures > 0) &&
+  html`<form method="post" action="/webhooks/${id}/enable">${csrf}<button>${disabled === null ? "Try again now" : "Enable"}</button></form>`
+
+export const make = Effect.gen(function*() {
+  const webhooks = yield* Webhooks
+  const partners = yield* Partners
+
+  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const { csrf, visit } = member
+    const { grantId } = visit.place
+    const id = yield* idOf(asked)
+    const before = yield* positionOf(asked)
+    const endpoint = yield* webhooks.find(grantId, id)
+    const { deliveries, nextCursor } = yield* webhooks.deliveries(grantId, id, { before, limit: PAGE })
+    // The log knows an event by its place in the feed alone. Those of a page may be far apart.
+    const events = yield* Effect.forEach(
+      new Set(deliveries.map(({ sequence }) => sequence)),
+      (sequence) => Effect.map(partners.feed(principalOf(visit), { after: sequence - 1, limit: 1 }), ({ events }) => events)
+    )
+    const types = new Map(events.flat().map(({ id, type }) => [id, type]))
+    const lines = deliveries.map((delivery, i): Line => ({
+      delivery,
+      type: types.get(delivery.eventId),
+      isNewest: deliveries.findIndex(({ eventId }) => eventId === delivery.eventId) === i
+    }))
+    const body = html`<h1>Endpoint</h1>
+${Page.told(asked, MESSAGES)}
+<dl class="facts">
+<dt>Address</dt><dd><code>${endpoint.url}</code></dd>
+<dt>Events</dt><dd>${typesOf(endpoint.types)}</dd>
+<dt>State</dt><dd>${standingOf(endpoint)}</dd>
+<dt>Goes on after</dt><dd>${reachedOf(endpoint)}</dd>
+<dt>Registered</dt><dd>${moment(endpoint.createdAt)}</dd>
+</dl>
+<div class="actions">
+${enableForm(endpoint, csrf)}
+<a class="button quiet" href="/webhooks/${id}/rotate-secret">Replace the secret</a>
+<a class="button danger" href="/webhooks/${id}/remove">Remove</a>
+</div>
+<h2 id="log">Attempts</h2>
+${
+      lines.length === 0
+        ? html`<p>${before === null ? "Nothing was sent yet." : "There are no older ones."}</p>`
+        : html`<table class="rows attempts" aria-labelledby="log">
+<thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Attempt</th><th scope="col">Outcome</th><th scope="col">Took</th><td></td></tr></thead>
+<tbody>${lines.map(row(id, csrf))}
+</tbody></table>`
+    }
+<p class="actions">${before !== null && html`<a href="/webhooks/${id}">Newest</a> `}${
+      nextCursor !== null && html`<a href="/webhooks/${id}?before=${nextCursor}" rel="next">Older</a>`
+    }</p>
+<p class="fine">Attempts are kept for ${Duration.toDays(LOG_RETENTION)} days.</p>`
+    return Page.show({ title: "Endpoint", place: "webhooks", body }, member)
+  }, Effect.catchTag("EndpointNotFound", () => Effect.fail(noEndpoint)))
+  return get
+})

@@ -1,0 +1,51 @@
+/** What the pages call things of an endpoint. */
+import {
+  ATTEMPT_TIME,
+  type DisabledReason,
+  type Endpoint,
+  isDelivered,
+  type Outcome,
+  type Trouble,
+  type WantedTypes
+} from "@slipway/domain/partner/Webhook"
+import { Duration } from "effect"
+import { html, type Html } from "../Html.ts"
+import { moment } from "../Moments.ts"
+
+const reasons: Record<DisabledReason, string> = {
+  gone: "It answered 410: that it is gone.",
+  retries_exhausted: "Every attempt at the next event failed, for three days."
+}
+
+const troubles: Record<Trouble, string> = {
+  timeout: `no answer within ${Duration.toSeconds(ATTEMPT_TIME)} s`,
+  name_not_resolved: "its name has no address",
+  address_not_allowed: "its name has an address that is not public",
+  tls: "no TLS, or a certificate that is not good",
+  connection: "no connection, or no HTTP"
+}
+
+export const typesOf = (types: WantedTypes | null): Html =>
+  types === null ? html`all` : html`${types.map((type, i) => html`${i > 0 && ", "}<code>${type}</code>`)}`
+
+/** How it stands: whether events go there, and what is in their way. */
+export const standingOf = ({ disabled, dueAt, failures }: Endpoint): Html =>
+  disabled !== null
+    ? html`<span class="state bad">disabled</span> since ${moment(disabled.at)}. ${reasons[disabled.reason]}`
+    : failures > 0
+    ? html`<span class="state wait">retrying</span> ${failures} failed ${
+      failures === 1 ? "attempt" : "attempts"
+    } at the next event; another one ${moment(dueAt)}`
+    : html`<span class="state good">enabled</span>`
+
+/** How far it is: the next event comes after that one. */
+export const reachedOf = ({ cursor }: Endpoint): string => cursor === 0 ? "the beginning" : `event ${cursor}`
+
+export const outcomeOf = (outcome: Outcome): Html =>
+  isDelivered(outcome) && outcome._tag === "Answered"
+    ? html`<span class="state good">delivered</span> answered ${outcome.status}`
+    : html`<span class="state bad">failed</span> ${
+      outcome._tag === "Failed"
+        ? troubles[outcome.trouble]
+        : `answered ${outcome.status}${outcome.status >= 300 && outcome.status < 400 ? ", and redirects are not followed" : ""}`
+    }`

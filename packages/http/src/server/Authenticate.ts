@@ -1,0 +1,169 @@
+/** Who calls, and whether now (decisions, sections 9 and 10). Runs before anything is routed. */
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { Access } from "@slipway/domain/access/Access"
+import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
+import { fromHeader } from "@slipway/domain/access/ApiKey"
+import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
+import { actorOf, type Principal, type Scope } from "@slipway/domain/access/Principal"
+import { admitted, principalOf, type Visit } from "@slipway/domain/access/Session"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { Clock, DateTime, Effect, Option, type Redacted, Result } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { Forbidden, InsufficientScope, RateLimited, type Refusal, Unauthorized } from "../api/Errors.ts"
+import { limitKey } from "./ClientAddress.ts"
+import * as SessionCookie from "./SessionCookie.ts"
+import { basePathOf, rateLimitsOf, Settings } from "./Settings.ts"
+
+/** Outside of `/api/`, and guarded all the same. */
+export const METRICS = "/metrics"
+
+export const REALM = `Bearer realm="slipway"`
+
+const missing = Unauthorized.make("Send an API key: Authorization: Bearer <key>.", { "www-authenticate": REALM })
+/** One answer for malformed, unknown, expired and revoked keys. */
+const invalid = Unauthorized.make("The API key is not valid.", {
+  "www-authenticate": `${REALM}, error="invalid_token", error_description="The API key is not valid."`
+})
+
+const ended = Unauthorized.make("The session has ended. Sign in again, or send an API key.", { "www-authenticate": REALM })
+
+/** Lines of a header as they came. Node keeps the first of some headers and joins others. */
+export const headerLines = (request: HttpServerRequest.HttpServerRequest, name: string): ReadonlyArray<string> => {
+  const { rawHeaders } = NodeHttpServerRequest.toIncomingMessage(request)
+  const lines: Array<string> = []
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.length === name.length && rawHeaders[i]?.toLowerCase() === name) lines.push(rawHeaders[i + 1] ?? "")
+  }
+  return lines
+}
+
+const WINDOW_MILLIS = 60_000
+
+/** Addresses of which the failures are remembered. */
+const MAX_ADDRESSES = 10_000
+
+/** The last failures of one address: as many as are allowed in a window, the oldest at `next`. */
+interface Ring {
+  readonly at: Float64Array
+  next: number
+}
+
+/** Counts what each address had refused within the last minute, at most `limit`. */
+export const failures = (limit: number) => {
+  const byAddress = new Map<string, Ring>()
+  /** Seconds until one more failure is answered as one; 0: at once. */
+  return (from: string, now: number): number => {
+    const address = limitKey(from)
+    const ring = byAddress.get(address) ?? { at: new Float64Array(limit).fill(-Infinity), next: 0 }
+    const oldest = ring.at[ring.next] ?? -Infinity
+    if (oldest > now - WINDOW_MILLIS) return Math.max(1, Math.ceil((oldest + WINDOW_MILLIS - now) / 1000))
+    ring.at[ring.next] = now
+    ring.next = (ring.next + 1) % limit
+    byAddress.delete(address)
+    byAddress.set(address, ring)
+    // The least recently seen address comes first.
+    const [first] = byAddress.keys()
+    if (byAddress.size > MAX_ADDRESSES && first !== undefined) byAddress.delete(first)
+    return 0
+  }
+}
+
+/** Who makes a request, or why it is refused all the same. Both took, or asked for, a rate slot. */
+export interface Caller {
+  readonly principal: Result.Result<Principal, Refusal>
+  readonly rate: RateSlot
+}
+
+/** What a key must be allowed to, to be heard at all in that part of `/api/`, or at `/metrics`. */
+export const scopeOf = (path: string): Scope =>
+  path === METRICS
+    ? "metrics:read"
+    : !path.startsWith("/api/internal/")
+    ? "sandboxes"
+    : /^\/api\/internal\/v1\/webhook-endpoints(?:\/|$)/u.test(path)
+    ? "webhooks"
+    : "partner:ingest"
+
+/** `credential`: what the request came with. */
+const tooMany = ({ limit, resetSeconds }: RateSlot, credential: "key" | "session") =>
+  RateLimited.make(`Too many requests ${limit === "credential" ? `with this ${credential}` : `of this ${limit}`}.`, {
+    "retry-after": String(resetSeconds)
+  })
+
+const ofKey = ({ memberActive, organizationSuspended, principal, rate }: Admission): Result.Result<Principal, Refusal> =>
+  !rate.accepted
+    ? Result.fail(tooMany(rate, "key"))
+    : !memberActive
+    ? Result.fail(Forbidden.make("The key's user is no longer an active member of the organization."))
+    : organizationSuspended
+    ? Result.fail(Forbidden.make("The key's organization is suspended."))
+    : Result.succeed(principal)
+
+const ofVisit = (visit: Visit, rate: RateSlot, fromPage: boolean): Result.Result<Principal, Refusal> =>
+  !rate.accepted
+    ? Result.fail(tooMany(rate, "session"))
+    // A browser sends the cookie for whoever makes it ask; only our own pages know the token.
+    : !fromPage
+    ? Result.fail(Forbidden.make("A session needs the X-CSRF-Token of its pages to change anything."))
+    : Result.mapBoth(admitted(visit), { onFailure: ({ message }) => Forbidden.make(message), onSuccess: principalOf })
+
+/** Makes the check of one request: who makes it and how its rate stands, or the refusal of one that nobody is known to make. */
+export const make = Effect.gen(function*() {
+  const access = yield* Access
+  const sessions = yield* Sessions
+  const audit = yield* AuditLog
+  const settings = yield* Settings
+  const limits = rateLimitsOf(settings)
+  const base = basePathOf(settings.publicUrl)
+  const fail = failures(settings.refusedKeysPerMinute)
+
+  const refuse = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, refusal: Refusal) {
+    const wait = fail(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
+    return yield* wait === 0
+      ? refusal
+      : RateLimited.make("Too many keys that are not valid came from this address.", { "retry-after": String(wait) })
+  })
+
+  const bySession = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, token: Redacted.Redacted) {
+    const { rate, visit } = (yield* sessions.admit(token, limits)) ?? (yield* refuse(request, ended))
+    const fromPage = ["GET", "HEAD", "OPTIONS"].includes(request.method) ||
+      sessions.isCsrfToken(token, request.headers["x-csrf-token"] ?? "")
+    return { principal: ofVisit(visit, rate, fromPage), rate }
+  })
+
+  const byKey = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, key: Redacted.Redacted) {
+    const admission = (yield* access.admit(key, limits)) ?? (yield* refuse(request, invalid))
+    return { principal: ofKey(admission), rate: admission.rate }
+  })
+
+  /** Tells the audit log, and gives the refusal. */
+  const lacking = Effect.fnUntraced(function*(principal: Principal, scope: Scope) {
+    const { credential, grantId, userId } = principal
+    const who = credential._tag === "Key" ? { keyId: credential.keyId } : { userId }
+    yield* audit.append([{ action: "scope.refused", at: yield* DateTime.now, subjects: { ...who, grantId, scope } }]).pipe(
+      Effect.provideService(Acting, actorOf(principal))
+    )
+    return InsufficientScope.make(`The key lacks the scope ${scope}.`, {
+      "www-authenticate": `${REALM}, error="insufficient_scope", scope="${scope}"`
+    })
+  })
+
+  const callerOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Caller, Refusal | StoreUnavailable> => {
+    const lines = headerLines(request, "authorization")
+    const credential = fromHeader(lines[0])
+    const token = lines.length === 0 ? SessionCookie.tokenOf(request, base) : null
+    if (token !== null) return bySession(request, token)
+    if (credential._tag === "None" && lines.length < 2) return Effect.fail(missing)
+    return credential._tag !== "Key" || lines.length > 1 ? refuse(request, invalid) : byKey(request, credential.key)
+  }
+
+  return Effect.fnUntraced(
+    function*(request: HttpServerRequest.HttpServerRequest, path: string): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
+      const caller = yield* callerOf(request)
+      const scope = scopeOf(path)
+      if (Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)) return caller
+      return { ...caller, principal: Result.fail(yield* lacking(caller.principal.success, scope)) }
+    }
+  )
+})

@@ -1,0 +1,232 @@
+/**
+ * The first and the last to see a request: it authenticates everything under `/api/`, and `/metrics`, before anything is
+ * routed, turns whatever goes wrong into the one error body, adds the headers that every reply has (decisions, section 1),
+ * and counts it.
+ */
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import type { RateSlot } from "@slipway/domain/access/AccessStore"
+import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
+import { actorOf } from "@slipway/domain/access/Principal"
+import { Ids } from "@slipway/domain/Ids"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
+import { HttpBody, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiError } from "effect/http-api"
+import {
+  InternalError,
+  InvalidRequest,
+  MethodNotAllowed,
+  NotFound,
+  PayloadTooLarge,
+  RateLimited,
+  Refusal,
+  Unavailable
+} from "../api/Errors.ts"
+import { CurrentPrincipal } from "../api/Middleware.ts"
+import * as Page from "../pages/Page.ts"
+import * as Authenticate from "./Authenticate.ts"
+import { Connections } from "./Connections.ts"
+import { refusalOf } from "./DecodeFailure.ts"
+import { LiveResponses } from "./LiveResponses.ts"
+import * as RequestMetrics from "./RequestMetrics.ts"
+import * as RequestSpan from "./RequestSpan.ts"
+import { respond } from "./Respond.ts"
+import { methodsAt } from "./Routes.ts"
+import { basePathOf, Settings } from "./Settings.ts"
+
+/** Seconds after which a store that was lost is worth another try. */
+const STORE_RETRY_SECONDS = "1"
+
+/**
+ * The target without its query, decoded, as the router has it: a `;` begins the query too. Whoever reads it otherwise asks
+ * for the scope of another address than the one that answers. `null`: it is no path, or its percent-encoding is broken.
+ */
+const pathOf = (target: string): string | null => {
+  const path = target.replace(/[?;#].*$/su, "")
+  if (!path.startsWith("/")) return null
+  if (!path.includes("%")) return path
+  try {
+    decodeURIComponent(path)
+    return decodeURI(path)
+  } catch {
+    return null
+  }
+}
+
+/** RFC 3986, section 3.2.2, with a port: an address in brackets, or a name. None has the delimiters that a name might have by the letter. */
+const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~-]|%[\da-f]{2})+)(?::\d{0,5})?$/iu
+
+/**
+ * What is wrong with a request before its target counts. Node's parser lets it pass, and who reads such a request otherwise
+ * than the proxy in front of us can be made to answer somebody else's (RFC 9112, sections 3.2, 6.1 and 11.2).
+ */
+const malformed = (request: HttpServerRequest.HttpServerRequest): Refusal | null => {
+  const { httpVersion } = NodeHttpServerRequest.toIncomingMessage(request)
+  if (httpVersion !== "1.1" && httpVersion !== "1.0") return InvalidRequest.make("The HTTP version must be 1.1 or 1.0.")
+  const hosts = Authenticate.headerLines(request, "host")
+  const [host] = hosts
+  if (host === undefined && httpVersion === "1.1") return InvalidRequest.make("The Host header is missing.")
+  if (hosts.length > 1) return InvalidRequest.make("Send one Host header.")
+  if (host !== undefined && !HOST.test(host)) return InvalidRequest.make("The Host header is no host.")
+  const encoding = request.headers["transfer-encoding"]
+  if (encoding !== undefined && encoding.toLowerCase() !== "chunked") return InvalidRequest.make("The only transfer encoding is chunked.")
+  return null
+}
+
+/** Nothing of ours has an empty segment, which the router would take for a parameter. */
+const hasEmptySegment = (path: string): boolean => path !== "/" && (path.endsWith("/") || path.includes("//"))
+
+const tooManyUnderWay = RateLimited.make("Too many requests from this address are under way.", { "retry-after": "1" })
+
+/** Whether a person looks for a page: programs are told in JSON, and beneath `/api/` everybody is. */
+const isForPeople = ({ headers, method }: HttpServerRequest.HttpServerRequest, path: string) =>
+  (method === "GET" || method === "HEAD") && !path.startsWith("/api/") && headers["accept"]?.includes("text/html") === true
+
+const unrouted = (request: HttpServerRequest.HttpServerRequest, path: string | null) => {
+  const { method } = request
+  if (path === null) return respond(InvalidRequest.make("The address is no path, or its percent-encoding is broken."))
+  const methods = methodsAt(path)
+  if (methods === null) return isForPeople(request, path) ? Page.notFound : respond(NotFound.make("There is nothing at this address."))
+  const allow = methods.join(", ")
+  return method === "OPTIONS"
+    ? HttpServerResponse.empty({ status: 204, headers: { allow } })
+    : respond(MethodNotAllowed.make(`This address answers to ${allow}.`, { allow }))
+}
+
+/** Everything that is not an answer, as one. Whatever nobody foresaw is logged and tells nothing. */
+const answer = (cause: Cause.Cause<unknown>, request: HttpServerRequest.HttpServerRequest, path: string | null) => {
+  // The client left: there is nobody to answer.
+  if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<Types.unhandled>)
+  const error = Cause.squash(cause)
+  if (error instanceof Refusal) return Effect.succeed(respond(error))
+  if (HttpApiError.HttpApiSchemaError.is(error)) {
+    const refusal = refusalOf(error)
+    if (refusal !== null) return Effect.succeed(respond(refusal))
+  }
+  if (HttpServerError.isHttpServerError(error)) {
+    const { reason } = error
+    if (reason._tag === "RouteNotFound") return Effect.succeed(unrouted(request, path))
+    if (reason._tag === "RequestParseError") {
+      return Effect.succeed(respond(
+        reason.reason === "BodyTooLarge"
+          ? PayloadTooLarge.make("The body is larger than 1 MiB.")
+          : InvalidRequest.make("The body could not be read.")
+      ))
+    }
+  }
+  if (error instanceof StoreUnavailable) {
+    return Effect.as(
+      Effect.logWarning("the store is not available", cause),
+      respond(Unavailable.make(error.message, { "retry-after": STORE_RETRY_SECONDS }))
+    )
+  }
+  return Effect.as(Effect.logError("a request failed", cause), respond(InternalError.make("Something went wrong on our side.")))
+}
+
+/** What leads from a page to others of ours. Text within a page has its quotes escaped: it cannot look like one. */
+const OWN_ADDRESS = / (href|src|action|formaction|data-then)="\/(?!\/)/gu
+
+/** A page as it is at an address with a path: what it names from the root of the service lies beneath that. */
+const beneath = (base: string, response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse => {
+  const { body } = response
+  if (base === "" || body._tag !== "Uint8Array" || body.text === undefined || !body.contentType.startsWith("text/html")) return response
+  const page = body.text.replace("<html ", () => `<html data-base="${base}" `).replaceAll(
+    OWN_ADDRESS,
+    (_, name: string) => ` ${name}="${base}/`
+  )
+  return HttpServerResponse.setBody(response, HttpBody.text(page, body.contentType))
+}
+
+const finish = (response: HttpServerResponse.HttpServerResponse, about: {
+  readonly requestId: string
+  readonly rate: RateSlot | null
+  readonly requestsPerMinute: number
+  readonly closing: boolean
+  readonly base: string
+}) => {
+  const headers: Record<string, string> = {
+    "cache-control": response.headers["cache-control"] ?? "no-store",
+    "x-content-type-options": "nosniff",
+    "x-request-id": about.requestId
+  }
+  if (response.headers["content-type"] === "application/json") headers["content-type"] = "application/json; charset=utf-8"
+  if (response.status === 503 && response.headers["retry-after"] === undefined) headers["retry-after"] = STORE_RETRY_SECONDS
+  // Our own pages name each other from the root of the service.
+  const location = response.headers["location"]
+  if (about.base !== "" && location?.startsWith("/") === true) headers["location"] = about.base + location
+  // Otherwise a busy connection would outlive the server's patience and be cut between two requests.
+  if (about.closing) headers["connection"] = "close"
+  if (about.rate !== null) {
+    headers["ratelimit-policy"] = `"default";q=${about.requestsPerMinute};w=60`
+    headers["ratelimit"] = `"default";r=${about.rate.remaining};t=${about.rate.resetSeconds}`
+  }
+  return HttpServerResponse.setHeaders(beneath(about.base, response), headers)
+}
+
+/** `target` within the service: without its base path, which a proxy in front of it leaves there. */
+const withinBase = (target: string, base: string): string => {
+  if (base === "" || !target.startsWith(base)) return target
+  const rest = target.slice(base.length)
+  return rest.startsWith("/") ? rest : rest === "" || rest.startsWith("?") ? `/${rest}` : target
+}
+
+export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
+  Effect.gen(function*() {
+    const ids = yield* Ids
+    const live = yield* LiveResponses
+    const connections = yield* Connections
+    const { publicUrl, requestsPerMinute } = yield* Settings
+    const base = basePathOf(publicUrl)
+    const authenticate = yield* Authenticate.make
+    const count = yield* RequestMetrics.make
+    const clock = yield* Clock.Clock
+
+    return (route) =>
+      Effect.gen(function*() {
+        const begunAt = clock.currentTimeNanosUnsafe()
+        const received = yield* HttpServerRequest.HttpServerRequest
+        const address = connections.clientOf(NodeHttpServerRequest.toIncomingMessage(received))
+        const request = received.modify({ url: withinBase(received.url, base), remoteAddress: Option.some(address) })
+        const requestId = `req_${yield* ids.ulid}`
+        const path = pathOf(request.url)
+        let rate: RateSlot | null = null
+
+        const routed = path === null || hasEmptySegment(path) ? Effect.sync(() => unrouted(request, path)) : route
+
+        const authenticated = Effect.gen(function*() {
+          const caller = yield* authenticate(request, path ?? request.url)
+          rate = caller.rate
+          const principal = yield* Effect.fromResult(caller.principal)
+          const methods = request.method === "HEAD" && path !== null ? methodsAt(path) : null
+          // The router would take a HEAD for a GET.
+          if (path !== null && methods?.includes("HEAD") === false) return unrouted(request, path)
+          return yield* Effect.provideContext(
+            routed,
+            Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal)))
+          )
+        })
+
+        const answered = Effect.suspend((): typeof authenticated => {
+          const refusal = malformed(request)
+          const node = NodeHttpServerRequest.toServerResponse(request)
+          // Where such a request ends is anybody's guess.
+          if (refusal !== null && "shouldKeepAlive" in node) node.shouldKeepAlive = false
+          if (refusal !== null) return Effect.succeed(respond(refusal))
+          if (!connections.enter(address, node)) return Effect.succeed(respond(tooManyUnderWay))
+          // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
+          const guarded = path === Authenticate.METRICS || (path ?? request.url).startsWith("/api/")
+          return guarded ? authenticated : routed as typeof authenticated
+        })
+        const response = yield* answered.pipe(
+          Effect.provideService(HttpServerRequest.HttpServerRequest, request),
+          Effect.catchCause((cause) => answer(cause, request, path)),
+          Effect.annotateLogs({ requestId, address }),
+          Effect.provideService(ActingFrom, { requestId, address }),
+          RequestSpan.within(request)
+        )
+        count({ method: request.method, path, status: response.status, seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9 })
+        return finish(response, { requestId, rate, requestsPerMinute, closing: live.isShuttingDown(), base })
+      })
+  }),
+  { global: true }
+)

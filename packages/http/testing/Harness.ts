@@ -1,0 +1,357 @@
+/** The whole HTTP side on memory stores, over a real socket. What only a machine can do is mocked: trees and source host. */
+import { assert } from "@effect/vitest"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
+import { Access } from "@slipway/domain/access/Access"
+import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { Members } from "@slipway/domain/access/Members"
+import type { Life } from "@slipway/domain/access/Minting"
+import type { Scope } from "@slipway/domain/access/Principal"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { Files } from "@slipway/domain/files/Files"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Ids } from "@slipway/domain/Ids"
+import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
+import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
+import * as WebhookStoreMemory from "@slipway/domain/memory/WebhookStoreMemory"
+import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { Partners } from "@slipway/domain/partner/Partners"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
+import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { SandboxId, turnId } from "@slipway/domain/SandboxId"
+import type { HostNews } from "@slipway/domain/source/HostNews"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { StoreTrouble } from "@slipway/domain/StoreTrouble"
+import * as Server from "@slipway/http/Server"
+import { Settings } from "@slipway/http/server/Settings"
+import { DateTime, Effect, Layer, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
+import { connect, type Socket } from "node:net"
+
+export const PUBLIC_URL = "https://slipway.test"
+
+export interface Options {
+  readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
+  readonly trees?: Partial<WorkingTrees["Service"]>
+  readonly host?: Partial<SourceHost["Service"]>
+  /** The source host tells by itself what happens there. */
+  readonly news?: Layer.Layer<HostNews>
+  readonly maxActiveSandboxes?: number
+  readonly catalogue?: Catalogue
+  /** Changes what the store of access says, for what it cannot be told. */
+  readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
+  /** What keeps the store from taking writes. */
+  readonly trouble?: Effect.Effect<string | null>
+}
+
+const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
+
+export const layer = (
+  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, news, settings = {}, trees = {}, trouble }: Options = {}
+) => {
+  const stores = Layer.mergeAll(
+    SandboxStoreMemory.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
+    SpendingMemory.layer,
+    WebhookStoreMemory.layer,
+    WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
+    Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
+    Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), ...host })
+  ).pipe(
+    Layer.provideMerge(PartnerStoreMemory.layer),
+    Layer.provideMerge(
+      Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(
+        Layer.provideMerge(AccessStoreMemory.layer),
+        Layer.provideMerge(SessionStoreMemory.layer)
+      )
+    ),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer))
+  )
+  const domain = Layer.mergeAll(
+    Sandboxes.layer,
+    SandboxEvents.layer,
+    Files.layer,
+    Publishing.layer,
+    Partners.layer,
+    Webhooks.layer,
+    Access.layer,
+    Members.layer,
+    Sessions.layer
+  ).pipe(
+    Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
+    Layer.provideMerge(stores)
+  )
+  return Server.layer({ host: "127.0.0.1", port: 0 }).pipe(
+    Layer.provide(Settings.layer({
+      publicUrl: PUBLIC_URL,
+      cursorKey: Redacted.make("test cursor key"),
+      requestsPerMinute: 100_000,
+      refusedKeysPerMinute: 100_000,
+      ...settings
+    })),
+    Layer.provide(news ?? Layer.empty),
+    Layer.provide(trouble === undefined ? Layer.empty : Layer.succeed(StoreTrouble, trouble)),
+    Layer.provideMerge(domain)
+  )
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Requests
+
+export interface Reply {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly rawHeaders: ReadonlyArray<string>
+  readonly text: string
+  readonly bytes: Uint8Array
+}
+
+export interface Ask {
+  readonly method?: string
+  readonly key?: string
+  /** An array sends a line for each. */
+  readonly headers?: Record<string, string | ReadonlyArray<string>>
+  readonly body?: string | Uint8Array
+  /** Of somebody in front of the service. */
+  readonly port?: number
+  /** Leaves out Content-Length. */
+  readonly chunked?: boolean
+}
+
+export const address = Effect.map(HttpServer.HttpServer, ({ address }) => {
+  assert("port" in address)
+  return { host: "127.0.0.1", port: address.port }
+})
+
+/** One request on a connection of its own; the path goes out as it is. */
+export const ask = Effect.fnUntraced(
+  function*(path: string, { body, chunked = false, headers = {}, key, method = body === undefined ? "GET" : "POST", port }: Ask = {}) {
+    const to = { ...yield* address, ...(port === undefined ? {} : { port }) }
+    return yield* Effect.promise(() =>
+      new Promise<Reply>((resolve, reject) => {
+        const json = body === undefined ? {} : { "content-type": "application/json" }
+        const length = body === undefined || chunked ? {} : { "content-length": Buffer.byteLength(body) }
+        const request = nodeRequest({
+          ...to,
+          path,
+          method,
+          agent: false,
+          headers: {
+            ...json,
+            ...length,
+            ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+            ...headers as Record<string, string | Array<string>>
+          }
+        }, (response) => {
+          const chunks: Array<Buffer> = []
+          response.on("data", (chunk: Buffer) => chunks.push(chunk))
+          response.on("error", reject)
+          response.on("end", () => {
+            const bytes = Buffer.concat(chunks)
+            resolve({
+              status: response.statusCode ?? 0,
+              headers: response.headers,
+              rawHeaders: response.rawHeaders,
+              text: bytes.toString("utf8"),
+              bytes
+            })
+          })
+        })
+        request.on("error", reject)
+        request.end(body)
+      })
+    )
+  }
+)
+
+export const postJson = (path: string, key: string, body: unknown, headers: Ask["headers"] = {}) =>
+  ask(path, { method: "POST", key, body: JSON.stringify(body), headers })
+
+/** Writes bytes to a connection and reads what comes until it is closed. */
+export const raw = Effect.fnUntraced(function*(bytes: string | Uint8Array) {
+  const to = yield* address
+  return yield* Effect.promise(() =>
+    new Promise<string>((resolve, reject) => {
+      const socket = connect(to, () => socket.write(bytes))
+      let text = ""
+      socket.on("data", (chunk) => text += chunk.toString("latin1"))
+      socket.on("error", reject)
+      socket.on("close", () => resolve(text))
+    })
+  )
+})
+
+export const json = (reply: Reply): any => JSON.parse(reply.text)
+
+/** The reply is an error with exactly the one body, and nothing else. */
+export const refused = (reply: Reply, status: number, code: string): void => {
+  assert.strictEqual(reply.status, status, reply.text)
+  const body: unknown = JSON.parse(reply.text)
+  assert(typeof body === "object" && body !== null && "error" in body)
+  assert.deepStrictEqual(Object.keys(body), ["error"])
+  const { error } = body
+  assert(typeof error === "object" && error !== null && "message" in error && "code" in error)
+  assert.deepStrictEqual(Object.keys(error).sort(), ["code", "message"])
+  assert.strictEqual(error.code, code)
+  assert(typeof error.message === "string" && error.message.length > 0)
+  assert.strictEqual(reply.headers["content-type"], "application/json; charset=utf-8")
+}
+
+/** What the same refusal has in common, whoever gets it. */
+export const withoutNames = ({ headers, status, text }: Reply) => {
+  const { date: _date, ratelimit: _ratelimit, "x-request-id": _id, ...rest } = headers
+  return { status, text, headers: rest }
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Keys and sandboxes
+
+export const mintKey = Effect.fnUntraced(function*(
+  { grant = "acme", kind = "live", life, scopes = ["sandboxes"], userId }: {
+    readonly grant?: string
+    readonly life?: Life
+    readonly userId?: string
+    readonly kind?: "live" | "test"
+    readonly scopes?: ReadonlyArray<Scope>
+  } = {}
+) {
+  const minted = yield* (yield* Access).createKey({ grant, label: "test", scopes, kind, life, userId })
+  return { ...minted, key: Redacted.value(minted.key) }
+})
+
+/** A user who may have keys: approved, and a member of the owner's organization. */
+export const joined = Effect.fnUntraced(function*(login: string) {
+  const members = yield* Members
+  yield* members.add(null, login, "member")
+  return (yield* members.approve(login)).id
+})
+
+export const SANDBOXES = "/api/public/v1/sandboxes"
+
+export const creation = { repos: [{ fullName: "acme/shop" }], prompt: "Say hello." }
+
+export const create = Effect.fnUntraced(function*(key: string, more: object = {}) {
+  const reply = yield* postJson(SANDBOXES, key, { ...creation, ...more })
+  assert.strictEqual(reply.status, 201, reply.text)
+  return SandboxId.make(json(reply).id)
+})
+
+/** Does what a worker would, one command after the other. */
+export const drive = Effect.fnUntraced(function*(id: SandboxId, commands: ReadonlyArray<SystemCommand>) {
+  const store = yield* SandboxStore
+  const limits = yield* Policy
+  for (const command of commands) {
+    const now = yield* DateTime.now
+    yield* store.change(id, "policy", (sandbox: Sandbox) => decide(sandbox, command, { limits, now }), now)
+  }
+})
+
+export const turnOf = (id: SandboxId, n = 1) => Effect.map(Ids, (ids) => turnId(ids, id, n))
+
+/** A sandbox that runs and whose first turn the agent took. */
+export const running = Effect.fnUntraced(function*(key: string, more: object = {}) {
+  const id = yield* create(key, more)
+  const turn = yield* turnOf(id)
+  yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turn }, { _tag: "StartTurn", turnId: turn }])
+  return { id, turn }
+})
+
+// ---------------------------------------------------------------------------------------------------------------
+// Streams
+
+export interface EventReader {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  /** The next block of the stream, without the blank line that ends it; `null`: it ended. */
+  readonly next: Effect.Effect<string | null>
+  /** Everything up to the end. */
+  readonly rest: Effect.Effect<ReadonlyArray<string>>
+  readonly socket: Socket
+  pause(): void
+  resume(): void
+  /** Whether the connection broke off instead of ending. */
+  broken(): boolean
+}
+
+/** Opens an event stream and reads it block by block. The connection is cut when the scope closes. */
+export const openStream = Effect.fnUntraced(function*(path: string, { headers = {}, key }: Pick<Ask, "headers" | "key"> = {}) {
+  const to = yield* address
+  const [reader] = yield* Effect.acquireRelease(
+    Effect.promise(() =>
+      new Promise<readonly [EventReader, () => void]>((resolve, reject) => {
+        const request = nodeRequest({
+          ...to,
+          path,
+          agent: false,
+          headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...headers as Record<string, string> }
+        }, (response) => {
+          const blocks: Array<string> = []
+          let text = ""
+          let over = false
+          let broken = false
+          let tell = () => {}
+          response.on("data", (chunk: Buffer) => {
+            const parts = (text + chunk.toString("utf8")).split("\n\n")
+            text = parts.pop() ?? ""
+            blocks.push(...parts)
+            tell()
+          })
+          response.on("error", () => {
+            broken = true
+          })
+          response.on("close", () => {
+            over = true
+            tell()
+          })
+          const next = Effect.promise(async () => {
+            while (blocks.length === 0 && !over) await new Promise<void>((told) => tell = told)
+            return blocks.shift() ?? null
+          })
+          resolve([{
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            next,
+            rest: Effect.gen(function*() {
+              const rest: Array<string> = []
+              for (let block = yield* next; block !== null; block = yield* next) rest.push(block)
+              return rest
+            }),
+            socket: response.socket,
+            pause: () => response.pause(),
+            resume: () => response.resume(),
+            broken: () => broken
+          }, () => request.destroy()])
+        })
+        request.on("error", reject)
+        request.end()
+      })
+    ),
+    ([, close]) => Effect.sync(close)
+  )
+  return reader
+})
+
+/** The fields of a block; `data` parsed. */
+export const fieldsOf = (
+  block: string | null
+): { readonly id?: string; readonly data?: any; readonly retry?: string; readonly comment?: string } => {
+  assert(block !== null, "the stream ended")
+  const fields: Record<string, unknown> = {}
+  for (const line of block.split("\n")) {
+    const [name = "", value = ""] = line.startsWith(":") ? ["comment", line.slice(2)] : line.split(/: (.*)/su)
+    assert(!(name in fields), `two lines of ${name}`)
+    fields[name] = name === "data" ? JSON.parse(value) : value
+  }
+  return fields
+}

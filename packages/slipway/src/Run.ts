@@ -1,0 +1,45 @@
+/** Runs the `slipway` command and tells how it ended. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Redaction } from "@slipway/adapters/redaction/Redaction"
+import { Cause, Console, Effect, Exit, Layer, Option } from "effect"
+import { CliError, CliOutput, Command } from "effect/cli"
+import manifest from "../package.json" with { type: "json" }
+import { slipway } from "./commands/Slipway.ts"
+import * as Logs from "./service/Logs.ts"
+
+/** An expected failure is one line that says what to do; a defect is logged whole. */
+const report = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {
+  const error = Cause.findErrorOption(cause)
+  if (error._tag === "None") return Cause.hasInterruptsOnly(cause) ? undefined : yield* Effect.logFatal("slipway broke", cause)
+  // The command line's own errors were shown: see `present`.
+  if (CliError.isCliError(error.value)) return
+  const redactor = yield* Redaction
+  yield* Console.error(redactor.redact(`slipway: ${error.value instanceof Error ? error.value.message : String(error.value)}`))
+})
+
+/** A mistyped command is told in one line; the help, which is long, only when it is asked for or nothing else was said. */
+const present: CliOutput.Presenter["present"] = (event) => {
+  const [error] = event._tag === "InvalidInvocation" ? event.errors : []
+  if (event._tag !== "InvalidInvocation" || error === undefined) return CliOutput.defaultPresenter.present(event)
+  const [problem = ""] = error.message.split("\n")
+  const meant = "suggestions" in error ? error.suggestions.join(" or ") : ""
+  return Console.error(`slipway: ${problem}.${meant === "" ? "" : ` Did you mean ${meant}?`} See: ${event.commandPath.join(" ")} --help`)
+}
+
+/** Whatever it fails with was told already, on standard error. */
+export const run = (args: ReadonlyArray<string>) =>
+  Command.runWith(slipway, { version: manifest.version })(args).pipe(
+    Effect.tapCause(report),
+    Logs.atLeast("Warn"),
+    Effect.provide(Layer.mergeAll(NodeServices.layer, CliOutput.layerPresenter({ present }), Logs.layer.pipe(Layer.tapCause(report))))
+  )
+
+/**
+ * 0, or 1, but for an error that says otherwise: 2 where a command was not said, or not clearly, what to work on. Being told
+ * to stop is what a service is for: it ended well.
+ */
+export const exitCodeOf = (exit: Exit.Exit<unknown, unknown>): number => {
+  if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return 0
+  const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+  return typeof error === "object" && error !== null && "exitCode" in error ? Number(error.exitCode) : 1
+}

@@ -1,0 +1,172 @@
+/** `slipway doctor`: what agents need of this machine and of the source host, looked at without starting the service. */
+import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Installed from "@slipway/adapters/agents/Installed"
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as Database from "@slipway/adapters/postgres/Database"
+import { Effect, Layer, Schema } from "effect"
+import { Command } from "effect/cli"
+import { SqlClient } from "effect/sql"
+import { statfs } from "node:fs/promises"
+import path from "node:path"
+import * as GitProgram from "../service/GitProgram.ts"
+import * as Isolation from "../service/Isolation.ts"
+import * as Services from "../service/Services.ts"
+import * as Settings from "../service/Settings.ts"
+import * as SignIn from "../service/SignIn.ts"
+import * as Source from "../service/Source.ts"
+import { json } from "./Administration.ts"
+import { columns, print } from "./Output.ts"
+
+/** Agents could not run on this machine as it is. */
+export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
+  override get message() {
+    return `agents cannot run here: ${this.missing.join(", ")}. What helps is said above.`
+  }
+}
+
+export interface Finding {
+  readonly what: string
+  /** `missing`: agents cannot run without it. `note`: worth knowing. */
+  readonly state: "ok" | "note" | "missing"
+  readonly detail: string
+}
+
+/** Less and a checkout or a build soon fails. */
+const SPARE_DISK_BYTES = 5 * 2 ** 30
+
+const git = Effect.match(GitProgram.version, {
+  onFailure: ({ detail }): Finding => ({ what: "git", state: "missing", detail }),
+  onSuccess: (detail): Finding => ({ what: "git", state: "ok", detail })
+})
+
+/** `shown`: the data folder as it is told. */
+const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, shown: string) => {
+  const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
+  const database = databaseUrl === null
+    ? Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection))).pipe(
+      Layer.provide(EmbeddedPostgres.layerConnectOrStart(options))
+    )
+    : Database.layer({ url: databaseUrl })
+  const version = Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql`select current_setting('server_version') as version`
+    return String(row?.["version"])
+  })
+  return version.pipe(
+    Effect.provide(database),
+    Effect.map((version): Finding => ({
+      what: "Postgres",
+      state: "ok",
+      detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : "DATABASE_URL"}`
+    })),
+    Effect.catch((error) =>
+      Effect.succeed<Finding>({ what: "Postgres", state: "missing", detail: error instanceof Error ? error.message : String(error) })
+    )
+  )
+}
+
+const disk = ({ dataDir }: Settings.Settings) =>
+  Effect.promise(async (): Promise<Finding> => {
+    // The folder is made by the first start.
+    for (let folder = dataDir;; folder = path.dirname(folder)) {
+      const found = await statfs(folder).catch(() => undefined)
+      if (found === undefined && folder !== path.dirname(folder)) continue
+      const free = found === undefined ? 0 : found.bavail * found.bsize
+      return {
+        what: "disk",
+        state: free < SPARE_DISK_BYTES ? "note" : "ok",
+        detail: `${Math.floor(free / 2 ** 30)} GiB free for ${dataDir}`
+      }
+    }
+  })
+
+const isolation = (settings: Settings.Settings) =>
+  Effect.scoped(Effect.map(Isolation.choose({ ...settings, role: "all" }), ({ kind, problem, report }): ReadonlyArray<Finding> => {
+    if (kind === "none") {
+      return [problem === null
+        ? { what: "isolation", state: "note", detail: "SLIPWAY_ISOLATION is none: agents run as this user, kept in by nothing" }
+        : { what: "isolation", state: "missing", detail: problem }]
+    }
+    return [
+      { what: "isolation", state: "ok", detail: kind },
+      ...(report ?? []).map(({ detail, name, state }): Finding => ({
+        what: `box: ${name}`,
+        state: state === "in force" ? "ok" : "note",
+        detail: state === "in force" ? detail : `not in force. ${detail}`
+      })),
+      { what: "box: way out", state: "ok", detail: ["the model gateway", ...settings.egressAllow].join(", ") }
+    ]
+  }))
+
+const agents = ({ dataDir }: Settings.Settings) =>
+  Effect.forEach(
+    Object.entries(profiles),
+    ([name, profile]) =>
+      Effect.map(Installed.inspect(name, profile, Installed.folderIn(dataDir)), (installed): Finding =>
+        installed.state === "ready"
+          ? { what: `agent ${name}`, state: "ok", detail: installed.version ?? "a part of Slipway" }
+          : { what: `agent ${name}`, state: "note", detail: installed.reason })
+  )
+
+const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "source host"
+  const { github } = settings
+  if (github === null) return Effect.succeed({ what, state: "ok", detail: Source.summary(settings) })
+  return Effect.match(Source.app(github), {
+    onFailure: (detail) => ({ what, state: "missing", detail }),
+    onSuccess: ({ html_url, installations_count: installations, name }) => ({
+      what,
+      state: installations === 0 ? "note" : "ok",
+      detail: `GitHub App ${name} at ${new URL(github.apiUrl).host}, ` +
+        (installations === 0
+          ? `installed nowhere yet. Install it: ${html_url}/installations/new`
+          : `${installations} ${installations === 1 ? "installation" : "installations"}`)
+    })
+  })
+}
+
+const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "sign-in"
+  if (signIn === null) {
+    return Effect.succeed({ what, state: "ok", detail: `not with GitHub: ${Settings.settings.githubClientId.name} is not set` })
+  }
+  const address = publicUrl ?? `http://${host}:${port}`
+  return Effect.map(SignIn.problemOf(signIn, address), (problem): Finding =>
+    problem === null
+      ? {
+        what,
+        state: "ok",
+        detail: `with GitHub at ${new URL(signIn.apiUrl).host}; the callback URL of its App must be ${SignIn.callbackUrl(address)}`
+      }
+      : { what, state: problem.retryable ? "note" : "missing", detail: problem.detail })
+}
+
+/**
+ * Everything that was looked at, in the order it is shown. Where no service was started yet, Postgres and a box are tried
+ * in a folder that is gone afterwards: looking makes no data.
+ */
+export const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) {
+  const { settings, tried } = yield* Services.findToTry(given)
+  const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
+  const found = yield* Effect.all(
+    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), isolation(tried), agents(settings)],
+    { concurrency: "unbounded" }
+  )
+  return [node, ...found.flat()]
+}, Effect.scoped)
+
+const marks: Readonly<Record<Finding["state"], string>> = { ok: "✓", note: "!", missing: "✗" }
+
+export const doctor = Command.make("doctor", { json }, ({ json }) =>
+  Effect.gen(function*() {
+    const findings = yield* examine(yield* Settings.load)
+    yield* print(json, findings, () => columns(findings.map(({ detail, state, what }) => [marks[state], what, detail])))
+    const missing = findings.filter(({ state }) => state === "missing").map(({ what }) => what)
+    if (missing.length > 0) return yield* new NotReady({ missing })
+  })).pipe(
+    Command.withDescription(
+      "Look at what agents need of this machine: git, Postgres, disk, isolation, their programs; and whether GitHub knows the App, and people can sign in with it.\n\n" +
+        "✓ is there, ! is worth knowing, ✗ must be seen to: then the command ends with 1. Makes a box and looks at it from inside; the service need not run."
+    ),
+    Command.withShortDescription("Look at what agents need of this machine")
+  )

@@ -1,0 +1,169 @@
+/** What keeps agents in on this machine, chosen by SLIPWAY_ISOLATION and by what a probe sees. */
+import * as Installed from "@slipway/adapters/agents/Installed"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
+import { defaults } from "@slipway/adapters/hosts/box/Limits"
+import type { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
+import type { Report } from "@slipway/adapters/hosts/box/Probe"
+import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import * as BubblewrapProbe from "@slipway/adapters/hosts/bubblewrap/Probe"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import * as DockerProbe from "@slipway/adapters/hosts/docker/Probe"
+import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import type { ModelGateway } from "@slipway/domain/models/ModelGateway"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Context, Effect, Layer, type Scope } from "effect"
+import { existsSync } from "node:fs"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+import type { Settings } from "./Settings.ts"
+
+export interface Isolation {
+  readonly kind: "bubblewrap" | "docker" | "none"
+  /** Why agents with a model account may not run here; `null`: they may. A sentence for the operator. */
+  readonly problem: string | null
+  /** What was seen in a box; `null`: there is none. */
+  readonly report: Report | null
+  readonly host: Layer.Layer<SandboxHost, unknown>
+  /** Those of the working trees, which boxes write to. */
+  readonly folders: SizedFolders.SizedFolders
+  /** The way of agents to the gateway they are given. */
+  readonly throughBox: <E, R>(gateway: Layer.Layer<ModelGateway, E, R>) => Layer.Layer<ModelGateway, E, R>
+}
+
+/** The offline agent is a part of Slipway, so boxes must see it. */
+const offlineAgent = dirname(fileURLToPath(import.meta.resolve("@slipway/adapters/agents/offline/main")))
+
+const hostOptions = ({ dataDir, limits }: Settings) => ({
+  directory: join(dataDir, "boxes"),
+  readOnly: [offlineAgent, Installed.folderIn(dataDir)],
+  limits
+})
+
+/** Where the working trees are. */
+export const treesIn = (dataDir: string): string => join(dataDir, "trees")
+
+/** `lacking`: why none is to be made. */
+const sizedFolders = ({ dataDir, limits }: Settings, lacking?: string) =>
+  SizedFolders.make({ directory: treesIn(dataDir), limits: { ...defaults, ...limits }, ...(lacking === undefined ? {} : { lacking }) })
+
+const none = (settings: Settings, problem: string | null) =>
+  Effect.map(sizedFolders(settings, "agents are not isolated"), (folders) => notIsolated(settings, problem, folders))
+
+const notIsolated = ({ dataDir }: Settings, problem: string | null, folders: SizedFolders.SizedFolders): Isolation => ({
+  kind: "none",
+  problem,
+  report: null,
+  folders,
+  host: SandboxHostNone.layer({ directory: join(dataDir, "boxes") }),
+  throughBox: (gateway) => gateway
+})
+
+/** Makes a box and looks at it: some 100 ms. */
+const isolated = Effect.fnUntraced(function*(
+  kind: "bubblewrap" | "docker",
+  settings: Settings,
+  probe: (folders: SizedFolders.SizedFolders) => Effect.Effect<
+    { readonly host: SandboxHost["Service"]; readonly report: Report },
+    NotIsolated,
+    Egress.Egress | Scope.Scope
+  >
+) {
+  const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow }))
+  const probed = (folders: SizedFolders.SizedFolders) =>
+    Effect.map(Effect.provide(probe(folders), services), (made) => ({ ...made, folders }))
+  const sized = yield* sizedFolders(settings)
+  const { folders, host, report } = yield* Effect.catchTag(
+    probed(sized),
+    "NotIsolated",
+    (missing) =>
+      sized.lacking !== null ? Effect.fail(missing) : Effect.matchEffect(
+        // As where a daemon sees none of our mounts.
+        Effect.flatMap(sizedFolders(settings, "boxes do not see what is mounted"), probed),
+        { onFailure: () => Effect.fail(missing), onSuccess: Effect.succeed }
+      )
+  )
+  const isolation: Isolation = {
+    kind,
+    problem: null,
+    report,
+    folders,
+    host: Layer.succeed(SandboxHost, host),
+    throughBox: (gateway) =>
+      ModelGatewayInBox.layer.pipe(
+        Layer.provide(gateway),
+        Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress)))
+      )
+  }
+  return isolation
+})
+
+const bubblewrap = (settings: Settings) =>
+  isolated(
+    "bubblewrap",
+    settings,
+    Effect.fnUntraced(function*(folders) {
+      const made = yield* SandboxHostBubblewrap.make({ ...hostOptions(settings), folders })
+      return { host: made.host, report: yield* BubblewrapProbe.run(made) }
+    })
+  )
+
+const docker = (settings: Settings) =>
+  isolated(
+    "docker",
+    settings,
+    Effect.fnUntraced(function*(folders) {
+      const made = yield* SandboxHostDocker.make({
+        ...hostOptions(settings),
+        folders,
+        image: settings.dockerImage,
+        socket: settings.dockerSocket
+      })
+      return { host: made.host, report: yield* DockerProbe.run(made) }
+    })
+  )
+
+/** Where bubblewrap cannot be had, there may be a daemon. */
+const advice = ({ dockerSocket, isolation }: Settings) =>
+  isolation === "auto" && existsSync(dockerSocket)
+    ? " Or let the Docker daemon of this machine keep them in: SLIPWAY_ISOLATION=docker."
+    : ""
+
+/** Never fails: what is missing is the `problem`. The host lives as long as the scope. */
+export const choose = (settings: Settings) =>
+  settings.isolation === "none" || settings.role === "http"
+    ? none(settings, null)
+    : Effect.catchTag(settings.isolation === "docker" ? docker(settings) : bubblewrap(settings), "NotIsolated", (missing) =>
+      none(settings, missing.message + advice(settings)))
+
+/** Says at each start what is in force, and loudly what is not. */
+export const announce = (settings: Settings, { kind, problem, report }: Isolation) =>
+  Effect.gen(function*() {
+    if (settings.role === "http") return
+    if (kind !== "none") {
+      for (const { detail, name, state } of report ?? []) {
+        yield* state === "in force"
+          ? Effect.logInfo(`isolation, ${name}: ${detail}`)
+          : Effect.logWarning(`isolation has no limit of ${name}: ${detail}`)
+      }
+      return yield* Effect.logInfo(
+        settings.egressAllow.size === 0
+          ? "sandboxes reach their model and nothing else"
+          : `sandboxes reach their model and ${[...settings.egressAllow].join(", ")}`
+      )
+    }
+    yield* Effect.logWarning(
+      problem === null
+        ? "SLIPWAY_ISOLATION is none: agents run as this user and can read and change whatever this user can, also what other sandboxes do"
+        : `sandboxes cannot be isolated, so only the offline agent runs: ${problem}`
+    )
+  })
+
+/** One line. */
+export const summary = ({ kind, problem }: Isolation): string =>
+  kind !== "none"
+    ? kind
+    : problem === null
+    ? "none: agents run as this user, kept in by nothing"
+    : `none: only the offline agent runs. ${problem}`

@@ -1,0 +1,176 @@
+/** The whole service as one layer: storage, domain, worker, HTTP. */
+// First: schemas that were used before would stay interpreted. Compiled ones take a fifth off a GET (bench api, 2026-11-21).
+import "effect/schema/SchemaJITCompiler/enable"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Installed from "@slipway/adapters/agents/Installed"
+import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
+import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
+import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
+import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
+import { Files, ReachableTrees } from "@slipway/domain/files/Files"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
+import { Partners } from "@slipway/domain/partner/Partners"
+import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import * as Server from "@slipway/http/Server"
+import * as HttpSettings from "@slipway/http/server/Settings"
+import { AllowNoIsolation } from "@slipway/worker/Agent"
+import * as CountedStore from "@slipway/worker/CountedStore"
+import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
+import { ShowToolDetail } from "@slipway/worker/RunTurn"
+import { Timing } from "@slipway/worker/Timing"
+import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Context, Duration, Effect, Layer, References, Schema } from "effect"
+import { randomUUID } from "node:crypto"
+import * as Models from "../commands/Models.ts"
+import * as Isolation from "./Isolation.ts"
+import * as Machine from "./Machine.ts"
+import * as Offers from "./Offers.ts"
+import type { Settings } from "./Settings.ts"
+import * as SignIn from "./SignIn.ts"
+import * as Source from "./Source.ts"
+import * as Storage from "./Storage.ts"
+
+const worker = (
+  worker: string,
+  { agentIdleMinutes, dataDir, databaseUrl, toolDetail, workerAddress, workerSlots, ...settings }: Settings,
+  models: Models.Models,
+  isolation: Isolation.Isolation
+) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const store = yield* SandboxStore
+    const trees = yield* WorkingTrees
+    const { alone, machine } = yield* Machine.acquire(dataDir, Effect.flatMap(trees.sandboxes, store.machineOf))
+    if (alone) yield* store.endLeases(machine)
+    // From here on no other process uses them.
+    yield* isolation.folders.letGo
+    return Layer.mergeAll(
+      WorkerNode.layer({ worker, machine, slots: workerSlots }),
+      DeliverWebhooks.layer,
+      Layer.effectDiscard(Offers.announce(worker, models)),
+      // An embedded database is this process's alone: there is nobody to serve.
+      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
+    )
+  })).pipe(
+    Layer.provide([
+      AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
+      isolation.host,
+      isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys })),
+      Layer.succeed(ModelCatalogue, models.catalogue),
+      Layer.succeed(ShowToolDetail, toolDetail === "full"),
+      Layer.succeed(AllowNoIsolation, settings.isolation === "none"),
+      Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle: Duration.minutes(agentIdleMinutes) })))
+    ])
+  )
+
+const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings, publicUrl: string) =>
+  Server.layer({ host, port }).pipe(
+    // The first creation must not be the first to ask which repositories there are.
+    Layer.tap(() => SourceHost.use((source) => source.refusal([]))),
+    Layer.provide(Source.news(settings)),
+    Layer.provideMerge(SignIn.provider(settings)),
+    Layer.provide(Layer.unwrap(Effect.map(SharedSecret.load("list_cursors"), (cursorKey) =>
+      HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute, ...edge }))))
+  )
+
+const trees = ({ clone, dataDir }: Settings, isolation: Isolation.Isolation) =>
+  WorkingTreesGit.layer({
+    directory: Isolation.treesIn(dataDir),
+    folders: isolation.folders,
+    depth: clone.depth,
+    fetchTime: Duration.minutes(clone.minutes),
+    maximumFetchBytes: clone.bytes,
+    maximumCheckoutBytes: clone.checkoutBytes,
+    maximumCheckoutFiles: clone.checkoutFiles,
+    keepUnused: clone.unusedDays === null ? null : Duration.days(clone.unusedDays)
+  }).pipe(Layer.provide(isolation.host))
+
+/** What was asked for by name and cannot be had is worth a line; of the built-in list `slipway models` tells. */
+const reportModels = ({ modelsFile }: Settings, { checked }: Models.Models) =>
+  Effect.gen(function*() {
+    const usable = checked.filter(({ problem }) => problem === null).map(({ model }) => model.id)
+    yield* Effect.logInfo(
+      `models: ${usable.join(", ") || "none"}; ${checked.length - usable.length} others cannot be used (slipway models says why)`
+    )
+    for (const { model, problem } of modelsFile === null ? [] : checked) {
+      if (problem !== null) yield* Effect.logWarning(`the model ${model.id} cannot be used: ${problem}`)
+    }
+  })
+
+/** The service was told to isolate, and cannot. */
+export class CannotIsolate
+  extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { isolation: Schema.String, problem: Schema.String })
+{
+  override get message() {
+    return `Sandboxes cannot be isolated, and SLIPWAY_ISOLATION is ${this.isolation}. ${this.problem}`
+  }
+}
+
+/** What keeps the agents of the running service in. */
+export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@slipway/http/Isolation") {}
+
+/** Runs the service until its scope closes, with what `more` needs of it beside. `port` is the one to listen on, not 0. */
+export const layer = (settings: Settings, publicUrl: string) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const isolation = yield* Isolation.choose(settings)
+    if (settings.isolation !== "auto" && isolation.problem !== null) {
+      return yield* new CannotIsolate({ isolation: settings.isolation, problem: isolation.problem })
+    }
+    const models = yield* Models.load(settings, isolation.problem)
+    // Before anything is started that would inherit them.
+    yield* Models.hideKeys(models)
+    yield* Source.hideSecrets
+    yield* reportModels(settings, models)
+    return withModels(settings, publicUrl, models, isolation).pipe(Layer.provideMerge(Layer.succeed(Chosen, isolation)))
+  }))
+
+const withModels = (settings: Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
+  const { databaseUrl, role } = settings
+  const workerId = randomUUID()
+  const reachable = databaseUrl === null
+    ? ReachableTrees.layerLocal
+    : role === "http"
+    ? ReachableTreesLink.layer({ own: null })
+    : Layer.unwrap(Effect.map(ReachableTrees, ({ reach }) => ReachableTreesLink.layer({ own: { worker: workerId, reach } }))).pipe(
+      Layer.provide(ReachableTrees.layerLocal)
+    )
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
+    Layer.provide(reachable),
+    Layer.provideMerge(Layer.mergeAll(
+      role === "http" ? NoTrees.layer : trees(settings, isolation),
+      Source.host(settings, publicUrl)
+    )),
+    Layer.provide(Source.commits(settings)),
+    Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
+  )
+  const roles = role === "all"
+    // Built in this order and ended in the reverse one: requests end before the work they wait for.
+    ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(workerId, settings, models, isolation)))
+    : role === "http"
+    ? http(settings, publicUrl)
+    : worker(workerId, settings, models, isolation)
+  return roles.pipe(
+    Layer.provideMerge(domain),
+    Layer.provideMerge(CountedStore.layer),
+    Layer.provideMerge(Storage.layer(settings, true)),
+    Layer.provide([
+      Layer.effect(
+        Policy,
+        Effect.map(Policy, (limits) => ({
+          ...limits,
+          boot: Duration.max(limits.boot, Duration.minutes(settings.clone.minutes + 1)),
+          approval: Duration.minutes(settings.approvalMinutes)
+        }))
+      ),
+      // Nobody collects spans yet, and each request would make half a dozen.
+      Layer.succeed(References.TracerEnabled, false)
+    ])
+  )
+}

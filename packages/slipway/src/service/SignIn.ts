@@ -1,0 +1,56 @@
+/** How people sign in beside links of the operator: with GitHub, when the service was given a GitHub App for it. */
+import * as IdentityProviderGitHub from "@slipway/adapters/github/IdentityProviderGitHub"
+import { Redaction } from "@slipway/adapters/redaction/Redaction"
+import { IdentityProvider, type IdentityProviderError } from "@slipway/domain/access/IdentityProvider"
+import { CALLBACK } from "@slipway/http/pages/people/SignInPages"
+import { Effect, Layer, Redacted, References } from "effect"
+import { readFile } from "node:fs/promises"
+import { InvalidSetting, type Settings, settings as known } from "./Settings.ts"
+
+type GitHub = NonNullable<Settings["signIn"]>
+
+/** Where GitHub sends people back to. It must be registered with the App. */
+export const callbackUrl = (publicUrl: string): string => `${publicUrl}${CALLBACK}`
+
+const clientSecret = Effect.fnUntraced(function*(file: string) {
+  const refused = (expected: string) => new InvalidSetting({ setting: known.githubClientSecretFile.name, expected, found: file })
+  const text = yield* Effect.tryPromise({ try: () => readFile(file, "utf8"), catch: () => refused("a file that this process can read") })
+  const secret = text.trim()
+  if (!/^\S+$/u.test(secret)) return yield* refused("a file with a client secret and nothing else")
+  yield* Redaction.useSync((redactor) => redactor.learn(secret))
+  return Redacted.make(secret)
+})
+
+const gitHub = ({ apiUrl, clientId, clientSecretFile }: GitHub) =>
+  Layer.unwrap(
+    Effect.map(clientSecret(clientSecretFile), (clientSecret) => IdentityProviderGitHub.layer({ apiUrl, clientId, clientSecret }))
+  )
+
+/** The `IdentityProvider` of this process, where one was set up: whoever uses it asks whether it is there. */
+export const provider = ({ signIn }: Pick<Settings, "signIn">): Layer.Layer<never, InvalidSetting | IdentityProviderError> =>
+  signIn === null ? Layer.empty : gitHub(signIn)
+
+/** What is wrong with it, and what to look at; `null`: nothing. GitHub is asked about a code that it never gave: it looks at the App's secret first. */
+export const problemOf = (signIn: GitHub, publicUrl: string) =>
+  Effect.gen(function*() {
+    const provider = yield* IdentityProvider
+    const redirectUri = callbackUrl(publicUrl)
+    const { verifier } = yield* provider.begin(redirectUri)
+    return yield* provider.identify({ code: "slipway-doctor", verifier, redirectUri })
+  }).pipe(
+    Effect.provide(gitHub(signIn)),
+    // It is told below.
+    Effect.provideService(References.MinimumLogLevel, "None"),
+    Effect.matchEffect({
+      onSuccess: () => Effect.die("GitHub knows a person for no code"),
+      onFailure: (error) => {
+        if (error._tag === "SignInRefused") return Effect.succeed(null)
+        if (error._tag === "InvalidSetting") return Effect.succeed({ detail: error.message, retryable: false })
+        const { githubApiUrl, githubClientId, githubClientSecretFile } = known
+        const look = error.retryable
+          ? `${githubApiUrl.name}, and whether this machine can reach ${signIn.apiUrl}`
+          : `${githubClientId.name}, ${githubClientSecretFile.name} and ${githubApiUrl.name}`
+        return Effect.succeed({ detail: `${error.detail} Check ${look}.`, retryable: error.retryable })
+      }
+    })
+  )

@@ -1,0 +1,84 @@
+/** The database a command or the service works on, and what is kept in it. */
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as Database from "@slipway/adapters/postgres/Database"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
+import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
+import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
+import * as StoreTroublePostgres from "@slipway/adapters/postgres/StoreTroublePostgres"
+import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
+import { Access } from "@slipway/domain/access/Access"
+import { Members } from "@slipway/domain/access/Members"
+import { KeysPerUser } from "@slipway/domain/access/Minting"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { Budgets } from "@slipway/domain/models/Budget"
+import { CreditPrice } from "@slipway/domain/models/Credits"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
+import { Duration, Effect, Layer } from "effect"
+import type { Settings } from "./Settings.ts"
+
+/** Connections to a database that is brought up to date first. */
+const migrated = (location: Database.DatabaseLocation) =>
+  Database.layer(location).pipe(Layer.provideMerge(Migrations.layer.pipe(Layer.provide(Database.layerMigrating(location)))))
+
+/** `owner`: the service, which runs the embedded server; a command joins the one that runs, or runs one while it works. */
+const database = ({ dataDir, databaseUrl, postgresAccount, startup }: Settings, owner: boolean) => {
+  const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
+  const embedded = Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => migrated(connection))).pipe(
+    Layer.provide(owner ? EmbeddedPostgres.layer(options) : EmbeddedPostgres.layerConnectOrStart(options))
+  )
+  return Layer.unwrap(Effect.gen(function*() {
+    if (databaseUrl === null) return embedded
+    // Whoever runs a command can run it again.
+    const { superuser } = yield* Database.reach(databaseUrl, owner ? startup : Duration.zero)
+    if (owner && superuser) {
+      yield* Effect.logWarning(
+        "DATABASE_URL logs in as a superuser: give Slipway a role that owns its own database and nothing else (docs/operating.md)"
+      )
+    }
+    return migrated({ url: databaseUrl })
+  }))
+}
+
+/** The service does not start where it could not read the secrets that are stored. */
+const secrets = Layer.effectDiscard(Effect.gen(function*() {
+  yield* (yield* SecretsKey).check
+  yield* WebhookStorePostgres.sealEarlier()
+}))
+
+/** A migrated database and every store on it. */
+export const layer = (settings: Settings, owner: boolean) =>
+  Layer.mergeAll(
+    owner ? secrets : Layer.empty,
+    Access.layer.pipe(Layer.provide(Layer.succeed(KeysPerUser, settings.keysPerUser))),
+    Members.layer,
+    Sessions.layer,
+    Webhooks.layer
+  ).pipe(
+    Layer.provideMerge(StoreClock.layer),
+    Layer.provideMerge(Layer.mergeAll(
+      SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
+      AccessStorePostgres.layer,
+      SessionStorePostgres.layer,
+      PartnerStorePostgres.layer,
+      WebhookStorePostgres.layer,
+      WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate }),
+      SpendingPostgres.layer.pipe(
+        Layer.provide(Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget })),
+        Layer.provide(Layer.succeed(CreditPrice, settings.creditPrice))
+      ),
+      LocalRepositories.layer,
+      StoreTroublePostgres.layer
+    )),
+    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer, SecretsKey.layer({ file: settings.secretsKeyFile }))),
+    Layer.provideMerge(database(settings, owner))
+  )

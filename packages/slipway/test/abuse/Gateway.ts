@@ -1,0 +1,32 @@
+/** A process that is nothing but a model gateway with one session, for what is done to it: tells its address and the token. */
+import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
+import { ModelGateway } from "@slipway/domain/models/ModelGateway"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect, Layer, Redacted } from "effect"
+
+const gateway = ModelGatewayHttp.layer({ keys: new Map([["PROVIDER_KEY", Redacted.make("sk-test")]]) }).pipe(
+  Layer.provideMerge(SpendingMemory.layer),
+  Layer.provideMerge(IdsNode.layer)
+)
+
+const upstream = {
+  protocol: "openai-chat" as const,
+  baseUrl: "http://127.0.0.1:9",
+  model: "the-model",
+  keyVariable: "PROVIDER_KEY",
+  prices: { input: 1, cachedInput: 1, cacheWrite: 1, output: 1 },
+  contextTokens: 10_000,
+  outputTokens: 1000
+}
+
+Effect.runFork(
+  Effect.gen(function*() {
+    const session = yield* (yield* ModelGateway).open({ sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), grantId: "grant", upstream })
+    yield* Effect.sync(() =>
+      process.stdout.write(`${JSON.stringify({ address: session.access.baseUrl, token: Redacted.value(session.access.token) })}\n`)
+    )
+    return yield* Effect.never
+  }).pipe(Effect.scoped, Effect.provide(gateway), Effect.orDie)
+)

@@ -1,0 +1,463 @@
+/**
+ * Attacks that once stopped the whole service, on a served process with a database of its own. Each is bounded in count and
+ * time and talks to 127.0.0.1 alone; attackers come from other addresses of the loopback than those who watch, since some
+ * limits count by address. What must hold: memory never above twice what it is at rest and 200 MB, `/healthz` within 250 ms.
+ */
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { type ChildProcess, spawn } from "node:child_process"
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { createServer, request as httpRequest } from "node:http"
+import { connect, type Socket } from "node:net"
+import path from "node:path"
+import { setTimeout as pause } from "node:timers/promises"
+import { folder, repository, run, serve } from "../commands/SlipwayProcess.ts"
+
+const HEALTHZ_MILLIS = 250
+const GROWTH_MB = 200
+/** A watcher that was this late itself was kept from the processor by somebody else. */
+const LATE_MILLIS = 50
+/** What the service works for at once. */
+const SLOTS = 8
+const QUEUED = 2000
+/** How long another tenant's agent works meanwhile. */
+const SECONDS_AT_WORK = 30
+/** How many times the memory of before may be taken five seconds after it was needed: the runtime keeps some for a while. */
+const LEFT = 2
+/** Which attacks are made, by their names: `ABUSE=4 npm run test:abuse`. */
+const CHOSEN = new RegExp(process.env["ABUSE"] ?? "", "u")
+/** How long one attack may go on. */
+const WITHIN_MILLIS = 90_000
+
+interface Sample {
+  readonly at: number
+  readonly late?: number
+  readonly until?: number
+  readonly rss?: number
+  readonly healthz?: number | null
+  readonly tenant?: number | null
+}
+
+interface Row {
+  readonly attack: string
+  readonly seconds: string
+  readonly "memory at rest, MB": number
+  readonly "peak, MB": number
+  readonly "loop held, ms": number
+  readonly "healthz p50/p99/max, ms": string
+  readonly "others waited, ms": number
+  readonly "left out": string
+  readonly "told": string
+}
+
+/** Ends with the test, by its own number. */
+const child = (script: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+  Effect.acquireRelease(
+    Effect.sync(() =>
+      spawn(process.execPath, [path.join(import.meta.dirname, script), ...args], {
+        stdio: ["ignore", "pipe", "inherit"],
+        env: { PATH: process.env["PATH"], ...env }
+      })
+    ),
+    (made) => Effect.sync(() => made.kill("SIGKILL"))
+  )
+
+const linesOf = (made: ChildProcess, on: (line: string) => void) => {
+  let open = ""
+  made.stdout?.on("data", (chunk: Buffer) => {
+    const lines = (open + chunk.toString()).split("\n")
+    open = lines.pop() ?? ""
+    lines.forEach(on)
+  })
+}
+
+const watching = (pid: number, address: string, key = "") =>
+  Effect.map(child("Watch.ts", [String(pid), address, key]), (made) => {
+    const samples: Array<Sample> = []
+    linesOf(made, (line) => samples.push(JSON.parse(line)))
+    return samples
+  })
+
+/** Two seconds after the first sample. */
+const sampled = async (samples: ReadonlyArray<Sample>) => {
+  while (samples.length === 0) await pause(100)
+  await pause(2000)
+}
+
+const quantile = (sorted: ReadonlyArray<number>, q: number) =>
+  Math.round(sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? 0)
+
+/** Requests of an attacker, from an address of the loopback of its own. */
+const call = (
+  url: string,
+  { body, from, headers = {}, method = "GET" }: {
+    readonly from: string
+    readonly method?: string
+    readonly body?: string
+    readonly headers?: Readonly<Record<string, string>>
+  }
+) =>
+  new Promise<{ readonly status: number; readonly bytes: number; readonly text: string; readonly millis: number }>((resolve) => {
+    const start = performance.now()
+    const lost = { status: 0, bytes: 0, text: "" }
+    const request = httpRequest(url, { method, localAddress: from, headers, agent: false, timeout: WITHIN_MILLIS }, (response) => {
+      const chunks: Array<Buffer> = []
+      response.on("data", (chunk: Buffer) => chunks.push(chunk))
+      const end = () => {
+        const all = Buffer.concat(chunks)
+        resolve({ status: response.statusCode ?? 0, bytes: all.length, text: all.toString("utf8"), millis: performance.now() - start })
+      }
+      response.on("end", end).on("error", end)
+    })
+    request.on("timeout", () => request.destroy())
+    request.on("error", () => resolve({ ...lost, millis: performance.now() - start }))
+    request.end(body)
+  })
+
+/** A connection that sends something and takes nothing. */
+const mute = (host: string, port: number, from: string, bytes: string, sockets: Array<Socket>) => {
+  const socket = connect({ host, port, localAddress: from })
+  socket.on("error", () => {})
+  socket.pause()
+  socket.on("connect", () => socket.write(bytes))
+  sockets.push(socket)
+}
+
+/** Columns of one width each; what was told comes last. */
+const table = (rows: ReadonlyArray<Row>): string => {
+  const names = Object.keys(rows[0] ?? {})
+  const cells = [names, ...rows.map((row) => Object.values(row).map(String))]
+  const widths = names.map((_, i) => Math.max(...cells.map((line) => line[i]?.length ?? 0)))
+  return cells.map((line) => line.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ").trimEnd()).join("\n")
+}
+
+/** Does it with each, four at a time. */
+const inFours = async <A, B>(all: ReadonlyArray<A>, each: (value: A) => Promise<B>): Promise<ReadonlyArray<B>> => {
+  const done: Array<B> = []
+  const left = [...all]
+  await Promise.all(
+    times(4).map(async () => {
+      for (let next = left.shift(); next !== undefined; next = left.shift()) done.push(await each(next))
+    })
+  )
+  return done
+}
+
+const times = (many: number) => Array.from({ length: many }, (_, i) => i)
+
+const linux = process.platform === "linux" ? it.live : it.live.skip
+linux("no agent, repository, tenant or stranger takes the service from others", () =>
+  Effect.gen(function*() {
+    const data = yield* folder
+    const delays = path.join(data, "loop-delays")
+    mkdirSync(delays)
+    const secret = path.join(data, "client-secret")
+    writeFileSync(secret, "0123456789abcdef".repeat(2), { mode: 0o600 })
+    // Who knows nobody: an answer to every code.
+    const nobody = createServer((_, response) => response.writeHead(400, { "content-type": "application/json" }).end("{}"))
+    yield* Effect.promise(() => new Promise<void>((resolve) => nobody.listen(0, "127.0.0.1", resolve)))
+    yield* Effect.addFinalizer(() => Effect.sync(() => nobody.close()))
+    const bound = nobody.address()
+    assert(typeof bound === "object" && bound !== null)
+
+    const loopDelay = {
+      NODE_OPTIONS: `--import=${path.join(import.meta.dirname, "LoopDelay.mjs")} ${process.env["NODE_OPTIONS"] ?? ""}`,
+      ABUSE_LOOP_DELAYS: delays
+    }
+    const server = yield* serve(data, {
+      ...loopDelay,
+      SLIPWAY_TRUSTED_PROXIES: "127.0.0.7",
+      SLIPWAY_GITHUB_CLIENT_ID: "Iv1.aaaaaaaaaaaaaaaa",
+      SLIPWAY_GITHUB_CLIENT_SECRET_FILE: secret,
+      SLIPWAY_GITHUB_API_URL: `http://127.0.0.1:${bound.port}`
+    })
+    const { hostname, port } = new URL(server.url)
+    const added = yield* run(data, ["repos", "add", "acme/shop", repository(data)])
+    const keyOf = (grant: string) =>
+      Effect.map(run(data, ["keys", "create", "--grant", grant, "--json"]), ({ stderr, stdout }) => {
+        assert.isTrue(stdout.startsWith("{"), stdout + stderr)
+        return String(JSON.parse(stdout).key)
+      })
+    const tenant = yield* keyOf("tenant")
+    const hostile = yield* keyOf("hostile")
+    const samples = yield* watching(server.pid, server.url, tenant)
+    const api = `${server.url}/api/public/v1`
+    const as = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" })
+
+    const asJson = (text: string) => text.startsWith("{") ? JSON.parse(text) : {}
+    /** What the attack at hand made. */
+    let made: Array<string> = []
+    const create = async (prompt: string, from: string) => {
+      const body = JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt })
+      const created = await call(`${api}/sandboxes`, { from, method: "POST", headers: as(hostile), body })
+      if (created.status !== 201) throw new Error(`no sandbox: ${created.status} ${created.text} ${added.stdout} ${added.stderr}`)
+      const id = String(asJson(created.text).id)
+      made.push(id)
+      return id
+    }
+    const terminate = (id: string) => call(`${api}/sandboxes/${id}/terminate`, { from: "127.0.0.6", method: "POST", headers: as(hostile) })
+    /** Ends what the attack at hand made, so that the next one has the worker's slots. */
+    const endMade = async () => {
+      const until = Date.now() + WITHIN_MILLIS
+      const ending = made
+      made = []
+      await inFours(ending, terminate)
+      for (const id of ending) {
+        for (;;) {
+          const { status } = asJson((await call(`${api}/sandboxes/${id}`, { from: "127.0.0.6", headers: as(hostile) })).text)
+          if (status === "terminated") break
+          if (Date.now() > until) throw new Error(`${id} is still ${status}`)
+          await pause(250)
+        }
+      }
+    }
+    const say = (id: string, prompt: string, from: string) =>
+      call(`${api}/sandboxes/${id}/messages`, { from, method: "POST", headers: as(hostile), body: JSON.stringify({ prompt }) })
+    /** Waits for the end of the sandbox's turn, and tells it. */
+    const turnEnd = async (id: string, from: string, after = 0, key = hostile) => {
+      const until = Date.now() + WITHIN_MILLIS
+      for (let cursor = after; Date.now() < until; await pause(250)) {
+        for (;;) {
+          const page = asJson((await call(`${api}/sandboxes/${id}/events?after=${cursor}`, { from, headers: as(key) })).text)
+          if (page.data === undefined || page.data.length === 0) break
+          cursor = Number(page.nextCursor)
+          const end = page.data.find((event: { readonly type: string }) => event.type === "turn.completed")
+          if (end !== undefined) return { cursor: Number(end.id), state: `${end.data.state} ${end.data.reason ?? ""}`.trim() }
+        }
+      }
+      return { cursor: 0, state: "did not end" }
+    }
+
+    const rssNow = () => Math.round(samples.findLast(({ rss }) => rss !== undefined)?.rss ?? 0)
+
+    const rows: Array<Row> = []
+    const broken: Array<string> = []
+    const measure = (attack: string, pid: number, all: ReadonlyArray<Sample>, idle: number, body: () => Promise<string>) =>
+      Effect.promise(async () => {
+        if (!CHOSEN.test(attack)) return
+        const from = Date.now()
+        const told = await body().finally(endMade).catch((error: unknown) => `the attack broke: ${String(error)}`)
+        // What was asked while the attack went on is answered, or not.
+        await pause(2000)
+        const to = Date.now()
+        const during = all.filter(({ at, until = at }) => until >= from && at <= to)
+        const sound = during.filter(({ late = 0 }) => late < LATE_MILLIS)
+        const healthz = sound.flatMap((sample) => sample.healthz === undefined ? [] : [sample.healthz ?? 30_000]).sort((a, b) => a - b)
+        const waited = sound.flatMap(({ tenant }) => tenant === undefined ? [] : [tenant ?? 30_000])
+        const peak = Math.round(Math.max(0, ...during.flatMap(({ rss }) => rss ?? [])))
+        const held = Math.max(
+          0,
+          ...readdirSync(delays).filter((name) => name === String(pid)).flatMap((name) =>
+            readFileSync(path.join(delays, name), "utf8").split("\n").map((line) => line.split(" ").map(Number))
+              .flatMap(([at = 0, millis = 0]) => at >= from && at <= to ? [millis] : [])
+          )
+        )
+        const worst = Math.round(healthz.at(-1) ?? 0)
+        rows.push({
+          attack,
+          seconds: ((to - from) / 1000).toFixed(1),
+          "memory at rest, MB": Math.round(idle),
+          "peak, MB": peak,
+          "loop held, ms": held,
+          "healthz p50/p99/max, ms": `${quantile(healthz, 0.5)}/${quantile(healthz, 0.99)}/${worst}`,
+          "others waited, ms": Math.round(Math.max(0, ...waited)),
+          "left out": `${during.length - sound.length} of ${during.length}`,
+          told
+        })
+        process.stdout.write(`${attack}: ${((to - from) / 1000).toFixed(0)} s, ${peak} MB, /healthz ${worst} ms. ${told}\n`)
+        if (peak > 2 * idle + GROWTH_MB) broken.push(`${attack}: memory ${peak} MB, ${Math.round(idle)} MB at rest`)
+        if (worst > HEALTHZ_MILLIS) broken.push(`${attack}: /healthz took ${worst} ms`)
+        if (told.startsWith("the attack broke") || told.startsWith("BROKEN")) broken.push(`${attack}: ${told}`)
+      })
+
+    // At rest, after everything was in use once.
+    yield* Effect.promise(async () => {
+      await turnEnd(await create("[[say hello]]", "127.0.0.2"), "127.0.0.2")
+      for (const page of ["/docs", "/openapi.json", "/sign-in"]) await call(server.url + page, { from: "127.0.0.2" })
+      await pause(1000)
+      await sampled(samples)
+    })
+    const idle = samples.slice(-10).flatMap(({ rss }) => rss ?? []).at(-1) ?? 0
+    assert.isTrue(idle > 0, "no sample of the memory")
+    const attack = (name: string, body: () => Promise<string>) => measure(name, server.pid, samples, idle, body)
+
+    yield* attack("nothing", async () => {
+      await pause(5000)
+      return ""
+    })
+
+    yield* attack(`${QUEUED} queued sandboxes of one grant that are terminated at once`, async () => {
+      const from = "127.0.0.8"
+      const before = rssNow()
+      const theirs = asJson(
+        (await call(`${api}/sandboxes`, {
+          from,
+          method: "POST",
+          headers: as(tenant),
+          body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: `[[slow ${10 * SECONDS_AT_WORK} 100]]` })
+        })).text
+      ).id
+      // Whoever waits in the queue, waits behind these.
+      await Promise.all(times(SLOTS).map(() => create("[[hang]]", from)))
+      await inFours(times(QUEUED), () => create("[[hang]]", from))
+      const statuses = await inFours(made.splice(SLOTS), async (id) => (await terminate(id)).status)
+      const end = await turnEnd(theirs, from, 0, tenant)
+      await pause(5000)
+      const after = rssNow()
+      const told = `${
+        statuses.filter((status) => status === 200).length
+      } terminated; the other tenant's turn ${end.state}; ${before} MB before, ${after} MB after`
+      return end.state !== "succeeded" || after > LEFT * before ? `BROKEN ${told}` : told
+    })
+
+    const lines = "$HOME/.slipway-offline/sessions"
+    const plant = (bytes: number) =>
+      `[[shell f=$(echo ${lines}/*); { printf '"'; head -c ${bytes} /dev/zero | tr '\\0' x; printf '"\\n'; } >> $f; kill -9 $PPID]]`
+    for (const [bytes, recalls] of [[7_000_000, 12], [12_000_000, 1]] as const) {
+      yield* attack(`1 a text of ${bytes / 1_000_000} MB recalled ${recalls} times`, async () => {
+        const from = "127.0.0.2"
+        const id = await create(plant(bytes), from)
+        const first = await turnEnd(id, from)
+        let sent = await say(id, "[[recall]]".repeat(recalls), from)
+        for (let i = 0; sent.status === 409 && i < 40; i++) {
+          await pause(250)
+          sent = await say(id, "[[recall]]".repeat(recalls), from)
+        }
+        const second = await turnEnd(id, from, first.cursor)
+        const page = await call(`${api}/sandboxes/${id}/events?limit=100&after=${first.cursor}`, { from, headers: as(hostile) })
+        const told = `${first.state}; ${second.state}; page of ${(page.bytes / 2 ** 20).toFixed(1)} MiB`
+        return page.bytes > 2 * 2 ** 20 ? `BROKEN ${told}` : told
+      })
+    }
+
+    yield* attack("1 floods of 6,600 messages in each of 6 sandboxes", async () => {
+      const from = "127.0.0.2"
+      const ids = await Promise.all(times(6).map(() => create("[[say x]]".repeat(6600), from)))
+      const ends = await Promise.all(ids.map((id) => turnEnd(id, from)))
+      const told = ends.map(({ cursor, state }) => `${state} after ${cursor} events`).join(", ")
+      return ends.some(({ cursor, state }) => state === "did not end" || cursor < 6000) ? `BROKEN ${told}` : told
+    })
+
+    yield* attack("1 six agents that burn all processors", async () => {
+      const from = "127.0.0.2"
+      const burn = "[[shell for i in 1 2 3 4; do timeout 8 sh -c 'while :; do :; done' & done; wait]]"
+      const ids = await Promise.all(times(6).map(() => create(burn, from)))
+      return (await Promise.all(ids.map((id) => turnEnd(id, from)))).map(({ state }) => state).join(", ")
+    })
+
+    yield* attack("2 400 readers of /docs that never read", async () => {
+      const sockets: Array<Socket> = []
+      for (const i of times(400)) {
+        mute(hostname, Number(port), `127.0.1.${1 + i % 4}`, "GET /docs HTTP/1.1\r\nHost: x\r\n\r\n".repeat(8), sockets)
+      }
+      await pause(15_000)
+      const open = sockets.filter(({ closed, destroyed }) => !closed && !destroyed).length
+      for (const socket of sockets) {
+        socket.destroy()
+      }
+      return `${open} still open after 15 s`
+    })
+
+    yield* attack("3 30 bodies of 38,000 repositories", async () => {
+      const body = JSON.stringify({ prompt: "x", repos: times(38_000).map((i) => ({ fullName: `a/b${i}` })) })
+      const replies = await Promise.all(
+        times(30).map(() => call(`${api}/sandboxes`, { from: "127.0.0.3", method: "POST", headers: as(hostile), body }))
+      )
+      const statuses = [...new Set(replies.map(({ status }) => status))]
+      return `${(body.length / 1000).toFixed(0)} kB, answered ${statuses.join(", ")}`
+    })
+
+    yield* attack("4 40 listings of 20,000 files under 60,000 patterns", async () => {
+      const from = "127.0.0.4"
+      const id = await create(
+        `[[shell awk 'BEGIN{for(i=0;i<60000;i++) print "pattern" i "*x"}' > .gitignore; mkdir d; cd d; awk 'BEGIN{for(i=0;i<20000;i++) print "f" i}' | xargs touch]]`,
+        from
+      )
+      const end = await turnEnd(id, from)
+      const replies = await Promise.all(
+        times(40).map(() => call(`${api}/sandboxes/${id}/files/tree?directory=d`, { from, headers: as(hostile) }))
+      )
+      const statuses = replies.reduce<Record<string, number>>((all, { status }) => ({ ...all, [status]: (all[status] ?? 0) + 1 }), {})
+      return `${end.state}; answered ${JSON.stringify(statuses)}, the last after ${
+        (Math.max(...replies.map(({ millis }) => millis)) / 1000).toFixed(1)
+      } s`
+    })
+
+    yield* Effect.gen(function*() {
+      const made = yield* child("Gateway.ts", [], loopDelay)
+      const { address, token } = yield* Effect.promise(() =>
+        new Promise<{ readonly address: string; readonly token: string }>((resolve) => linesOf(made, (line) => resolve(JSON.parse(line))))
+      )
+      const gateway = new URL(address)
+      const inGateway = yield* watching(made.pid ?? 0, server.url)
+      yield* Effect.promise(() => sampled(inGateway))
+      const idle = inGateway.flatMap(({ rss }) => rss ?? []).at(-1) ?? 0
+      yield* measure("5 120 stalled bodies to the gateway", made.pid ?? 0, inGateway, idle, async () => {
+        const sockets: Array<Socket> = []
+        const most = 20 * 2 ** 20
+        const head = `POST ${
+          gateway.pathname.replace(/\/$/u, "")
+        }/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${most}\r\n\r\n{"model":"the-model","messages":"`
+        const piece = "x".repeat(1024 * 1024)
+        for (const _ of times(120)) mute(gateway.hostname, Number(gateway.port), "127.0.0.5", head, sockets)
+        // Nearly all of each body, and then nothing more.
+        for (const _ of times(19)) {
+          for (const socket of sockets) if (!socket.destroyed && socket.writableLength < 2 ** 20) socket.write(piece)
+          await pause(300)
+        }
+        await pause(5000)
+        const open = sockets.filter(({ closed, destroyed }) => !closed && !destroyed).length
+        for (const socket of sockets) socket.destroy()
+        return `${open} still open`
+      })
+    }).pipe(Effect.scoped)
+
+    const keys = yield* Effect.forEach(times(8), () => keyOf("hostile"), { concurrency: 2 })
+    yield* attack("6 eight keys of one grant that try to take all streams", async () => {
+      const from = (i: number) => `127.0.2.${1 + i % 8}`
+      const id = await create("[[hang]]", "127.0.2.1")
+      const sockets: Array<Socket> = []
+      let opened = 0
+      for (const [i, key] of keys.entries()) {
+        for (const _ of times(110)) {
+          const socket = connect({ host: hostname, port: Number(port), localAddress: from(i) })
+          socket.on("error", () => {})
+          socket.once("data", (bytes: Buffer) => {
+            if (bytes.toString("latin1").startsWith("HTTP/1.1 200")) opened++
+          })
+          socket.on(
+            "connect",
+            () =>
+              socket.write(`GET /api/public/v1/sandboxes/${id}/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+          )
+          sockets.push(socket)
+        }
+        await pause(500)
+      }
+      await pause(3000)
+      const other = await call(`${api}/sandboxes?limit=1`, { from: "127.0.0.1", headers: as(tenant) })
+      for (const socket of sockets) socket.destroy()
+      const told = `${opened} streams of 880, another tenant is answered ${other.status}`
+      return opened >= 700 || other.status !== 200 ? `BROKEN ${told}` : told
+    })
+
+    yield* attack("7 made-up sign-in callbacks behind a proxy", async () => {
+      const back = (client: string) =>
+        call(`${server.url}/sign-in/github/callback?code=x&state=s`, {
+          from: "127.0.0.7",
+          headers: { cookie: "__Host-slipway_oauth=s%20v%20", "x-forwarded-for": client }
+        })
+      const statuses: Array<number> = []
+      for (const _ of times(10)) {
+        statuses.push(...(await Promise.all(times(12).map(() => back("198.51.100.1")))).map(({ status }) => status))
+      }
+      const stopped = statuses.filter((status) => status === 429).length
+      const other = await back("198.51.100.2")
+      const told = `${stopped} of 120 refused, somebody else is answered ${other.status}`
+      return stopped === 0 || other.status === 429 ? `BROKEN ${told}` : told
+    })
+
+    process.stdout.write(`\n${table(rows)}\n`)
+    process.stdout.write("Left out are samples for which the watcher itself was late.\n")
+    assert.deepStrictEqual(broken, [])
+  }).pipe(Effect.scoped), 600_000)

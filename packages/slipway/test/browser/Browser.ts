@@ -1,0 +1,186 @@
+/**
+ * A real service and a real Chromium before it. A page that throws, logs an error or breaks its own security policy fails
+ * the test, whatever else it shows.
+ */
+import { assert } from "@effect/vitest"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Access } from "@slipway/domain/access/Access"
+import { Members } from "@slipway/domain/access/Members"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
+import { existsSync, mkdirSync, readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import path from "node:path"
+import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import * as Settings from "../../src/service/Settings.ts"
+import * as Storage from "../../src/service/Storage.ts"
+import { folder, serve, type Server } from "../commands/SlipwayProcess.ts"
+
+const EXECUTABLE = process.env["SLIPWAY_CHROMIUM"] ?? "/usr/bin/chromium"
+
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync"
+]
+
+const SCREENSHOTS = process.env["SLIPWAY_SCREENSHOTS"] ?? path.resolve(import.meta.dirname, "../../test-output/screenshots")
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
+const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+export interface Visit {
+  readonly options?: BrowserContextOptions
+  /** Statuses of pages that the test brings about: the browser logs each as an error. */
+  readonly refused?: ReadonlyArray<number>
+  /** The test takes the network away: requests may fail. */
+  readonly drops?: boolean
+}
+
+const launch = Effect.acquireRelease(
+  Effect.promise(() => {
+    if (!existsSync(EXECUTABLE)) {
+      throw new Error(
+        `There is no Chromium at ${EXECUTABLE}. Install it (apt-get install chromium), or say where it is with SLIPWAY_CHROMIUM.`
+      )
+    }
+    return chromium.launch({ executablePath: EXECUTABLE, args: FLAGS, timeout: 60_000 })
+  }),
+  (browser) => Effect.promise(() => browser.close())
+)
+
+/** What may not happen on a page. */
+const watch = (page: Page, { drops = false, refused = [] }: Visit, problems: Array<string>) => {
+  page.on("pageerror", (error) => problems.push(`${page.url()}: ${error.stack}`))
+  page.on("console", (message) => {
+    const text = message.text()
+    const expected = /^Failed to load resource: the server responded with a status of (\d+)/u.exec(text)?.[1]
+    if (drops && /^Failed to load resource: net::/u.test(text)) return
+    if (message.type() === "error" && !refused.includes(Number(expected))) problems.push(`${page.url()}: ${text}`)
+  })
+  page.on("requestfailed", (request) => {
+    const { errorText } = request.failure() ?? {}
+    if (errorText !== "net::ERR_ABORTED" && !drops) problems.push(`${request.url()}: ${errorText}`)
+  })
+}
+
+export class Browser extends Context.Service<Browser, {
+  readonly server: Server
+  /** Runs `use` in a browser that knows nothing yet, and fails with whatever went wrong on its pages. */
+  visit<A>(use: (page: Page, context: BrowserContext) => Promise<A>, visit?: Visit): Effect.Effect<A>
+}>()("@slipway/slipway/test/Browser") {
+  /** The service with the stores it works on, so that a test can change what people cannot. */
+  static readonly layer = (settings: Readonly<Record<string, string>> = {}) =>
+    Layer.unwrap(Effect.gen(function*() {
+      const data = yield* folder
+      const environment = { DATABASE_URL: yield* TestPostgres.database(Migrations.layer), SLIPWAY_ISOLATION: "none", ...settings }
+      const server = yield* serve(data, environment)
+      const browser = yield* launch
+      const known = yield* Settings.load.pipe(
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SLIPWAY_DATA_DIR: data }))),
+        Effect.orDie
+      )
+      const visit = <A>(use: (page: Page, context: BrowserContext) => Promise<A>, given: Visit = {}) =>
+        Effect.promise(async () => {
+          const context = await browser.newContext({ baseURL: server.url, reducedMotion: "reduce", ...given.options })
+          const problems: Array<string> = []
+          try {
+            context.setDefaultTimeout(30_000)
+            await context.addInitScript(() =>
+              document.addEventListener(
+                "securitypolicyviolation",
+                ({ blockedURI, violatedDirective }) => reportError(new Error(`security policy: ${violatedDirective} ${blockedURI}`))
+              )
+            )
+            context.on("page", (page) => watch(page, given, problems))
+            const result = await use(await context.newPage(), context)
+            assert.deepStrictEqual(problems, [])
+            return result
+          } finally {
+            await context.close()
+          }
+        })
+      return Layer.succeed(Browser, { server, visit }).pipe(Layer.provideMerge(Storage.layer(known, false)))
+    }))
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// People
+
+/** A link for the owner, or for whom the handle names. */
+export const linkFor = Effect.fnUntraced(function*(handle: string | null = null) {
+  const { server } = yield* Browser
+  const userId = handle === null ? (yield* (yield* MemberStore).owner).userId : (yield* (yield* Members).user(handle)).id
+  return `${server.url}/sign-in#${Redacted.value(yield* (yield* Sessions).makeLink(userId))}`
+})
+
+/** A member of the owner's organization, who is approved. */
+export const memberNamed = Effect.fnUntraced(function*(login: string) {
+  yield* (yield* Access).createGrant("default")
+  const members = yield* Members
+  yield* members.add(null, login, "member")
+  return yield* members.approve(login)
+})
+
+export const signIn = async (page: Page, link: string) => {
+  await page.goto(link)
+  await page.getByRole("button", { name: "Sign in", exact: true }).click()
+  await page.getByRole("navigation", { name: "Main" }).waitFor()
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// What every page keeps to
+
+const WIDE = { width: 1280, height: 800 }
+const NARROW = { width: 360, height: 740 }
+
+interface AxeResult {
+  readonly id: string
+  readonly help: string
+  readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
+}
+
+/** The page's violations of WCAG 2.2 AA and of best practice. Through the debugger: the page's policy lets no script in. */
+const violations = async (page: Page): Promise<ReadonlyArray<string>> => {
+  const session = await page.context().newCDPSession(page)
+  try {
+    await session.send("Runtime.evaluate", { expression: AXE })
+    const { exceptionDetails, result } = await session.send("Runtime.evaluate", {
+      expression: `axe.run(document, { runOnly: ${
+        JSON.stringify(RULES)
+      }, resultTypes: ["violations"] }).then(({ violations }) => JSON.stringify(violations))`,
+      awaitPromise: true
+    })
+    if (exceptionDetails !== undefined) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text)
+    const found: ReadonlyArray<AxeResult> = JSON.parse(String(result.value))
+    return found.map(({ help, id, nodes }) =>
+      `${id}: ${help}\n${nodes.map(({ failureSummary, html }) => `  ${html}\n  ${failureSummary}`).join("\n")}`
+    )
+  } finally {
+    await session.detach()
+  }
+}
+
+/** Looks at the page in light and dark, wide and narrow: nobody is kept out, nothing scrolls sideways. Keeps a picture of each. */
+export const inspect = async (page: Page, name: string) => {
+  mkdirSync(SCREENSHOTS, { recursive: true })
+  for (const [size, viewport] of [["wide", WIDE], ["narrow", NARROW]] as const) {
+    await page.setViewportSize(viewport)
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme })
+      const where = `${name}, ${size}, ${colorScheme}`
+      assert.deepStrictEqual(await violations(page), [], where)
+      const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+      assert.strictEqual(wider, 0, `${where} scrolls sideways`)
+      await page.screenshot({ path: path.join(SCREENSHOTS, `${name}-${size}-${colorScheme}.png`), fullPage: true })
+    }
+  }
+  await page.setViewportSize(WIDE)
+  await page.emulateMedia({ colorScheme: "light" })
+}

@@ -1,0 +1,405 @@
+import { assert, layer } from "@effect/vitest"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Conversation } from "@slipway/http/pages/sandboxes/Conversation"
+import { Effect, Layer } from "effect"
+import { mkdtempSync, rmSync } from "node:fs"
+import { connect, createServer, type Socket } from "node:net"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import type { Page } from "playwright-core"
+import * as DemoRepository from "../../src/commands/DemoRepository.ts"
+import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
+
+/** The service with a repository of its machine, `acme/shop`. */
+const service = Layer.effectDiscard(Effect.gen(function*() {
+  const folder = yield* Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(path.join(tmpdir(), "slipway-shop-"))),
+    (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true }))
+  )
+  yield* DemoRepository.make(folder)
+  yield* (yield* LocalRepositories).register(RepoName.make("acme/shop"), folder)
+})).pipe(Layer.provideMerge(Browser.layer()))
+
+const api = Effect.map(Browser, ({ server }) => {
+  const ask = async (method: string, address: string, body?: unknown) => {
+    const response = await fetch(`${server.url}/api/public/v1/sandboxes${address}`, {
+      method,
+      headers: { authorization: `Bearer ${server.key}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) })
+    })
+    assert.isBelow(response.status, 300, await response.clone().text())
+    return await response.json()
+  }
+  return {
+    create: async (prompt: string, more: object = {}): Promise<string> =>
+      (await ask("POST", "", { repos: [{ fullName: "acme/shop" }], title: "Try it", prompt, ...more })).id,
+    publish: (id: string) => ask("POST", `/${id}/pull-request`),
+    /** What the log comes to on the page. */
+    items: async (id: string) => {
+      const wires: Array<unknown> = []
+      for (let after = "0";;) {
+        const page = await ask("GET", `/${id}/events?limit=100&after=${after}`)
+        wires.push(...page.data)
+        if (page.data.length === 0) break
+        after = page.nextCursor
+      }
+      const conversation = new Conversation()
+      for (const wire of wires) conversation.add(fromWire(JSON.stringify(wire)))
+      return conversation.items.map(({ key, text }) => `${key} ${text}`).sort()
+    }
+  }
+})
+
+const shown = async (page: Page) =>
+  (await page.locator("#conversation > li").evaluateAll((items) =>
+    items.map((item) => `${item.getAttribute("data-key")} ${item.querySelector(".item-text")?.textContent}`)
+  )).sort()
+
+const looked = (state: "visible" | "hidden") => (page: Page) =>
+  page.evaluate((visibilityState) => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, value: visibilityState })
+    document.dispatchEvent(new Event("visibilitychange"))
+  }, state)
+/** As when another tab is in front of it. */
+const lookAway = looked("hidden")
+const lookAt = looked("visible")
+
+const connection = (page: Page, text: string) => page.locator("#connection", { hasText: text }).waitFor()
+const said = (page: Page, text: string) => page.locator(".item:not(.prompt) .item-text", { hasText: text }).first().waitFor()
+const turnIs = (page: Page, text: string) => page.locator("#turn", { hasText: text }).waitFor()
+
+layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
+  it.effect("shows what happens as it happens; what is approved there is done, what is denied is not", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create, items, publish } = yield* api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await page.goto("/sandboxes")
+        await inspect(page, "sandboxes-none")
+        const id = await create(
+          "[[say Let me <b>begin</b> & see.]] [[think Which file?]] [[slow 20 20]] [[write path=docs/a.md content=hello <i>you</i>]] [[write path=b.md content=no]] " +
+            "[[write path=src/prices.js content=export const prices = {}]] [[say All done.]]",
+          { toolApprovalMode: "prompt" }
+        )
+        await page.goto(`/sandboxes/${id}`)
+        await connection(page, "Live")
+        await said(page, "Let me <b>begin</b> & see.")
+        const cards = page.locator(".approval")
+        const announced = (text: string) => page.locator("#announcement", { hasText: text }).waitFor({ state: "attached" })
+        await cards.filter({ hasText: "a.md" }).waitFor()
+        await turnIs(page, "Waiting for an approval")
+        await announced("The agent asks to be allowed: Write docs/a.md")
+        await inspect(page, "sandbox-asks")
+        await cards.getByRole("button", { name: "Approve" }).click()
+        await cards.filter({ hasText: "b.md" }).getByRole("button", { name: "Deny" }).click()
+        await cards.filter({ hasText: "prices.js" }).getByRole("button", { name: "Approve" }).click()
+        await turnIs(page, "The turn ended")
+        await said(page, "All done.")
+        await announced("The turn ended")
+        assert.strictEqual(await cards.count(), 0)
+        assert.include((await shown(page)).join("\n"), "\nDenied")
+        // What came by and by is what a page that is loaded now has.
+        const live = await shown(page)
+        assert.deepStrictEqual(live, await items(id))
+        await page.reload()
+        assert.deepStrictEqual(await shown(page), live)
+        await inspect(page, "sandbox-done")
+
+        await page.getByRole("link", { name: "Files changed" }).click()
+        await page.getByRole("heading", { level: 1, name: "Files changed" }).waitFor()
+        assert.deepStrictEqual(await page.locator(".changes a").allInnerTexts(), ["docs/a.md", "src/prices.js"])
+        await page.getByRole("link", { name: "docs/a.md" }).click()
+        assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), ["hello <i>you</i>"])
+        await page.getByRole("link", { name: "src/prices.js" }).click()
+        assert.deepStrictEqual(await page.locator(".diff .line").allInnerTexts(), [
+          "export const prices = { lamp: 30, chair: 45, table: 120 }",
+          "export const prices = {}"
+        ])
+        await inspect(page, "changes")
+
+        // The page that publishing leads to is followed, too: what a second publication makes shows by itself.
+        await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
+        await page.getByText("The pull request is up to date.").waitFor()
+        await page.locator(".pull", { hasText: "No checks" }).waitFor()
+        await inspect(page, "sandbox-published")
+        await connection(page, "Live")
+        await publish(id)
+        await said(page, "Pull request of acme/shop: Updating")
+        await said(page, "Pull request of acme/shop #")
+        assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#\d+ Try it/u)
+        await page.locator(".pull a").click()
+        await page.getByRole("heading", { level: 1, name: "Try it #" }).waitFor()
+        await inspect(page, "pull")
+        await page.goto("/sandboxes")
+        await inspect(page, "sandboxes")
+      })
+    }))
+
+  it.effect("misses nothing and repeats nothing when the network drops, again and again", () =>
+    Effect.gen(function*() {
+      const { server, visit } = yield* Browser
+      const { create, items } = yield* api
+      const link = yield* linkFor()
+      const { cut, refuseNext, url } = yield* cuttingProxy(server.url)
+      yield* visit(async (page, context) => {
+        await signIn(page, link.replace(server.url, url))
+        const steps = Array.from({ length: 12 }, (_, n) => `[[say Step ${n}.]] [[slow 20 25]] [[write path=f${n} content=${n}]]`)
+        const id = await create(steps.join(" "))
+        await page.goto(`${url}/sandboxes/${id}`)
+        for (const n of [0, 2]) {
+          await said(page, `Step ${n}.`)
+          cut()
+        }
+        await said(page, "Step 3.")
+        // A gateway between that has nobody to hand the request to: the browser gives up on such an answer.
+        const refused = refuseNext(2)
+        cut()
+        await refused
+        await connection(page, "Reconnecting…")
+        await said(page, "Step 5.")
+        await context.setOffline(true)
+        await connection(page, "Reconnecting…")
+        await context.setOffline(false)
+        await said(page, "Step 7.")
+        await lookAway(page)
+        await connection(page, "Paused")
+        await lookAt(page)
+        await turnIs(page, "The turn ended")
+        await connection(page, "Live")
+        assert.deepStrictEqual(await shown(page), await items(id))
+      }, { drops: true, refused: [503] })
+    }))
+
+  it.effect("asks who was signed out meanwhile to sign in again, and leads back", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* api
+      const sessions = yield* Sessions
+      const { userId } = yield* (yield* MemberStore).owner
+      const [first, second] = [yield* linkFor(), yield* linkFor()]
+      const run = Effect.runPromiseWith(yield* Effect.context<never>())
+      yield* visit(async (page) => {
+        await signIn(page, first)
+        const id = await create("[[hang]]")
+        await page.goto(`/sandboxes/${id}`)
+        await connection(page, "Live")
+        await run(sessions.signOutEverywhere(userId))
+        await connection(page, "Your session has ended.")
+        await inspect(page, "sandbox-signed-out")
+        await page.getByRole("link", { name: "Sign in again" }).click()
+        await page.getByRole("textbox", { name: "Code" }).fill(second)
+        await page.getByRole("button", { name: "Sign in", exact: true }).click()
+        await page.waitForURL(`**/sandboxes/${id}`)
+        await connection(page, "Live")
+      }, { refused: [401] })
+    }))
+
+  it.effect("interrupts a turn, takes the next prompt, and ends with the sandbox", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create, items } = yield* api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[hang]]")
+        await page.goto(`/sandboxes/${id}`)
+        const [interrupt, prompt] = [page.getByRole("button", { name: "Interrupt the turn" }), page.getByLabel("Follow-up")]
+        await turnIs(page, "The agent is working")
+        assert.isFalse(await prompt.isVisible())
+        await interrupt.click()
+        await turnIs(page, "The turn was interrupted")
+        assert.isFalse(await interrupt.isVisible())
+        await prompt.fill("[[say Once\nmore.]]")
+        await page.getByRole("button", { name: "Send" }).click()
+        await page.getByText("Your message was sent.").waitFor()
+        await said(page, "Once\nmore.")
+        await turnIs(page, "The turn ended")
+
+        await page.getByRole("link", { name: "Terminate…" }).click()
+        await inspect(page, "terminate")
+        await page.getByRole("link", { name: "Keep it" }).click()
+        await page.getByRole("link", { name: "Terminate…" }).click()
+        await page.getByRole("button", { name: "Terminate" }).click()
+        await connection(page, "Ended")
+        assert.strictEqual(await page.locator("#status").innerText(), "Terminated")
+        assert.strictEqual(await page.getByRole("link", { name: "Terminate…" }).count(), 0)
+        assert.deepStrictEqual(await shown(page), await items(id))
+        await inspect(page, "sandbox-ended")
+        await page.reload()
+        await connection(page, "Ended")
+        await page.getByRole("link", { name: "Files changed" }).click()
+        await page.getByText("Files can be looked at while the sandbox is running.").waitFor()
+        await inspect(page, "changes-ended")
+      })
+    }))
+
+  it.effect("says why a turn failed, as it happens and when it is loaded again", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create, items } = yield* api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[say Ready.]]")
+        await page.goto(`/sandboxes/${id}`)
+        await connection(page, "Live")
+        await turnIs(page, "The turn ended")
+        await page.getByLabel("Follow-up").fill("[[error The provider refuses <b>the key</b>.]]")
+        await page.getByRole("button", { name: "Send" }).click()
+        const why = page.locator(".item.problem .item-text", { hasText: "The turn failed: The provider refuses <b>the key</b>." })
+        await why.waitFor()
+        await turnIs(page, "The turn failed")
+        assert.deepStrictEqual(await shown(page), await items(id))
+        await page.reload()
+        await why.waitFor()
+        assert.deepStrictEqual(await shown(page), await items(id))
+        await inspect(page, "sandbox-turn-failed")
+      })
+    }))
+
+  it.effect("works without scripts: approving, publishing, looking again", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create, items } = yield* api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await page.goto(link)
+        await page.getByRole("textbox", { name: "Code" }).fill(link)
+        await page.getByRole("button", { name: "Sign in", exact: true }).click()
+        await page.getByRole("navigation", { name: "Main" }).waitFor()
+        const wide = `${"a wide line ".repeat(40)}end`
+        const id = await create(`[[write path=wide.md content=${wide}]] [[say Published?]]`, { toolApprovalMode: "prompt" })
+        const until = async (text: string) => {
+          await page.goto(`/sandboxes/${id}`)
+          while (!(await page.locator("main").innerText()).includes(text)) await page.getByRole("link", { name: "Refresh" }).click()
+        }
+        await until("Waiting for you")
+        await page.getByRole("button", { name: "Approve" }).click()
+        await page.getByText("Approved.", { exact: true }).waitFor()
+        await until("The turn ended")
+        assert.deepStrictEqual(await shown(page), await items(id))
+        await page.getByRole("link", { name: "Files changed" }).click()
+        await page.getByRole("link", { name: "wide.md" }).click()
+        assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), [
+          `${wide.slice(0, 400)} … ${wide.length - 400} more characters`
+        ])
+        await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
+        await page.getByText("The pull request is up to date.").waitFor()
+        assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#\d+ Try it/u)
+        await page.getByRole("link", { name: "Try it" }).last().click()
+        await page.getByRole("heading", { level: 1, name: "Try it #" }).waitFor()
+        assert.match(
+          await page.locator(".facts").innerText(),
+          new RegExp(`State\\s+Draft\\s+Repository\\s+acme/shop\\s+Branches\\s+slipway/${id} into main\\s+Changes\\s+1 file, \\+1 −0`, "u")
+        )
+        await page.getByRole("link", { name: "Try it" }).first().click()
+        await page.getByRole("link", { name: "Terminate…" }).click()
+        await page.getByRole("button", { name: "Terminate" }).click()
+        await page.getByText("The sandbox is being terminated.").waitFor()
+      }, { options: { javaScriptEnabled: false } })
+    }))
+
+  it.effect("can be used with the keyboard alone, narrow and wide", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        const { keyboard } = page
+        const focused = () => page.evaluate(() => document.activeElement?.textContent?.replaceAll(/\s+/gu, " ").trim() ?? "")
+        /** Moves on until the element has the focus, which can be seen. */
+        const tabTo = async (wanted: string) => {
+          for (let i = 0; i < 100; i++) {
+            if ((await focused()).startsWith(wanted)) {
+              return assert.isTrue(
+                await page.evaluate(() =>
+                  document.activeElement !== null && getComputedStyle(document.activeElement).outlineStyle !== "none"
+                ),
+                `${wanted} shows no focus`
+              )
+            }
+            await keyboard.press("Tab")
+          }
+          assert.fail(`${wanted} cannot be reached`)
+        }
+        await signIn(page, link)
+        const id = await create(`[[write path=x.md content=${"x".repeat(300)}]]`, { toolApprovalMode: "prompt" })
+        await page.goto(`/sandboxes/${id}`)
+        await page.locator(".approval").waitFor()
+        await tabTo("Approve")
+        await keyboard.press("Enter")
+        await turnIs(page, "The turn ended")
+        // Its button is gone: the reader is where the next thing happens.
+        assert.strictEqual(await focused(), "Conversation")
+        await tabTo("Files changed")
+        await keyboard.press("Enter")
+        await page.waitForURL("**/changes")
+        await tabTo("x.md")
+        await keyboard.press("Enter")
+        await page.locator(".diff-box").waitFor()
+        await inspect(page, "changes-wide-line")
+        await page.setViewportSize({ width: 360, height: 740 })
+        await tabTo("Changed lines of x.md")
+        await keyboard.press("ArrowRight")
+        await page.waitForFunction(() => (document.querySelector(".diff-box")?.scrollLeft ?? 0) > 0)
+      })
+    }))
+})
+
+/** A way to the service that can be lost. */
+const cuttingProxy = Effect.fnUntraced(function*(to: string) {
+  const { hostname, port } = new URL(to)
+  const sockets = new Set<Socket>()
+  let refusals = 0
+  let refused = () => {}
+  const server = yield* Effect.acquireRelease(
+    Effect.callback<ReturnType<typeof createServer>>((resume) => {
+      const listening = createServer((inner) => {
+        inner.on("error", () => {})
+        if (refusals > 0) {
+          inner.once("data", () => {
+            inner.end("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            if (--refusals === 0) refused()
+          })
+          return
+        }
+        const outer = connect(Number(port), hostname)
+        for (const socket of [inner, outer]) {
+          sockets.add(socket)
+          socket.on("error", () => {})
+          socket.on("close", () => {
+            inner.destroy()
+            outer.destroy()
+          })
+        }
+        inner.pipe(outer)
+        outer.pipe(inner)
+      }).listen(0, hostname, () => resume(Effect.succeed(listening)))
+    }),
+    (listening) =>
+      Effect.sync(() => {
+        for (const socket of sockets) socket.destroy()
+        listening.close()
+      })
+  )
+  const bound = server.address()
+  assert(typeof bound === "object" && bound !== null)
+  return {
+    url: `http://${hostname}:${bound.port}`,
+    cut: () => {
+      for (const socket of sockets) socket.destroy()
+      sockets.clear()
+    },
+    /** Answers the next connections with 503; resolves after the last of them. */
+    refuseNext: (count: number) => {
+      refusals = count
+      return new Promise<void>((resolve) => refused = resolve)
+    }
+  }
+})

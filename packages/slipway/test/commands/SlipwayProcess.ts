@@ -1,0 +1,198 @@
+/** The `slipway` command as a person runs it: a process of its own. */
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as Mounts from "@slipway/adapters/testing/Mounts"
+import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
+import { execFile, execFileSync, spawn } from "node:child_process"
+import { existsSync, mkdirSync, writeFileSync } from "node:fs"
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { format } from "node:util"
+import { exitCodeOf, run as slipway } from "../../src/Run.ts"
+
+export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
+
+export const folder = Effect.acquireRelease(
+  Effect.promise(() => mkdtemp(path.join(tmpdir(), "slipway-cli-"))),
+  (made) =>
+    Effect.promise(() => {
+      // As a killed server leaves it.
+      Mounts.unmount(made)
+      // Its Postgres needs a moment to end.
+      return rm(made, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
+    })
+)
+
+/** A git repository with one commit of one file, in a folder of that name. */
+export const repository = (inside: string, name = "shop") => {
+  const at = path.join(inside, name)
+  mkdirSync(at)
+  writeFileSync(path.join(at, "README.md"), "shop\n")
+  const git = (...args: ReadonlyArray<string>) =>
+    execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", ...args], { cwd: at, stdio: "pipe" })
+  git("init", "--quiet", "--initial-branch=main")
+  git("add", "--all")
+  git("commit", "--quiet", "--message", "Start")
+  return at
+}
+
+/** The settings of one test; nothing of the developer's own environment but the PATH. */
+export const environment = (dataDir: string, settings: Readonly<Record<string, string>>) => ({
+  PATH: process.env["PATH"],
+  TMPDIR: tmpdir(),
+  // Where services of this user say that they run.
+  XDG_STATE_HOME: path.join(dataDir, "state"),
+  SLIPWAY_DATA_DIR: dataDir,
+  SLIPWAY_PORT: "0",
+  SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000",
+  ...settings
+})
+
+export interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a command to its end, as it comes: in `at`, or else in the data folder. */
+export const runIn = (
+  dataDir: string,
+  args: ReadonlyArray<string>,
+  settings: Readonly<Record<string, string | undefined>> = {},
+  { at = dataDir, nodeArgs = [] }: { readonly at?: string; readonly nodeArgs?: ReadonlyArray<string> } = {}
+) =>
+  Effect.callback<Ended>((resume) => {
+    const env = { ...environment(dataDir, {}), ...settings }
+    execFile(process.execPath, [...nodeArgs, command, ...args], { env, cwd: at }, (error, stdout, stderr) =>
+      resume(Effect.succeed({ code: error === null ? 0 : typeof error.code === "number" ? error.code : null, stdout, stderr })))
+  })
+
+const ADMINISTRATION = new Set(["audit", "grants", "keys", "login", "members", "orgs", "partners", "pulls", "repos", "users", "webhooks"])
+
+/** What the first start of a service makes: commands that administer one do not. */
+const database = (dataDir: string) =>
+  existsSync(path.join(dataDir, "postgres/cluster"))
+    ? Effect.void
+    : Effect.scoped(Effect.orDie(Layer.build(EmbeddedPostgres.layer({ dataDir }))))
+
+const one = Semaphore.makeUnsafe(1)
+
+/**
+ * Runs a command to its end in this process, as if it were its own, one at a time: to load a process of its own takes longer
+ * than most commands. Only for what it says by the console.
+ */
+export const runHere = (
+  dataDir: string,
+  args: ReadonlyArray<string>,
+  settings: Readonly<Record<string, string | undefined>> = {},
+  { at = dataDir }: { readonly at?: string } = {}
+) =>
+  one.withPermit(Effect.promise(async (): Promise<Ended> => {
+    const [stdout, stderr]: [Array<string>, Array<string>] = [[], []]
+    const to = (lines: Array<string>) => (...values: ReadonlyArray<unknown>) => void lines.push(`${format(...values)}\n`)
+    const env: Record<string, string> = {}
+    for (const [name, value] of Object.entries({ ...environment(dataDir, {}), ...settings })) if (value !== undefined) env[name] = value
+    const outer = { env: process.env, folder: process.cwd() }
+    process.env = env
+    process.chdir(at)
+    try {
+      const exit = await Effect.runPromiseExit(
+        slipway(args).pipe(
+          Effect.provideService(Console.Console, { ...console, log: to(stdout), error: to(stderr) }),
+          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
+        )
+      )
+      return { code: exitCodeOf(exit), stdout: stdout.join(""), stderr: stderr.join("") }
+    } finally {
+      process.env = outer.env
+      process.chdir(outer.folder)
+    }
+  }))
+
+/** What has nothing to say but by the console. */
+const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "users", "webhooks"])
+
+/** Runs a command to its end, on a data folder that a service had before. */
+export const run = (
+  dataDir: string,
+  args: ReadonlyArray<string>,
+  settings: Readonly<Record<string, string>> = {},
+  nodeArgs: ReadonlyArray<string> = []
+) =>
+  Effect.andThen(
+    ADMINISTRATION.has(args[0] ?? "") && settings["DATABASE_URL"] === undefined
+      ? database(settings["SLIPWAY_DATA_DIR"] ?? dataDir)
+      : Effect.void,
+    QUIET.has(args[0] ?? "") && nodeArgs.length === 0 ? runHere(dataDir, args, settings) : runIn(dataDir, args, settings, { nodeArgs })
+  )
+
+export interface Server {
+  readonly pid: number
+  readonly url: string
+  /** The key it printed, if it did. */
+  readonly key: string | undefined
+  readonly output: () => string
+  /** What of it came on standard error. */
+  readonly logs: () => string
+  /** Completes when it has ended, by whatever cause. */
+  readonly ended: Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
+  /** Sends the signal and waits for its end. */
+  readonly stop: (signal: NodeJS.Signals) => Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
+}
+
+/** Starts `slipway serve` and waits until it has said where it is. Killed with the scope if it still runs. */
+export const serve = (dataDir: string, settings: Readonly<Record<string, string>> = {}) =>
+  Effect.acquireRelease(
+    Effect.callback<Server>((resume) => {
+      const child = spawn(process.execPath, [command, "serve"], { env: environment(dataDir, settings), cwd: dataDir })
+      let output = ""
+      let logs = ""
+      const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((end) =>
+        child.once("exit", (code, signal) => {
+          end({ code, signal })
+          resume(Effect.die(`slipway serve ended early: ${output}`))
+        })
+      )
+      const listen = (chunk: Buffer) => {
+        output += chunk.toString()
+        const url = /^Slipway +(http:\S+)/mu.exec(output)?.[1]
+        if (url === undefined || !output.includes("isolation") || !output.endsWith("\n")) return
+        resume(Effect.succeed({
+          pid: child.pid ?? 0,
+          url,
+          key: /sbx_live_\w+/u.exec(output)?.[0],
+          output: () => output,
+          logs: () => logs,
+          ended: Effect.promise(() => exited),
+          stop: (signal) =>
+            Effect.promise(() => {
+              child.kill(signal)
+              return exited
+            })
+        }))
+      }
+      child.stdout.on("data", listen)
+      child.stderr.on("data", (chunk: Buffer) => {
+        logs += chunk.toString()
+        listen(chunk)
+      })
+    }),
+    ({ stop }) => stop("SIGKILL")
+  )
+
+/** Processes whose command line or environment names the folder. Zombies are gone already. */
+export const processesOf = (named: string) =>
+  Effect.promise(async () => {
+    const found: Array<string> = []
+    for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/u.test(name) && name !== String(process.pid))) {
+      const read = (file: string) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "")
+      const state = /^State:\s+(\S)/mu.exec(await read("status"))?.[1]
+      if (state === undefined || state === "Z") continue
+      if ((await read("cmdline") + await read("environ")).includes(named)) found.push(`${pid} ${await read("comm")}`.trim())
+    }
+    return found
+  })
+
+/** Waits until `look` gives what `wanted` accepts; the test's own time limit is the bound. */
+export const until = <A, E>(look: Effect.Effect<A, E>, wanted: (value: A) => boolean): Effect.Effect<A, E> =>
+  Effect.flatMap(look, (value) => wanted(value) ? Effect.succeed(value) : Effect.delay(until(look, wanted), "20 millis"))

@@ -1,0 +1,169 @@
+/** The whole service in this process: Postgres, git, the real worker and the offline agent, on a port of its own. */
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
+import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
+import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
+import { Session } from "@slipway/conformance/World"
+import { Access } from "@slipway/domain/access/Access"
+import { Members } from "@slipway/domain/access/Members"
+import type { Scope } from "@slipway/domain/access/Principal"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { Files } from "@slipway/domain/files/Files"
+import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
+import { Partners } from "@slipway/domain/partner/Partners"
+import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { Webhooks } from "@slipway/domain/partner/Webhooks"
+import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import * as Server from "@slipway/http/Server"
+import { Settings } from "@slipway/http/server/Settings"
+import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+const PUBLIC_URL = "https://slipway.test"
+const REPOS = ["acme/shop", "acme/docs"] as const
+
+const makeRepository = (path: string) => {
+  const git = (...args: ReadonlyArray<string>) => execFileSync("git", ["-C", path, ...args], { stdio: "pipe" })
+  mkdirSync(path)
+  git("init", "--quiet", "--initial-branch=main")
+  writeFileSync(join(path, "README.md"), "# Shop\n")
+  git("add", ".")
+  git("-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "First")
+  return path
+}
+
+const directory = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "slipway-conformance-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+const service = Layer.unwrap(Effect.map(directory, (path) => {
+  const stores = Layer.mergeAll(
+    SandboxStorePostgres.layer,
+    AccessStorePostgres.layer,
+    SessionStorePostgres.layer,
+    PartnerStorePostgres.layer,
+    WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral)),
+    WebhookSenderHttp.layer({ allowPrivate: false }),
+    LocalRepositories.layer
+  ).pipe(
+    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )
+  const machine = Layer.mergeAll(
+    WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(
+      Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))
+    ),
+    AgentRuntimeProfiles.layer(),
+    SourceHostLocal.layer({ publicUrl: PUBLIC_URL })
+  )
+  const repositories = Layer.effectDiscard(Effect.gen(function*() {
+    const local = yield* LocalRepositories
+    for (const repo of REPOS) yield* local.register(repo, makeRepository(join(path, repo.replace("/", "-"))))
+  }))
+  const domain = Layer.mergeAll(
+    Sandboxes.layer,
+    SandboxEvents.layer,
+    Files.layer,
+    Publishing.layer,
+    Partners.layer,
+    Webhooks.layer,
+    Access.layer,
+    Members.layer,
+    Sessions.layer
+  )
+  const server = Server.layer({ host: "127.0.0.1", port: 0 }).pipe(Layer.provide(Settings.layer({
+    publicUrl: PUBLIC_URL,
+    cursorKey: Redacted.make("test cursor key"),
+    requestsPerMinute: 100_000,
+    refusedKeysPerMinute: 100_000,
+    heartbeat: Duration.millis(200)
+  })))
+  return server.pipe(
+    Layer.provideMerge(WorkerNode.layer({ worker: "worker-1", machine: "machine-1", slots: 32 })),
+    Layer.provideMerge(repositories),
+    Layer.provideMerge(domain),
+    Layer.provideMerge(machine),
+    Layer.provideMerge(stores)
+  )
+}))
+
+/** More than a page; first one of each type. */
+const facts = (): ReadonlyArray<PartnerFact> => {
+  const at = DateTime.makeUnsafe("2026-11-21T02:41:00.120Z")
+  const lead = { claimId: "0197f1a0-0000-7000-8000-000000000001", leadId: "lead-1", variant: "b" }
+  const attributed = { ...lead, occurredAt: at }
+  const derived = "6ba7b810-9dad-51d1-80b4-00c04fd430c8"
+  const task = (n: number) => `c_${String(n).padStart(12, "a").replaceAll("0", "z").replaceAll("1", "y")}`
+  const started = (n: number): PartnerFact => ({
+    type: "task.started",
+    data: { ...attributed, taskId: task(n), projectId: n === 0 ? "project-1" : null }
+  })
+  return [
+    {
+      type: "credit_claim.created",
+      data: { ...lead, creditAmount: 5, createdAt: at, status: "pending", claimedAt: null }
+    },
+    { type: "credit_claim.claimed", data: { ...lead, creditAmount: 5, createdAt: at, status: "claimed", claimedAt: at } },
+    { type: "project.connected", data: { ...attributed, projectId: "project-1" } },
+    started(0),
+    {
+      type: "pull_request.opened",
+      data: { ...attributed, pullRequestId: derived, taskId: task(0), projectId: null }
+    },
+    { type: "conversion.paid", data: { ...attributed, conversionId: derived } },
+    ...Array.from({ length: 97 }, (_, i) => started(i + 1))
+  ]
+}
+
+const mint = Effect.fnUntraced(function*(grant: string, scopes: ReadonlyArray<Scope>) {
+  const made = yield* (yield* Access).createKey({ grant, label: "conformance", scopes, kind: "live" })
+  return { key: Redacted.value(made.key), grantId: made.grant.id }
+})
+
+/** A session of the suite with that server, ended before the server is. The feed of the other grant is empty. */
+export class RealServer extends Context.Service<RealServer, Session>()("@slipway/slipway/test/RealServer") {
+  static readonly layer = Layer.effect(
+    RealServer,
+    Effect.gen(function*() {
+      const { address } = yield* HttpServer.HttpServer
+      if (!("port" in address)) return yield* Effect.die("no port")
+      const { grantId, key } = yield* mint("acme", ["sandboxes"])
+      const tell = facts().map((fact) => ({ grantId, fact }))
+      yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), yield* DateTime.now)
+      const options = {
+        url: `http://127.0.0.1:${address.port}`,
+        key,
+        otherKey: (yield* mint("other", ["sandboxes"])).key,
+        noScopeKey: (yield* mint("acme", [])).key,
+        repos: REPOS,
+        slow: true,
+        heartbeatMillis: 1_000,
+        onWait: () => {}
+      }
+      return yield* Effect.acquireRelease(
+        Effect.sync(() => new Session(options)),
+        (session) => Effect.promise(() => session.end())
+      )
+    })
+  ).pipe(Layer.provide(service))
+}
