@@ -3,7 +3,7 @@
  * answer hides was committed and is not counted.
  */
 import { counters } from "@slipway/domain/Metrics"
-import { isUnderWay, publicationOf } from "@slipway/domain/publishing/Publishing"
+import { isUnderWay, publicationOf } from "@slipway/domain/publishing/Publication"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { ApprovalOutcome, type SandboxEvent, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"

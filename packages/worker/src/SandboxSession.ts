@@ -4,7 +4,7 @@
  */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { Usage } from "@slipway/domain/models/Usage"
-import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/publishing/Publishing"
+import { isUnderWay, publicationOf } from "@slipway/domain/publishing/Publication"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
@@ -17,6 +17,7 @@ import * as AgentHistory from "./AgentHistory.ts"
 import { boot, type Booted } from "./BootSandbox.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import { type HeldSandbox, isLeaving, untilAvailable, type View } from "./HeldSandbox.ts"
+import { publishChanges } from "./PublishChanges.ts"
 import { cleanUp, release } from "./ReleaseSandbox.ts"
 import { runTurn } from "./RunTurn.ts"
 import { Timing } from "./Timing.ts"
@@ -121,12 +122,11 @@ const keepAgent = Effect.fnUntraced(function*(held: HeldSandbox, { agent: first,
 
 /** Publishes a repository whenever that is asked for, beside the turns. */
 const publish = Effect.fnUntraced(function*(held: HeldSandbox, box: Box, repo: RepoName) {
-  const publishing = yield* Publishing
   const trees = yield* WorkingTrees
   for (;;) {
     const { sandbox } = yield* held.until(({ sandbox }) => isUnderWay(publicationOf(sandbox, repo)))
     const folder = trees.folder(repo, sandbox.repos.map(({ fullName }) => fullName))
-    yield* publishing.carryOut(held.lease, sandbox, repo, AgentHistory.read(box, folder)).pipe(
+    yield* publishChanges(held.lease, sandbox, repo, AgentHistory.read(box, folder)).pipe(
       untilAvailable,
       Effect.catchTag("SandboxNotFound", Effect.die),
       Effect.flatMap(held.observe)

@@ -12,7 +12,7 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
 import { CreditPrice } from "@slipway/domain/models/Credits"
 import { type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { Publishing, request } from "@slipway/domain/publishing/Publishing"
+import { request } from "@slipway/domain/publishing/Publication"
 import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
@@ -25,8 +25,9 @@ import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipw
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import * as CountedStore from "@slipway/worker/CountedStore"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
-import { Clock, DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Result, Schema, Scope, Stream } from "effect"
+import { Clock, DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Schema, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
+import { draft } from "./PullRequests.ts"
 
 export const principal: Principal = {
   credential: { _tag: "Key", keyId: "key" },
@@ -244,6 +245,8 @@ const Trees = (world: World) =>
         const bytes = new TextEncoder().encode(content)
         return { size: bytes.length, bytes: Stream.make(bytes) }
       }),
+    snapshot: () => Effect.succeed({ sha: "0".repeat(40), baseRef: "main", baseSha: "0".repeat(40) }),
+    push: () => world.pushing,
     has: (id) => Effect.sync(() => world.trees.has(id)),
     remove: (id) =>
       Effect.sync(() => {
@@ -258,29 +261,10 @@ const Source = (world: World) =>
     name: "fake",
     refusal: () => Effect.succeed(null),
     repository: (fullName) => Effect.as(failing(world.repositoryFailures), { fullName, defaultBranch: "main" }),
-    remote: () => Effect.succeed({ url: "/origin", authorization: null })
+    remote: () => Effect.succeed({ url: "/origin", authorization: null }),
+    findOpenPullRequest: () => Effect.succeed(null),
+    openDraftPullRequest: (_, { headRef, headSha }) => Effect.succeed(draft(headRef, headSha, 1))
   })
-
-/** Publishing whose push takes as long as the test wants. */
-const Publisher = (world: World) =>
-  Layer.effect(
-    Publishing,
-    Effect.map(SandboxStore, (store) =>
-      Publishing.of({
-        publish: () => Effect.die("not the worker's part"),
-        status: () => Effect.die("not the worker's part"),
-        follow: () => Effect.die("not the worker's part"),
-        carryOut: Effect.fnUntraced(function*(lease, sandbox, repo) {
-          yield* world.pushing
-          return yield* store.change(
-            sandbox.id,
-            lease,
-            () => Result.succeed([{ type: "pull_request.updated", data: { repo, action_state: "idle", number: 1 } }]),
-            yield* DateTime.now
-          )
-        })
-      }))
-  )
 
 const Memory = CountedStore.layer.pipe(Layer.provide(SandboxStoreMemory.layer), Layer.provideMerge(HintsMemory.layer))
 /** The doubles on stores of the test's own. */
@@ -290,7 +274,6 @@ export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore 
     Host(world),
     Trees(world),
     Source(world),
-    Publisher(world),
     Sandboxes.layer,
     ModelGatewayMemory.layer
   ).pipe(

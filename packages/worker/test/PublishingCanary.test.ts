@@ -12,6 +12,7 @@ import { Effect, Layer, Logger, References, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { publishChanges } from "../src/PublishChanges.ts"
 import { publishOnce, REPO } from "./publishing/Worker.ts"
 import * as World from "./publishing/World.ts"
 
@@ -116,7 +117,7 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
       World.work(World.treeOf(directory, id), "beside")
       yield* World.ask(id)
       // Publishing takes the box over, as a new worker does, so here it goes on without the agent's commits.
-      yield* publishing.carryOut(lease, yield* SandboxStore.use((store) => store.find({ grantId, id })), REPO)
+      yield* publishChanges(lease, yield* SandboxStore.use((store) => store.find({ grantId, id })), REPO)
       yield* agent.endInput
       yield* Stream.runDrain(agent.stdout)
 

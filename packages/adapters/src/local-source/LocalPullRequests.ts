@@ -2,7 +2,7 @@
  * What `slipway pulls` shows and does of pull requests of repositories on this machine. How they stand is
  * `SourceHostLocal`'s to say: it is asked before and after.
  */
-import type { Author } from "@slipway/domain/publishing/Publishing"
+import type { Author } from "@slipway/domain/publishing/Publication"
 import type { PullRequest } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"

@@ -2,7 +2,6 @@ import { assert, it } from "@effect/vitest"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
 import * as LinkAddresses from "@slipway/adapters/worker-link/LinkAddresses"
 import * as Protocol from "@slipway/adapters/worker-link/LinkProtocol"
-import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
 import { isPrivate, parse } from "@slipway/adapters/worker-link/PrivateAddress"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
@@ -22,10 +21,7 @@ const MiB = 2 ** 20
 
 /** Trees that do what the test says. */
 const treesWith = (own: Partial<WorkingTrees["Service"]>) =>
-  Layer.effect(WorkingTrees, Effect.map(WorkingTrees, (none) => WorkingTrees.of({ ...none, has: () => Effect.succeed(true), ...own })))
-    .pipe(
-      Layer.provide(NoTrees.layer)
-    )
+  Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", has: () => Effect.succeed(true), ...own })
 
 const empty = Effect.succeed({ directory: "", entries: [], partialWarnings: [], scope: "all" as const })
 const small = treesWith({ list: () => empty, open: () => Effect.succeed({ size: 1, bytes: Stream.make(new Uint8Array([7])) }) })

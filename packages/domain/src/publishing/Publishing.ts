@@ -1,122 +1,26 @@
 /**
- * Publishing a sandbox's changes as a draft pull request (decisions, section 7). A request records the wish; the worker
- * that holds the lease carries it out with `publish`; both sides read the outcome from the sandbox.
+ * Publishing a sandbox's changes as a draft pull request (docs/decisions.md, section 7). A request records the wish; the
+ * worker that holds the lease carries it out; both sides read the outcome from the sandbox.
  */
 import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } from "effect"
 import type { Principal } from "../access/Principal.ts"
-import {
-  type FileNotFound,
-  type NoChanges,
-  OnBehalfOf,
-  type PushFailed,
-  type SnapshotOptions,
-  type TreeKey,
-  WorkingTrees
-} from "../files/WorkingTrees.ts"
 import { Hints } from "../Hints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
 import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
-import type { SandboxEvent, SandboxEventOf } from "../sandbox/SandboxEvent.ts"
-import { type Lease, type SandboxNotFound, SandboxStore, type StaleLease } from "../sandbox/SandboxStore.ts"
+import { type SandboxNotFound, SandboxStore } from "../sandbox/SandboxStore.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../sandbox/SelectRepo.ts"
 import type { SandboxId } from "../SandboxId.ts"
-import { headRef, noChecks, type PullRequest, type PullRequestStatus, sandboxOf } from "../source/PullRequest.ts"
-import { type RepoName, sameRepo } from "../source/RepoRef.ts"
+import { noChecks, type PullRequest, type PullRequestStatus, sandboxOf } from "../source/PullRequest.ts"
+import { type RepoName } from "../source/RepoRef.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../source/SourceHost.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-
-/** `undefined`: nothing was asked for yet. */
-export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
-  sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
-
-/** Whether a worker still has to carry it out. */
-export const isUnderWay = (publication: Publication | undefined): boolean =>
-  publication?.actionState === "publishing" || publication?.actionState === "updating"
-
-/** Records the wish to publish. One that is under way is joined: both callers get its result. */
-export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<ReadonlyArray<SandboxEvent>, SandboxNotRunning> => {
-  const known = publicationOf(sandbox, repo)
-  if (isUnderWay(known)) return Result.succeed([])
-  if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
-  return Result.succeed([{
-    type: "pull_request.updated",
-    data: {
-      repo,
-      action_state: (known?.number ?? null) === null ? "publishing" : "updating",
-      head_ref: headRef(sandbox.id)
-    }
-  }])
-}
-
-/** What the event log says of a pull request that was pushed to. */
-export const published = (repo: RepoName, pullRequest: PullRequest): SandboxEventOf<"pull_request.updated"> => ({
-  type: "pull_request.updated",
-  data: {
-    repo,
-    action_state: "idle",
-    number: pullRequest.number,
-    url: pullRequest.url,
-    state: pullRequest.state,
-    draft: pullRequest.draft,
-    merged: pullRequest.merged,
-    head_ref: pullRequest.headRef,
-    head_sha: pullRequest.headSha
-  }
-})
-
-/** What happened to the pull request since the log last told of it: nothing, while it is published to. */
-export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest): ReadonlyArray<SandboxEvent> => {
-  const publication = publicationOf(sandbox, repo)
-  if (publication === undefined || publication.number !== pullRequest.number || isUnderWay(publication)) return []
-  const { actionState, draft, error, headSha, merged, state } = publication
-  if (state === pullRequest.state && draft === pullRequest.draft && merged === pullRequest.merged && headSha === pullRequest.headSha) {
-    return []
-  }
-  const { data } = published(repo, pullRequest)
-  return [{ type: "pull_request.updated", data: { ...data, action_state: actionState, ...(error === null ? {} : { error }) } }]
-}
-
-type Trouble = NoChanges | FileNotFound | PushFailed | RepoNotAccessible | SourceHostError
-
-/** How a publication that did not go through is told; the code is the one of decisions, section 1. */
-export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
-  const told = (code: string) => ({ code, message: trouble.message })
-  const [action_state, error] = trouble._tag === "NoChanges" ?
-    ["idle" as const, told("invalid_request")]
-    : trouble._tag === "RepoNotAccessible" ?
-    ["failed" as const, told("repo_not_accessible")]
-    : trouble._tag === "FileNotFound" ?
-    ["failed" as const, { code: "agent_disconnected", message: "The sandbox's files are not available." }]
-    : trouble._tag === "SourceHostError" && trouble.retryAfter !== undefined ?
-    ["failed" as const, { ...told("unavailable"), retry_after: Math.max(0, trouble.retryAfter) }]
-    : ["failed" as const, told("source_host_error")]
-  return { type: "pull_request.updated", data: { repo, action_state, error } }
-}
+import { isUnderWay, observed, publicationOf, request } from "./Publication.ts"
 
 /** Nothing in the working tree to publish. */
 export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("NothingToPublish", {}) {
   override get message() {
     return "no sandbox changes to publish"
   }
-}
-
-/** Name and address as git writes them. */
-export interface Author {
-  readonly name: string
-  readonly email: string
-}
-/** Who commits what is published. Configuration. */
-export const CommitAuthor = Context.Reference<Author>("@slipway/domain/CommitAuthor", {
-  defaultValue: () => ({ name: "Slipway", email: "slipway@localhost" })
-})
-
-/** What a commit says: `{title}`, `{sandbox}` and `{repo}` stand for what they name, anything else for itself. Configuration. */
-export const CommitMessage = Context.Reference<string>("@slipway/domain/CommitMessage", { defaultValue: () => "{title}" })
-
-export const commitMessage = (template: string, sandbox: Pick<Sandbox, "id" | "title">, repo: RepoName): string => {
-  const values = { title: sandbox.title, sandbox: sandbox.id, repo }
-  // In one pass: a title may have braces of its own.
-  return template.replace(/\{(title|sandbox|repo)\}/gu, (_, name: keyof typeof values) => values[name])
 }
 
 /** How long a request waits for its publication before it answers that it is still under way (decisions, section 7). */
@@ -143,70 +47,13 @@ export class Publishing extends Context.Service<Publishing, {
   >
   /** The source host says that something happened to a branch of ours: tells by an event what. Unknown branches are ignored. */
   follow(repo: RepoName, branch: string): Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
-  /**
-   * The worker's part: snapshot, push, find or open the draft, record. Safe to run again after a crash at any point;
-   * what is wrong with the publication is recorded, not failed with. `history`: the agent's own commits.
-   */
-  carryOut(
-    lease: Lease,
-    sandbox: Sandbox,
-    repo: RepoName,
-    history?: SnapshotOptions["history"]
-  ): Effect.Effect<Sandbox, SandboxNotFound | StaleLease | StoreUnavailable>
 }>()("@slipway/domain/Publishing") {
   static readonly layer = Layer.effect(
     Publishing,
     Effect.gen(function*() {
       const store = yield* SandboxStore
-      const trees = yield* WorkingTrees
       const host = yield* SourceHost
       const hints = yield* Hints
-      const author = yield* CommitAuthor
-      const template = yield* CommitMessage
-
-      const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"]) {
-        const key: TreeKey = { sandboxId: sandbox.id, repo }
-        const { baseRef, sha } = yield* trees.snapshot(key, {
-          message: commitMessage(template, sandbox, repo),
-          author,
-          ...(history === undefined ? {} : { history })
-        }).pipe(Effect.provideService(OnBehalfOf, sandbox.grantId))
-        const head = headRef(sandbox.id)
-        yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") })
-        const at = yield* DateTime.now
-        // Looked up before it is opened: a crash after opening must not open a second one.
-        const open = yield* host.findOpenPullRequest(repo, head)
-        return open !== null
-          ? yield* host.pullRequestPushed(repo, open.number, { headSha: sha, at })
-          : yield* host.openDraftPullRequest(repo, {
-            title: sandbox.title,
-            body: `Opened by Slipway from sandbox ${sandbox.id}.`,
-            baseRef: baseRef ?? (yield* host.repository(repo)).defaultBranch,
-            headRef: head,
-            headSha: sha,
-            at
-          })
-      })
-
-      const carryOut = Effect.fn("Publishing.carryOut")(
-        function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
-          const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
-            onSuccess: (pullRequest) => ({
-              event: published(repo, pullRequest),
-              opened: { host: host.name, repo, number: pullRequest.number }
-            }),
-            onFailure: (trouble) => ({ event: failure(repo, trouble), opened: undefined })
-          })
-          return yield* store.change(
-            sandbox.id,
-            lease,
-            // One that something else ended in the meantime is not to be reported twice.
-            (current) => Result.succeed(isUnderWay(publicationOf(current, repo)) ? [event] : []),
-            yield* DateTime.now,
-            opened
-          )
-        }
-      )
 
       /** Looked at once more under the sandbox's lock: whoever else saw the change may have told it. */
       const tell = Effect.fnUntraced(
@@ -254,7 +101,6 @@ export class Publishing extends Context.Service<Publishing, {
       }
 
       return Publishing.of({
-        carryOut,
         follow: Effect.fn("Publishing.follow")(
           function*(named, branch) {
             const id = sandboxOf(branch)

@@ -3,7 +3,7 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { DateTime, Duration, Effect, Fiber, Layer, Result } from "effect"
 import type { Principal } from "../../src/access/Principal.ts"
-import { FileNotFound, NoChanges, PushFailed, WorkingTrees } from "../../src/files/WorkingTrees.ts"
+import { FileNotFound, NoChanges, PushFailed } from "../../src/files/WorkingTrees.ts"
 import { Hints } from "../../src/Hints.ts"
 import { offlineDemo } from "../../src/models/ModelCatalogue.ts"
 import {
@@ -12,14 +12,12 @@ import {
   CommitMessage,
   failure,
   isUnderWay,
-  NothingToPublish,
   observed,
   publicationOf,
   published,
-  Publishing,
-  request,
-  WAIT
-} from "../../src/publishing/Publishing.ts"
+  request
+} from "../../src/publishing/Publication.ts"
+import { NothingToPublish, Publishing, WAIT } from "../../src/publishing/Publishing.ts"
 import { Policy } from "../../src/sandbox/Policy.ts"
 import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { RepoNotFound, RepoRequired, selectRepo } from "../../src/sandbox/SelectRepo.ts"
@@ -210,22 +208,9 @@ const running = Effect.gen(function*() {
   return { claimed, report, store }
 })
 
-/** What the caller of a publication gets whose push ends in this trouble. */
-const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) => {
-  const ports = Layer.mergeAll(
-    SandboxStoreMemory.layer,
-    Layer.mock(WorkingTrees, {
-      workspace: () => "",
-      folder: () => "",
-      snapshot: () => Effect.succeed({ sha: "0".repeat(40), baseRef: "main", baseSha: "0".repeat(40) }),
-      push: () => trouble._tag === "PushFailed" ? Effect.fail(trouble) : Effect.die("it does not come to this")
-    }),
-    Layer.mock(SourceHost, {
-      name: "test",
-      remote: () => trouble._tag === "PushFailed" ? Effect.succeed({ url: "/origin", authorization: null }) : Effect.fail(trouble)
-    })
-  ).pipe(Layer.provideMerge(HintsMemory.layer))
-  return Effect.gen(function*() {
+/** What the caller of a publication gets whose worker records this trouble. */
+const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) =>
+  Effect.gen(function*() {
     const publishing = yield* Publishing
     const { claimed, store } = yield* running
     const changed = yield* Hints.use((hints) => hints.watch(id))
@@ -233,10 +218,15 @@ const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) => {
     yield* changed
     const sandbox = yield* store.find({ grantId: by.grantId, id })
     assert.isTrue(isUnderWay(publicationOf(sandbox, REPO)))
-    yield* publishing.carryOut(claimed.lease, sandbox, REPO)
+    yield* store.change(id, claimed.lease, () => Result.succeed([failure(REPO, trouble)]), at)
     return yield* Fiber.join(asked)
-  }).pipe(Effect.scoped, Effect.provide(Publishing.layer.pipe(Layer.provideMerge(ports))))
-}
+  }).pipe(
+    Effect.scoped,
+    Effect.provide(Publishing.layer.pipe(
+      Layer.provideMerge(Layer.merge(SandboxStoreMemory.layer, Layer.mock(SourceHost, { name: "test" }))),
+      Layer.provideMerge(HintsMemory.layer)
+    ))
+  )
 
 describe("a publication that does not go through", () => {
   it.effect("tells its caller how long the source host asked to wait", () =>
@@ -314,7 +304,6 @@ describe("what happens to a pull request on its host", () => {
       asked,
       ports: Layer.mergeAll(
         SandboxStoreMemory.layer,
-        Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "" }),
         Layer.mock(SourceHost, {
           name: "test",
           pullRequestDetails: (_, number) =>

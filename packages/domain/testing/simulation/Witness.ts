@@ -4,7 +4,7 @@
  */
 import { Context, Effect, Equal, Exit, Option } from "effect"
 import type { Ids } from "../../src/Ids.ts"
-import { isUnderWay } from "../../src/publishing/Publishing.ts"
+import { isUnderWay } from "../../src/publishing/Publication.ts"
 import type { Approval } from "../../src/sandbox/Approval.ts"
 import type { CommandResult } from "../../src/sandbox/Command.ts"
 import type { Limits } from "../../src/sandbox/Policy.ts"

@@ -8,8 +8,8 @@ import {
   LocalPullRequests,
   mergeCommands
 } from "@slipway/adapters/local-source/LocalPullRequests"
-import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
-import { CommitAuthor, Publishing } from "@slipway/domain/publishing/Publishing"
+import { CommitAuthor } from "@slipway/domain/publishing/Publication"
+import { Publishing } from "@slipway/domain/publishing/Publishing"
 import { sandboxOf } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { visible } from "@slipway/domain/Visible"
@@ -41,7 +41,7 @@ const onThisMachine = <A, E, R>(page: string, use: Effect.Effect<A, E, R>) =>
     const host = Source.host(settings, settings.publicUrl ?? "")
     return yield* Effect.provide(
       use,
-      Layer.merge(LocalPullRequests.layer, Publishing.layer.pipe(Layer.provide([NoTrees.layer, Source.commits(settings)]))).pipe(
+      Layer.merge(LocalPullRequests.layer, Publishing.layer).pipe(
         Layer.provide(host),
         Layer.provideMerge(Layer.merge(Storage.layer(settings, false), Source.commits(settings)))
       )

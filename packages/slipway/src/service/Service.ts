@@ -6,7 +6,6 @@ import * as Installed from "@slipway/adapters/agents/Installed"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
-import * as NoTrees from "@slipway/adapters/worker-link/NoTrees"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
 import { Files, ReachableTrees } from "@slipway/domain/files/Files"
@@ -134,33 +133,28 @@ export const layer = (settings: Settings, publicUrl: string) =>
 const withModels = (settings: Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
   const { databaseUrl, role } = settings
   const workerId = randomUUID()
-  const reachable = databaseUrl === null
+  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
+    Layer.provideMerge(Source.host(settings, publicUrl)),
+    Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
+  )
+  const beside = databaseUrl === null
     ? ReachableTrees.layerLocal
-    : role === "http"
-    ? ReachableTreesLink.layer({ own: null })
     : Layer.unwrap(Effect.map(ReachableTrees, ({ reach }) => ReachableTreesLink.layer({ own: { worker: workerId, reach } }))).pipe(
       Layer.provide(ReachableTrees.layerLocal)
     )
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
-    Layer.provide(reachable),
-    Layer.provideMerge(Layer.mergeAll(
-      role === "http" ? NoTrees.layer : trees(settings, isolation),
-      Source.host(settings, publicUrl)
-    )),
-    Layer.provide(Source.commits(settings)),
-    Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
-  )
-  const roles = role === "all"
+  const working = worker(workerId, settings, models, isolation)
+  const roles = role === "http"
+    ? http(settings, publicUrl).pipe(Layer.provideMerge(domain.pipe(Layer.provide(ReachableTreesLink.layer({ own: null })))))
     // Built in this order and ended in the reverse one: requests end before the work they wait for.
-    ? http(settings, publicUrl).pipe(Layer.provideMerge(worker(workerId, settings, models, isolation)))
-    : role === "http"
-    ? http(settings, publicUrl)
-    : worker(workerId, settings, models, isolation)
+    : (role === "all" ? http(settings, publicUrl).pipe(Layer.provideMerge(working)) : working).pipe(
+      Layer.provideMerge(domain.pipe(Layer.provide(beside))),
+      Layer.provide(trees(settings, isolation))
+    )
   return roles.pipe(
-    Layer.provideMerge(domain),
     Layer.provideMerge(CountedStore.layer),
     Layer.provideMerge(Storage.layer(settings, true)),
     Layer.provide([
+      Source.commits(settings),
       Layer.effect(
         Policy,
         Effect.map(Policy, (limits) => ({

@@ -9,13 +9,14 @@ import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { isUnderWay, publicationOf, Publishing } from "@slipway/domain/publishing/Publishing"
+import { isUnderWay, publicationOf } from "@slipway/domain/publishing/Publication"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { type Lease, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as AgentHistory from "@slipway/worker/AgentHistory"
 import { Effect, Layer, Redacted } from "effect"
 import { join } from "node:path"
+import { publishChanges } from "../../src/PublishChanges.ts"
 
 export const REPO = RepoName.make("Acme/App")
 
@@ -50,10 +51,9 @@ export const machineLayer = (settings: Pick<Settings, "directory">, boxes: Layer
 export const publishOnce = Effect.fnUntraced(function*(lease: Lease, grantId: string) {
   const store = yield* SandboxStore
   const trees = yield* WorkingTrees
-  const publishing = yield* Publishing
   const id = lease.sandboxId
   const box = yield* SandboxHost.use((host) => host.provision({ sandboxId: id, workspace: trees.workspace(id) }))
   const sandbox = yield* store.find({ grantId, id })
   if (!isUnderWay(publicationOf(sandbox, REPO))) return sandbox
-  return yield* publishing.carryOut(lease, sandbox, REPO, AgentHistory.read(box, trees.folder(REPO, [REPO])))
+  return yield* publishChanges(lease, sandbox, REPO, AgentHistory.read(box, trees.folder(REPO, [REPO])))
 })

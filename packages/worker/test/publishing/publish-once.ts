@@ -20,7 +20,6 @@ const begin = takeOnDisk(control, join(settings.directory, "trees", "sandboxes")
 const { Effect, Layer, Option, Stream } = await import("effect")
 const { SandboxHost } = await import("@slipway/domain/sandbox/SandboxHost")
 const { SandboxStore } = await import("@slipway/domain/sandbox/SandboxStore")
-const { Publishing } = await import("@slipway/domain/publishing/Publishing")
 const { SourceHost } = await import("@slipway/domain/source/SourceHost")
 const { boxesLayer, hostLayer, machineLayer, publishOnce, storeLayer } = await import("./Worker.ts")
 
@@ -66,13 +65,12 @@ const host = Layer.effect(
 )
 
 await Effect.andThen(Effect.sync(begin), publishOnce(lease, grantId)).pipe(
-  Effect.provide(Publishing.layer.pipe(
-    Layer.provideMerge(Layer.mergeAll(
+  Effect.provide(
+    Layer.mergeAll(
       store,
       host.pipe(Layer.provide(hostLayer(settings, process.env["PRIVATE_KEY"] ?? ""))),
       machineLayer(settings, boxes.pipe(Layer.provide(boxesLayer(settings))))
-    )),
-    Layer.provide(storeLayer(settings))
-  )),
+    ).pipe(Layer.provide(storeLayer(settings)))
+  ),
   Effect.runPromise
 )

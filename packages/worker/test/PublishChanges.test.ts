@@ -1,18 +1,21 @@
 /** What a worker asks of trees and host to publish, and in which order. */
 import { assert, describe, it } from "@effect/vitest"
+import { NoChanges, type SnapshotOptions, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { CommitAuthor, CommitMessage, request } from "@slipway/domain/publishing/Publication"
+import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import type { PullRequest } from "@slipway/domain/source/PullRequest"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Layer } from "effect"
-import { NoChanges, type SnapshotOptions, WorkingTrees } from "../../src/files/WorkingTrees.ts"
-import { offlineDemo } from "../../src/models/ModelCatalogue.ts"
-import { CommitAuthor, CommitMessage, Publishing, request } from "../../src/publishing/Publishing.ts"
-import { Policy } from "../../src/sandbox/Policy.ts"
-import { fromWire } from "../../src/sandbox/SandboxEvent.ts"
-import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
-import { decide, type SystemCommand } from "../../src/sandbox/SystemCommand.ts"
-import { SandboxId } from "../../src/SandboxId.ts"
-import type { PullRequest } from "../../src/source/PullRequest.ts"
-import { SourceHost } from "../../src/source/SourceHost.ts"
+import { publishChanges } from "../src/PublishChanges.ts"
+import { draft } from "./PullRequests.ts"
 
 const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
 const id = SandboxId.make("c_aaaaaaaaaaaa")
@@ -20,24 +23,7 @@ const REPO = "acme/shop"
 const HEAD = `slipway/${id}`
 const sha = "1".repeat(40)
 const remote = { url: "/origin", authorization: null }
-const pull = (headSha: string, number = 7): PullRequest => ({
-  id: 1,
-  nodeId: "n",
-  number,
-  url: "https://h/7",
-  title: "T",
-  state: "open",
-  draft: true,
-  merged: false,
-  baseRef: "main",
-  headRef: HEAD,
-  headSha,
-  createdAt: at,
-  updatedAt: at,
-  additions: 1,
-  deletions: 0,
-  changedFiles: 1
-})
+const pull = (headSha: string, number = 7) => draft(HEAD, headSha, number)
 
 /** Trees and a host that note what they are asked for. `open`: the pull request that is there before. */
 const world = ({ baseRef = "main" as string | null, changes = true, open = null as PullRequest | null } = {}) => {
@@ -104,7 +90,7 @@ describe("a worker that publishes", () => {
     const { asked, layer } = world()
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished
-      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      yield* publishChanges(lease, sandbox, REPO)
       assert.deepStrictEqual(asked, [
         ["snapshot", { message: `Say hello\n\n${id}`, author: { name: "Acme", email: "acme@example.com" } }],
         ["remote", "write"],
@@ -113,7 +99,7 @@ describe("a worker that publishes", () => {
         ["open", { baseRef: "main", headRef: HEAD, headSha: sha, title: "Say hello" }]
       ])
       assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 7, draft: true, head_ref: HEAD, head_sha: sha })
-    }).pipe(Effect.provide(layer.pipe(Layer.provide(Layer.mergeAll(
+    }).pipe(Effect.provide(layer.pipe(Layer.provideMerge(Layer.mergeAll(
       Layer.succeed(CommitAuthor, { name: "Acme", email: "acme@example.com" }),
       Layer.succeed(CommitMessage, "{title}\n\n{sandbox}")
     )))))
@@ -123,7 +109,7 @@ describe("a worker that publishes", () => {
     const { asked, layer } = world({ open: pull("0".repeat(40), 9) })
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished
-      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      yield* publishChanges(lease, sandbox, REPO)
       assert.deepStrictEqual(asked.slice(2), [["push", { sha, headRef: HEAD, remote }], ["find", HEAD], ["pushed", 9, sha]])
       assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 9, head_sha: sha })
     }).pipe(Effect.provide(layer))
@@ -133,7 +119,7 @@ describe("a worker that publishes", () => {
     const { asked, layer } = world({ baseRef: null })
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished
-      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      yield* publishChanges(lease, sandbox, REPO)
       assert.deepInclude(asked.at(-1)?.[1], { baseRef: "trunk" })
     }).pipe(Effect.provide(layer))
   })
@@ -142,7 +128,7 @@ describe("a worker that publishes", () => {
     const { asked, layer } = world({ changes: false })
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished
-      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      yield* publishChanges(lease, sandbox, REPO)
       assert.deepStrictEqual(asked, [])
       assert.deepInclude((yield* told).at(-1), {
         action_state: "idle",
@@ -158,7 +144,7 @@ describe("a worker that publishes", () => {
     }
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished
-      yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO, history))
+      yield* publishChanges(lease, sandbox, REPO, history)
       assert.deepInclude(asked[0]?.[1], { history })
     }).pipe(Effect.provide(layer))
   })
@@ -167,7 +153,7 @@ describe("a worker that publishes", () => {
     const { layer } = world()
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished
-      for (let i = 0; i < 2; i++) yield* Publishing.use((publishing) => publishing.carryOut(lease, sandbox, REPO))
+      for (let i = 0; i < 2; i++) yield* publishChanges(lease, sandbox, REPO)
       assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing", "idle"])
     }).pipe(Effect.provide(layer))
   })
@@ -178,7 +164,7 @@ describe("a worker that publishes", () => {
       const { lease, sandbox, store } = yield* wished
       yield* store.endLeases("m")
       yield* store.claim({ worker: "v", machine: "m" }, 1)
-      assert.strictEqual((yield* Publishing.use((publishing) => Effect.flip(publishing.carryOut(lease, sandbox, REPO))))._tag, "StaleLease")
+      assert.strictEqual((yield* Effect.flip(publishChanges(lease, sandbox, REPO)))._tag, "StaleLease")
       assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing"])
     }).pipe(Effect.provide(layer))
   })

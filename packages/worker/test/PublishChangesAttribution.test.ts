@@ -7,37 +7,22 @@ import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { pullRequestId } from "@slipway/domain/partner/Attribution"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { CommitAuthor, CommitMessage, Publishing, request } from "@slipway/domain/publishing/Publishing"
+import { CommitAuthor, CommitMessage, request } from "@slipway/domain/publishing/Publication"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { creation } from "@slipway/domain/testing/Histories"
 import { DateTime, Effect, Layer } from "effect"
+import { publishChanges } from "../src/PublishChanges.ts"
+import { draft } from "./PullRequests.ts"
 
 const claimId = "0197f1a0-0000-7000-8000-000000000001"
 const organizationId = "0197f1a0-0000-7000-8000-0000000000a1"
 const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
 const REPO = creation.repos[0]?.fullName ?? ""
 const lead = { claimId, leadId: "lead", variant: "a" }
-const pull = {
-  id: 1,
-  nodeId: "n",
-  number: 7,
-  url: "https://h/7",
-  title: "T",
-  state: "open" as const,
-  draft: true,
-  merged: false,
-  baseRef: "main",
-  headRef: `slipway/${creation.id}`,
-  headSha: "1".repeat(40),
-  createdAt: at,
-  updatedAt: at,
-  additions: 1,
-  deletions: 0,
-  changedFiles: 1
-}
+const pull = draft(`slipway/${creation.id}`, "1".repeat(40))
 
 /** Publishes a sandbox that started under a touch, as often as given, and says what its partner hears of it. */
 const published = (times: number, changes = true) => {
@@ -73,13 +58,12 @@ const published = (times: number, changes = true) => {
     }
     for (let i = 0; i < times; i++) {
       const wished = yield* store.change(id, claimed.lease, (sandbox) => request(sandbox, REPO), at)
-      yield* (yield* Publishing).carryOut(claimed.lease, wished, REPO)
+      yield* publishChanges(claimed.lease, wished, REPO)
     }
     const told = (yield* partners.feed("g", 2, 10)).map(({ data, type }) => ({ type, data }))
     return { told, id: pullRequestId(yield* Ids, { host: "memory", repo: REPO, number: 7 }) }
-  }).pipe(Effect.provide(Publishing.layer.pipe(
-    Layer.provideMerge(ports),
-    Layer.provide([Layer.succeed(CommitAuthor, { name: "A", email: "a@example.com" }), Layer.succeed(CommitMessage, "Publish")])
+  }).pipe(Effect.provide(ports.pipe(
+    Layer.provideMerge([Layer.succeed(CommitAuthor, { name: "A", email: "a@example.com" }), Layer.succeed(CommitMessage, "Publish")])
   )))
 }
 

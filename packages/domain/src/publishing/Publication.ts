@@ -1,0 +1,96 @@
+/** What a sandbox's log says of a publication, and what is recorded of one. */
+import { Context, Result } from "effect"
+import type { FileNotFound, NoChanges, PushFailed } from "../files/WorkingTrees.ts"
+import { SandboxNotRunning } from "../sandbox/Command.ts"
+import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
+import type { SandboxEvent, SandboxEventOf } from "../sandbox/SandboxEvent.ts"
+import { headRef, type PullRequest } from "../source/PullRequest.ts"
+import { type RepoName, sameRepo } from "../source/RepoRef.ts"
+import type { RepoNotAccessible, SourceHostError } from "../source/SourceHost.ts"
+
+/** `undefined`: nothing was asked for yet. */
+export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
+  sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
+
+/** Whether a worker still has to carry it out. */
+export const isUnderWay = (publication: Publication | undefined): boolean =>
+  publication?.actionState === "publishing" || publication?.actionState === "updating"
+
+/** Records the wish to publish. One that is under way is joined: both callers get its result. */
+export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<ReadonlyArray<SandboxEvent>, SandboxNotRunning> => {
+  const known = publicationOf(sandbox, repo)
+  if (isUnderWay(known)) return Result.succeed([])
+  if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
+  return Result.succeed([{
+    type: "pull_request.updated",
+    data: {
+      repo,
+      action_state: (known?.number ?? null) === null ? "publishing" : "updating",
+      head_ref: headRef(sandbox.id)
+    }
+  }])
+}
+
+/** What the event log says of a pull request that was pushed to. */
+export const published = (repo: RepoName, pullRequest: PullRequest): SandboxEventOf<"pull_request.updated"> => ({
+  type: "pull_request.updated",
+  data: {
+    repo,
+    action_state: "idle",
+    number: pullRequest.number,
+    url: pullRequest.url,
+    state: pullRequest.state,
+    draft: pullRequest.draft,
+    merged: pullRequest.merged,
+    head_ref: pullRequest.headRef,
+    head_sha: pullRequest.headSha
+  }
+})
+
+/** What happened to the pull request since the log last told of it: nothing, while it is published to. */
+export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest): ReadonlyArray<SandboxEvent> => {
+  const publication = publicationOf(sandbox, repo)
+  if (publication === undefined || publication.number !== pullRequest.number || isUnderWay(publication)) return []
+  const { actionState, draft, error, headSha, merged, state } = publication
+  if (state === pullRequest.state && draft === pullRequest.draft && merged === pullRequest.merged && headSha === pullRequest.headSha) {
+    return []
+  }
+  const { data } = published(repo, pullRequest)
+  return [{ type: "pull_request.updated", data: { ...data, action_state: actionState, ...(error === null ? {} : { error }) } }]
+}
+
+type Trouble = NoChanges | FileNotFound | PushFailed | RepoNotAccessible | SourceHostError
+
+/** How a publication that did not go through is told; the code is the one of decisions, section 1. */
+export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
+  const told = (code: string) => ({ code, message: trouble.message })
+  const [action_state, error] = trouble._tag === "NoChanges" ?
+    ["idle" as const, told("invalid_request")]
+    : trouble._tag === "RepoNotAccessible" ?
+    ["failed" as const, told("repo_not_accessible")]
+    : trouble._tag === "FileNotFound" ?
+    ["failed" as const, { code: "agent_disconnected", message: "The sandbox's files are not available." }]
+    : trouble._tag === "SourceHostError" && trouble.retryAfter !== undefined ?
+    ["failed" as const, { ...told("unavailable"), retry_after: Math.max(0, trouble.retryAfter) }]
+    : ["failed" as const, told("source_host_error")]
+  return { type: "pull_request.updated", data: { repo, action_state, error } }
+}
+
+/** Name and address as git writes them. */
+export interface Author {
+  readonly name: string
+  readonly email: string
+}
+/** Who commits what is published. Configuration. */
+export const CommitAuthor = Context.Reference<Author>("@slipway/domain/CommitAuthor", {
+  defaultValue: () => ({ name: "Slipway", email: "slipway@localhost" })
+})
+
+/** What a commit says: `{title}`, `{sandbox}` and `{repo}` stand for what they name, anything else for itself. Configuration. */
+export const CommitMessage = Context.Reference<string>("@slipway/domain/CommitMessage", { defaultValue: () => "{title}" })
+
+export const commitMessage = (template: string, sandbox: Pick<Sandbox, "id" | "title">, repo: RepoName): string => {
+  const values = { title: sandbox.title, sandbox: sandbox.id, repo }
+  // In one pass: a title may have braces of its own.
+  return template.replace(/\{(title|sandbox|repo)\}/gu, (_, name: keyof typeof values) => values[name])
+}

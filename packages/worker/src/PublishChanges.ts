@@ -1,0 +1,69 @@
+/** Carries out a publication that somebody asked for: from a working tree to one draft pull request. */
+import { OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import {
+  CommitAuthor,
+  commitMessage,
+  CommitMessage,
+  failure,
+  isUnderWay,
+  publicationOf,
+  published
+} from "@slipway/domain/publishing/Publication"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { type Lease, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { headRef } from "@slipway/domain/source/PullRequest"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { DateTime, Effect, Result } from "effect"
+
+const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"]) {
+  const trees = yield* WorkingTrees
+  const host = yield* SourceHost
+  const key: TreeKey = { sandboxId: sandbox.id, repo }
+  const { baseRef, sha } = yield* trees.snapshot(key, {
+    message: commitMessage(yield* CommitMessage, sandbox, repo),
+    author: yield* CommitAuthor,
+    ...(history === undefined ? {} : { history })
+  }).pipe(Effect.provideService(OnBehalfOf, sandbox.grantId))
+  const head = headRef(sandbox.id)
+  yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") })
+  const at = yield* DateTime.now
+  // Looked up before it is opened: a crash after opening must not open a second one.
+  const open = yield* host.findOpenPullRequest(repo, head)
+  return open !== null
+    ? yield* host.pullRequestPushed(repo, open.number, { headSha: sha, at })
+    : yield* host.openDraftPullRequest(repo, {
+      title: sandbox.title,
+      body: `Opened by Slipway from sandbox ${sandbox.id}.`,
+      baseRef: baseRef ?? (yield* host.repository(repo)).defaultBranch,
+      headRef: head,
+      headSha: sha,
+      at
+    })
+})
+
+/**
+ * Snapshot, push, find or open the draft, record. Safe to run again after a crash at any point; what is wrong with the
+ * publication is recorded, not failed with. `history`: the agent's own commits.
+ */
+export const publishChanges = Effect.fn("PublishChanges.publishChanges")(
+  function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
+    const store = yield* SandboxStore
+    const host = yield* SourceHost
+    const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
+      onSuccess: (pullRequest) => ({
+        event: published(repo, pullRequest),
+        opened: { host: host.name, repo, number: pullRequest.number }
+      }),
+      onFailure: (trouble) => ({ event: failure(repo, trouble), opened: undefined })
+    })
+    return yield* store.change(
+      sandbox.id,
+      lease,
+      // One that something else ended in the meantime is not to be reported twice.
+      (current) => Result.succeed(isUnderWay(publicationOf(current, repo)) ? [event] : []),
+      yield* DateTime.now,
+      opened
+    )
+  }
+)
