@@ -50,8 +50,16 @@ export const routes = Layer.mergeAll(
   Edge.layer
 )
 
+export const routerConfig = {
+  caseSensitive: true,
+  ignoreDuplicateSlashes: false,
+  ignoreTrailingSlash: false,
+  // Lengths are the schemas' business; headers as a whole are limited.
+  maxParamLength: 16 * 1024
+} as const
+
 /** How long a shutdown waits for requests under way, so that the whole of it takes less than 10 s (reliability, process). */
-const SHUTDOWN = Duration.seconds(8)
+export const SHUTDOWN = Duration.seconds(8)
 
 /** Listens, and on shutdown first ends the streams, then waits for requests under way. */
 export const layer = (listen: { readonly host?: string; readonly port: number }) => {
@@ -73,16 +81,7 @@ export const layer = (listen: { readonly host?: string; readonly port: number })
     yield* Effect.addFinalizer(() => live.shutDown)
   }))
   return drain.pipe(
-    Layer.provideMerge(HttpRouter.serve(routes, {
-      routerConfig: {
-        caseSensitive: true,
-        ignoreDuplicateSlashes: false,
-        ignoreTrailingSlash: false,
-        // Lengths are the schemas' business; headers as a whole are limited.
-        maxParamLength: 16 * 1024
-      },
-      disableLogger: true
-    })),
+    Layer.provideMerge(HttpRouter.serve(routes, { routerConfig, disableLogger: true })),
     Layer.provideMerge(server),
     Layer.provideMerge(Layer.merge(LiveResponses.layer, Connections.layer))
   )

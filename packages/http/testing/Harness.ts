@@ -58,8 +58,12 @@ export interface Options {
 
 const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
 
-export const layer = (
-  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, news, settings = {}, trees = {}, trouble }: Options = {}
+/** What the HTTP side asks for. */
+export const services = (
+  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, trees = {} }: Omit<
+    Options,
+    "settings" | "news" | "trouble"
+  > = {}
 ) => {
   const stores = Layer.mergeAll(
     SandboxStoreMemory.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
@@ -78,7 +82,7 @@ export const layer = (
     ),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer))
   )
-  const domain = Layer.mergeAll(
+  return Layer.mergeAll(
     Sandboxes.layer,
     SandboxEvents.layer,
     Files.layer,
@@ -92,19 +96,22 @@ export const layer = (
     Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
     Layer.provideMerge(stores)
   )
-  return Server.layer({ host: "127.0.0.1", port: 0 }).pipe(
-    Layer.provide(Settings.layer({
-      publicUrl: PUBLIC_URL,
-      cursorKey: Redacted.make("test cursor key"),
-      requestsPerMinute: 100_000,
-      refusedKeysPerMinute: 100_000,
-      ...settings
-    })),
+}
+
+export const given = {
+  publicUrl: PUBLIC_URL,
+  cursorKey: Redacted.make("test cursor key"),
+  requestsPerMinute: 100_000,
+  refusedKeysPerMinute: 100_000
+}
+
+export const layer = ({ news, settings = {}, trouble, ...options }: Options = {}) =>
+  Server.layer({ host: "127.0.0.1", port: 0 }).pipe(
+    Layer.provide(Settings.layer({ ...given, ...settings })),
     Layer.provide(news ?? Layer.empty),
     Layer.provide(trouble === undefined ? Layer.empty : Layer.succeed(StoreTrouble, trouble)),
-    Layer.provideMerge(domain)
+    Layer.provideMerge(services(options))
   )
-}
 
 // ---------------------------------------------------------------------------------------------------------------
 // Requests

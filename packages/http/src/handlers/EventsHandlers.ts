@@ -1,5 +1,4 @@
 /** Serves the event log, by page and live. */
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { ActingFrom } from "@slipway/domain/access/AuditLog"
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
 import { type Following, type Frame, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
@@ -12,6 +11,7 @@ import { MAX_LIMIT } from "../api/Parameters.ts"
 import { type LiveResponse, LiveResponses } from "../server/LiveResponses.ts"
 import { respond } from "../server/Respond.ts"
 import { Settings } from "../server/Settings.ts"
+import * as Wire from "../server/Wire.ts"
 import { heartbeat, joined, retry, snapshotOf, transient } from "./EventFrames.ts"
 
 const RETRY_MILLIS = 2_000
@@ -93,7 +93,7 @@ export const layer = HttpApiBuilder.group(
           const by = yield* CurrentPrincipal
           // A reconnecting browser repeats its first URL, so the header is newer.
           const after = lastEventId ?? since ?? null
-          const connection = yield* live.open("stream", by, NodeHttpServerRequest.toServerResponse(request))
+          const connection = yield* live.open("stream", by, Wire.of(request))
           const following = yield* events.follow(by, sandboxId, after)
           connection.onWake(following.wake)
           if (following.nothingLeft) return HttpServerResponse.empty({ status: 204 })

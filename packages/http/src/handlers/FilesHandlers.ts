@@ -1,5 +1,4 @@
 /** Translates requests for files into domain calls, and sends what they open. */
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Files } from "@slipway/domain/files/Files"
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import type { FileVersion } from "@slipway/domain/files/WorkingTrees"
@@ -10,6 +9,7 @@ import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { LiveResponses } from "../server/LiveResponses.ts"
 import { respond } from "../server/Respond.ts"
+import * as Wire from "../server/Wire.ts"
 import { attachment } from "./ContentDisposition.ts"
 
 /** Clients show it where others would let people edit. */
@@ -45,7 +45,7 @@ export const layer = HttpApiBuilder.group(
         function*({ params: { sandboxId }, query: { path: asked, repo }, request }) {
           const by = yield* CurrentPrincipal
           const { bytes, path, size } = yield* files.open(by, sandboxId, { path: asked, repo })
-          yield* live.open("download", by, NodeHttpServerRequest.toServerResponse(request))
+          yield* live.open("download", by, Wire.of(request))
           return HttpServerResponse.stream(bytes, {
             contentType: "application/octet-stream",
             contentLength: size,

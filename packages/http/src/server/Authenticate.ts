@@ -1,5 +1,4 @@
 /** Who calls, and whether now (decisions, sections 9 and 10). Runs before anything is routed. */
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Access } from "@slipway/domain/access/Access"
 import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
 import { fromHeader } from "@slipway/domain/access/ApiKey"
@@ -14,6 +13,7 @@ import { Forbidden, InsufficientScope, RateLimited, type Refusal, Unauthorized }
 import { limitKey } from "./ClientAddress.ts"
 import * as SessionCookie from "./SessionCookie.ts"
 import { basePathOf, rateLimitsOf, Settings } from "./Settings.ts"
+import * as Wire from "./Wire.ts"
 
 /** Outside of `/api/`, and guarded all the same. */
 export const METRICS = "/metrics"
@@ -27,16 +27,6 @@ const invalid = Unauthorized.make("The API key is not valid.", {
 })
 
 const ended = Unauthorized.make("The session has ended. Sign in again, or send an API key.", { "www-authenticate": REALM })
-
-/** Lines of a header as they came. Node keeps the first of some headers and joins others. */
-export const headerLines = (request: HttpServerRequest.HttpServerRequest, name: string): ReadonlyArray<string> => {
-  const { rawHeaders } = NodeHttpServerRequest.toIncomingMessage(request)
-  const lines: Array<string> = []
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.length === name.length && rawHeaders[i]?.toLowerCase() === name) lines.push(rawHeaders[i + 1] ?? "")
-  }
-  return lines
-}
 
 const WINDOW_MILLIS = 60_000
 
@@ -150,7 +140,7 @@ export const make = Effect.gen(function*() {
   })
 
   const callerOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Caller, Refusal | StoreUnavailable> => {
-    const lines = headerLines(request, "authorization")
+    const lines = Wire.of(request).lines("authorization")
     const credential = fromHeader(lines[0])
     const token = lines.length === 0 ? SessionCookie.tokenOf(request, base) : null
     if (token !== null) return bySession(request, token)

@@ -3,11 +3,13 @@
  * the deadline of every reply: who takes nothing of what was sent for too long is cut.
  */
 import { Context, Duration, Effect, Layer } from "effect"
-import type { IncomingHttpHeaders, Server } from "node:http"
+import type { Headers } from "effect/http"
+import type { Server } from "node:http"
 import type { Socket } from "node:net"
 import { clientOf, limitKey, nobody, type Trust } from "./ClientAddress.ts"
 import { descriptorLimit } from "./DescriptorLimit.ts"
 import { Settings } from "./Settings.ts"
+import { type Reader, SocketReader, type Wire } from "./Wire.ts"
 
 /** Of the descriptors this process may open, those that connections may take: files, the store and others need some too. */
 const CONNECTIONS_SHARE = 0.9
@@ -17,15 +19,6 @@ const ADDRESS_SHARE = 0.5
 
 /** How often it is looked at what readers took. */
 const TICK_MILLIS = 500
-
-/** Of the handle beneath a socket, which Node's own timeouts go by; not in its types. */
-interface Handle {
-  /** Handed to the system, or waiting for it. */
-  readonly bytesWritten: number
-  /** Waiting for it. */
-  readonly writeQueueSize: number
-}
-const handleOf = (socket: Socket) => (socket as Socket & { readonly _handle?: Handle | null })._handle ?? null
 
 /** What the reader took of a connection, when that was last more than before. */
 interface Progress {
@@ -50,26 +43,40 @@ export class Connections extends Context.Service<Connections, {
   /** Bounds and watches the connections of a server that does not listen yet. */
   guard(server: Server): void
   /** Whom a request came from: see `clientOf`. */
-  clientOf(request: { readonly headers: IncomingHttpHeaders; readonly socket: Pick<Socket, "remoteAddress"> }): string
-  /** Counts a request of the address until its response is closed. `false`: too many are under way. */
-  enter(address: string, response: { once(event: "close", listener: () => void): unknown }): boolean
+  clientOf(headers: Headers.Headers, wire: Pick<Wire, "peer">): string
+  /** Counts a request of the address until its reply is closed. `false`: too many are under way. */
+  enter(address: string, wire: Wire): boolean
 }>()("@slipway/http/Connections") {
   static readonly layer = Layer.effect(
     Connections,
-    Effect.map(
-      Settings,
-      ({ connectionsPerAddress, patience, trustedProxies }) => make(connectionsPerAddress, Duration.toMillis(patience), trustedProxies)
-    )
+    Effect.gen(function*() {
+      const { connectionsPerAddress, patience, trustedProxies } = yield* Settings
+      const patienceMillis = Duration.toMillis(patience)
+      const { connections, cutStalled } = make(connectionsPerAddress, patienceMillis, trustedProxies)
+      yield* Effect.acquireRelease(
+        Effect.sync(() => setInterval(cutStalled, Math.min(TICK_MILLIS, patienceMillis)).unref()),
+        (timer) => Effect.sync(() => clearInterval(timer))
+      )
+      return connections
+    })
   )
 }
 
-const make = (connectionsPerAddress: number, patienceMillis: number, isProxy: Trust): Connections["Service"] => {
+const make = (connectionsPerAddress: number, patienceMillis: number, isProxy: Trust) => {
   const descriptors = descriptorLimit()
   const total = Math.floor(descriptors * CONNECTIONS_SHARE)
   const perAddress = Math.min(connectionsPerAddress, Math.floor(total * ADDRESS_SHARE))
   const connections = new Counter()
   const underWay = new Counter()
-  const progress = new Map<Socket, Progress>()
+  const progress = new Map<Reader, Progress>()
+  /** Whether readers are watched from the beginning of their connection. */
+  let guarding = false
+
+  /** Until what it gives is called. */
+  const watch = (reader: Reader) => {
+    progress.set(reader, { taken: 0, at: performance.now() })
+    return () => progress.delete(reader)
+  }
 
   const accept = (socket: Socket) => {
     const peer = clientOf(socket.remoteAddress, undefined, nobody)
@@ -78,21 +85,19 @@ const make = (connectionsPerAddress: number, patienceMillis: number, isProxy: Tr
     const counted = !isProxy(peer)
     if (counted && connections.of(from) >= perAddress) return socket.destroy()
     if (counted) connections.add(from, 1)
-    progress.set(socket, { taken: 0, at: performance.now() })
+    const unwatch = watch(new SocketReader(socket))
     return socket.once("close", () => {
       if (counted) connections.add(from, -1)
-      progress.delete(socket)
+      unwatch()
     })
   }
 
   const cutStalled = () => {
     const now = performance.now()
-    for (const [socket, last] of progress) {
-      const handle = handleOf(socket)
-      const waiting = handle?.writeQueueSize ?? 0
-      const taken = (handle?.bytesWritten ?? 0) - waiting
+    for (const [reader, last] of progress) {
+      const { taken, waiting } = reader
       if (waiting > 0 && taken === last.taken) {
-        if (now - last.at >= patienceMillis) socket.destroy()
+        if (now - last.at >= patienceMillis) reader.cut()
       } else {
         last.taken = taken
         last.at = now
@@ -101,23 +106,27 @@ const make = (connectionsPerAddress: number, patienceMillis: number, isProxy: Tr
   }
 
   return {
-    guard: (server) => {
-      if (Number.isFinite(total)) server.maxConnections = total
-      // Before Node's own listener, which would begin to read.
-      server.prependListener("connection", accept)
-      const timer = setInterval(cutStalled, Math.min(TICK_MILLIS, patienceMillis)).unref()
-      server.once("close", () => clearInterval(timer))
-    },
-    clientOf: ({ headers, socket }) => {
-      const forwardedFor = headers["x-forwarded-for"]
-      return clientOf(socket.remoteAddress, typeof forwardedFor === "string" ? forwardedFor : undefined, isProxy)
-    },
-    enter: (address, response) => {
-      const from = limitKey(address)
-      if (underWay.of(from) >= perAddress) return false
-      underWay.add(from, 1)
-      response.once("close", () => underWay.add(from, -1))
-      return true
-    }
+    cutStalled,
+    connections: Connections.of({
+      guard: (server) => {
+        guarding = true
+        if (Number.isFinite(total)) server.maxConnections = total
+        // Before Node's own listener, which would begin to read.
+        server.prependListener("connection", accept)
+      },
+      clientOf: (headers, { peer }) => clientOf(peer ?? undefined, headers["x-forwarded-for"], isProxy),
+      enter: (address, wire) => {
+        // Who is not told apart from others is not counted: one could use up what all have.
+        const from = wire.peer === null ? null : limitKey(address)
+        if (from !== null && underWay.of(from) >= perAddress) return false
+        if (from !== null) underWay.add(from, 1)
+        const unwatch = guarding ? null : watch(wire.reader)
+        wire.onClose(() => {
+          if (from !== null) underWay.add(from, -1)
+          unwatch?.()
+        })
+        return true
+      }
+    })
   }
 }

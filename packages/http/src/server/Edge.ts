@@ -3,7 +3,6 @@
  * routed, turns whatever goes wrong into the one error body, adds the headers that every reply has (decisions, section 1),
  * and counts it.
  */
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type { RateSlot } from "@slipway/domain/access/AccessStore"
 import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
 import { actorOf } from "@slipway/domain/access/Principal"
@@ -13,6 +12,7 @@ import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
 import { HttpBody, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
 import {
+  HeadersTooLarge,
   InternalError,
   InvalidRequest,
   MethodNotAllowed,
@@ -33,6 +33,7 @@ import * as RequestSpan from "./RequestSpan.ts"
 import { respond } from "./Respond.ts"
 import { methodsAt } from "./Routes.ts"
 import { basePathOf, Settings } from "./Settings.ts"
+import * as Wire from "./Wire.ts"
 
 /** Seconds after which a store that was lost is worth another try. */
 const STORE_RETRY_SECONDS = "1"
@@ -60,18 +61,22 @@ const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~-]|%[\da-f]{2})+)(?::\d{0,5})?$/iu
  * What is wrong with a request before its target counts. Node's parser lets it pass, and who reads such a request otherwise
  * than the proxy in front of us can be made to answer somebody else's (RFC 9112, sections 3.2, 6.1 and 11.2).
  */
-const malformed = (request: HttpServerRequest.HttpServerRequest): Refusal | null => {
-  const { httpVersion } = NodeHttpServerRequest.toIncomingMessage(request)
-  if (httpVersion !== "1.1" && httpVersion !== "1.0") return InvalidRequest.make("The HTTP version must be 1.1 or 1.0.")
-  const hosts = Authenticate.headerLines(request, "host")
+const malformed = (request: HttpServerRequest.HttpServerRequest, wire: Wire.Wire): Refusal | null => {
+  const { version } = wire
+  if (version === null) return wire.headBytes() > MAX_HEADER_BYTES ? HeadersTooLarge.make("The headers are larger than 16 KiB.") : null
+  if (version !== "1.1" && version !== "1.0") return InvalidRequest.make("The HTTP version must be 1.1 or 1.0.")
+  const hosts = wire.lines("host")
   const [host] = hosts
-  if (host === undefined && httpVersion === "1.1") return InvalidRequest.make("The Host header is missing.")
+  if (host === undefined && version === "1.1") return InvalidRequest.make("The Host header is missing.")
   if (hosts.length > 1) return InvalidRequest.make("Send one Host header.")
   if (host !== undefined && !HOST.test(host)) return InvalidRequest.make("The Host header is no host.")
   const encoding = request.headers["transfer-encoding"]
   if (encoding !== undefined && encoding.toLowerCase() !== "chunked") return InvalidRequest.make("The only transfer encoding is chunked.")
   return null
 }
+
+/** What our own server takes, held here where a host hands over requests that it read. */
+const MAX_HEADER_BYTES = 16 * 1024
 
 /** Nothing of ours has an empty segment, which the router would take for a parameter. */
 const hasEmptySegment = (path: string): boolean => path !== "/" && (path.endsWith("/") || path.includes("//"))
@@ -163,7 +168,7 @@ const finish = (response: HttpServerResponse.HttpServerResponse, about: {
   return HttpServerResponse.setHeaders(beneath(about.base, response), headers)
 }
 
-/** `target` within the service: without its base path, which a proxy in front of it leaves there. */
+/** `target` within the service: without the path in front of it, which a proxy or a framework may leave there. */
 const withinBase = (target: string, base: string): string => {
   if (base === "" || !target.startsWith(base)) return target
   const rest = target.slice(base.length)
@@ -175,8 +180,10 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     const ids = yield* Ids
     const live = yield* LiveResponses
     const connections = yield* Connections
-    const { publicUrl, requestsPerMinute } = yield* Settings
+    const settings = yield* Settings
+    const { publicUrl, requestsPerMinute } = settings
     const base = basePathOf(publicUrl)
+    const prefix = settings.prefix ?? base
     const authenticate = yield* Authenticate.make
     const count = yield* RequestMetrics.make
     const clock = yield* Clock.Clock
@@ -185,8 +192,9 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
       Effect.gen(function*() {
         const begunAt = clock.currentTimeNanosUnsafe()
         const received = yield* HttpServerRequest.HttpServerRequest
-        const address = connections.clientOf(NodeHttpServerRequest.toIncomingMessage(received))
-        const request = received.modify({ url: withinBase(received.url, base), remoteAddress: Option.some(address) })
+        const wire = Wire.of(received)
+        const address = connections.clientOf(received.headers, wire)
+        const request = received.modify({ url: withinBase(wire.mount + received.url, prefix), remoteAddress: Option.some(address) })
         const requestId = `req_${yield* ids.ulid}`
         const path = pathOf(request.url)
         let rate: RateSlot | null = null
@@ -207,12 +215,13 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         })
 
         const answered = Effect.suspend((): typeof authenticated => {
-          const refusal = malformed(request)
-          const node = NodeHttpServerRequest.toServerResponse(request)
-          // Where such a request ends is anybody's guess.
-          if (refusal !== null && "shouldKeepAlive" in node) node.shouldKeepAlive = false
-          if (refusal !== null) return Effect.succeed(respond(refusal))
-          if (!connections.enter(address, node)) return Effect.succeed(respond(tooManyUnderWay))
+          const refusal = malformed(request, wire)
+          if (refusal !== null) {
+            // Where such a request ends is anybody's guess.
+            wire.closeAfter()
+            return Effect.succeed(respond(refusal))
+          }
+          if (!connections.enter(address, wire)) return Effect.succeed(respond(tooManyUnderWay))
           // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
           const guarded = path === Authenticate.METRICS || (path ?? request.url).startsWith("/api/")
           return guarded ? authenticated : routed as typeof authenticated
@@ -225,7 +234,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           RequestSpan.within(request)
         )
         count({ method: request.method, path, status: response.status, seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9 })
-        return finish(response, { requestId, rate, requestsPerMinute, closing: live.isShuttingDown(), base })
+        return finish(response, { requestId, rate, requestsPerMinute, closing: wire.version !== null && live.isShuttingDown(), base })
       })
   }),
   { global: true }

@@ -4,7 +4,7 @@ import { HttpIncomingMessage, HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
 import { InvalidIdempotencyKey, InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Errors.ts"
 import { JsonBody } from "../api/Middleware.ts"
-import { headerLines } from "./Authenticate.ts"
+import * as Wire from "./Wire.ts"
 
 /** 1 MiB (decisions, section 12). */
 const MAX_BODY = ByteSize.mebibytes(1)
@@ -48,7 +48,7 @@ const check = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerR
   }
   // Counts while it reads, so a chunked body is held to the limit too.
   const bytes = new Uint8Array(yield* Effect.provideService(request.arrayBuffer, HttpIncomingMessage.MaxBodySize, MAX_BODY))
-  if (headerLines(request, "idempotency-key").length > 1) {
+  if (Wire.of(request).lines("idempotency-key").length > 1) {
     return yield* InvalidIdempotencyKey.make("Send one Idempotency-Key header.")
   }
   if (bytes.length === 0) return "{}"

@@ -8,10 +8,10 @@ import type { Principal } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Hints } from "@slipway/domain/Hints"
 import { Clock, Context, Duration, Effect, Latch, Layer, type Scope } from "effect"
-import type { Writable } from "node:stream"
 import { RateLimited, type Refusal, Unavailable } from "../api/Errors.ts"
 import { descriptorLimit } from "./DescriptorLimit.ts"
 import { Settings } from "./Settings.ts"
+import type { Wire } from "./Wire.ts"
 
 /** How often the loop looks for silences. */
 const TICK = Duration.millis(500)
@@ -42,14 +42,14 @@ class Open implements LiveResponse {
   /** Names the credential, and the grant with it: a session may change its grant. */
   readonly right: string
   readonly by: Principal
-  readonly #response: Writable
+  readonly #wire: Wire
   readonly #now: () => number
 
-  constructor(kind: "stream" | "download", by: Principal, response: Writable, now: () => number) {
+  constructor(kind: "stream" | "download", by: Principal, wire: Wire, now: () => number) {
     this.kind = kind
     this.by = by
     this.right = rightOf(by)
-    this.#response = response
+    this.#wire = wire
     this.#now = now
     this.wroteAt = now()
   }
@@ -59,7 +59,7 @@ class Open implements LiveResponse {
   }
 
   get stalled() {
-    return this.#response.writableNeedDrain
+    return this.#wire.stalled
   }
 
   onWake(wake: () => void) {
@@ -72,7 +72,7 @@ class Open implements LiveResponse {
   }
 
   cut() {
-    this.#response.destroy()
+    this.#wire.cut()
   }
 
   end(why: "revoked" | "shutdown") {
@@ -85,7 +85,7 @@ class Open implements LiveResponse {
 
 export class LiveResponses extends Context.Service<LiveResponses, {
   /** Counts and watches a response until the scope closes, or refuses it. */
-  open(kind: "stream" | "download", by: Principal, response: Writable): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  open(kind: "stream" | "download", by: Principal, wire: Wire): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
   /** How many are open. */
   count(kind: "stream" | "download"): number
   isShuttingDown(): boolean
@@ -151,7 +151,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       }).pipe(Effect.forever, Effect.forkScoped)
 
       return LiveResponses.of({
-        open: (kind, by, node) =>
+        open: (kind, by, wire) =>
           Effect.acquireRelease(
             Effect.suspend(() => {
               if (shuttingDown && kind === "stream") {
@@ -174,7 +174,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
               if (full !== undefined) {
                 return Effect.fail(RateLimited.make(`This ${full} has ${caps[kind][full]} open ${kind}s already.`, { "retry-after": "1" }))
               }
-              const response = new Open(kind, by, node, now)
+              const response = new Open(kind, by, wire, now)
               open.add(response)
               some.openUnsafe()
               return Effect.succeed(response)

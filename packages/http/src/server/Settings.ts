@@ -3,7 +3,7 @@ import type { RateLimits } from "@slipway/domain/access/AccessStore"
 import { Context, Duration, Layer, type Redacted } from "effect"
 import { nobody, type Trust } from "./ClientAddress.ts"
 
-interface Given {
+interface Necessary {
   /** Absolute base of every link that is handed out, without a slash at its end; it may have a path. Never taken from a request. */
   readonly publicUrl: string
   /** Signs list cursors. Processes that share a database must share it; a new one only ends the lists under way. */
@@ -11,6 +11,8 @@ interface Given {
 }
 
 interface Adjustable {
+  /** What the paths of requests begin with, without a slash at its end; `null`: the path of `publicUrl`. They may come without it too. */
+  readonly prefix: string | null
   /** Proxies of which `X-Forwarded-For` is believed. */
   readonly trustedProxies: Trust
   /** Requests a key or a session may make in any 60 s. */
@@ -44,6 +46,7 @@ interface Adjustable {
 }
 
 const defaults: Adjustable = {
+  prefix: null,
   trustedProxies: nobody,
   requestsPerMinute: 120,
   requestsPerUser: null,
@@ -66,10 +69,12 @@ const defaults: Adjustable = {
 }
 
 export type Adjusted = Partial<Adjustable>
+/** What has no default, and what of the rest is to be different. */
+export type Given = Necessary & Adjusted
 
-export class Settings extends Context.Service<Settings, Given & Adjustable>()("@slipway/http/Settings") {
+export class Settings extends Context.Service<Settings, Necessary & Adjustable>()("@slipway/http/Settings") {
   /** The defaults are those of decisions, sections 5 and 10. */
-  static readonly layer = (given: Given & Adjusted) => Layer.succeed(Settings, { ...defaults, ...given })
+  static readonly layer = (given: Given) => Layer.succeed(Settings, { ...defaults, ...given })
 }
 
 /** How many requests may be accepted in any 60 s. */

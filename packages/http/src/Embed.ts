@@ -1,0 +1,127 @@
+/** The HTTP side within somebody else's server: Hono, Fastify, Express, plain `node:http`, or whatever knows `Request` and `Response`. */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Effect, Exit, Layer, Scope } from "effect"
+import { HttpEffect, HttpRouter, HttpServerRequest } from "effect/http"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { Unavailable } from "./api/Errors.ts"
+import * as Server from "./Server.ts"
+import { Connections } from "./server/Connections.ts"
+import { LiveResponses } from "./server/LiveResponses.ts"
+import { type Given, Settings } from "./server/Settings.ts"
+import * as Wire from "./server/Wire.ts"
+
+/** The path of `publicUrl` is where the host mounts it, unless `prefix` says otherwise. */
+export type Options = Given
+
+type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Layer.Success<typeof NodeHttpServer.layerHttpServices>
+
+/** What the HTTP side asks of the domain, and of those who store for it. */
+export type Services = Exclude<
+  HttpRouter.Request.Without<Layer.Services<typeof Server.routes>> | Layer.Services<typeof LiveResponses.layer>,
+  Own
+>
+
+export interface Embedded {
+  /**
+   * Answers a web request. It never rejects. Aborting the request's signal, or cancelling the body of the response, ends what
+   * is under way. `address`: the client's, or that of a proxy which the settings trust; without it the limits of one address
+   * hold for all clients together (keys that are not valid, attempts to sign in), or not at all (requests under way).
+   */
+  fetch(request: Request, from?: { readonly address?: string | undefined }): Promise<Response>
+  /** Answers a request of `node:http` whose body nobody read. */
+  node(request: IncomingMessage, response: ServerResponse): void
+  /** Ends every event stream, waits up to 8 s for other requests, then releases the services. Whoever comes later gets a 503. Safe to call twice. */
+  close(): Promise<void>
+}
+
+const closed = Unavailable.make("The service is shutting down.", { "retry-after": "1" })
+
+const refused = {
+  status: closed.status,
+  headers: { ...closed.headers, "cache-control": "no-store", "content-type": "application/json; charset=utf-8" },
+  body: JSON.stringify({ error: { code: closed.code, message: closed.message } })
+}
+
+/** Requests that are not answered yet. */
+class UnderWay {
+  readonly #wires = new Set<object>()
+  #idle: () => void = () => {}
+
+  add(wire: Pick<Wire.Wire, "onClose">) {
+    this.#wires.add(wire)
+    wire.onClose(() => {
+      this.#wires.delete(wire)
+      if (this.#wires.size === 0) this.#idle()
+    })
+  }
+
+  readonly idle = Effect.callback<void>((resume) => {
+    this.#idle = () => resume(Effect.void)
+    if (this.#wires.size === 0) this.#idle()
+  })
+}
+
+const serve = Effect.gen(function*() {
+  const app = yield* HttpRouter.toHttpEffect(Server.routes)
+  const live = yield* LiveResponses
+  const underWay = new UnderWay()
+  const streams = new WeakSet<object>()
+
+  const answer = HttpEffect.toWebHandlerWith<never, HttpServerRequest.HttpServerRequest | Scope.Scope>(yield* Effect.context<never>())(
+    Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+      Effect.tap(app, ({ body }) =>
+        Effect.sync(() => {
+          if (body._tag === "Stream") streams.add(request.source)
+        })))
+  )
+  const node = yield* NodeHttpServer.makeHandler(app, { scope: yield* Effect.scope })
+
+  return {
+    fetch: async (request: Request, peer: string | null): Promise<Response> => {
+      const wire = new Wire.WebWire(request, peer)
+      underWay.add(wire)
+      const response = await answer(request)
+      if (response.body !== null && streams.has(request)) return new Response(wire.watched(response.body), response)
+      wire.closed()
+      return response
+    },
+    node: (request: IncomingMessage, response: ServerResponse) => {
+      underWay.add({ onClose: (listener) => response.once("close", listener) })
+      node(request, response)
+    },
+    drained: Effect.andThen(live.shutDown, Effect.timeoutOption(underWay.idle, Server.SHUTDOWN))
+  }
+})
+
+/**
+ * Builds the services, and rejects if one of them cannot be. Everything that `Server.layer` holds to holds here too, except what
+ * only the owner of the connections can do: how many there are and how many of one address, how long the headers and the
+ * body of a request may take and what is no HTTP at all, the size of headers that Node reads (16 KiB by default). A body's size,
+ * readers that take nothing of a reply, requests of one address under way, and the headers of a web request are held here.
+ */
+export const make = async <E>(services: Layer.Layer<Services, E>, options: Options): Promise<Embedded> => {
+  const scope = Scope.makeUnsafe()
+  const close = Effect.suspend(() => Scope.close(scope, Exit.void))
+  const own = Layer.merge(LiveResponses.layer, Connections.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(services, Settings.layer(options), NodeHttpServer.layerHttpServices))
+  )
+  const handlers = await Effect.runPromise(
+    Effect.flatMap(Layer.buildWithScope(own, scope), (context) => Effect.provide(serve, context)).pipe(
+      Effect.provideService(Scope.Scope, scope),
+      Effect.provideService(HttpRouter.RouterConfig, Server.routerConfig),
+      Effect.onError(() => close)
+    )
+  )
+  let closing: Promise<void> | null = null
+  return {
+    fetch: (request, { address } = {}) =>
+      closing === null
+        ? handlers.fetch(request, address ?? null)
+        : Promise.resolve(new Response(refused.body, refused)),
+    node: (request, response) => {
+      if (closing === null) return handlers.node(request, response)
+      response.writeHead(refused.status, refused.headers).end(refused.body)
+    },
+    close: () => closing ??= Effect.runPromise(Effect.andThen(handlers.drained, close))
+  }
+}

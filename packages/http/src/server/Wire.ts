@@ -1,0 +1,216 @@
+/**
+ * What surrounds a request and its reply: header lines as they came, the other end of the connection, and how much of the
+ * reply the reader takes. Node tells all of it. Of a web `Request` its host has read the lines and keeps the connection.
+ */
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import type { HttpServerRequest } from "effect/http"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import type { Socket } from "node:net"
+
+/** Somebody who is sent bytes. */
+export interface Reader {
+  /** Bytes that were sent and that the reader did not take yet. */
+  readonly waiting: number
+  /** Those that it took. */
+  readonly taken: number
+  /** Breaks the reply off. */
+  cut(): void
+}
+
+export interface Wire {
+  readonly reader: Reader
+  /** The version of HTTP that the request names; `null`: its host read it, and says where it ends. */
+  readonly version: string | null
+  /** What a framework took off the beginning of the request's path. */
+  readonly mount: string
+  /** The other end of the connection, empty if that is gone; `null`: the host does not tell. */
+  readonly peer: string | null
+  /** Whether more was written than is sent at once. */
+  readonly stalled: boolean
+  /** Lines of a header as they came. Node keeps the first of some headers and joins others; web hosts join all. */
+  lines(name: string): ReadonlyArray<string>
+  /** Bytes of the address and of all headers, where nobody else bounds them. */
+  headBytes(): number
+  /** No other request is read from this connection. */
+  closeAfter(): void
+  /** Breaks the reply off. */
+  cut(): void
+  /** Calls this when the reply was sent, or broken off. */
+  onClose(listener: () => void): void
+}
+
+/** Of the handle beneath a socket, which Node's own timeouts go by; not in its types. */
+interface Handle {
+  /** Handed to the system, or waiting for it. */
+  readonly bytesWritten: number
+  /** Waiting for it. */
+  readonly writeQueueSize: number
+}
+
+export class SocketReader implements Reader {
+  readonly #socket: Socket
+  constructor(socket: Socket) {
+    this.#socket = socket
+  }
+  get #handle() {
+    return (this.#socket as Socket & { readonly _handle?: Handle | null })._handle ?? null
+  }
+  get waiting() {
+    return this.#handle?.writeQueueSize ?? 0
+  }
+  get taken() {
+    return (this.#handle?.bytesWritten ?? 0) - this.waiting
+  }
+  cut() {
+    this.#socket.destroy()
+  }
+}
+
+class NodeWire implements Wire {
+  readonly #message: IncomingMessage & { readonly baseUrl?: unknown }
+  readonly #response: ServerResponse
+  constructor(message: IncomingMessage, response: ServerResponse) {
+    this.#message = message
+    this.#response = response
+  }
+  get reader() {
+    return new SocketReader(this.#message.socket)
+  }
+  get version() {
+    return this.#message.httpVersion
+  }
+  get mount() {
+    // Express says it; what has no such field took nothing off.
+    const { baseUrl } = this.#message
+    return typeof baseUrl === "string" ? baseUrl : ""
+  }
+  get peer() {
+    return this.#message.socket.remoteAddress ?? ""
+  }
+  get stalled() {
+    return this.#response.writableNeedDrain
+  }
+  lines(name: string) {
+    const { rawHeaders } = this.#message
+    const lines: Array<string> = []
+    for (let i = 0; i < rawHeaders.length; i += 2) {
+      if (rawHeaders[i]?.length === name.length && rawHeaders[i]?.toLowerCase() === name) lines.push(rawHeaders[i + 1] ?? "")
+    }
+    return lines
+  }
+  headBytes() {
+    return 0
+  }
+  closeAfter() {
+    this.#response.shouldKeepAlive = false
+  }
+  cut() {
+    this.#response.destroy()
+  }
+  onClose(listener: () => void) {
+    this.#response.once("close", listener)
+  }
+}
+
+/** What a web reply has waiting before it counts as stalled: as much as a socket of Node. */
+const WEB_BUFFER_BYTES = 64 * 1024
+
+/** A request as a web host hands it over. */
+export class WebWire implements Wire, Reader {
+  readonly version = null
+  readonly mount = ""
+  readonly peer: string | null
+  readonly #request: Request
+  readonly #listeners: Array<() => void> = []
+  #body: { readonly controller: ReadableStreamDefaultController<Uint8Array>; readonly abandon: () => void } | null = null
+  #written = 0
+  #closed = false
+
+  /** `peer`: the client's address, or that of a proxy; `null`: nobody knows. */
+  constructor(request: Request, peer: string | null) {
+    this.#request = request
+    this.peer = peer
+    ofRequests.set(request, this)
+  }
+  get reader() {
+    return this
+  }
+  get waiting() {
+    return this.#body === null ? 0 : WEB_BUFFER_BYTES - (this.#body.controller.desiredSize ?? WEB_BUFFER_BYTES)
+  }
+  get taken() {
+    return this.#written - this.waiting
+  }
+  get stalled() {
+    return this.waiting >= WEB_BUFFER_BYTES
+  }
+  lines(name: string) {
+    const line = this.#request.headers.get(name)
+    return line === null ? [] : [line]
+  }
+  headBytes() {
+    let bytes = this.#request.url.length
+    // As on the wire, with `: ` between them and a line's end.
+    for (const [name, value] of this.#request.headers) bytes += name.length + value.length + 4
+    return bytes
+  }
+  closeAfter() {}
+  onClose(listener: () => void) {
+    if (this.#closed) listener()
+    else this.#listeners.push(listener)
+  }
+  closed() {
+    this.#closed = true
+    for (const listener of this.#listeners.splice(0)) listener()
+  }
+  cut() {
+    if (this.#closed) return
+    this.#body?.controller.error(new Error("the reply was broken off"))
+    this.#body?.abandon()
+    this.closed()
+  }
+  /** The same bytes, so that it shows how many the host took. */
+  watched(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+    const source = body.getReader()
+    const abandon = () => void source.cancel().catch(() => {})
+    const { signal } = this.#request
+    signal.addEventListener("abort", () => this.cut(), { once: true })
+    const watched = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        this.#body = { controller, abandon }
+      },
+      pull: async (controller) => {
+        try {
+          const { done, value } = await source.read()
+          if (done) {
+            controller.close()
+            return this.closed()
+          }
+          this.#written += value.byteLength
+          controller.enqueue(value)
+        } catch (error) {
+          controller.error(error)
+          this.closed()
+        }
+      },
+      cancel: () => {
+        abandon()
+        this.closed()
+      }
+    }, new ByteLengthQueuingStrategy({ highWaterMark: WEB_BUFFER_BYTES }))
+    if (signal.aborted) this.cut()
+    return watched
+  }
+}
+
+const ofRequests = new WeakMap<object, WebWire>()
+
+export const of = (request: HttpServerRequest.HttpServerRequest): Wire => {
+  const { source } = request
+  if ("rawHeaders" in source) {
+    // We serve no HTTP/2: its objects only look the same.
+    const message = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
+    return new NodeWire(message, NodeHttpServerRequest.toServerResponse(request) as ServerResponse)
+  }
+  return ofRequests.get(source) ?? new WebWire(source as Request, null)
+}

@@ -1,0 +1,437 @@
+/** The service within other servers: through a web `Request`, and through the requests and responses of Node. */
+import { assert, describe, it } from "@effect/vitest"
+import { serve } from "@hono/node-server"
+import { getConnInfo } from "@hono/node-server/conninfo"
+import { Access } from "@slipway/domain/access/Access"
+import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import * as Embed from "@slipway/http/Embed"
+import { Context, Deferred, Duration, Effect, Exit, Layer, Redacted, Stream } from "effect"
+import express from "express"
+import fastify from "fastify"
+import { Hono } from "hono"
+import { createServer, type Server } from "node:http"
+import type { AddressInfo } from "node:net"
+import { creation, drive, fieldsOf, given, SANDBOXES, services, turnOf } from "../testing/Harness.ts"
+
+interface Listening {
+  readonly port: number
+  stop(): Promise<unknown>
+}
+
+const listening = (server: Server) =>
+  new Promise<Listening>((resolve) =>
+    server.listen(0, "127.0.0.1", () =>
+      resolve({
+        port: (server.address() as AddressInfo).port,
+        stop: () => {
+          server.closeAllConnections()
+          return new Promise((stopped) => server.close(stopped))
+        }
+      }))
+  )
+
+/** Each also answers `/own` itself. */
+const hosts: Record<string, (slipway: Embed.Embedded, prefix: string) => Promise<Listening>> = {
+  "node:http": (slipway, prefix) =>
+    listening(createServer((request, response) => {
+      if (request.url === "/own") response.end("own")
+      else if (request.url?.startsWith(`${prefix}/`) === true) slipway.node(request, response)
+      else response.writeHead(404).end()
+    })),
+  Express: (slipway, prefix) => {
+    const app = express()
+    app.get("/own", (_request, response) => void response.send("own"))
+    app.use(prefix === "" ? "/" : prefix, slipway.node)
+    return listening(createServer(app))
+  },
+  Fastify: async (slipway, prefix) => {
+    const app = fastify()
+    app.get("/own", () => "own")
+    app.register(async (mount) => {
+      mount.removeAllContentTypeParsers()
+      mount.addContentTypeParser("*", (_request, _payload, done) => done(null))
+      mount.all("/*", (request, reply) => {
+        reply.hijack()
+        slipway.node(request.raw, reply.raw)
+      })
+    }, { prefix })
+    await app.listen({ host: "127.0.0.1", port: 0 })
+    return {
+      port: (app.server.address() as AddressInfo).port,
+      stop: () => {
+        app.server.closeAllConnections()
+        return app.close()
+      }
+    }
+  },
+  Hono: (slipway, prefix) => {
+    const app = new Hono()
+    app.get("/own", (c) => c.text("own"))
+    app.all(`${prefix}/*`, (c) => slipway.fetch(c.req.raw, getConnInfo(c).remote))
+    return new Promise((resolve) => {
+      const server = serve({ fetch: app.fetch, hostname: "127.0.0.1", port: 0 }, ({ port }) =>
+        resolve({
+          port,
+          stop: () => {
+            if ("closeAllConnections" in server) server.closeAllConnections()
+            return new Promise((stopped) => server.close(stopped))
+          }
+        }))
+    })
+  }
+}
+
+/** The services, and the HTTP side on them. It is closed with the scope. */
+const embedded = Effect.fnUntraced(function*(
+  options: Partial<Embed.Options> = {},
+  memory: Parameters<typeof services>[0] = {}
+) {
+  const context = yield* Layer.build(services(memory))
+  const slipway = yield* Effect.acquireRelease(
+    Effect.promise(() => Embed.make(Layer.succeedContext(context), { ...given, ...options })),
+    (slipway) => Effect.promise(() => slipway.close())
+  )
+  const mint = (scope: "sandboxes" | "metrics:read" = "sandboxes") =>
+    Effect.map(
+      Context.get(context, Access).createKey({ grant: "acme", kind: "live", label: "test", scopes: [scope] }),
+      ({ key }) => Redacted.value(key)
+    )
+  /** A sandbox that runs. */
+  const running = Effect.fnUntraced(function*(ask: Asking, key: string, prefix = "") {
+    const made = yield* ask(prefix + SANDBOXES, { key, json: creation })
+    const { id } = yield* bodyOf(made)
+    const turn = yield* turnOf(id)
+    yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turn }, { _tag: "StartTurn", turnId: turn }])
+    return SandboxId.make(id)
+  }, Effect.provideContext(context))
+  /** Nothing more happens in the sandbox. */
+  const fail = (id: SandboxId) =>
+    Effect.provideContext(drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "It is gone.", retryable: false }]), context)
+  return { slipway, mint, running, fail }
+})
+
+interface Ask {
+  readonly method?: string
+  readonly headers?: Record<string, string>
+  readonly key?: string
+  readonly json?: unknown
+  readonly body?: RequestInit["body"]
+  readonly signal?: AbortSignal
+}
+
+const init = ({ body, headers, json, key, method, signal }: Ask): RequestInit => ({
+  method: method ?? (json === undefined && body === undefined ? "GET" : "POST"),
+  headers: {
+    ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+    ...(json === undefined ? {} : { "content-type": "application/json" }),
+    ...headers
+  },
+  ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+  ...(body === undefined ? {} : { body, duplex: "half" }),
+  ...(signal === undefined ? {} : { signal }),
+  redirect: "manual"
+} as RequestInit)
+
+type Asking = (path: string, ask?: Ask) => Effect.Effect<Response>
+
+const through = (port: number): Asking => (path, ask = {}) => Effect.promise(() => fetch(`http://127.0.0.1:${port}${path}`, init(ask)))
+
+const asking = (slipway: Embed.Embedded, address?: string): Asking => (path, ask = {}) =>
+  Effect.promise(() => slipway.fetch(new Request(`https://slipway.test${path}`, init(ask)), { address }))
+
+const bodyOf = (response: Response): Effect.Effect<any> => Effect.promise(() => response.json())
+
+const refused = Effect.fnUntraced(function*(response: Response, status: number, code: string) {
+  const text = yield* Effect.promise(() => response.text())
+  assert.strictEqual(response.status, status, text)
+  const { error, ...rest } = JSON.parse(text)
+  assert.deepStrictEqual([error.code, typeof error.message, rest], [code, "string", {}])
+  assert.strictEqual(response.headers.get("content-type"), "application/json; charset=utf-8")
+})
+
+/** The blocks of an event stream, one after the other; `null`: it ended. */
+const blocksOf = (response: Response) => {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  assert(reader !== undefined)
+  let text = ""
+  const next = async (): Promise<string | null> => {
+    for (;;) {
+      const end = text.indexOf("\n\n")
+      if (end >= 0) {
+        const block = text.slice(0, end)
+        text = text.slice(end + 2)
+        return block
+      }
+      const { done, value } = await reader.read()
+      if (done) return null
+      text += value
+    }
+  }
+  const rest = async () => {
+    const blocks: Array<string> = []
+    for (let block = await next(); block !== null; block = await next()) blocks.push(block)
+    return blocks
+  }
+  return { next: Effect.promise(next), rest: Effect.promise(rest) }
+}
+
+const openStreams = Effect.fnUntraced(function*(ask: Asking, prefix: string, key: string) {
+  const response = yield* ask(`${prefix}/metrics`, { key })
+  const text = yield* Effect.promise(() => response.text())
+  return Number(/^slipway_http_open_responses\{kind="stream"\} (\d+)$/mu.exec(text)?.[1])
+})
+
+for (const [name, host] of Object.entries(hosts)) {
+  for (const prefix of ["", "/api"]) {
+    describe(`within ${name}${prefix === "" ? "" : `, beneath ${prefix}`}`, () => {
+      const served = Effect.gen(function*() {
+        const service = yield* embedded({ publicUrl: `https://host.test${prefix}` })
+        const { port } = yield* Effect.acquireRelease(
+          Effect.promise(() => host(service.slipway, prefix)),
+          (server) => Effect.promise(() => server.stop())
+        )
+        return { ...service, ask: through(port), key: yield* service.mint() }
+      })
+
+      it.live("sandboxes are created and read, and what is refused is refused in the words of the service", () =>
+        Effect.scoped(Effect.gen(function*() {
+          const { ask, key } = yield* served
+          const made = yield* ask(prefix + SANDBOXES, { key, json: creation })
+          assert.strictEqual(made.status, 201)
+          const { id, links } = yield* bodyOf(made)
+          assert.strictEqual(links.self, `https://host.test${prefix}${SANDBOXES}/${id}`)
+          assert.strictEqual((yield* bodyOf(yield* ask(`${prefix}${SANDBOXES}/${id}`, { key }))).id, id)
+          yield* refused(yield* ask(prefix + SANDBOXES), 401, "unauthorized")
+          yield* refused(yield* ask(`${prefix}/nothing/here`), 404, "not_found")
+          yield* refused(yield* ask(prefix + SANDBOXES, { key, method: "DELETE" }), 405, "method_not_allowed")
+          yield* refused(
+            yield* ask(prefix + SANDBOXES, { key, body: "{", headers: { "content-type": "application/json" } }),
+            400,
+            "invalid_request"
+          )
+          assert.strictEqual(yield* Effect.flatMap(ask("/own"), (own) => Effect.promise(() => own.text())), "own")
+        })))
+
+      it.live("an event stream arrives as it happens, up to its end; one whose reader leaves is closed", () =>
+        Effect.scoped(Effect.gen(function*() {
+          const { ask, fail, key, mint, running } = yield* served
+          const id = yield* running(ask, key, prefix)
+          const stream = `${prefix}${SANDBOXES}/${id}/events/stream`
+          const response = yield* ask(stream, { key })
+          assert.strictEqual(response.headers.get("content-type"), "text/event-stream; charset=utf-8")
+          const { next, rest } = blocksOf(response)
+          assert.strictEqual(yield* next, "retry: 2000")
+          assert.strictEqual(fieldsOf(yield* next).data.type, "snapshot")
+          const leaving = new AbortController()
+          const left = yield* ask(stream, { key, signal: leaving.signal })
+          yield* blocksOf(left).next
+          const metrics = yield* mint("metrics:read")
+          assert.strictEqual(yield* openStreams(ask, prefix, metrics), 2)
+          leaving.abort()
+          yield* openStreams(ask, prefix, metrics).pipe(Effect.repeat({ until: (open) => open === 1 }), Effect.timeout("5 seconds"))
+          yield* fail(id)
+          const types = (yield* rest).map((block) => fieldsOf(block).data?.type)
+          assert.deepStrictEqual(types.slice(-3), ["sandbox.error", "turn.completed", "sandbox.status"])
+        })))
+
+      it.live("closing it tells open streams where to resume and ends them; later requests are refused", () =>
+        Effect.scoped(Effect.gen(function*() {
+          const { ask, key, slipway } = yield* served
+          const { id } = yield* bodyOf(yield* ask(prefix + SANDBOXES, { key, json: creation }))
+          const { next, rest } = blocksOf(yield* ask(`${prefix}${SANDBOXES}/${id}/events/stream`, { key }))
+          yield* next
+          yield* Effect.promise(() => slipway.close())
+          const last = (yield* rest).at(-1) ?? null
+          assert.deepStrictEqual([fieldsOf(last).data.type, fieldsOf(last).data.data.reason], ["stream.resync", "shutdown"])
+          yield* refused(yield* ask(prefix + SANDBOXES, { key }), 503, "unavailable")
+        })))
+    })
+  }
+}
+
+const CHUNK = new Uint8Array(64 * 1024).fill(97)
+
+const trees: Partial<WorkingTrees["Service"]> = {
+  has: () => Effect.succeed(true),
+  open: (_key, path) =>
+    Effect.succeed({
+      size: CHUNK.length * 40,
+      bytes: path === "endless"
+        ? Stream.concat(Stream.succeed(CHUNK), Stream.never)
+        : Stream.range(1, 40).pipe(Stream.map(() => CHUNK))
+    })
+}
+
+describe("a web request", () => {
+  it.live("with an Idempotency-Key makes one sandbox, however often it comes", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { mint, slipway } = yield* embedded()
+      const ask = asking(slipway)
+      const headers = { "idempotency-key": "once" }
+      const key = yield* mint()
+      const [first, second] = [
+        yield* ask(SANDBOXES, { key, headers, json: creation }),
+        yield* ask(SANDBOXES, { key, headers, json: creation })
+      ]
+      assert.deepStrictEqual([first.status, second.status], [201, 200])
+      assert.strictEqual((yield* bodyOf(first)).id, (yield* bodyOf(second)).id)
+      yield* refused(yield* ask(SANDBOXES, { key, headers, json: { ...creation, prompt: "Another." } }), 409, "idempotency_conflict")
+    })))
+
+  it.live("is held to the size of a body that says none, and of its headers", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { mint, slipway } = yield* embedded()
+      const ask = asking(slipway)
+      const key = yield* mint()
+      const body = new ReadableStream({ pull: (controller) => controller.enqueue(CHUNK) })
+      yield* refused(yield* ask(SANDBOXES, { key, body, headers: { "content-type": "application/json" } }), 413, "payload_too_large")
+      yield* refused(yield* ask(SANDBOXES, { key, headers: { "x-long": "a".repeat(17_000) } }), 431, "headers_too_large")
+      yield* refused(yield* ask(`${SANDBOXES}?limit=${"1".repeat(17_000)}`, { key }), 431, "headers_too_large")
+    })))
+
+  it.live("with two credentials has none", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { mint, slipway } = yield* embedded()
+      const key = yield* mint()
+      const headers = new Headers([["authorization", `Bearer ${key}`], ["authorization", `Bearer ${key}`]])
+      const request = new Request(`https://slipway.test${SANDBOXES}`, { headers })
+      yield* refused(yield* Effect.promise(() => slipway.fetch(request)), 401, "unauthorized")
+    })))
+
+  it.live("counts for the address that its host names, or that a trusted proxy does", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { slipway } = yield* embedded({ refusedKeysPerMinute: 1, trustedProxies: (address) => address === "10.0.0.1" })
+      const statusFrom = (address: string, headers: Record<string, string> = {}) =>
+        Effect.map(asking(slipway, address)(SANDBOXES, { key: "slp_live_nothing", headers }), ({ status }) => status)
+      const from = (client: string) => ({ "x-forwarded-for": client })
+      assert.deepStrictEqual(
+        [
+          yield* statusFrom("192.0.2.1"),
+          yield* statusFrom("192.0.2.1", from("192.0.2.9")),
+          yield* statusFrom("192.0.2.2"),
+          yield* statusFrom("10.0.0.1", from("192.0.2.2")),
+          yield* statusFrom("10.0.0.1", from("192.0.2.3"))
+        ],
+        [401, 429, 401, 429, 401]
+      )
+    })))
+
+  it.live("of one address is one of a limited number under way; of an address that nobody knows it is not", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { mint, running, slipway } = yield* embedded({ connectionsPerAddress: 1 })
+      const ask = asking(slipway, "192.0.2.1")
+      const key = yield* mint()
+      const id = yield* running(ask, key)
+      const stream = yield* ask(`${SANDBOXES}/${id}/events/stream`, { key })
+      yield* refused(yield* ask("/healthz"), 429, "rate_limited")
+      assert.strictEqual((yield* asking(slipway, "192.0.2.2")("/healthz")).status, 200)
+      yield* Effect.promise(async () => stream.body?.cancel())
+      assert.strictEqual((yield* ask("/healthz")).status, 200)
+      const unknown = asking(slipway)
+      yield* unknown(`${SANDBOXES}/${id}/events/stream`, { key })
+      assert.strictEqual((yield* unknown("/healthz")).status, 200)
+    })))
+
+  it.live("for a stream resumes after the event that it names", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { fail, mint, running, slipway } = yield* embedded()
+      const ask = asking(slipway)
+      const key = yield* mint()
+      const id = yield* running(ask, key)
+      yield* fail(id)
+      const { data } = yield* bodyOf(yield* ask(`${SANDBOXES}/${id}/events`, { key }))
+      const ids: ReadonlyArray<string> = data.map((event: { readonly id: string }) => event.id)
+      const response = yield* ask(`${SANDBOXES}/${id}/events/stream`, { key, headers: { "last-event-id": ids[0] ?? "" } })
+      const blocks = (yield* blocksOf(response).rest).map(fieldsOf)
+      assert.isAbove(ids.length, 2)
+      assert.deepStrictEqual(blocks.flatMap((block) => block.id ?? []), ids.slice(1))
+    })))
+
+  it.live("for a file is answered with its bytes as they are read; who takes none for too long loses the rest", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { mint, running, slipway } = yield* embedded({ patience: Duration.millis(200) }, { trees })
+      const ask = asking(slipway)
+      const key = yield* mint()
+      const id = yield* running(ask, key)
+      const file = (path: string) => ask(`${SANDBOXES}/${id}/files/download?path=${path}`, { key })
+      const whole = yield* file("a")
+      assert.strictEqual(whole.headers.get("content-length"), String(CHUNK.length * 40))
+      assert.strictEqual((yield* Effect.promise(() => whole.arrayBuffer())).byteLength, CHUNK.length * 40)
+      const left = yield* file("a")
+      const reader = left.body?.getReader()
+      assert(reader !== undefined)
+      const broken = yield* Deferred.make<void>()
+      reader.closed.catch(() => Deferred.doneUnsafe(broken, Exit.void))
+      yield* Effect.timeout(Deferred.await(broken), "5 seconds")
+    })))
+
+  it.live("that is broken off ends what was done for it", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { mint, running, slipway } = yield* embedded({ downloadsPerKey: 1 }, { trees })
+      const ask = asking(slipway)
+      const key = yield* mint()
+      const id = yield* running(ask, key)
+      const file = `${SANDBOXES}/${id}/files/download?path=endless`
+      const leaving = new AbortController()
+      assert.strictEqual((yield* ask(file, { key, signal: leaving.signal })).status, 200)
+      yield* refused(yield* ask(file, { key }), 429, "rate_limited")
+      leaving.abort()
+      const again = yield* ask(file, { key }).pipe(
+        Effect.repeat({ until: ({ status }) => status === 200 }),
+        Effect.timeout("5 seconds")
+      )
+      yield* Effect.promise(async () => again.body?.cancel())
+      // It would wait 8 s for what is still under way.
+      yield* Effect.timeout(Effect.promise(() => slipway.close()), "4 seconds")
+    })))
+
+  it.live("for a page finds it beneath the prefix, and its links lead there", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { slipway } = yield* embedded({ publicUrl: "https://slipway.test/tools/slipway" })
+      const ask = asking(slipway)
+      const page = yield* ask("/tools/slipway/sign-in", { headers: { accept: "text/html" } })
+      const text = yield* Effect.promise(() => page.text())
+      assert.strictEqual(page.status, 200, text)
+      const links = Array.from(text.matchAll(/ (?:href|src|action)="(\/[^"]*)"/gu), ([, address = ""]) => address)
+      assert.isAbove(links.length, 2)
+      for (const link of links) assert.isTrue(link.startsWith("/tools/slipway/"), link)
+      const script = links.find((link) => link.endsWith(".js")) ?? ""
+      assert.strictEqual((yield* ask(script)).status, 200, script)
+      const away = yield* ask("/tools/slipway/", { headers: { accept: "text/html" } })
+      assert.deepStrictEqual([away.status, away.headers.get("location")], [303, "/tools/slipway/sandboxes"])
+    })))
+
+  it.live("may come beneath another path than that of the links, where a proxy changes it", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { mint, slipway } = yield* embedded({ publicUrl: "https://slipway.test/tools", prefix: "/inner" })
+      const made = yield* asking(slipway)(`/inner${SANDBOXES}`, { key: yield* mint(), json: creation })
+      assert.strictEqual(made.status, 201)
+      assert.match((yield* bodyOf(made)).links.self, /^https:\/\/slipway\.test\/tools\/api\//u)
+    })))
+})
+
+describe("the services of an embedding", () => {
+  it.live("are there until it is closed", () =>
+    Effect.gen(function*() {
+      let released = 0
+      const marked = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => released++)))
+      const slipway = yield* Effect.promise(() => Embed.make(Layer.merge(services(), marked), given))
+      assert.strictEqual((yield* asking(slipway)("/readyz")).status, 200)
+      assert.strictEqual(released, 0)
+      yield* Effect.promise(() => slipway.close())
+      yield* Effect.promise(() => slipway.close())
+      assert.strictEqual(released, 1)
+    }))
+
+  it.live("that cannot be built are named, and those that could are released", () =>
+    Effect.gen(function*() {
+      let released = 0
+      const marked = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => released++)))
+      const broken = Layer.effectDiscard(Effect.fail(new Error("no database")))
+      const failed = yield* Effect.promise(() =>
+        Embed.make(Layer.provideMerge(Layer.merge(services(), broken), marked), given).then(() => null, (error: unknown) => error)
+      )
+      assert.deepStrictEqual([String(failed), released], ["Error: no database", 1])
+    }))
+})
