@@ -18,6 +18,7 @@ import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as WebhooksHandlers from "./handlers/WebhooksHandlers.ts"
+import * as Page from "./pages/Page.ts"
 import * as Pages from "./pages/Pages.ts"
 import * as Authenticated from "./server/Authenticated.ts"
 import { Connections } from "./server/Connections.ts"
@@ -47,7 +48,7 @@ export const routes = Layer.mergeAll(
   Documents.layer,
   HostNewsHandler.layer,
   Pages.layer,
-  Edge.layer
+  Edge.layer.pipe(Layer.provide(Layer.succeed(Edge.NotFoundPage, Page.notFound)))
 )
 
 export const routerConfig = {

@@ -6,9 +6,9 @@ import { ApprovalRequest, SandboxEvent } from "@slipway/domain/sandbox/SandboxEv
 import { TurnState } from "@slipway/domain/sandbox/Turn"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { timestamp } from "@slipway/domain/Timestamp"
-import { SandboxResource } from "@slipway/http/api/SandboxResource"
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { SandboxResource } from "./SandboxResource.ts"
 
 const event = <const T extends string>(type: T, more: Schema.Struct.Fields, data: Schema.Top) =>
   Schema.Struct({

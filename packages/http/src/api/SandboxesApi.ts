@@ -6,7 +6,6 @@ import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
 import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { characters } from "@slipway/domain/Text"
-import { SandboxResource } from "@slipway/http/api/SandboxResource"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {
@@ -25,6 +24,7 @@ import {
 } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { inSandbox, Limit } from "./Parameters.ts"
+import { SandboxResource } from "./SandboxResource.ts"
 
 export const SandboxPage = Schema.Struct({
   data: Schema.Array(SandboxResource).annotateKey({ description: "Newest first." }),

@@ -4,7 +4,7 @@ import { HttpRouter, HttpServerRequest } from "effect/http"
 import { HttpApi, HttpApiScalar, OpenApi } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { NotFound } from "../api/Errors.ts"
-import { HEADERS } from "../pages/Page.ts"
+import { HEADERS } from "../server/PageHeaders.ts"
 import { basePathOf, Settings } from "../server/Settings.ts"
 import * as SharedReply from "../server/SharedReply.ts"
 

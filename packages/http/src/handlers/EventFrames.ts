@@ -3,8 +3,8 @@ import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { ApprovalRequest } from "@slipway/domain/sandbox/SandboxEvent"
 import type { LogEntry } from "@slipway/domain/sandbox/SandboxStore"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
 import { Schema } from "effect"
+import { SandboxResource, toResource } from "../api/SandboxResource.ts"
 
 const utf8 = new TextEncoder()
 

@@ -8,6 +8,7 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Cause, Data, Effect, Redacted, Result, type Types } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HEADERS } from "../server/PageHeaders.ts"
 import * as SessionCookie from "../server/SessionCookie.ts"
 import { basePathOf, rateLimitsOf, Settings } from "../server/Settings.ts"
 import * as Form from "./Form.ts"
@@ -17,18 +18,6 @@ import { Refused } from "./Refused.ts"
 
 /** Where a person goes who did not ask for a page. */
 export const HOME = "/sandboxes"
-
-/** Of every page. */
-export const HEADERS = {
-  "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-  // Not `no-referrer`: with it browsers send `Origin: null` with our own forms.
-  "referrer-policy": "same-origin",
-  "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
-  "x-frame-options": "DENY",
-  "permissions-policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
-}
 
 /** Somebody who is signed in. */
 export interface Person extends Layout.Reader {

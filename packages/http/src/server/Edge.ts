@@ -23,7 +23,6 @@ import {
   Unavailable
 } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
-import * as Page from "../pages/Page.ts"
 import * as Authenticate from "./Authenticate.ts"
 import { Connections } from "./Connections.ts"
 import { refusalOf } from "./DecodeFailure.ts"
@@ -87,11 +86,22 @@ const tooManyUnderWay = RateLimited.make("Too many requests from this address ar
 const isForPeople = ({ headers, method }: HttpServerRequest.HttpServerRequest, path: string) =>
   (method === "GET" || method === "HEAD") && !path.startsWith("/api/") && headers["accept"]?.includes("text/html") === true
 
-const unrouted = (request: HttpServerRequest.HttpServerRequest, path: string | null) => {
+/** What people are shown where nothing is; `null`: the same as programs. */
+export const NotFoundPage = Context.Reference<HttpServerResponse.HttpServerResponse | null>("@slipway/http/NotFoundPage", {
+  defaultValue: () => null
+})
+
+const unrouted = (
+  request: HttpServerRequest.HttpServerRequest,
+  path: string | null,
+  notFoundPage: HttpServerResponse.HttpServerResponse | null
+) => {
   const { method } = request
   if (path === null) return respond(InvalidRequest.make("The address is no path, or its percent-encoding is broken."))
   const methods = methodsAt(path)
-  if (methods === null) return isForPeople(request, path) ? Page.notFound : respond(NotFound.make("There is nothing at this address."))
+  if (methods === null) {
+    return notFoundPage !== null && isForPeople(request, path) ? notFoundPage : respond(NotFound.make("There is nothing at this address."))
+  }
   const allow = methods.join(", ")
   return method === "OPTIONS"
     ? HttpServerResponse.empty({ status: 204, headers: { allow } })
@@ -99,7 +109,7 @@ const unrouted = (request: HttpServerRequest.HttpServerRequest, path: string | n
 }
 
 /** Everything that is not an answer, as one. Whatever nobody foresaw is logged and tells nothing. */
-const answer = (cause: Cause.Cause<unknown>, request: HttpServerRequest.HttpServerRequest, path: string | null) => {
+const answer = (cause: Cause.Cause<unknown>, unrouted: () => HttpServerResponse.HttpServerResponse) => {
   // The client left: there is nobody to answer.
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<Types.unhandled>)
   const error = Cause.squash(cause)
@@ -110,7 +120,7 @@ const answer = (cause: Cause.Cause<unknown>, request: HttpServerRequest.HttpServ
   }
   if (HttpServerError.isHttpServerError(error)) {
     const { reason } = error
-    if (reason._tag === "RouteNotFound") return Effect.succeed(unrouted(request, path))
+    if (reason._tag === "RouteNotFound") return Effect.succeed(unrouted())
     if (reason._tag === "RequestParseError") {
       return Effect.succeed(respond(
         reason.reason === "BodyTooLarge"
@@ -180,6 +190,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     const ids = yield* Ids
     const live = yield* LiveResponses
     const connections = yield* Connections
+    const notFoundPage = yield* NotFoundPage
     const settings = yield* Settings
     const { publicUrl, requestsPerMinute } = settings
     const base = basePathOf(publicUrl)
@@ -197,9 +208,10 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         const request = received.modify({ url: withinBase(wire.mount + received.url, prefix), remoteAddress: Option.some(address) })
         const requestId = `req_${yield* ids.ulid}`
         const path = pathOf(request.url)
+        const nothingHere = () => unrouted(request, path, notFoundPage)
         let rate: RateSlot | null = null
 
-        const routed = path === null || hasEmptySegment(path) ? Effect.sync(() => unrouted(request, path)) : route
+        const routed = path === null || hasEmptySegment(path) ? Effect.sync(nothingHere) : route
 
         const authenticated = Effect.gen(function*() {
           const caller = yield* authenticate(request, path ?? request.url)
@@ -207,7 +219,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           const principal = yield* Effect.fromResult(caller.principal)
           const methods = request.method === "HEAD" && path !== null ? methodsAt(path) : null
           // The router would take a HEAD for a GET.
-          if (path !== null && methods?.includes("HEAD") === false) return unrouted(request, path)
+          if (path !== null && methods?.includes("HEAD") === false) return nothingHere()
           return yield* Effect.provideContext(
             routed,
             Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal)))
@@ -228,7 +240,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         })
         const response = yield* answered.pipe(
           Effect.provideService(HttpServerRequest.HttpServerRequest, request),
-          Effect.catchCause((cause) => answer(cause, request, path)),
+          Effect.catchCause((cause) => answer(cause, nothingHere)),
           Effect.annotateLogs({ requestId, address }),
           Effect.provideService(ActingFrom, { requestId, address }),
           RequestSpan.within(request)
