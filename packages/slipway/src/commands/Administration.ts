@@ -3,8 +3,8 @@ import { Acting } from "@slipway/domain/access/AuditLog"
 import { Effect, type Layer } from "effect"
 import { Flag } from "effect/cli"
 import * as Services from "../service/Services.ts"
-import * as Settings from "../service/Settings.ts"
 import * as Storage from "../service/Storage.ts"
+import * as Settings from "../settings/Settings.ts"
 
 export const json = Flag.Boolean("json").pipe(
   Flag.withDescription("Print one JSON value instead of a table"),

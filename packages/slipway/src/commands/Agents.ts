@@ -11,7 +11,8 @@ import { Argument, Command } from "effect/cli"
 import path from "node:path"
 import * as Isolation from "../service/Isolation.ts"
 import * as Services from "../service/Services.ts"
-import * as Settings from "../service/Settings.ts"
+import { settings as settingsOfIsolation } from "../settings/Isolation.ts"
+import * as Settings from "../settings/Settings.ts"
 import { json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
@@ -67,7 +68,9 @@ const names = programs.map(({ name }) => name)
 const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: string, progress: (step: string) => Effect.Effect<void>) {
   const { host, kind, problem } = yield* Isolation.choose({ ...settings, role: "all" })
   if (kind === "none") {
-    yield* progress(`what is fetched is started once as this user, in no box: ${problem ?? "SLIPWAY_ISOLATION is none."}`)
+    yield* progress(
+      `what is fetched is started once as this user, in no box: ${problem ?? `${settingsOfIsolation.isolation.name} is none.`}`
+    )
     return Install.unboxed(into)
   }
   const boxes = Context.get(yield* Layer.build(host), SandboxHost)

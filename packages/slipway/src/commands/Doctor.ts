@@ -11,9 +11,12 @@ import path from "node:path"
 import * as GitProgram from "../service/GitProgram.ts"
 import * as Isolation from "../service/Isolation.ts"
 import * as Services from "../service/Services.ts"
-import * as Settings from "../service/Settings.ts"
 import * as SignIn from "../service/SignIn.ts"
 import * as Source from "../service/Source.ts"
+import * as GitHub from "../settings/GitHub.ts"
+import * as IsolationSettings from "../settings/Isolation.ts"
+import * as Settings from "../settings/Settings.ts"
+import * as Storage from "../settings/Storage.ts"
 import { json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
@@ -57,7 +60,7 @@ const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, 
     Effect.map((version): Finding => ({
       what: "Postgres",
       state: "ok",
-      detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : "DATABASE_URL"}`
+      detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : Storage.settings.databaseUrl.name}`
     })),
     Effect.catch((error) =>
       Effect.succeed<Finding>({ what: "Postgres", state: "missing", detail: error instanceof Error ? error.message : String(error) })
@@ -84,7 +87,11 @@ const isolation = (settings: Settings.Settings) =>
   Effect.scoped(Effect.map(Isolation.choose({ ...settings, role: "all" }), ({ kind, problem, report }): ReadonlyArray<Finding> => {
     if (kind === "none") {
       return [problem === null
-        ? { what: "isolation", state: "note", detail: "SLIPWAY_ISOLATION is none: agents run as this user, kept in by nothing" }
+        ? {
+          what: "isolation",
+          state: "note",
+          detail: `${IsolationSettings.settings.isolation.name} is none: agents run as this user, kept in by nothing`
+        }
         : { what: "isolation", state: "missing", detail: problem }]
     }
     return [
@@ -128,7 +135,7 @@ const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
 const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Effect<Finding> => {
   const what = "sign-in"
   if (signIn === null) {
-    return Effect.succeed({ what, state: "ok", detail: `not with GitHub: ${Settings.settings.githubClientId.name} is not set` })
+    return Effect.succeed({ what, state: "ok", detail: `not with GitHub: ${GitHub.signIn.clientId.name} is not set` })
   }
   const address = publicUrl ?? `http://${host}:${port}`
   return Effect.map(SignIn.problemOf(signIn, address), (problem): Finding =>

@@ -6,6 +6,7 @@ import { formatUsd, type GrantBudget, Usd } from "@slipway/domain/models/Budget"
 import { type GrantSpending, Spending } from "@slipway/domain/models/Spending"
 import { DateTime, Effect, Option, Schema, SchemaTransformation } from "effect"
 import { Argument, Command } from "effect/cli"
+import { settings } from "../settings/Models.ts"
 import { administration, json } from "./Administration.ts"
 import { organization } from "./Members.ts"
 import { columns, print } from "./Output.ts"
@@ -79,7 +80,7 @@ const Budget: Schema.Codec<GrantBudget, string> = Schema.Union([
 const budget = Command.make("budget", {
   grant: Argument.String("grant").pipe(Argument.withDescription("Id or name of the grant")),
   usd: Argument.String("usd").pipe(
-    Argument.withDescription("US dollars such as 12.50, none for no limit, or default for SLIPWAY_GRANT_BUDGET_USD"),
+    Argument.withDescription(`US dollars such as 12.50, none for no limit, or default for ${settings.grantBudget.name}`),
     Argument.withSchema(Budget),
     Argument.optional
   ),

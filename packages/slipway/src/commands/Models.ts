@@ -1,151 +1,20 @@
-/** The model catalogue of this process: read from a file, held against what is here. And `slipway models`, which shows it. */
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
-import * as Installed from "@slipway/adapters/agents/Installed"
-import { Redaction } from "@slipway/adapters/redaction/Redaction"
-import type { Catalogue } from "@slipway/domain/models/ModelCatalogue"
-import {
-  CatalogueFile,
-  check,
-  type Checked,
-  defaultFile,
-  type ProfileInfo,
-  type Surroundings,
-  toCatalogue
-} from "@slipway/domain/models/ModelCatalogueFile"
-import { Config, Console, Effect, Option, Redacted, Schema, SchemaIssue } from "effect"
+/** `slipway models`: what the catalogue of this process holds. */
+import { CatalogueFile, type Checked, defaultFile } from "@slipway/domain/models/ModelCatalogueFile"
+import { Console, Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
-import { readFile } from "node:fs/promises"
 import * as Isolation from "../service/Isolation.ts"
+import * as Models from "../service/Models.ts"
 import * as Services from "../service/Services.ts"
-import * as Settings from "../service/Settings.ts"
+import * as ModelSettings from "../settings/Models.ts"
+import * as Settings from "../settings/Settings.ts"
 import { json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
-
-/** The catalogue's file cannot be used. The message is the one line an operator needs. */
-export class InvalidCatalogue extends Schema.TaggedError<InvalidCatalogue>()("InvalidCatalogue", {
-  file: Schema.String,
-  problem: Schema.String
-}) {
-  override get message() {
-    return `The model catalogue ${this.file} cannot be used: ${this.problem}. See: slipway models --schema`
-  }
-}
-
-const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(CatalogueFile), { onExcessProperty: "error" })
-const format = SchemaIssue.makeFormatterStandardSchemaV1()
-
-/** The entry by its place and name, and the field: `models[1] (acme/one).upstream.prices.input`. */
-const placeOf = (path: ReadonlyArray<PropertyKey>, text: string): string => {
-  const id = (): string => {
-    try {
-      const found: unknown = JSON.parse(text)?.models?.[String(path[1])]?.id
-      return typeof found === "string" ? ` (${found})` : ""
-    } catch {
-      return ""
-    }
-  }
-  return path.map((key, i) => typeof key === "number" ? `[${key}]${i === 1 ? id() : ""}` : i === 0 ? String(key) : `.${String(key)}`).join(
-    ""
-  )
-}
-
-const read = Effect.fnUntraced(function*(file: string | null) {
-  if (file === null) return defaultFile
-  const invalid = (problem: string) => new InvalidCatalogue({ file, problem })
-  const text = yield* Effect.tryPromise({
-    try: () => readFile(file, "utf8"),
-    catch: (error) => invalid(error instanceof Error && "code" in error ? `it cannot be read (${String(error.code)})` : "it cannot be read")
-  })
-  return yield* Effect.mapError(decode(text), ({ issue }) => {
-    const [first] = format(issue).issues
-    const path = (first?.path ?? []).map((part) => typeof part === "object" ? part.key : part)
-    const said = (first?.message ?? "it is not a catalogue").replaceAll(/\s+/gu, " ")
-    return invalid(path.length === 0 ? said : `${placeOf(path, text)}: ${said}`)
-  })
-})
-
-/** The key's value; an empty one counts as not set. */
-const keyIn = (variable: string) =>
-  Config.option(Config.Redacted(variable)).pipe(
-    Effect.map(Option.filter((key) => Redacted.value(key) !== "")),
-    Effect.tap(
-      Option.match({ onNone: () => Effect.void, onSome: (key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key))) })
-    ),
-    Effect.orDie
-  )
-
-export interface Models {
-  readonly default: string | null
-  readonly checked: ReadonlyArray<Checked>
-  /** What this process can run. */
-  readonly catalogue: Catalogue
-  /** What any process might. */
-  readonly everything: Catalogue
-  /** Of the operator's accounts, by variable. */
-  readonly keys: ReadonlyMap<string, Redacted.Redacted>
-}
-
-const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
-  const infos = yield* Effect.forEach(
-    Object.entries(profiles),
-    ([name, profile]) =>
-      Effect.map(Installed.inspect(name, profile, agentsFolder), (installed): readonly [string, ProfileInfo] => {
-        const { modelProtocol, reasoningEfforts, toolApprovals } = profile.capabilities
-        const problem = installed.state === "ready" ? null : installed.reason
-        return [name, { runtime: profile.runtime, modelProtocol, reasoningEfforts, toolApprovals, problem }]
-      })
-  )
-  return new Map(infos)
-})
-
-/**
- * Reads the file, the keys it names and what is installed. A process that only answers requests has neither of these two.
- * `hostProblem`: why agents with a model account may not run here.
- */
-export const load = Effect.fn("Models.load")(function*({ dataDir, modelsFile, role }: Settings.Settings, hostProblem: string | null) {
-  const file = yield* read(modelsFile)
-  const infos = yield* inspect(Installed.folderIn(dataDir))
-  const variables = new Set(file.models.flatMap(({ upstream }) => upstream?.keyVariable ?? []))
-  const found = yield* Effect.forEach(
-    variables,
-    (variable) => Effect.map(keyIn(variable), (key) => Option.isSome(key) ? [[variable, key.value] as const] : [])
-  )
-  const keys = new Map(found.flat())
-  const anywhere: Surroundings = {
-    profile: (name) => {
-      const info = infos.get(name)
-      return info === undefined ? null : { ...info, problem: null }
-    },
-    hasKey: () => true,
-    hostProblem: null
-  }
-  const here: Surroundings = {
-    profile: (name) => infos.get(name) ?? null,
-    hasKey: (variable) => keys.has(variable),
-    hostProblem
-  }
-  const checked = check(file, role === "http" ? anywhere : here)
-  const models: Models = {
-    default: file.default,
-    checked,
-    catalogue: toCatalogue(file, checked),
-    everything: toCatalogue(file, check(file, anywhere)),
-    keys
-  }
-  return models
-})
-
-/** Takes the keys out of the environment that the programs we start inherit. */
-export const hideKeys = ({ keys }: Models) =>
-  Effect.sync(() => {
-    for (const variable of keys.keys()) delete process.env[variable]
-  })
 
 /** As the service would find them here. */
 const loadHere = Effect.gen(function*() {
   const { settings, tried } = yield* Services.findToTry(yield* Settings.load)
   const { problem } = yield* Isolation.choose(tried)
-  return yield* load(settings, problem)
+  return yield* Models.load(settings, problem)
 }).pipe(Effect.scoped)
 
 const jsonSchema = () => {
@@ -191,7 +60,7 @@ export const models = Command.make("models", {
   })).pipe(
     Command.withDescription(
       "The models that sandboxes may use: which of them can be used here, and what the others lack.\n\n" +
-        "SLIPWAY_MODELS names the file; without one, what --example prints holds."
+        `${ModelSettings.settings.modelsFile.name} names the file; without one, what --example prints holds.`
     ),
     Command.withShortDescription("List the models that sandboxes may use")
   )

@@ -18,9 +18,10 @@ import { Argument, Command, Flag } from "effect/cli"
 import { styleText } from "node:util"
 import * as GitProgram from "../service/GitProgram.ts"
 import * as Services from "../service/Services.ts"
-import * as Settings from "../service/Settings.ts"
 import * as Source from "../service/Source.ts"
 import * as Storage from "../service/Storage.ts"
+import { settings as known } from "../settings/Publishing.ts"
+import * as Settings from "../settings/Settings.ts"
 import { json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
@@ -301,7 +302,7 @@ const merge = Command.make(
     )
 ).pipe(
   Command.withDescription(
-    "Merge a pull request into its base branch, with a merge commit by SLIPWAY_COMMIT_AUTHOR. Drafts too: all that Slipway opens are.\n\n" +
+    `Merge a pull request into its base branch, with a merge commit by ${known.author.name}. Drafts too: all that Slipway opens are.\n\n` +
       "A checkout of the base branch follows, if nothing in it waits to be committed; else the command to merge it there with plain git is shown. So it is for what conflicts."
   ),
   Command.withShortDescription("Merge a pull request into its base branch"),

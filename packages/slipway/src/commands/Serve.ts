@@ -14,7 +14,9 @@ import * as Isolation from "../service/Isolation.ts"
 import * as Logs from "../service/Logs.ts"
 import * as Service from "../service/Service.ts"
 import * as Services from "../service/Services.ts"
-import * as Settings from "../service/Settings.ts"
+import * as Listening from "../settings/Listening.ts"
+import * as Settings from "../settings/Settings.ts"
+import * as Storage from "../settings/Storage.ts"
 import { columns } from "./Output.ts"
 
 /** The service cannot listen where it was told to. */
@@ -22,8 +24,8 @@ export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotList
   override get message() {
     const code = this.cause instanceof Error && "code" in this.cause ? this.cause.code : undefined
     return code === "EADDRINUSE"
-      ? `${this.address} is in use. Stop what listens there or choose another port with SLIPWAY_PORT.`
-      : `Cannot listen on ${this.address} (${code}). Check SLIPWAY_HOST and SLIPWAY_PORT.`
+      ? `${this.address} is in use. Stop what listens there or choose another port with ${Listening.settings.port.name}.`
+      : `Cannot listen on ${this.address} (${code}). Check ${Listening.settings.host.name} and ${Listening.settings.port.name}.`
   }
 }
 
@@ -74,13 +76,13 @@ const announce = (settings: Settings.Settings, publicUrl: string) =>
     const link = role === "worker" ? null : yield* firstLink(publicUrl)
     if (role !== "worker" && !keepsSessions(publicUrl)) {
       yield* Effect.logWarning(
-        `nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine (SLIPWAY_PUBLIC_URL)`
+        `nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine (${Listening.settings.publicUrl.name})`
       )
     }
     yield* Console.log(columns([
       ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
       ["data", dataDir],
-      ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : "DATABASE_URL"],
+      ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : Storage.settings.databaseUrl.name],
       ["isolation", role === "http" ? "up to the workers" : Isolation.summary(isolation)],
       ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]]),
       ...(link === null ? [] : [["sign in", `${link}  (once, within 10 minutes; another: slipway login)`]])

@@ -5,6 +5,7 @@ import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
 import { type Delivery, EndpointNotFound } from "@slipway/domain/partner/WebhookStore"
 import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { settings } from "../settings/Webhooks.ts"
 import { administration, json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 import { grantOf } from "./Partners.ts"
@@ -82,7 +83,9 @@ const onEndpoint =
     })
 
 const add = Command.make("add", {
-  url: Argument.String("url").pipe(Argument.withDescription("Where to send events: https, public unless SLIPWAY_WEBHOOK_PRIVATE is true")),
+  url: Argument.String("url").pipe(
+    Argument.withDescription(`Where to send events: https, public unless ${settings.webhookPrivate.name} is true`)
+  ),
   grant,
   types: Flag.String("types").pipe(
     Flag.withDescription(`Only these types: any of ${EVENT_TYPES.join(",")}`),

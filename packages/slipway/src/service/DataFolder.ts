@@ -3,6 +3,7 @@ import { Effect, Schedule, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { access, constants, mkdir, open, rm, stat } from "node:fs/promises"
 import path from "node:path"
+import * as Storage from "../settings/Storage.ts"
 
 const reasons: Readonly<Record<string, string>> = {
   EROFS: "its disk is read-only",
@@ -21,7 +22,7 @@ export class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWrita
   override get message() {
     return `The data folder ${this.dataDir} cannot be written to: ${
       reasons[this.code] ?? this.code
-    }. Mend that, or choose another with SLIPWAY_DATA_DIR.`
+    }. Mend that, or choose another with ${Storage.settings.dataDir.name}.`
   }
 }
 

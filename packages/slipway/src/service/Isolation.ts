@@ -1,4 +1,4 @@
-/** What keeps agents in on this machine, chosen by SLIPWAY_ISOLATION and by what a probe sees. */
+/** What keeps agents in on this machine, chosen by a setting and by what a probe sees. */
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
@@ -17,7 +17,8 @@ import { Context, Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
-import type { Settings } from "./Settings.ts"
+import { settings as known } from "../settings/Isolation.ts"
+import type { Settings } from "../settings/Settings.ts"
 
 export interface Isolation {
   readonly kind: "bubblewrap" | "docker" | "none"
@@ -127,7 +128,7 @@ const docker = (settings: Settings) =>
 /** Where bubblewrap cannot be had, there may be a daemon. */
 const advice = ({ dockerSocket, isolation }: Settings) =>
   isolation === "auto" && existsSync(dockerSocket)
-    ? " Or let the Docker daemon of this machine keep them in: SLIPWAY_ISOLATION=docker."
+    ? ` Or let the Docker daemon of this machine keep them in: ${known.isolation.name}=docker.`
     : ""
 
 /** Never fails: what is missing is the `problem`. The host lives as long as the scope. */
@@ -155,7 +156,7 @@ export const announce = (settings: Settings, { kind, problem, report }: Isolatio
     }
     yield* Effect.logWarning(
       problem === null
-        ? "SLIPWAY_ISOLATION is none: agents run as this user and can read and change whatever this user can, also what other sandboxes do"
+        ? `${known.isolation.name} is none: agents run as this user and can read and change whatever this user can, also what other sandboxes do`
         : `sandboxes cannot be isolated, so only the offline agent runs: ${problem}`
     )
   })

@@ -4,7 +4,7 @@ import * as RootSpan from "@slipway/domain/RootSpan"
 import { visible } from "@slipway/domain/Visible"
 import { Cause, DateTime, Effect, Layer, Logger, type LogLevel, Redacted, References } from "effect"
 import { inspect } from "node:util"
-import * as Settings from "./Settings.ts"
+import * as Logging from "../settings/Logging.ts"
 
 /** Of one JSON line, in UTF-8: collectors cut or refuse longer ones. */
 const MAXIMUM_BYTES = 16_384
@@ -137,7 +137,7 @@ const logger = (format: "pretty" | "json", redactor: Redactor) =>
 /** Runs with what the settings say is the least to log, else with `otherwise`. */
 export const atLeast = (otherwise: LogLevel.Severity) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.flatMap(
-    Settings.logs,
+    Logging.load,
     ({ level }) => Effect.provideService(self, References.MinimumLogLevel, level === null ? otherwise : severities[level])
   )
 
@@ -167,7 +167,7 @@ const ofNode = Layer.effectDiscard(Effect.gen(function*() {
 
 /** The log of this process, on standard error. */
 export const layer = Layer.unwrap(Effect.gen(function*() {
-  const { format } = yield* Settings.logs
+  const { format } = yield* Logging.load
   const redactor = yield* Redaction
   return ofNode.pipe(
     Layer.provideMerge(Logger.layer([logger(format === "auto" ? process.stderr.isTTY ? "pretty" : "json" : format, redactor)]))

@@ -2,7 +2,7 @@
 import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
 import { type Catalogue, offeredBy, type Offer } from "@slipway/domain/models/ModelCatalogue"
 import { Effect, Schedule } from "effect"
-import type { Models } from "../commands/Models.ts"
+import type { Models } from "./Models.ts"
 
 const REFRESH = "5 seconds"
 

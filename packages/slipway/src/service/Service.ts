@@ -28,18 +28,19 @@ import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Context, Duration, Effect, Layer, References, Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import * as Models from "../commands/Models.ts"
+import * as IsolationSettings from "../settings/Isolation.ts"
+import * as Settings from "../settings/Settings.ts"
 import * as Isolation from "./Isolation.ts"
 import * as Machine from "./Machine.ts"
+import * as Models from "./Models.ts"
 import * as Offers from "./Offers.ts"
-import type { Settings } from "./Settings.ts"
 import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
 import * as Storage from "./Storage.ts"
 
 const worker = (
   worker: string,
-  { agentIdleMinutes, dataDir, databaseUrl, toolDetail, workerAddress, workerSlots, ...settings }: Settings,
+  { agentIdle, dataDir, databaseUrl, toolDetail, workerAddress, workerSlots, ...settings }: Settings.Settings,
   models: Models.Models,
   isolation: Isolation.Isolation
 ) =>
@@ -65,34 +66,40 @@ const worker = (
       Layer.succeed(ModelCatalogue, models.catalogue),
       Layer.succeed(ShowToolDetail, toolDetail === "full"),
       Layer.succeed(AllowNoIsolation, settings.isolation === "none"),
-      Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle: Duration.minutes(agentIdleMinutes) })))
+      Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle })))
     ])
   )
 
-const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings, publicUrl: string) =>
+const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Settings, publicUrl: string) =>
   Server.layer({ host, port }).pipe(
     // The first creation must not be the first to ask which repositories there are.
     Layer.tap(() => SourceHost.use((source) => source.refusal([]))),
     Layer.provide(Source.news(settings)),
     Layer.provideMerge(SignIn.provider(settings)),
-    Layer.provide(Layer.unwrap(Effect.map(SharedSecret.load("list_cursors"), (cursorKey) =>
-      HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute, ...edge }))))
+    Layer.provide(
+      Layer.unwrap(
+        Effect.map(
+          SharedSecret.load("list_cursors"),
+          (cursorKey) => HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute, ...edge })
+        )
+      )
+    )
   )
 
-const trees = ({ clone, dataDir }: Settings, isolation: Isolation.Isolation) =>
+const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation) =>
   WorkingTreesGit.layer({
     directory: Isolation.treesIn(dataDir),
     folders: isolation.folders,
     depth: clone.depth,
-    fetchTime: Duration.minutes(clone.minutes),
+    fetchTime: clone.time,
     maximumFetchBytes: clone.bytes,
     maximumCheckoutBytes: clone.checkoutBytes,
     maximumCheckoutFiles: clone.checkoutFiles,
-    keepUnused: clone.unusedDays === null ? null : Duration.days(clone.unusedDays)
+    keepUnused: clone.unused
   }).pipe(Layer.provide(isolation.host))
 
 /** What was asked for by name and cannot be had is worth a line; of the built-in list `slipway models` tells. */
-const reportModels = ({ modelsFile }: Settings, { checked }: Models.Models) =>
+const reportModels = ({ modelsFile }: Settings.Settings, { checked }: Models.Models) =>
   Effect.gen(function*() {
     const usable = checked.filter(({ problem }) => problem === null).map(({ model }) => model.id)
     yield* Effect.logInfo(
@@ -108,7 +115,7 @@ export class CannotIsolate
   extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { isolation: Schema.String, problem: Schema.String })
 {
   override get message() {
-    return `Sandboxes cannot be isolated, and SLIPWAY_ISOLATION is ${this.isolation}. ${this.problem}`
+    return `Sandboxes cannot be isolated, and ${IsolationSettings.settings.isolation.name} is ${this.isolation}. ${this.problem}`
   }
 }
 
@@ -116,7 +123,7 @@ export class CannotIsolate
 export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@slipway/http/Isolation") {}
 
 /** Runs the service until its scope closes, with what `more` needs of it beside. `port` is the one to listen on, not 0. */
-export const layer = (settings: Settings, publicUrl: string) =>
+export const layer = (settings: Settings.Settings, publicUrl: string) =>
   Layer.unwrap(Effect.gen(function*() {
     const isolation = yield* Isolation.choose(settings)
     if (settings.isolation !== "auto" && isolation.problem !== null) {
@@ -125,12 +132,12 @@ export const layer = (settings: Settings, publicUrl: string) =>
     const models = yield* Models.load(settings, isolation.problem)
     // Before anything is started that would inherit them.
     yield* Models.hideKeys(models)
-    yield* Source.hideSecrets
+    yield* Settings.hideSecrets
     yield* reportModels(settings, models)
     return withModels(settings, publicUrl, models, isolation).pipe(Layer.provideMerge(Layer.succeed(Chosen, isolation)))
   }))
 
-const withModels = (settings: Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
+const withModels = (settings: Settings.Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
   const { databaseUrl, role } = settings
   const workerId = randomUUID()
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
@@ -159,8 +166,8 @@ const withModels = (settings: Settings, publicUrl: string, models: Models.Models
         Policy,
         Effect.map(Policy, (limits) => ({
           ...limits,
-          boot: Duration.max(limits.boot, Duration.minutes(settings.clone.minutes + 1)),
-          approval: Duration.minutes(settings.approvalMinutes)
+          boot: Duration.max(limits.boot, Duration.sum(settings.clone.time, Duration.minutes(1))),
+          approval: settings.approval
         }))
       ),
       // Nobody collects spans yet, and each request would make half a dozen.

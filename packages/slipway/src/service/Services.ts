@@ -8,7 +8,8 @@ import { Effect, Option, Schema } from "effect"
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { homedir } from "node:os"
 import path from "node:path"
-import { type Settings, settings as known } from "./Settings.ts"
+import type { Settings } from "../settings/Settings.ts"
+import { settings as storage } from "../settings/Storage.ts"
 import * as TemporaryFolder from "./TemporaryFolder.ts"
 
 /** Nothing says which service is meant, or there is none. Nothing was made. */
@@ -91,7 +92,7 @@ const exists = (at: string) => Effect.promise(() => stat(at).then(() => true, (e
 /** A server was there, whether or not it runs. */
 const hasDatabase = (dataDir: string) => exists(path.join(dataDir, "postgres/cluster"))
 
-const { dataDir: dataDirSetting, databaseUrl: databaseUrlSetting } = known
+const { dataDir: dataDirSetting, databaseUrl: databaseUrlSetting } = storage
 
 /** `.slipway` of this folder or the nearest one above it. */
 const nearest = Effect.fnUntraced(function*(dataDir: string) {

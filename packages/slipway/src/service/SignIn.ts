@@ -5,7 +5,9 @@ import { IdentityProvider, type IdentityProviderError } from "@slipway/domain/ac
 import { CALLBACK } from "@slipway/http/pages/people/SignInPages"
 import { Effect, Layer, Redacted, References } from "effect"
 import { readFile } from "node:fs/promises"
-import { InvalidSetting, type Settings, settings as known } from "./Settings.ts"
+import { both, signIn as settings } from "../settings/GitHub.ts"
+import { InvalidSetting } from "../settings/Setting.ts"
+import type { Settings } from "../settings/Settings.ts"
 
 type GitHub = NonNullable<Settings["signIn"]>
 
@@ -13,7 +15,7 @@ type GitHub = NonNullable<Settings["signIn"]>
 export const callbackUrl = (publicUrl: string): string => `${publicUrl}${CALLBACK}`
 
 const clientSecret = Effect.fnUntraced(function*(file: string) {
-  const refused = (expected: string) => new InvalidSetting({ setting: known.githubClientSecretFile.name, expected, found: file })
+  const refused = (expected: string) => new InvalidSetting({ setting: settings.clientSecretFile.name, expected, found: file })
   const text = yield* Effect.tryPromise({ try: () => readFile(file, "utf8"), catch: () => refused("a file that this process can read") })
   const secret = text.trim()
   if (!/^\S+$/u.test(secret)) return yield* refused("a file with a client secret and nothing else")
@@ -46,10 +48,9 @@ export const problemOf = (signIn: GitHub, publicUrl: string) =>
       onFailure: (error) => {
         if (error._tag === "SignInRefused") return Effect.succeed(null)
         if (error._tag === "InvalidSetting") return Effect.succeed({ detail: error.message, retryable: false })
-        const { githubApiUrl, githubClientId, githubClientSecretFile } = known
         const look = error.retryable
-          ? `${githubApiUrl.name}, and whether this machine can reach ${signIn.apiUrl}`
-          : `${githubClientId.name}, ${githubClientSecretFile.name} and ${githubApiUrl.name}`
+          ? `${both.apiUrl.name}, and whether this machine can reach ${signIn.apiUrl}`
+          : `${settings.clientId.name}, ${settings.clientSecretFile.name} and ${both.apiUrl.name}`
         return Effect.succeed({ detail: `${error.detail} Check ${look}.`, retryable: error.retryable })
       }
     })

@@ -7,13 +7,14 @@ import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/Publication"
 import { Effect, Layer, Redacted } from "effect"
 import { readFile } from "node:fs/promises"
-import { InvalidSetting, type Settings, settings as known } from "./Settings.ts"
+import { app as settings, both } from "../settings/GitHub.ts"
+import { InvalidSetting } from "../settings/Setting.ts"
+import type { Settings } from "../settings/Settings.ts"
 
 const privateKey = (file: string) =>
   Effect.tryPromise({
     try: async () => Redacted.make(await readFile(file, "utf8")),
-    catch: () =>
-      new InvalidSetting({ setting: known.githubPrivateKeyFile.name, expected: "a file that this process can read", found: file })
+    catch: () => new InvalidSetting({ setting: settings.privateKeyFile.name, expected: "a file that this process can read", found: file })
   }).pipe(Effect.tap((key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key)))))
 
 /** The source host of this process. */
@@ -30,21 +31,16 @@ export const app = ({ apiUrl, appId, privateKeyFile }: NonNullable<Settings["git
     return yield* api.app
   }).pipe(Effect.mapError((error) => {
     if (error._tag === "InvalidSetting") return error.message
-    const { githubApiUrl, githubAppId, githubPrivateKeyFile } = known
-    if (error._tag === "SourceHostError") return `${error.detail} Check ${githubPrivateKeyFile.name} and ${githubApiUrl.name}.`
+    const { appId: id, privateKeyFile: file } = settings
+    if (error._tag === "SourceHostError") return `${error.detail} Check ${file.name} and ${both.apiUrl.name}.`
     return error.status === 401
-      ? `${error.detail} Check ${githubAppId.name} and ${githubPrivateKeyFile.name}.`
-      : `${error.detail} Check ${githubApiUrl.name}, and whether this machine can reach ${apiUrl}.`
+      ? `${error.detail} Check ${id.name} and ${file.name}.`
+      : `${error.detail} Check ${both.apiUrl.name}, and whether this machine can reach ${apiUrl}.`
   }))
 
 /** What it tells by itself, where that was set up. */
 export const news = ({ github }: Pick<Settings, "github">) =>
   github === null || github.webhookSecret === null ? Layer.empty : HostNewsGitHub.layer({ secret: github.webhookSecret })
-
-/** Takes them out of the environment that the programs we start inherit. */
-export const hideSecrets = Effect.sync(() => {
-  for (const { name, secret } of Object.values(known)) if (secret === true) delete process.env[name]
-})
 
 /** How commits are signed and called. */
 export const commits = ({ commit }: Pick<Settings, "commit">) =>

@@ -24,7 +24,8 @@ import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
 import { Duration, Effect, Layer } from "effect"
-import type { Settings } from "./Settings.ts"
+import type { Settings } from "../settings/Settings.ts"
+import { settings as storage } from "../settings/Storage.ts"
 
 /** Connections to a database that is brought up to date first. */
 const migrated = (location: Database.DatabaseLocation) =>
@@ -42,7 +43,7 @@ const database = ({ dataDir, databaseUrl, postgresAccount, startup }: Settings, 
     const { superuser } = yield* Database.reach(databaseUrl, owner ? startup : Duration.zero)
     if (owner && superuser) {
       yield* Effect.logWarning(
-        "DATABASE_URL logs in as a superuser: give Slipway a role that owns its own database and nothing else (docs/operating.md)"
+        `${storage.databaseUrl.name} logs in as a superuser: give Slipway a role that owns its own database and nothing else (docs/operating.md)`
       )
     }
     return migrated({ url: databaseUrl })

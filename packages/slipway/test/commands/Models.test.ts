@@ -8,8 +8,8 @@ import { execFileSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { inspect } from "node:util"
-import * as Models from "../../src/commands/Models.ts"
-import * as Settings from "../../src/service/Settings.ts"
+import * as Models from "../../src/service/Models.ts"
+import * as Settings from "../../src/settings/Settings.ts"
 import { folder, run, serve, until } from "./SlipwayProcess.ts"
 
 const LONG = 90_000

@@ -1,0 +1,77 @@
+/** What one key, one user and one grant may take. */
+import * as Setting from "./Setting.ts"
+import * as Type from "./Type.ts"
+
+export const settings = {
+  rateLimitPerMinute: Setting.withDefault({
+    name: "SLIPWAY_RATE_LIMIT_PER_MINUTE",
+    type: Type.integer(1, 100_000),
+    default: "120",
+    about: "Requests of one API key in any 60 seconds, over all processes.",
+    role: "http"
+  }),
+  keysPerUser: Setting.withDefault({
+    name: "SLIPWAY_KEYS_PER_USER",
+    type: Type.integer(1, 100_000),
+    default: "100",
+    about: "Good API keys one user may have, in all grants together.",
+    role: "http"
+  }),
+  maxActiveSandboxes: Setting.optional({
+    name: "SLIPWAY_MAX_ACTIVE_SANDBOXES",
+    type: Type.integer(1, 1_000_000),
+    about: "Sandboxes of one grant that may be active at once. Without it, any number.",
+    role: "http"
+  })
+}
+
+export const load = Setting.values(settings)
+
+/** Those that the HTTP side keeps by itself. */
+export const edge = {
+  requestsPerUser: Setting.optional({
+    name: "SLIPWAY_RATE_LIMIT_PER_USER",
+    type: Type.integer(1, 1_000_000),
+    about: "Requests of one user in any 60 seconds with all API keys, over all processes; as many more with all sessions. " +
+      "Without it, four times SLIPWAY_RATE_LIMIT_PER_MINUTE.",
+    role: "http"
+  }),
+  requestsPerGrant: Setting.optional({
+    name: "SLIPWAY_RATE_LIMIT_PER_GRANT",
+    type: Type.integer(1, 1_000_000),
+    about:
+      "Requests of one grant in any 60 seconds with all API keys, over all processes. Without it, eight times SLIPWAY_RATE_LIMIT_PER_MINUTE.",
+    role: "http"
+  }),
+  streamsPerUser: Setting.withDefault({
+    name: "SLIPWAY_STREAMS_PER_USER",
+    type: Type.integer(1, 100_000),
+    default: "200",
+    about:
+      "Event streams one user may have open in this process, with all keys and sessions; one key may have 100. Never more than half of all that it holds.",
+    role: "http"
+  }),
+  streamsPerGrant: Setting.withDefault({
+    name: "SLIPWAY_STREAMS_PER_GRANT",
+    type: Type.integer(1, 100_000),
+    default: "500",
+    about: "Event streams of one grant that may be open in this process; never more than half of all that it holds.",
+    role: "http"
+  }),
+  downloadsPerUser: Setting.withDefault({
+    name: "SLIPWAY_DOWNLOADS_PER_USER",
+    type: Type.integer(1, 100_000),
+    default: "16",
+    about: "Downloads one user may run at once in this process; one key may run 8.",
+    role: "http"
+  }),
+  downloadsPerGrant: Setting.withDefault({
+    name: "SLIPWAY_DOWNLOADS_PER_GRANT",
+    type: Type.integer(1, 100_000),
+    default: "32",
+    about: "Downloads of one grant that may run at once in this process.",
+    role: "http"
+  })
+}
+
+export const loadEdge = Setting.values(edge)

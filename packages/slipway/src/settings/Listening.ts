@@ -1,0 +1,70 @@
+/** Where the service answers, and for whom. */
+import * as ClientAddress from "@slipway/http/server/ClientAddress"
+import { Effect } from "effect"
+import * as Setting from "./Setting.ts"
+import * as Type from "./Type.ts"
+
+export const settings = {
+  host: Setting.withDefault({
+    name: "SLIPWAY_HOST",
+    type: Type.text("an address to listen on"),
+    default: "127.0.0.1",
+    about: "Address to listen on.",
+    role: "http"
+  }),
+  port: Setting.withDefault({
+    name: "SLIPWAY_PORT",
+    type: { ...Type.integer(0, 65_535), expected: "a port from 0 to 65535" },
+    default: "4000",
+    about: "Port to listen on; 0 takes any free one.",
+    role: "http"
+  }),
+  publicUrl: Setting.optional({
+    name: "SLIPWAY_PUBLIC_URL",
+    type: Type.publicAddress,
+    about:
+      "Address that clients use: it starts every link, and may have a path. Without it, http:// and the address listened on; a process with SLIPWAY_ROLE=worker needs it.",
+    role: "all"
+  })
+}
+
+/** `publicUrl` is without a slash at its end. */
+export const load = Effect.map(
+  Setting.values(settings),
+  ({ publicUrl, ...loaded }) => ({ ...loaded, publicUrl: publicUrl === null ? null : publicUrl.replace(/\/+$/u, "") })
+)
+
+/** What keeps clients from each other, and connections from lasting. */
+export const edge = {
+  connectionsPerAddress: Setting.withDefault({
+    name: "SLIPWAY_CONNECTIONS_PER_ADDRESS",
+    type: Type.integer(1, 100_000),
+    default: "512",
+    about:
+      "Connections one address may have, and requests from it that may be under way; never more than half of all that this process can hold.",
+    role: "http"
+  }),
+  keepAlive: Setting.withDefault({
+    name: "SLIPWAY_KEEP_ALIVE_SECONDS",
+    type: Type.seconds(1, 3600),
+    default: "65",
+    about: "How long a connection may wait for its next request; longer than a proxy in front of the service keeps its own.",
+    role: "http"
+  }),
+  trustedProxies: Setting.optional({
+    name: "SLIPWAY_TRUSTED_PROXIES",
+    type: Type.parsed(
+      "addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8",
+      (value) => ClientAddress.parse(value) !== null
+    ),
+    about:
+      "Proxies in front of the service, as addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8. Requests through them count " +
+      "for the address in X-Forwarded-For. Without it, for the one they come from.",
+    role: "http"
+  })
+}
+
+export const loadEdge = Effect.map(
+  Setting.values(edge),
+  ({ trustedProxies, ...loaded }) => ({ ...loaded, trustedProxies: ClientAddress.parse(trustedProxies ?? "") ?? ClientAddress.nobody })
+)

@@ -1,0 +1,51 @@
+/** Which models there are, and what they may cost. */
+import { Usd } from "@slipway/domain/models/Budget"
+import { Effect } from "effect"
+import * as Setting from "./Setting.ts"
+import * as Type from "./Type.ts"
+
+/** In memory: micro-USD. */
+const usd: Type.Type<number> = { expected: "US dollars such as 12.50", schema: Usd }
+
+export const settings = {
+  modelsFile: Setting.optional({
+    name: "SLIPWAY_MODELS",
+    type: Type.file,
+    about: "File with the models that sandboxes may use; see slipway models. Without it, a built-in list.",
+    role: "all"
+  }),
+  sandboxBudget: Setting.optional({
+    name: "SLIPWAY_SANDBOX_BUDGET_USD",
+    type: usd,
+    about: "What the model of one sandbox may cost, in US dollars. Without it, anything.",
+    role: "all"
+  }),
+  grantBudget: Setting.optional({
+    name: "SLIPWAY_GRANT_BUDGET_USD",
+    type: usd,
+    about:
+      "What the models of all sandboxes of a grant may cost, in US dollars, unless slipway grants budget says otherwise. Without it, anything.",
+    role: "all"
+  }),
+  credits: Setting.withDefault({
+    name: "SLIPWAY_CREDITS",
+    type: Type.oneOf(["off", "enforced"]),
+    default: "off",
+    about:
+      "Whether models draw on the credits that claims brought to an organization, and new work without any gets 402: off or enforced. The same in every process.",
+    role: "all"
+  }),
+  creditPrice: Setting.withDefault({
+    name: "SLIPWAY_CREDIT_MICRO_USD",
+    type: Type.integer(1, 999_999_999),
+    default: "10000",
+    about: "What models may cost for one credit, in millionths of a US dollar. Only with SLIPWAY_CREDITS=enforced.",
+    role: "all"
+  })
+}
+
+/** `creditPrice` is in micro-USD; `null`: credits are not enforced. */
+export const load = Effect.map(
+  Setting.values(settings),
+  ({ creditPrice, credits, ...loaded }) => ({ ...loaded, creditPrice: credits === "enforced" ? creditPrice : null })
+)

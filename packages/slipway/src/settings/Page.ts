@@ -1,0 +1,27 @@
+/** The tables of docs/settings.md. */
+import type { Setting } from "./Setting.ts"
+import { subjects } from "./Settings.ts"
+
+const [BEGIN, END] = ["<!-- settings: npm run docs:settings writes this -->", "<!-- /settings -->"]
+
+/** Markdown takes neither for itself. */
+const plain = (text: string) => text.replaceAll(/[<|]/gu, "\\$&")
+
+const code = (text: string) => `\`${text}\``
+
+const row = ({ about, default: fallback, name, role, type: { expected, unit } }: Setting<unknown>): string => {
+  const shown = fallback === null ? "" : unit === undefined ? code(fallback) : `${code(fallback)} ${unit}`
+  return `| ${[code(name), plain(expected), shown, role === "all" ? role : code(role), plain(about)].join(" | ")} |`
+}
+
+const tables = (): string =>
+  subjects.map(({ settings, title }) =>
+    [`## ${title}`, "", "| setting | value | default | processes | meaning |", "|---|---|---|---|---|", ...settings.map(row)].join("\n")
+  ).join("\n\n")
+
+/** The page with the tables as they are now; its prose stays. Fails where it has no place for them. */
+export const written = (page: string): string => {
+  const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)]
+  if (begin === -1 || end < begin) throw new Error(`The page of settings has to have ${BEGIN} and, after it, ${END}.`)
+  return `${page.slice(0, begin + BEGIN.length)}\n\n${tables()}\n\n${page.slice(end)}`
+}

@@ -1,0 +1,30 @@
+/** How what sandboxes made is published. */
+import type { Author } from "@slipway/domain/publishing/Publication"
+import { Effect } from "effect"
+import * as Setting from "./Setting.ts"
+import * as Type from "./Type.ts"
+
+export const settings = {
+  author: Setting.withDefault({
+    name: "SLIPWAY_COMMIT_AUTHOR",
+    type: Type.pattern("a name and an address, such as Slipway <slipway@example.com>", /^[^<>\n\0]*[^<>\s\0] <[^<>\s\0]+>$/u),
+    default: "Slipway <slipway@localhost>",
+    about: "Author of commits that are published.",
+    role: "worker"
+  }),
+  message: Setting.withDefault({
+    name: "SLIPWAY_COMMIT_MESSAGE",
+    type: Type.text("a text"),
+    default: "{title}",
+    about: "Message of commits that are published; {title}, {sandbox} and {repo} stand for the sandbox's.",
+    role: "worker"
+  })
+}
+
+const authorOf = (text: string): Author => {
+  const start = text.lastIndexOf(" <")
+  return { name: text.slice(0, start), email: text.slice(start + 2, -1) }
+}
+
+/** For the message see `CommitMessage`. */
+export const load = Effect.map(Setting.values(settings), ({ author, message }) => ({ author: authorOf(author), message }))

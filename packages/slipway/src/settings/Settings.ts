@@ -1,0 +1,117 @@
+/** All settings of the service, read from the environment, and what is said of them. */
+import { Effect } from "effect"
+import * as Agents from "./Agents.ts"
+import * as Clones from "./Clones.ts"
+import * as GitHub from "./GitHub.ts"
+import * as Isolation from "./Isolation.ts"
+import * as Limits from "./Limits.ts"
+import * as Listening from "./Listening.ts"
+import * as Logging from "./Logging.ts"
+import * as Models from "./Models.ts"
+import * as Processes from "./Processes.ts"
+import * as Publishing from "./Publishing.ts"
+import { type Group, InvalidSetting, type Setting } from "./Setting.ts"
+import * as Storage from "./Storage.ts"
+import { nearest } from "./Suggest.ts"
+import * as Webhooks from "./Webhooks.ts"
+
+export interface Subject {
+  readonly title: string
+  readonly settings: ReadonlyArray<Setting<unknown>>
+}
+
+const subject = (title: string, ...groups: ReadonlyArray<Group>): Subject => ({
+  title,
+  settings: groups.flatMap((group) => Object.values(group))
+})
+
+/** In the order in which people are shown them. */
+export const subjects: ReadonlyArray<Subject> = [
+  subject("Listening", Listening.settings, Listening.edge),
+  subject("Storage", Storage.settings),
+  subject("Processes", Processes.settings),
+  subject("Logs", Logging.settings),
+  subject("Limits of keys, users and grants", Limits.settings, Limits.edge),
+  subject("Models and what they cost", Models.settings),
+  subject("GitHub", GitHub.app, GitHub.signIn, GitHub.both),
+  subject("Publishing", Publishing.settings),
+  subject("Repositories", Clones.settings),
+  subject("Isolation", Isolation.settings, Isolation.limits),
+  subject("Agents", Agents.settings),
+  subject("Webhooks", Webhooks.settings)
+]
+
+export const all: ReadonlyArray<Setting<unknown>> = subjects.flatMap(({ settings }) => settings)
+
+const values = Effect.gen(function*() {
+  return {
+    ...yield* Listening.load,
+    ...yield* Storage.load,
+    ...yield* Processes.load,
+    ...yield* Limits.load,
+    /** Of the HTTP side. */
+    edge: { ...yield* Listening.loadEdge, ...yield* Limits.loadEdge },
+    ...yield* Models.load,
+    github: yield* GitHub.loadApp,
+    signIn: yield* GitHub.loadSignIn,
+    commit: yield* Publishing.load,
+    clone: yield* Clones.load,
+    ...yield* Isolation.load,
+    /** Of isolated sandboxes. */
+    limits: yield* Isolation.loadLimits,
+    ...yield* Agents.load,
+    ...yield* Webhooks.load
+  }
+})
+
+/** What a process was told; see the subjects for what each is. How it logs is told apart. */
+export interface Settings extends Effect.Success<typeof values> {}
+
+/** The settings of this process. Fails with the first one that cannot be used. */
+export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function*() {
+  const loaded = yield* values
+  const { role } = Processes.settings
+  if (loaded.role !== "all" && loaded.databaseUrl === null) {
+    return yield* new InvalidSetting({
+      setting: Storage.settings.databaseUrl.name,
+      expected: `set when ${role.name} is ${loaded.role}: processes share one database`
+    })
+  }
+  if (loaded.role === "worker" && loaded.publicUrl === null) {
+    return yield* new InvalidSetting({
+      setting: Listening.settings.publicUrl.name,
+      expected: `set when ${role.name} is worker: it listens nowhere itself, and its pull requests and events link to that address`
+    })
+  }
+  return loaded
+})
+
+/** Takes the secrets out of the environment that the programs we start inherit. */
+export const hideSecrets = Effect.sync(() => {
+  for (const { name, secret } of all) if (secret === true) delete process.env[name]
+})
+
+/** What programs that use the API take from the environment. */
+export const OF_PROGRAMS: ReadonlyArray<string> = ["SLIPWAY_URL", "SLIPWAY_API_KEY", "SLIPWAY_OTHER_API_KEY", "SLIPWAY_NO_SCOPE_API_KEY"]
+
+/**
+ * A line for each variable that looks like a setting and is none. Told, not refused: processes of two versions run side by side
+ * with one environment while they are replaced.
+ */
+export const unknown = (environment: Readonly<Record<string, string | undefined>>): ReadonlyArray<string> => {
+  const names = all.map(({ name }) => name)
+  const known = new Set<string>([...names, ...OF_PROGRAMS])
+  return Object.keys(environment).filter((name) => name.startsWith("SLIPWAY_") && !known.has(name)).map((name) => {
+    const meant = nearest(name, names)
+    return `${name} is set, but there is no such setting: it does nothing. ${
+      meant === null ? "Those there are: slipway serve --help" : `Did you mean ${meant}?`
+    }`
+  })
+}
+
+/** The settings as a table for help texts: name, default, meaning. */
+export const table: ReadonlyArray<readonly [name: string, defaultValue: string, about: string]> = all.map(
+  (
+    { about, default: fallback, name, type: { unit } }
+  ) => [name, fallback === null ? "" : unit === undefined ? fallback : `${fallback} ${unit}`, about]
+)

@@ -1,0 +1,117 @@
+/** What settings may be: how their text is read, and how that is said to people. */
+import { Duration, Redacted, Schema, SchemaTransformation } from "effect"
+import path from "node:path"
+
+export interface Type<A> {
+  /** Completes "it must be …". */
+  readonly expected: string
+  /** Of a number, as it stands behind it. */
+  readonly unit?: string
+  readonly schema: Schema.Codec<A, string>
+}
+
+const MiB = 2 ** 20
+
+const digits = (minimum: number, maximum: number) =>
+  Schema.String.check(Schema.isPattern(/^\d{1,9}$/u)).pipe(
+    Schema.decodeTo(
+      Schema.Int.check(Schema.isBetween({ minimum, maximum })),
+      SchemaTransformation.transform({ decode: Number, encode: String })
+    )
+  )
+
+export const integer = (minimum: number, maximum: number, unit?: string): Type<number> => ({
+  expected: `a number ${unit === undefined ? "" : `of ${unit} `}from ${minimum} to ${maximum}`,
+  ...(unit === undefined ? {} : { unit }),
+  schema: digits(minimum, maximum)
+})
+
+/** Whole ones. In memory: a `Duration`. */
+const duration = (unit: "seconds" | "minutes" | "days", millis: number) => (minimum: number, maximum: number): Type<Duration.Duration> => ({
+  ...integer(minimum, maximum, unit),
+  schema: digits(minimum, maximum).pipe(Schema.decodeTo(
+    Schema.Duration,
+    SchemaTransformation.transform({
+      decode: (count) => Duration.millis(count * millis),
+      encode: (time) => Duration.toMillis(time) / millis
+    })
+  ))
+})
+export const seconds = duration("seconds", 1000)
+export const minutes = duration("minutes", 60_000)
+export const days = duration("days", 86_400_000)
+
+/** In memory: bytes. */
+export const mebibytes = (minimum: number, maximum: number): Type<number> => ({
+  ...integer(minimum, maximum, "MiB"),
+  schema: digits(minimum, maximum).pipe(Schema.decodeTo(
+    Schema.Int,
+    SchemaTransformation.transform({ decode: (count) => count * MiB, encode: (bytes) => bytes / MiB })
+  ))
+})
+
+export const oneOf = <const Words extends ReadonlyArray<string>>(words: Words): Type<Words[number]> => ({
+  expected: `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`,
+  schema: Schema.Literals(words)
+})
+
+export const flag: Type<boolean> = {
+  ...oneOf(["true", "false"]),
+  schema: Schema.Literals(["true", "false"]).pipe(
+    Schema.decodeTo(
+      Schema.Boolean,
+      SchemaTransformation.transform({ decode: (text) => text === "true", encode: (is) => is ? "true" as const : "false" as const })
+    )
+  )
+}
+
+export const text = (expected: string): Type<string> => ({ expected, schema: Schema.NonEmptyString })
+
+export const pattern = (expected: string, pattern: RegExp): Type<string> => ({
+  expected,
+  schema: Schema.String.check(Schema.isPattern(pattern))
+})
+
+/** Anything of which `parse` makes something. */
+export const parsed = (expected: string, parses: (value: string) => boolean): Type<string> => ({
+  expected,
+  schema: Schema.String.check(Schema.makeFilter(parses))
+})
+
+/** A path, absolute in memory: it starts where the process was started. */
+const at = (expected: string): Type<string> => ({
+  expected,
+  schema: Schema.NonEmptyString.pipe(
+    Schema.decodeTo(
+      Schema.String,
+      SchemaTransformation.transform({ decode: (given) => path.resolve(given), encode: (absolute) => absolute })
+    )
+  )
+})
+export const file = at("a file")
+export const folder = at("a folder")
+
+/** For secrets. */
+export const redacted = ({ schema, ...type }: Type<string>): Type<Redacted.Redacted> => ({
+  ...type,
+  schema: schema.pipe(
+    Schema.decodeTo(
+      Schema.Redacted(Schema.String),
+      SchemaTransformation.transform({ decode: (it) => Redacted.make(it), encode: Redacted.value })
+    )
+  )
+})
+
+const isWebAddress = (value: string) => {
+  if (!URL.canParse(value)) return false
+  const { hash, protocol, search, username } = new URL(value)
+  return /^https?:$/u.test(protocol) && hash === "" && search === "" && username === ""
+}
+
+export const webAddress = parsed("an http or https address without query or user", isWebAddress)
+
+/** A path is where a proxy has the service: segments of plain characters, which cookies and pages can have as they are. */
+export const publicAddress = parsed(
+  webAddress.expected,
+  (value) => isWebAddress(value) && /^(?:\/[\w.~-]+)*\/*$/u.test(new URL(value).pathname)
+)

@@ -1,0 +1,16 @@
+/** Where webhooks may be sent. */
+import * as Setting from "./Setting.ts"
+import * as Type from "./Type.ts"
+
+export const settings = {
+  webhookPrivate: Setting.withDefault({
+    name: "SLIPWAY_WEBHOOK_PRIVATE",
+    type: Type.flag,
+    default: "false",
+    about:
+      "Whether webhooks may also go to http and to private addresses: true or false. Whoever may register them then reaches this network.",
+    role: "all"
+  })
+}
+
+export const load = Setting.values(settings)
