@@ -19,7 +19,7 @@ const fresh = (length: number) => Array.from({ length }, () => ID_ALPHABET[Math.
 const freshId = () => SandboxId.make(`c_${fresh(12)}`)
 
 /** What the box may set by itself, and what `sh` adds. */
-const OWN_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|TERM|PWD|OLDPWD|SHLVL|_|SLIPWAY_\w+)$/u
+const OWN_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|TERM|PWD|OLDPWD|SHLVL|_|SANDBOX_MARK)$/u
 
 const sh = (script: string, env: Record<string, string> = {}) => ({ command: "sh", args: ["-c", script], env })
 

@@ -6,6 +6,7 @@ import { CliError, CliOutput, Command } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }
 import { slipway } from "./commands/Slipway.ts"
 import * as Logs from "./service/Logs.ts"
+import * as Names from "./settings/Names.ts"
 
 /** An expected failure is one line that says what to do; a defect is logged whole. */
 const report = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {
@@ -31,7 +32,9 @@ export const run = (args: ReadonlyArray<string>) =>
   Command.runWith(slipway, { version: manifest.version })(args).pipe(
     Effect.tapCause(report),
     Logs.atLeast("Warn"),
-    Effect.provide(Layer.mergeAll(NodeServices.layer, CliOutput.layerPresenter({ present }), Logs.layer.pipe(Layer.tapCause(report))))
+    Effect.provide(
+      Layer.mergeAll(NodeServices.layer, Names.layer, CliOutput.layerPresenter({ present }), Logs.layer.pipe(Layer.tapCause(report)))
+    )
   )
 
 /**

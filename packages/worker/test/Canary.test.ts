@@ -77,7 +77,7 @@ const processesOf = (folder: string) =>
   readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).flatMap((pid) => {
     try {
       const environment = readFileSync(`/proc/${pid}/environ`, "latin1")
-      if (!environment.includes(`SLIPWAY_SANDBOX=${folder}`)) return []
+      if (!environment.includes(`SANDBOX_MARK=${folder}`)) return []
       return [`${environment}\n${readFileSync(`/proc/${pid}/cmdline`, "latin1")}`]
     } catch {
       return []

@@ -149,7 +149,7 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
       assert.deepStrictEqual(new Set(authorizations.map((value) => value.split(" ")[0])), new Set(["bearer", "token", "Basic"]))
       assert.includeMembers([...gitOf], ["GET refs?service=git-receive-pack", "POST git-receive-pack"])
       assert.isTrue(seen.some((text) => /remote-http/u.test(text)))
-      assert.isTrue(places.files.some((text) => text.startsWith("after.txt\n") && text.includes("SLIPWAY_SANDBOX=")))
+      assert.isTrue(places.files.some((text) => text.startsWith("after.txt\n") && text.includes("SANDBOX_MARK=")))
       assert.include(logs.join("\n"), "You sent")
 
       // And it would have been found, in each place and each form.

@@ -18,7 +18,7 @@ const tolerate = (run: () => unknown) => {
 /** Makes git run something wherever it can; each trap leaves its name below `marks`, in the folder of the side it ran on. */
 const boobyTrap = (tree: string, marks: string, elsewhere: string, host: string) => {
   for (const side of ["host", "box"]) mkdirSync(join(marks, side))
-  const touch = (name: string) => `touch ${marks}/$([ -n "$SLIPWAY_SANDBOX" ] && echo box || echo host)/${name}`
+  const touch = (name: string) => `touch ${marks}/$([ -n "$SANDBOX_MARK" ] && echo box || echo host)/${name}`
   const script = (path: string, content: string) => writeFileSync(path, `#!/bin/sh\n${content}\n`, { mode: 0o755 })
   const trap = (name: string, more = "") => {
     const path = join(marks, `trap-${name}`)

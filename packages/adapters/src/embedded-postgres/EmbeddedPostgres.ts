@@ -1,4 +1,4 @@
-/** Real Postgres from npm for a Slipway without DATABASE_URL: nothing to install, the same SQL as everywhere else. */
+/** Real Postgres from npm for a Slipway that was named none: nothing to install, the same SQL as everywhere else. */
 import { Context, Effect, Layer, Schedule } from "effect"
 import * as PostgresServer from "./PostgresServer.ts"
 

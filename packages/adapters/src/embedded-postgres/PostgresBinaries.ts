@@ -3,6 +3,7 @@ import { Effect, Schema } from "effect"
 import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink } from "node:fs/promises"
 import { createRequire } from "node:module"
 import path from "node:path"
+import { OptionNames } from "../options/OptionNames.ts"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import type { Account } from "./ServerAccount.ts"
 import { run } from "./SystemProcess.ts"
@@ -19,13 +20,15 @@ export interface NativePackage {
   readonly build: string
 }
 
-const noBinaries = (detail: string) =>
-  new EmbeddedPostgresError({
+const noBinaries = Effect.fnUntraced(function*(detail: string) {
+  const nameOf = yield* OptionNames
+  return yield* new EmbeddedPostgresError({
     reason: "NoBinaries",
     detail,
-    hint: "Set DATABASE_URL to a Postgres of your own, or install Slipway without omitting optional dependencies "
-      + "on Linux with glibc or macOS, x64 or arm64."
+    hint: `Name a Postgres of your own with ${nameOf("databaseUrl")}, or install Slipway without omitting optional dependencies ` +
+      "on Linux with glibc or macOS, x64 or arm64."
   })
+})
 
 const Version = Schema.fromJsonString(Schema.Struct({ version: Schema.String }))
 const Links = Schema.fromJsonString(Schema.Array(Schema.Struct({ source: Schema.String, target: Schema.String })))
@@ -39,8 +42,8 @@ export const locate: Effect.Effect<NativePackage, EmbeddedPostgresError> = Effec
     const { version } = await Schema.decodePromise(Version)(await readFile(path.join(root, "package.json"), "utf8"))
     return { root, build: `${version}-${platform}` }
   },
-  catch: () => noBinaries(`There are no Postgres binaries for ${process.platform} on ${process.arch}.`)
-})
+  catch: () => `There are no Postgres binaries for ${process.platform} on ${process.arch}.`
+}).pipe(Effect.catch(noBinaries))
 
 /** npm packages cannot hold links, so the package's install script makes them; package managers often block it. */
 const linkLibraries = async (root: string) => {
@@ -106,8 +109,8 @@ export const prepare = Effect.fn("PostgresBinaries.prepare")(function*(options: 
   if ((yield* trial(target)).succeeded) return at(target)
   yield* Effect.tryPromise({
     try: () => copy(native.root, target),
-    catch: (cause) => noBinaries(`The Postgres binaries cannot be run in ${native.root} nor copied to ${target}: ${cause}.`)
-  })
+    catch: (cause) => `The Postgres binaries cannot be run in ${native.root} nor copied to ${target}: ${cause}.`
+  }).pipe(Effect.catch(noBinaries))
   const { complaint, succeeded } = yield* trial(target)
   if (!succeeded) return yield* noBinaries(`The Postgres binaries do not run on this machine: ${complaint}`)
   return at(target)

@@ -9,6 +9,7 @@ import { createHash } from "node:crypto"
 import { constants } from "node:fs"
 import { chmod, chown, lstat, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from "node:fs/promises"
 import path from "node:path"
+import { OptionNames } from "../options/OptionNames.ts"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import * as GuardedServer from "./GuardedServer.ts"
 import * as PostgresBinaries from "./PostgresBinaries.ts"
@@ -63,14 +64,15 @@ const failed = (detail: string, hint: string) => new EmbeddedPostgresError({ rea
 
 /** A file operation whose failure the operator has to look into. */
 const onDisk = <A>(operation: () => Promise<A>) =>
-  Effect.tryPromise({
-    try: operation,
-    catch: (cause) =>
-      failed(
-        `The database's files cannot be used: ${cause instanceof Error ? cause.message : String(cause)}.`,
-        "Check the owner, the permissions and the free space of the data folder, or choose another with SLIPWAY_DATA_DIR."
-      )
-  })
+  Effect.flatMap(OptionNames, (nameOf) =>
+    Effect.tryPromise({
+      try: operation,
+      catch: (cause) =>
+        failed(
+          `The database's files cannot be used: ${cause instanceof Error ? cause.message : String(cause)}.`,
+          `Check the owner, the permissions and the free space of the data folder, or choose another with ${nameOf("dataDir")}.`
+        )
+    }))
 
 const missing = (error: NodeJS.ErrnoException) => {
   if (error.code === "ENOENT") return null
@@ -234,7 +236,7 @@ const clear = Effect.fnUntraced(function*(cluster: string) {
     return yield* new EmbeddedPostgresError({
       reason: "InUse",
       detail: `The database in ${cluster} is in use by process ${postmaster.owner}.`,
-      hint: "Stop that process first, or choose another data folder with SLIPWAY_DATA_DIR."
+      hint: `Stop that process first, or choose another data folder with ${(yield* OptionNames)("dataDir")}.`
     })
   }
   yield* onDisk(async () => process.kill(postmaster.pid, "SIGINT")).pipe(Effect.ignore)

@@ -1,5 +1,6 @@
 /** The account Postgres runs as. It refuses root, so a root process has to give it another one. */
 import { Context, Effect } from "effect"
+import { OptionNames } from "../options/OptionNames.ts"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { run } from "./SystemProcess.ts"
 
@@ -24,13 +25,15 @@ export const Accounts = Context.Reference<{
   })
 })
 
-const noAccount = (detail: string) =>
-  new EmbeddedPostgresError({
+const noAccount = Effect.fnUntraced(function*(detail: string) {
+  const nameOf = yield* OptionNames
+  return yield* new EmbeddedPostgresError({
     reason: "NoAccount",
     detail,
-    hint: "Create an account for it (useradd --system --no-create-home slipway) and name it in SLIPWAY_PG_USER, "
-      + "run Slipway as an ordinary user, or set DATABASE_URL to a Postgres of your own."
+    hint: `Create an account for it (useradd --system --no-create-home slipway) and name it with ${nameOf("account")}, ` +
+      `run Slipway as an ordinary user, or name a Postgres of your own with ${nameOf("databaseUrl")}.`
   })
+})
 
 /** `chosen` when it is given, else `slipway` or `postgres`, whichever exists, else a new `slipway`. Never root. */
 export const find = Effect.fn("ServerAccount.find")(function*(chosen?: string) {

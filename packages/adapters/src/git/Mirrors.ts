@@ -23,6 +23,7 @@ import { basename, join } from "node:path"
 import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
+import { type OptionName, OptionNames } from "../options/OptionNames.ts"
 import { git, type GitFailed, line } from "./Git.ts"
 import { layOut, replaceFile } from "./GitDir.ts"
 import { explain, type Explanation, transport, type Transport, unsupported } from "./Remotes.ts"
@@ -82,6 +83,7 @@ const MAX_LINE_BYTES = 21
 
 export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, keepUnused, limits }: Options) {
   const locked = yield* KeyedLock.make
+  const tooMuch = yield* limitPassed
   const [incoming, removed] = [join(directory, "incoming"), join(directory, "removed")]
   /** Downloads of this process. */
   const landing = new Set<string>()
@@ -117,7 +119,7 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     })
     const env = { GIT_DIR: site }
     const packs = join(site, "objects", "pack")
-    const tooLarge = tooMuch(`Fetching it takes more than ${bytesText(limits.fetchBytes)}`, "SLIPWAY_CLONE_MIB")
+    const tooLarge = tooMuch(`Fetching it takes more than ${bytesText(limits.fetchBytes)}`, "maximumFetchBytes")
     const watch = Effect.sleep(LOOK_INTERVAL).pipe(
       Effect.andThen(sizeOf(packs)),
       Effect.filterOrFail((size) => size <= limits.fetchBytes, () => tooLarge),
@@ -137,8 +139,7 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     ], { ...via.options, env, timeout: limits.fetchTime }).pipe(
       Effect.catchIf(
         (failure) => failure.reason === "timeout",
-        () =>
-          Effect.fail(tooMuch(`It could not be fetched within ${Duration.toMinutes(limits.fetchTime)} minutes`, "SLIPWAY_CLONE_MINUTES"))
+        () => Effect.fail(tooMuch(`It could not be fetched within ${Duration.toMinutes(limits.fetchTime)} minutes`, "fetchTime"))
       ),
       Effect.raceFirst(watch)
     )
@@ -179,12 +180,12 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
       }),
       Effect.catchIf((failure) => failure.reason === "output", () => Effect.fail(tooManyFiles))
     )
-  const tooManyFiles = tooMuch(`The commit has more than ${limits.checkoutFiles} files`, "SLIPWAY_CHECKOUT_FILES")
+  const tooManyFiles = tooMuch(`The commit has more than ${limits.checkoutFiles} files`, "maximumCheckoutFiles")
   const excessOf = ({ bytes, files }: Known): Explanation | undefined =>
     files > limits.checkoutFiles ?
       tooManyFiles
       : bytes > limits.checkoutBytes
-      ? tooMuch(`The files of the commit have more than ${bytesText(limits.checkoutBytes)} together`, "SLIPWAY_CHECKOUT_MIB")
+      ? tooMuch(`The files of the commit have more than ${bytesText(limits.checkoutBytes)} together`, "maximumCheckoutBytes")
       : undefined
 
   /** The commit is there until the scope closes, and after that as long as it is borrowed. */
@@ -320,7 +321,10 @@ const MiB = 2 ** 20
 const bytesText = (bytes: number): string => bytes % MiB === 0 ? `${bytes / MiB} MiB` : `${bytes} bytes`
 
 /** Passing it takes the operator, not another try. */
-const tooMuch = (limit: string, setting: string): Explanation => ({ detail: `${limit}. ${setting} raises this limit.`, retryable: false })
+export const limitPassed = Effect.map(OptionNames, (nameOf) => (problem: string, option: OptionName): Explanation => ({
+  detail: `${problem}. This limit is raised with ${nameOf(option)}.`,
+  retryable: false
+}))
 
 /** A branch goes before a tag of the same name. An annotated tag stands for its commit. */
 const resolve = Effect.fnUntraced(function*(via: Transport, name: string) {

@@ -82,7 +82,7 @@ const PUBLICATION_WAIT = "2 minutes"
 const READING_WAIT = "15 seconds"
 
 /** Where the folder of a sandbox has a size of its own. */
-const TOO_LARGE = "Its files do not fit on the disk of a sandbox. SLIPWAY_SANDBOX_DISK_MIB raises this limit."
+const TOO_LARGE = "Its files do not fit on the disk of a sandbox"
 const SANDBOX_FULL = "The disk of the sandbox is full. Something in it has to be deleted first."
 
 type Trees = WorkingTrees["Service"]
@@ -108,6 +108,7 @@ const closeFolders = async (path: string): Promise<void> => {
 }
 
 const make = Effect.fnUntraced(function*(options: Options) {
+  const tooLarge = (yield* Mirrors.limitPassed)(TOO_LARGE, "diskBytes")
   const folders = options.folders ?? SizedFolders.plain(options.directory)
   const sandboxesDirectory = folders.directory
   const mirrorsDirectory = join(resolve(options.directory), "mirrors")
@@ -214,7 +215,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         // Room that is made elsewhere would not help.
         Effect.catchCause(Effect.fnUntraced(function*(cause) {
           if (DiskTrouble.of(Cause.squash(cause))?.retryable === true && (yield* folders.isSized(sandboxId))) {
-            return yield* new CloneFailed({ repo, detail: TOO_LARGE, retryable: false })
+            return yield* new CloneFailed({ repo, ...tooLarge })
           }
           return yield* Effect.failCause(cause)
         })),

@@ -10,10 +10,11 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import { OptionNames } from "../options/OptionNames.ts"
 import * as PatientSocket from "./PatientSocket.ts"
 import { passes } from "./SqlFailure.ts"
 
-/** A `DATABASE_URL`, or the socket of the embedded server. */
+/** An address, or the socket of the embedded server. */
 export type DatabaseLocation = Pick<PgClient.PgPoolConfig, "url" | "path" | "username" | "database">
 
 /**
@@ -71,15 +72,17 @@ export const layer = (location: DatabaseLocation, { reading = 4, writing = 10 } 
 export const layerMigrating = (location: DatabaseLocation) =>
   PgClient.layer({ ...shared(location), keepAlive: "5 seconds", startupParameters: { TimeZone: "UTC" }, maxConnections: 1 })
 
-/** The database at `DATABASE_URL` cannot be used. */
+/** The database cannot be used. */
 export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {
   /** Host, port and database. Neither user nor password. */
   at: Schema.String,
   /** In Postgres' or the system's words. */
-  reason: Schema.String
+  reason: Schema.String,
+  /** What its address is called where it was chosen: see {@link OptionNames}. */
+  option: Schema.String
 }) {
   override get message() {
-    return `The database at ${this.at} cannot be used: ${this.reason}. Start it, or check DATABASE_URL.`
+    return `The database at ${this.at} cannot be used: ${this.reason}. Start it, or check ${this.option}.`
   }
 }
 
@@ -107,7 +110,8 @@ export const reach = Effect.fn("Database.reach")(function*(url: Redacted.Redacte
   const look = Effect.scoped(Effect.flatMap(PgConnection.make(shared({ url })), (session) => session.query(ROLE))).pipe(
     Effect.map(({ rows }) => ({ superuser: rows.some(({ superuser }) => superuser === true) }))
   )
-  const refuse = (error: SqlError) => new DatabaseUnreachable({ at, reason: reasonOf(error) })
+  const option = (yield* OptionNames)("databaseUrl")
+  const refuse = (error: SqlError) => new DatabaseUnreachable({ at, reason: reasonOf(error), option })
   const began = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
   return yield* look.pipe(Effect.catch((first) =>
     !passes(first) || Duration.isZero(patience) ? refuse(first) : Effect.gen(function*() {

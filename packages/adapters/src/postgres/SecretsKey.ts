@@ -9,6 +9,7 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:
 import { constants } from "node:fs"
 import { link, mkdir, open, readFile, rm } from "node:fs/promises"
 import path from "node:path"
+import { OptionNames } from "../options/OptionNames.ts"
 import { guard } from "./SqlFailure.ts"
 
 const KEY_BYTES = 32
@@ -115,6 +116,7 @@ export class SecretsKey extends Context.Service<SecretsKey, {
       SecretsKey,
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
+        const nameOf = yield* OptionNames
         let known: Key | null = null
 
         const digest = Effect.map(
@@ -126,13 +128,13 @@ export class SecretsKey extends Context.Service<SecretsKey, {
           if (key === null) {
             return yield* refuse(
               "it is not there. Put a copy of the file of the process that stored the first secret there, or name one with " +
-                "SLIPWAY_SECRETS_KEY_FILE."
+                `${nameOf("secretsKeyFile")}.`
             )
           }
           if (digestOf(key) !== digest) {
             return yield* refuse(
               "the secrets in this database are encrypted with another key. All processes on one database need the same file: " +
-                "name it with SLIPWAY_SECRETS_KEY_FILE."
+                `name it with ${nameOf("secretsKeyFile")}.`
             )
           }
           return key

@@ -2,6 +2,7 @@
 import { Effect, Schema } from "effect"
 import { lookup } from "node:dns/promises"
 import { BlockList, isIPv6 } from "node:net"
+import { OptionNames } from "../options/OptionNames.ts"
 
 /** Loopback; RFC 1918; link-local; RFC 6598, which private networks of clouds use; unique local (RFC 4193). */
 const privateNetworks = new BlockList()
@@ -40,16 +41,19 @@ export const format = ({ host, port }: Endpoint): string => isIPv6(host) ? `[${h
 /** Trees cannot be served at the address. Another one must be chosen. */
 export class CannotServeTrees extends Schema.TaggedError<CannotServeTrees>()("CannotServeTrees", {
   address: Schema.String,
-  problem: Schema.String
+  problem: Schema.String,
+  /** What the address is called where it was chosen: see {@link OptionNames}. */
+  option: Schema.String
 }) {
   override get message() {
-    return `A worker cannot serve working trees at ${this.address}: ${this.problem} Choose another SLIPWAY_WORKER_ADDRESS.`
+    return `A worker cannot serve working trees at ${this.address}: ${this.problem} Choose another with ${this.option}.`
   }
 }
 
 /** The IP address behind the endpoint's name, which must be a private one. */
 export const resolve = Effect.fnUntraced(function*(endpoint: Endpoint) {
-  const refuse = (problem: string) => new CannotServeTrees({ address: format(endpoint), problem })
+  const option = (yield* OptionNames)("listen")
+  const refuse = (problem: string) => new CannotServeTrees({ address: format(endpoint), problem, option })
   const { address } = yield* Effect.tryPromise({
     try: () => lookup(endpoint.host),
     catch: () => refuse("the name has no address.")

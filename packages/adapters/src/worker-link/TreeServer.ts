@@ -8,6 +8,7 @@ import { OnBehalfOf, type TreeKey, WorkingTrees } from "@slipway/domain/files/Wo
 import { Clock, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createServer, type Server } from "node:http"
+import { OptionNames } from "../options/OptionNames.ts"
 import * as SharedSecret from "../postgres/SharedSecret.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
@@ -110,6 +111,7 @@ export const layer = (options: Options) =>
   Layer.unwrap(Effect.gen(function*() {
     const listen = yield* resolve(options.listen)
     const answer = yield* answering(options.worker)
+    const option = (yield* OptionNames)("listen")
     let node: Server | undefined
     const server = NodeHttpServer.layer(() => {
       node = createServer(LIMITS)
@@ -121,7 +123,8 @@ export const layer = (options: Options) =>
           HttpServer.HttpServer,
           new CannotServeTrees({
             address: format(listen),
-            problem: cause instanceof Error ? `${cause.message}.` : "it cannot be listened on."
+            problem: cause instanceof Error ? `${cause.message}.` : "it cannot be listened on.",
+            option
           })
         ))
     )

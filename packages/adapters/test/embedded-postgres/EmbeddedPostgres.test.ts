@@ -409,6 +409,6 @@ describe.runIf(isRoot)("for root", { timeout: 60_000 }, () => {
         })
       )
       assert.strictEqual(error.reason, "NoAccount")
-      assert.include(error.hint, "DATABASE_URL")
+      assert.include(error.hint, "the option databaseUrl")
     }))
 })

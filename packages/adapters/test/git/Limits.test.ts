@@ -61,14 +61,14 @@ describe("a download", () => {
         _tag: "CloneFailed",
         repo: app,
         retryable: false,
-        detail: "Fetching it takes more than 1 MiB. SLIPWAY_CLONE_MIB raises this limit."
+        detail: "Fetching it takes more than 1 MiB. This limit is raised with the option maximumFetchBytes."
       })
       assert.deepStrictEqual(downloaded(), [])
       assert.deepStrictEqual(processesWith(server.url), [])
       state.stallsAfter = undefined
       assert.strictEqual(
         (yield* Effect.flip(prepare({ maximumFetchBytes: 2 * MiB }))).detail,
-        "Fetching it takes more than 2 MiB. SLIPWAY_CLONE_MIB raises this limit."
+        "Fetching it takes more than 2 MiB. This limit is raised with the option maximumFetchBytes."
       )
       assert.deepStrictEqual(downloaded(), [])
       yield* prepare({ maximumFetchBytes: 4 * MiB })
@@ -88,7 +88,7 @@ describe("a download", () => {
       state.stallsAfter = 100_000
       assert.deepInclude(yield* Effect.flip(prepare({ fetchTime: "3 seconds" })), {
         retryable: false,
-        detail: "It could not be fetched within 0.05 minutes. SLIPWAY_CLONE_MINUTES raises this limit."
+        detail: "It could not be fetched within 0.05 minutes. This limit is raised with the option fetchTime."
       })
       assert.deepStrictEqual(downloaded(), [])
       assert.deepStrictEqual(processesWith(server.url), [])
@@ -104,11 +104,11 @@ describe("a checkout", () => {
       const refused = (options: Parameters<typeof prepare>[0]) =>
         Effect.map(Effect.flip(prepare(options)), ({ detail, retryable }) => [detail, retryable])
       assert.deepStrictEqual(yield* refused({ maximumCheckoutBytes: 10 }), [
-        "The files of the commit have more than 10 bytes together. SLIPWAY_CHECKOUT_MIB raises this limit.",
+        "The files of the commit have more than 10 bytes together. This limit is raised with the option maximumCheckoutBytes.",
         false
       ])
       assert.deepStrictEqual(yield* refused({ maximumCheckoutFiles: 1 }), [
-        "The commit has more than 1 files. SLIPWAY_CHECKOUT_FILES raises this limit.",
+        "The commit has more than 1 files. This limit is raised with the option maximumCheckoutFiles.",
         false
       ])
       assert.deepStrictEqual(downloaded(), [])
@@ -124,8 +124,8 @@ describe("a checkout", () => {
       const { prepare, server } = yield* setUp({ "a": "12345", "b/c": "123456" })
       const another = SandboxId.make("c_bbbbbbbbbbbb")
       yield* prepare({})
-      assert.match((yield* Effect.flip(prepare({ maximumCheckoutBytes: 10 }, undefined, another))).detail, /SLIPWAY_CHECKOUT_MIB/u)
-      assert.match((yield* Effect.flip(prepare({ maximumCheckoutFiles: 1 }, undefined, another))).detail, /SLIPWAY_CHECKOUT_FILES/u)
+      assert.match((yield* Effect.flip(prepare({ maximumCheckoutBytes: 10 }, undefined, another))).detail, /maximumCheckoutBytes/u)
+      assert.match((yield* Effect.flip(prepare({ maximumCheckoutFiles: 1 }, undefined, another))).detail, /maximumCheckoutFiles/u)
       assert.strictEqual(server.seen.filter(isFetch).length, 1)
     }))
 
@@ -140,7 +140,7 @@ describe("a checkout", () => {
       yield* origin.setBranch("bomb", bomb)
       assert.strictEqual(
         (yield* Effect.flip(prepare({}, "bomb"))).detail,
-        "The commit has more than 500000 files. SLIPWAY_CHECKOUT_FILES raises this limit."
+        "The commit has more than 500000 files. This limit is raised with the option maximumCheckoutFiles."
       )
     }))
 })

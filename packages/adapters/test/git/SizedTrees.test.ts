@@ -115,7 +115,7 @@ describe.skipIf(unable !== undefined)(`sized folders${unable === undefined ? "" 
       const large = yield* source({ "large.bin": "x".repeat(8 * MiB) })
       const refused = yield* Effect.flip(prepare(here, { remote: large.remote, ref: undefined, defaultBranch: "main", repos: [app] }))
       assert.strictEqual(refused._tag, "CloneFailed")
-      assert.match(refused.message, /do not fit on the disk of a sandbox\. SLIPWAY_SANDBOX_DISK_MIB/u)
+      assert.match(refused.message, /do not fit on the disk of a sandbox\. This limit is raised with the option diskBytes\./u)
       assert.deepInclude(refused, { retryable: false })
       assert.isTrue(yield* folders.isSized(here.sandboxId))
     }).pipe(Effect.scoped))

@@ -30,7 +30,7 @@ describe("SandboxHostDocker without what it needs", () => {
     Effect.gen(function*() {
       const folder = yield* openFolder
       const error = yield* Effect.flip(SandboxHostDocker.make({ directory: folder, image: "any", socket: join(folder, "docker.sock") }))
-      assert.match(error.message, /daemon cannot be reached \(.*docker\.sock\)\. .*apt-get install docker\.io.*SLIPWAY_DOCKER_SOCKET/u)
+      assert.match(error.message, /daemon cannot be reached \(.*docker\.sock\)\. .*apt-get install docker\.io.*the option socket/u)
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
 })
 
@@ -39,7 +39,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
     Effect.gen(function*() {
       const folder = yield* openFolder
       const error = yield* Effect.flip(SandboxHostDocker.make({ ...optionsIn(folder), image: "localhost:1/slipway/missing:1" }))
-      assert.match(error.message, /The image localhost:1\/slipway\/missing:1 is not on this machine.*docker pull.*SLIPWAY_DOCKER_IMAGE/u)
+      assert.match(error.message, /The image localhost:1\/slipway\/missing:1 is not on this machine.*docker pull.*the option image/u)
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
   it.live("sees in a box what keeps it in", () =>

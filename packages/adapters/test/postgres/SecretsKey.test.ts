@@ -52,7 +52,7 @@ it.live("a process without the database's key, or with another one, is told so a
     const without = yield* processWith(other)
     for (const use of [without.check, without.get]) {
       const { message } = yield* Effect.flip(use)
-      assert.match(message, /is not there\. .*SLIPWAY_SECRETS_KEY_FILE/u)
+      assert.match(message, /is not there\. .*the option secretsKeyFile/u)
     }
     assert.isNull(yield* Effect.promise(() => stat(other).catch(() => null)))
     yield* Effect.promise(() => writeFile(other, Buffer.alloc(32, 7).toString("base64")))

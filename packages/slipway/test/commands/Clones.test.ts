@@ -54,7 +54,7 @@ it.live(
 
       const large = yield* ended("acme/large")
       assert.strictEqual(large.status, "failed")
-      assert.include(JSON.stringify(large), "The commit has more than 3 files. SLIPWAY_CHECKOUT_FILES raises this limit.")
+      assert.include(JSON.stringify(large), "The commit has more than 3 files. This limit is raised with SLIPWAY_CHECKOUT_FILES.")
       assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
     }).pipe(Effect.scoped),
   90_000

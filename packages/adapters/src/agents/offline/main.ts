@@ -21,14 +21,14 @@ import * as Sessions from "./Sessions.ts"
 import type { Repository } from "./Trees.ts"
 import * as Turn from "./Turn.ts"
 
-/** What `SLIPWAY_OFFLINE` holds, as JSON. Unset: the working directory is the only repository and nothing is asked. */
+/** What `OFFLINE_AGENT` holds, as JSON. Unset: the working directory is the only repository and nothing is asked. */
 interface Settings {
   /** First one first. Folders are relative to the session's working directory. */
   readonly repositories: ReadonlyArray<Repository>
   readonly asks: boolean
 }
 const settings: Settings = JSON.parse(
-  process.env["SLIPWAY_OFFLINE"] ?? `{"repositories":[{"name":"","folder":"."}],"asks":false}`
+  process.env["OFFLINE_AGENT"] ?? `{"repositories":[{"name":"","folder":"."}],"asks":false}`
 )
 
 const SESSIONS = join(homedir(), ".slipway-offline", "sessions")

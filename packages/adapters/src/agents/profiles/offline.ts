@@ -23,6 +23,6 @@ export const offline: Profile = {
   launch: ({ repositories, toolApprovalMode }, command) => ({
     command,
     args: [PROGRAM],
-    env: { SLIPWAY_OFFLINE: JSON.stringify({ repositories, asks: toolApprovalMode === "prompt" }) }
+    env: { OFFLINE_AGENT: JSON.stringify({ repositories, asks: toolApprovalMode === "prompt" }) }
   })
 }

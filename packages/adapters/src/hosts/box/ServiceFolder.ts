@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { chmod, mkdir, realpath } from "node:fs/promises"
+import { OptionNames } from "../../options/OptionNames.ts"
 import { NotIsolated } from "./NotIsolated.ts"
 import * as Uids from "./Uids.ts"
 
@@ -22,6 +23,7 @@ export interface Options {
 }
 
 export const open = Effect.fnUntraced(function*(options: Options) {
+  const nameOf = yield* OptionNames
   const isRoot = process.getuid?.() === 0
   const range = isRoot ? Uids.range() : null
   if (isRoot && range === null) {
@@ -43,7 +45,7 @@ export const open = Effect.fnUntraced(function*(options: Options) {
     catch: (error) =>
       new NotIsolated({
         missing: [`${options.directory} cannot be used (${error instanceof Error ? error.message : error}).`],
-        help: "Choose another folder with SLIPWAY_DATA_DIR."
+        help: `Choose another folder with ${nameOf("dataDir")}.`
       })
   })
 })

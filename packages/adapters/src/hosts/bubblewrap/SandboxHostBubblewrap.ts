@@ -33,7 +33,7 @@ import * as Relay from "./Relay.ts"
 export interface Options extends Means.Options, IsolatedHost.Options {}
 
 /** `<service>:<sandbox id>:<process>`, in the environment of bubblewrap itself: finds what a killed worker left. */
-const MARK = "SLIPWAY_SANDBOX"
+const MARK = "SANDBOX_MARK"
 
 /** Of killed processes. A sandbox is to be over two seconds after it was told so. */
 const KILL_WITHIN = "2 seconds"

@@ -1,6 +1,7 @@
 /** What the daemon and the rights of this process give to keep boxes in. */
 import type Dockerode from "dockerode"
 import { Effect } from "effect"
+import { OptionNames } from "../../options/OptionNames.ts"
 import { NotIsolated } from "../box/NotIsolated.ts"
 import * as ServiceFolder from "../box/ServiceFolder.ts"
 import * as Daemon from "./Daemon.ts"
@@ -32,6 +33,7 @@ const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 /** Gets the image when the daemon has it not. That may take minutes: it is said before and after. */
 const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
+  const nameOf = yield* OptionNames
   yield* Effect.logInfo("getting the image of sandboxes", { image })
   yield* Effect.tryPromise({
     try: async (signal) => {
@@ -47,7 +49,7 @@ const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
             error instanceof Error ? error.message.slice(0, 300) : "it does not say why"
           }.`
         ],
-        help: `Get it: docker pull ${image}, or name another one with SLIPWAY_DOCKER_IMAGE.`
+        help: `Get it: docker pull ${image}, or name another one with ${nameOf("image")}.`
       })
   })
   yield* Effect.logInfo("got the image of sandboxes", { image })
@@ -55,6 +57,7 @@ const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
 
 export const find = Effect.fn("Means.find")(function*(options: Options) {
   const { image, socket = Daemon.SOCKET } = options
+  const nameOf = yield* OptionNames
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
   if (process.platform !== "linux") {
     return yield* refuse(
@@ -73,7 +76,8 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
       ({ detail }) =>
         refuse(
           detail,
-          "Install and start it: apt-get install docker.io, and let this user use it: usermod -aG docker; or name its socket with SLIPWAY_DOCKER_SOCKET."
+          "Install and start it: apt-get install docker.io, and let this user use it: usermod -aG docker; or name its socket with " +
+            `${nameOf("socket")}.`
         )
     )
   const info = yield* asked(() => docker.info())

@@ -1,6 +1,6 @@
 /**
  * `SandboxHost` without isolation: processes of the machine, run by our own user. For the offline agent, or where the
- * operator trusts the agent with the machine. What a sandbox started is found again by `SLIPWAY_SANDBOX` in its
+ * operator trusts the agent with the machine. What a sandbox started is found again by `SANDBOX_MARK` in its
  * environment (see ProcessTable), also by another worker process after this one was killed.
  */
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -15,7 +15,7 @@ import { attempt, reason } from "../HostAttempt.ts"
 import * as HomeFiles from "./HomeFiles.ts"
 
 /** `<directory>/<sandbox id>:<process>`: whose process it is, for every worker that uses this directory. */
-const MARK = "SLIPWAY_SANDBOX"
+const MARK = "SANDBOX_MARK"
 
 /** Of a killed process and of a folder its last members still write to. */
 const KILL_WITHIN = "5 seconds"

@@ -68,7 +68,7 @@ ${problem !== null && html`<p class="problem" role="alert" id="problem">${proble
 ${
           !keepsSessions(publicUrl) &&
           html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
-the service's own machine. An administrator can put Slipway behind TLS and say so with SLIPWAY_PUBLIC_URL.</p>`
+the service's own machine. An administrator can put Slipway behind TLS and tell it its public address: the log of its start says how.</p>`
         }
 ${person !== null && html`<p>You are signed in as ${person.user.name}. <a href="${next ?? Page.HOME}">Continue</a></p>`}
 ${

@@ -1,0 +1,28 @@
+/**
+ * What whoever composes the adapters calls their options, for messages that tell an operator which one to change: a service that
+ * reads them from its environment names its variables. Every name can stand behind "with".
+ */
+import * as Context from "effect/Context"
+
+export type OptionName =
+  /** Of the embedded Postgres. */
+  | "account"
+  | "dataDir"
+  | "databaseUrl"
+  | "secretsKeyFile"
+  /** Of Docker. */
+  | "image"
+  | "socket"
+  /** Of a box. */
+  | "diskBytes"
+  /** Of clones. */
+  | "fetchTime"
+  | "maximumFetchBytes"
+  | "maximumCheckoutBytes"
+  | "maximumCheckoutFiles"
+  /** Of the link between workers. */
+  | "listen"
+
+export const OptionNames = Context.Reference<(option: OptionName) => string>("@slipway/adapters/OptionNames", {
+  defaultValue: () => (option) => `the option ${option}`
+})

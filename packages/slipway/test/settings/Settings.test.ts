@@ -1,0 +1,133 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Limits from "@slipway/adapters/hosts/box/Limits"
+import * as Daemon from "@slipway/adapters/hosts/docker/Daemon"
+import { OptionNames } from "@slipway/adapters/options/OptionNames"
+import { KeysPerUser } from "@slipway/domain/access/Minting"
+import { Budgets } from "@slipway/domain/models/Budget"
+import { CreditPrice } from "@slipway/domain/models/Credits"
+import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/Publication"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import * as HttpSettings from "@slipway/http/server/Settings"
+import { Timing } from "@slipway/worker/Timing"
+import { ConfigProvider, Duration, Effect, Redacted, Schema } from "effect"
+import { readFileSync } from "node:fs"
+import path from "node:path"
+import * as Names from "../../src/settings/Names.ts"
+import * as Page from "../../src/settings/Page.ts"
+import * as Settings from "../../src/settings/Settings.ts"
+
+const load = (environment: Readonly<Record<string, string>>) =>
+  Effect.provide(Settings.load, ConfigProvider.layer(ConfigProvider.fromUnknown(environment)))
+
+const decoded = (text: string, { type }: (typeof Settings.all)[number]) => Schema.decodeEffect(type.schema)(text)
+
+describe("Settings", () => {
+  it("docs/settings.md says what they are", () => {
+    const page = readFileSync(path.resolve(import.meta.dirname, "../../../../docs/settings.md"), "utf8")
+    assert.strictEqual(Page.written(page), page, "npm run docs:settings writes it")
+  })
+
+  it("a page without a place for them is not written", () => {
+    assert.throws(() => Page.written("# Settings\n"), /has to have <!-- settings/u)
+  })
+
+  it("each has a name of its own", () => {
+    const names = Settings.all.map(({ name }) => name)
+    assert.deepStrictEqual(names.filter((name, i) => names.indexOf(name) !== i), [])
+  })
+
+  it.effect("each default is one that could be set", () =>
+    Effect.forEach(Settings.all, (setting) => setting.default === null ? Effect.void : decoded(setting.default, setting)))
+
+  it.effect("values come in the units of the code: bytes, durations, absolute paths, no slash at the end", () =>
+    Effect.gen(function*() {
+      const { agentIdle, clone, creditPrice, dataDir, edge, limits, publicUrl, secretsKeyFile, startup } = yield* load({
+        SLIPWAY_PUBLIC_URL: "https://slipway.example.com/here//",
+        SLIPWAY_DATA_DIR: "some/where",
+        SLIPWAY_SECRETS_KEY_FILE: "a.key",
+        SLIPWAY_STARTUP_SECONDS: "2",
+        SLIPWAY_AGENT_IDLE_MINUTES: "3",
+        SLIPWAY_CLONE_MINUTES: "4",
+        SLIPWAY_CLONE_UNUSED_DAYS: "5",
+        SLIPWAY_CLONE_MIB: "6",
+        SLIPWAY_SANDBOX_DISK_MIB: "64",
+        SLIPWAY_CREDIT_MICRO_USD: "7",
+        SLIPWAY_KEEP_ALIVE_SECONDS: "8"
+      })
+      assert.strictEqual(publicUrl, "https://slipway.example.com/here")
+      assert.strictEqual(dataDir, path.resolve("some/where"))
+      assert.strictEqual(secretsKeyFile, path.resolve("some/where/a.key"))
+      assert.deepStrictEqual(
+        [startup, agentIdle, clone.time, clone.unused, edge.keepAlive].map((time) => time === null ? null : Duration.toSeconds(time)),
+        [2, 180, 240, 432_000, 8]
+      )
+      assert.strictEqual(clone.bytes, 6_291_456)
+      assert.strictEqual(limits.diskBytes, 67_108_864)
+      assert.isNull(creditPrice)
+      assert.strictEqual((yield* load({ SLIPWAY_CREDITS: "enforced", SLIPWAY_CREDIT_MICRO_USD: "7" })).creditPrice, 7)
+      assert.isNull((yield* load({ SLIPWAY_CLONE_UNUSED_DAYS: "0" })).clone.unused)
+    }))
+
+  it.effect("what is refused is told by name and what it must be; of a secret not what it is", () =>
+    Effect.gen(function*() {
+      const refused = (environment: Readonly<Record<string, string>>) =>
+        Effect.map(Effect.flip(load(environment)), ({ message }) => message)
+      assert.strictEqual(
+        yield* refused({ SLIPWAY_SANDBOX_MEMORY_MIB: "1" }),
+        `SLIPWAY_SANDBOX_MEMORY_MIB must be a number of MiB from 64 to 1048576, but it is "1".`
+      )
+      assert.strictEqual(
+        yield* refused({ SLIPWAY_ISOLATION: "podman" }),
+        `SLIPWAY_ISOLATION must be auto, bubblewrap, docker or none, but it is "podman".`
+      )
+      assert.strictEqual(yield* refused({ DATABASE_URL: "mysql://root:hunter2@db" }), "DATABASE_URL must be a postgres:// address.")
+      assert.strictEqual(
+        yield* refused({ SLIPWAY_GITHUB_WEBHOOK_SECRET: "hunter2" }),
+        "SLIPWAY_GITHUB_WEBHOOK_SECRET must be at least 16 characters."
+      )
+    }))
+
+  it.effect("an empty text counts as not set", () =>
+    Effect.gen(function*() {
+      const { databaseUrl, dataDirIsSet, port } = yield* load({ SLIPWAY_PORT: "", DATABASE_URL: "", SLIPWAY_DATA_DIR: "" })
+      assert.deepStrictEqual([port, databaseUrl, dataDirIsSet], [4000, null, false])
+    }))
+
+  it.effect("a default is what the part that takes it does by itself", () =>
+    Effect.gen(function*() {
+      const {
+        agentIdle,
+        approval,
+        commit,
+        creditPrice,
+        dockerSocket,
+        edge,
+        grantBudget,
+        keysPerUser,
+        limits,
+        maxActiveSandboxes,
+        rateLimitPerMinute,
+        sandboxBudget
+      } = yield* load({})
+      const own = yield* Effect.provide(
+        HttpSettings.Settings,
+        HttpSettings.Settings.layer({ publicUrl: "http://localhost", cursorKey: Redacted.make("") })
+      )
+      assert.deepStrictEqual({ ...own, ...edge, requestsPerMinute: rateLimitPerMinute }, own)
+      assert.deepStrictEqual({ ...Limits.defaults, ...limits }, Limits.defaults)
+      assert.strictEqual(dockerSocket, Daemon.SOCKET)
+      assert.strictEqual(keysPerUser, yield* KeysPerUser)
+      assert.strictEqual(maxActiveSandboxes, yield* MaxActiveSandboxes)
+      assert.deepStrictEqual({ sandbox: sandboxBudget, grant: grantBudget }, yield* Budgets)
+      assert.strictEqual(creditPrice, yield* CreditPrice)
+      assert.deepStrictEqual(commit, { author: yield* CommitAuthor, message: yield* CommitMessage })
+      assert.deepStrictEqual([approval, agentIdle], [(yield* Policy).approval, (yield* Timing).agentIdle])
+    }))
+
+  it.effect("adapters call their options by the settings", () =>
+    Effect.gen(function*() {
+      const nameOf = yield* OptionNames
+      assert.deepStrictEqual([nameOf("fetchTime"), nameOf("socket")], ["SLIPWAY_CLONE_MINUTES", "SLIPWAY_DOCKER_SOCKET"])
+    }).pipe(Effect.provide(Names.layer)))
+})

@@ -1,0 +1,28 @@
+import { execFileSync } from "node:child_process"
+import { existsSync, readFileSync } from "node:fs"
+import path from "node:path"
+import { assert, describe, it } from "vitest"
+import { all, OF_PROGRAMS } from "../../packages/slipway/src/settings/Settings.ts"
+
+const root = path.resolve(import.meta.dirname, "../..")
+
+/** What is shipped, beside the declarations. */
+const sources = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "packages"], { cwd: root, encoding: "utf8" })
+  .split("\n")
+  .filter((file) => /^packages\/(?:\w+\/src|domain\/(?:memory|testing))\//u.test(file) && existsSync(path.join(root, file)))
+  .filter((file) => !file.startsWith("packages/slipway/src/settings/"))
+
+const named = (text: string): ReadonlyArray<string> =>
+  (text.match(/\b(?:SLIPWAY_[A-Z_]+|DATABASE_URL)\b/gu) ?? []).filter((name) => !OF_PROGRAMS.includes(name))
+
+describe("names of settings", () => {
+  it("stand in the declarations of settings alone: the rest of the source is told by whoever starts it what an option is called", () => {
+    assert.isAbove(sources.length, 300)
+    const found = sources.flatMap((file) => named(readFileSync(path.join(root, file), "utf8")).map((name) => `${file}: ${name}`))
+    assert.deepStrictEqual(found, [])
+  })
+
+  it("are all of a form that this finds", () => {
+    for (const { name } of all) assert.deepStrictEqual(named(`${name}.`), [name])
+  })
+})
