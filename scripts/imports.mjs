@@ -1,0 +1,130 @@
+/**
+ * Which folder imports which, as a table: `node scripts/imports.mjs`; `--at COMMIT` shows how it was. `npm run check` runs
+ * it, and it fails when folders, or packages, import each other in a circle.
+ *
+ * A folder is the first level below `src`, with all that is in it; `(root)` is what lies in `src` itself.
+ */
+import { execFileSync } from "node:child_process"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+
+const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/gu
+
+/** What may not depend on the rest: sources, and what is published beside them. */
+const PLACES = ["src", "memory", "testing"]
+
+const filesOf = (folder) => readdirSync(folder, { recursive: true }).filter((file) => file.endsWith(".ts"))
+
+/** `domain/sandbox` of `packages/domain/src/sandbox/X.ts`, `domain/memory` of `packages/domain/memory/X.ts`. */
+const folderOf = (file) => {
+  const [, name, place, ...rest] = file.split("/")
+  if (!PLACES.includes(place)) return undefined
+  return place === "src" ? `${name}/${rest.length > 1 ? rest[0] : "(root)"}` : `${name}/${place}`
+}
+
+/** The file that an import names, from the root of the repository; `undefined` when it is not one of ours. */
+const targetOf = (file, specifier, exportsOf) => {
+  if (specifier.startsWith(".")) return path.posix.normalize(path.posix.join(path.posix.dirname(file), specifier))
+  const [, name, module = ""] = /^@slipway\/([^/]+)\/?(.*)$/u.exec(specifier) ?? []
+  if (name === undefined) return undefined
+  for (const [pattern, target] of exportsOf(name)) {
+    const [before, after] = pattern.split("*")
+    const wanted = `./${module}`.replace(/\/$/u, "")
+    if (after === undefined ? wanted === pattern || module === "" && pattern === "." : wanted.startsWith(before) && wanted.endsWith(after)) {
+      return path.posix.join("packages", name, target.replace("*", wanted.slice(before.length, wanted.length - (after ?? "").length)))
+    }
+  }
+  throw new Error(`${file} imports ${specifier}, which ${name} does not export`)
+}
+
+/** How many imports lead from one folder to another. */
+const edgesAt = (root) => {
+  const manifests = new Map()
+  const exportsOf = (name) => {
+    if (!manifests.has(name)) {
+      const { exports } = JSON.parse(readFileSync(path.join(root, "packages", name, "package.json"), "utf8"))
+      manifests.set(name, Object.entries(exports).filter(([, target]) => target !== null))
+    }
+    return manifests.get(name)
+  }
+  const edges = new Map()
+  for (const name of readdirSync(path.join(root, "packages"))) {
+    for (const inside of filesOf(path.join(root, "packages", name))) {
+      const file = path.posix.join("packages", name, inside)
+      const from = folderOf(file)
+      if (from === undefined || inside.includes("node_modules") || inside.startsWith("dist")) continue
+      for (const [, specifier] of readFileSync(path.join(root, file), "utf8").matchAll(IMPORT)) {
+        const target = targetOf(file, specifier, exportsOf)
+        const to = target === undefined ? undefined : folderOf(target)
+        if (to === undefined || to === from) continue
+        const of = edges.get(from) ?? edges.set(from, new Map()).get(from)
+        of.set(to, (of.get(to) ?? 0) + 1)
+      }
+    }
+  }
+  return edges
+}
+
+/** A way that leads back to where it began, in the order of its imports; `undefined`: there is none. */
+const circleIn = (edges) => {
+  const done = new Set()
+  const walk = (node, way) => {
+    if (way.includes(node)) return [...way.slice(way.indexOf(node)), node]
+    if (done.has(node)) return undefined
+    for (const next of edges.get(node)?.keys() ?? []) {
+      const circle = walk(next, [...way, node])
+      if (circle !== undefined) return circle
+    }
+    done.add(node)
+    return undefined
+  }
+  for (const node of edges.keys()) {
+    const circle = walk(node, [])
+    if (circle !== undefined) return circle
+  }
+  return undefined
+}
+
+/** The same between packages. */
+const ofPackages = (edges) => {
+  const between = new Map()
+  for (const [from, tos] of edges) {
+    for (const [to, count] of tos) {
+      const [a] = from.split("/")
+      const [b] = to.split("/")
+      if (a === b) continue
+      const of = between.get(a) ?? between.set(a, new Map()).get(a)
+      of.set(b, (of.get(b) ?? 0) + count)
+    }
+  }
+  return between
+}
+
+const lines = (edges) => {
+  const byName = ([a], [b]) => a.localeCompare(b)
+  const width = Math.max(...Array.from(edges.keys(), (name) => name.length))
+  return [...edges].sort(byName).map(([from, tos]) =>
+    `${from.padEnd(width)}  imports  ${[...tos].sort(byName).map(([to, count]) => `${to} ${count}`).join(", ")}`
+  )
+}
+
+const repository = path.resolve(import.meta.dirname, "..")
+const at = process.argv.indexOf("--at")
+const root = at === -1 ? repository : mkdtempSync(path.join(tmpdir(), "slipway-imports-"))
+try {
+  if (at !== -1) {
+    const archive = execFileSync("git", ["archive", process.argv[at + 1] ?? "HEAD", "packages"], { cwd: repository, maxBuffer: 2 ** 28 })
+    execFileSync("tar", ["-x", "-C", root], { input: archive })
+  }
+  const edges = edgesAt(root)
+  const packages = ofPackages(edges)
+  process.stdout.write(`${[...lines(packages), "", ...lines(edges)].join("\n")}\n`)
+  for (const circle of [circleIn(packages), circleIn(edges)]) {
+    if (circle === undefined) continue
+    process.stderr.write(`a circle: ${circle.join(" → ")}\n`)
+    process.exitCode = 1
+  }
+} finally {
+  if (root !== repository) rmSync(root, { recursive: true, force: true })
+}
