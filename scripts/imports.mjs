@@ -1,6 +1,6 @@
 /**
- * Which folder imports which, as a table: `node scripts/imports.mjs`; `--at COMMIT` shows how it was. `npm run check` runs
- * it, and it fails when folders, or packages, import each other in a circle.
+ * Which folder imports which, as a table: `node scripts/imports.mjs`; `--at COMMIT` shows how it was, `--in FOLDER`
+ * another checkout. `npm run check` runs it, and it fails when folders, or packages, import each other in a circle.
  *
  * A folder is the first level below `src`, with all that is in it; `(root)` is what lies in `src` itself.
  */
@@ -8,6 +8,7 @@ import { execFileSync } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { parseArgs } from "node:util"
 
 const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/gu
 
@@ -31,7 +32,11 @@ const targetOf = (file, specifier, exportsOf) => {
   for (const [pattern, target] of exportsOf(name)) {
     const [before, after] = pattern.split("*")
     const wanted = `./${module}`.replace(/\/$/u, "")
-    if (after === undefined ? wanted === pattern || module === "" && pattern === "." : wanted.startsWith(before) && wanted.endsWith(after)) {
+    if (
+      after === undefined
+        ? wanted === pattern || module === "" && pattern === "."
+        : wanted.startsWith(before) && wanted.endsWith(after)
+    ) {
       return path.posix.join("packages", name, target.replace("*", wanted.slice(before.length, wanted.length - (after ?? "").length)))
     }
   }
@@ -109,12 +114,12 @@ const lines = (edges) => {
   )
 }
 
-const repository = path.resolve(import.meta.dirname, "..")
-const at = process.argv.indexOf("--at")
-const root = at === -1 ? repository : mkdtempSync(path.join(tmpdir(), "slipway-imports-"))
+const { values } = parseArgs({ options: { at: { type: "string" }, in: { type: "string" } } })
+const repository = path.resolve(values.in ?? path.join(import.meta.dirname, ".."))
+const root = values.at === undefined ? repository : mkdtempSync(path.join(tmpdir(), "slipway-imports-"))
 try {
-  if (at !== -1) {
-    const archive = execFileSync("git", ["archive", process.argv[at + 1] ?? "HEAD", "packages"], { cwd: repository, maxBuffer: 2 ** 28 })
+  if (values.at !== undefined) {
+    const archive = execFileSync("git", ["archive", values.at, "packages"], { cwd: repository, maxBuffer: 2 ** 28 })
     execFileSync("tar", ["-x", "-C", root], { input: archive })
   }
   const edges = edgesAt(root)

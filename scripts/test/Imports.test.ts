@@ -1,0 +1,61 @@
+import { assert, it } from "@effect/vitest"
+import { spawnSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+
+/** What the script says of a repository with these modules; each is `<package>/<path>` and what it imports. */
+const check = (modules: Readonly<Record<string, ReadonlyArray<string>>>) => {
+  const root = mkdtempSync(path.join(tmpdir(), "slipway-imports-test-"))
+  try {
+    for (const [name, imports] of Object.entries(modules)) {
+      const file = path.join(root, "packages", `${name}.ts`)
+      mkdirSync(path.dirname(file), { recursive: true })
+      writeFileSync(file, imports.map((specifier) => `import {\n  x\n} from "${specifier}"\n`).join(""))
+      writeFileSync(
+        path.join(root, "packages", name.split("/")[0] ?? "", "package.json"),
+        JSON.stringify({ exports: { "./testing/*": "./testing/*.ts", "./*": "./src/*.ts" } })
+      )
+    }
+    const { status, stderr, stdout } = spawnSync(process.execPath, [path.join(import.meta.dirname, "../imports.mjs"), "--in", root], {
+      encoding: "utf8"
+    })
+    return { status, stderr, lines: stdout.split("\n").filter((line) => line !== "").map((line) => line.replaceAll(/ +/gu, " ")) }
+  } finally {
+    rmSync(root, { recursive: true, force: true })
+  }
+}
+
+it("tells how many imports lead from one folder to another", () => {
+  const { lines, status } = check({
+    "domain/src/Ids": [],
+    "domain/src/access/Key": ["../Ids.ts", "./Grant.ts", "effect"],
+    "domain/src/access/Grant": ["../Ids.ts"],
+    "domain/testing/KeyContract": ["../src/access/Key.ts"],
+    "adapters/src/postgres/Keys": ["@slipway/domain/access/Key", "@slipway/domain/testing/KeyContract"]
+  })
+  assert.strictEqual(status, 0)
+  assert.deepStrictEqual(lines, [
+    "adapters imports domain 2",
+    "adapters/postgres imports domain/access 1, domain/testing 1",
+    "domain/access imports domain/(root) 2",
+    "domain/testing imports domain/access 1"
+  ])
+})
+
+it.each([
+  ["of two folders", { "domain/src/a/A": ["../b/B.ts"], "domain/src/b/B": ["../a/A.ts"] }, "domain/a → domain/b → domain/a"],
+  [
+    "over a third one, by the name of the package",
+    { "domain/src/a/A": ["../b/B.ts"], "domain/src/b/B": ["../c/C.ts"], "domain/src/c/C": ["@slipway/domain/a/A"] },
+    "domain/a → domain/b → domain/c → domain/a"
+  ],
+  ["of what lies in src itself", { "domain/src/A": ["./b/B.ts"], "domain/src/b/B": ["../A.ts"] },
+    "domain/(root) → domain/b → domain/(root)"],
+  ["of packages", { "domain/src/a/A": ["@slipway/http/b/B"], "http/src/b/B": ["@slipway/domain/c/C"], "domain/src/c/C": [] },
+    "domain → http → domain"]
+])("fails for a circle %s", (_, modules, circle) => {
+  const { status, stderr } = check(modules as Readonly<Record<string, ReadonlyArray<string>>>)
+  assert.strictEqual(status, 1)
+  assert.include(stderr, `a circle: ${circle}`)
+})
