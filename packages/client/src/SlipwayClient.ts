@@ -1,274 +1,231 @@
 /**
- * The API as promises, for code that does not use Effect. Addresses come from the API's definition, types are those of the
- * wire. Needs nothing but `fetch`.
+ * The API as promises, on the platform's `fetch` and nothing else: Node, browsers, Deno. What fails rejects with a
+ * `SlipwayError`; every call takes an `AbortSignal`. A request that may be repeated is sent again when the service could not
+ * be reached, or says 429 or 503: every GET, and what carries an idempotency key.
  */
-import type { FileTree } from "@slipway/domain/files/FileTree"
-import type { CommandResult } from "@slipway/domain/sandbox/Command"
-import type { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
-import type { ApprovalRequest, SandboxEvent, SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
-import type { TurnState } from "@slipway/domain/sandbox/Turn"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import type { PullRequestStatus } from "@slipway/domain/source/PullRequest"
-import { Api } from "@slipway/http/api/Api"
-import type { EventEnvelope } from "@slipway/http/api/EventsApi"
-import type { FileContent } from "@slipway/http/api/FilesApi"
-import type { MessagePage, MessageResult } from "@slipway/http/api/MessagesApi"
-import type { PartnerPage } from "@slipway/http/api/PartnerApi"
-import type { SandboxPage } from "@slipway/http/api/SandboxesApi"
-import type { SandboxResource } from "@slipway/http/api/SandboxResource"
-import { HttpApiClient } from "effect/http-api"
-import { serverSentEvents } from "./EventStream.ts"
+import { serverSentEvents } from "./ServerSentEvents.ts"
+import { SlipwayError } from "./SlipwayError.ts"
+import { backoff, type CallOptions, type ClientOptions, pause, type Query, segment, Transport } from "./Transport.ts"
+import type {
+  CommandResult,
+  DirectoryQuery,
+  EventPage,
+  FileContent,
+  FileTree,
+  MessagePage,
+  MessageResult,
+  NewSandbox,
+  PageQuery,
+  PartnerPage,
+  PullRequestStatus,
+  RepoQuery,
+  Sandbox,
+  SandboxPage,
+  SandboxQuery,
+  SandboxStatus,
+  StreamEvent
+} from "./Types.ts"
 
-export type Sandbox = typeof SandboxResource.Encoded
-export type NewSandbox = typeof CreateSandbox.Encoded
-export type Message = typeof MessagePage.Encoded["data"][number]
+export type { CallOptions, ClientOptions } from "./Transport.ts"
+export type * from "./Types.ts"
+export { SlipwayError }
 
-/** What is told once, and is not in the log. */
-type Transient =
-  | {
-    readonly type: "snapshot"
-    readonly data: {
-      readonly sandbox: Sandbox
-      readonly turn: { readonly id: string; readonly state: TurnState } | null
-      readonly resume_cursor: string
-      readonly pending_approvals: ReadonlyArray<typeof ApprovalRequest.Encoded>
-    }
-  }
-  | { readonly type: "sandbox.status"; readonly data: { readonly status: SandboxStatus } }
-
-/** An event of a sandbox, told apart by `type`. Ignore types you do not know: they are added over time. */
-export type Event =
-  & Omit<typeof EventEnvelope.Encoded, "type" | "data" | "turn_id">
-  & { readonly turn_id?: string }
-  & (typeof SandboxEvent.Encoded | Transient)
-
-/** The service refused. `status` 0: it could not be reached. */
-export class SlipwayError extends Error {
-  override readonly name = "SlipwayError"
-  readonly status: number
-  /** For programs, e.g. `turn_active`. */
-  readonly code: string
-  /** Seconds after which a retry may succeed, when the service said so. */
-  readonly retryAfter: number | undefined
-  /** Names the reply in the service's logs. */
-  readonly requestId: string | undefined
-
-  constructor(
-    message: string,
-    { code, requestId, retryAfter, status }: {
-      readonly status: number
-      readonly code: string
-      readonly retryAfter?: number | undefined
-      readonly requestId?: string | undefined
-    },
-    options?: ErrorOptions
-  ) {
-    super(message, options)
-    this.status = status
-    this.code = code
-    this.retryAfter = retryAfter
-    this.requestId = requestId
-  }
-
-  /** Whether the same request may succeed later. */
-  get isTemporary(): boolean {
-    return this.status === 0 || this.status === 429 || this.status >= 500
-  }
+/** Of a request that makes something. */
+export interface WriteOptions extends CallOptions {
+  /**
+   * 1 to 255 printable characters. The same request with the same key is done once, for at least 24 hours. Left out: one
+   * is made for the call, which keeps its own retries from doing it twice.
+   */
+  readonly idempotencyKey?: string | undefined
 }
 
-const refusal = async (response: Response): Promise<SlipwayError> => {
-  const body: unknown = await response.json().catch(() => null)
-  const { code = "unknown", message = response.statusText } =
-    (body as { readonly error?: { readonly code?: string; readonly message?: string } } | null)?.error ?? {}
-  const retryAfter = response.headers.get("retry-after")
-  return new SlipwayError(message, {
-    status: response.status,
-    code,
-    retryAfter: retryAfter === null ? undefined : Number(retryAfter),
-    requestId: response.headers.get("x-request-id") ?? undefined
-  })
+export interface StreamOptions extends CallOptions {
+  /** Everything after this event, and no snapshot; 0 is the beginning. */
+  readonly since?: number | string | undefined
 }
-
-const sleep = (millis: number, signal: AbortSignal | undefined) =>
-  new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, millis)
-    signal?.addEventListener("abort", () => {
-      clearTimeout(timer)
-      resolve()
-    }, { once: true })
-  })
 
 const FINISHED: ReadonlySet<SandboxStatus> = new Set(["succeeded", "failed", "terminated"])
 
-/** Attempts in a row that bring nothing, before a stream gives up. */
+/** What servers say, `retry: 2000`, until they said it. */
+const RECONNECT_MILLIS = 2_000
+const MAX_RECONNECT_MILLIS = 30_000
+/** Connections in a row that bring nothing, before a stream gives up: about 4 minutes. */
 const MAX_FRUITLESS = 10
 
-interface Page {
-  readonly after?: number
-  readonly limit?: number
+const sandboxPath = (id: string): string => `/sandboxes/${segment(id)}`
+
+const eventOf = (data: string): StreamEvent => {
+  try {
+    return JSON.parse(data)
+  } catch (cause) {
+    throw new SlipwayError("The stream brought what is no JSON.", { status: 200, code: "invalid_reply", cause })
+  }
 }
 
 export class SlipwayClient {
-  readonly #baseUrl: string
-  readonly #apiKey: string
-  readonly #fetch: typeof fetch
-  readonly #url = HttpApiClient.urlBuilder(Api)
+  readonly #transport: Transport
+  readonly #reconnectMillis: number | undefined
 
-  /** `baseUrl` is the server's address without a path, e.g. `https://slipway.example`. */
-  constructor(options: { readonly baseUrl: string; readonly apiKey: string; readonly fetch?: typeof fetch }) {
-    this.#baseUrl = options.baseUrl.replace(/\/+$/u, "")
-    this.#apiKey = options.apiKey
-    this.#fetch = options.fetch ?? fetch
+  /** Throws a `TypeError` when the address or the key cannot be one. */
+  constructor(options: ClientOptions) {
+    this.#transport = new Transport(options)
+    this.#reconnectMillis = options.reconnectMillis
   }
 
-  async #send(path: string, init: RequestInit = {}): Promise<Response> {
-    const headers = new Headers(init.headers)
-    headers.set("authorization", `Bearer ${this.#apiKey}`)
-    const response = await this.#fetch(this.#baseUrl + path, { ...init, headers }).catch((cause: unknown) => {
-      if (init.signal?.aborted === true) throw cause
-      throw new SlipwayError("The service could not be reached.", { status: 0, code: "unreachable" }, { cause })
-    })
-    if (!response.ok) throw await refusal(response)
-    return response
+  // A path that cannot be makes a promise that rejects, hence `async`.
+  async #get<A>(path: () => string, query: object, { signal }: CallOptions): Promise<A> {
+    return this.#transport.json({ path: path(), query: query as Query, signal })
   }
 
-  async #get<A>(path: string): Promise<A> {
-    return (await this.#send(path)).json()
+  async #post<A>(path: () => string, body: object | undefined, { idempotencyKey, signal }: WriteOptions): Promise<A> {
+    return this.#transport.json({ method: "POST", path: path(), body, idempotencyKey, signal })
   }
 
-  async #post<A>(path: string, body?: object, idempotencyKey?: string): Promise<A> {
-    const response = await this.#send(path, {
-      method: "POST",
-      headers: {
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
-        ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey })
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) })
-    })
-    return response.json()
+  create(request: NewSandbox, { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}): Promise<Sandbox> {
+    return this.#post(() => "/sandboxes", request, { idempotencyKey, signal })
   }
 
-  /** With a key, repeating the same request gives the same sandbox. */
-  create(request: NewSandbox, options: { readonly idempotencyKey?: string } = {}): Promise<Sandbox> {
-    return this.#post(this.#url.createSandbox(), request, options.idempotencyKey)
-  }
-
-  get(id: string): Promise<Sandbox> {
-    return this.#get(this.#url.getSandbox({ params: { sandboxId: SandboxId.make(id) } }))
+  get(id: string, options: CallOptions = {}): Promise<Sandbox> {
+    return this.#get(() => sandboxPath(id), {}, options)
   }
 
   /** Newest first. */
-  list(query: { readonly after?: string; readonly limit?: number; readonly status?: SandboxStatus; readonly repo?: string } = {}): Promise<
-    typeof SandboxPage.Encoded
-  > {
-    return this.#get(this.#url.listSandboxes({ query }))
+  list(query: SandboxQuery = {}, options: CallOptions = {}): Promise<SandboxPage> {
+    return this.#get(() => "/sandboxes", query, options)
   }
 
-  terminate(id: string): Promise<typeof CommandResult.Encoded> {
-    return this.#post(this.#url.terminateSandbox({ params: { sandboxId: SandboxId.make(id) } }))
+  /** Ends the sandbox for good. Safe to repeat. */
+  terminate(id: string, options: CallOptions = {}): Promise<CommandResult> {
+    return this.#post(() => `${sandboxPath(id)}/terminate`, undefined, options)
   }
 
-  interrupt(id: string): Promise<typeof CommandResult.Encoded> {
-    return this.#post(this.#url.interruptTurn({ params: { sandboxId: SandboxId.make(id) } }))
+  /** Ends the active turn; the sandbox goes on. */
+  interrupt(id: string, options: CallOptions = {}): Promise<CommandResult> {
+    return this.#post(() => `${sandboxPath(id)}/interrupt`, undefined, options)
   }
 
-  approve(id: string, approvalId: string): Promise<typeof CommandResult.Encoded> {
-    return this.#decide(id, approvalId, "approve")
+  /** `approvalId` is the `approval_id` of an `approval.requested`. The first decision wins. */
+  approve(id: string, approvalId: string, options: CallOptions = {}): Promise<CommandResult> {
+    return this.#decide(id, approvalId, "approve", options)
   }
 
-  deny(id: string, approvalId: string): Promise<typeof CommandResult.Encoded> {
-    return this.#decide(id, approvalId, "deny")
+  deny(id: string, approvalId: string, options: CallOptions = {}): Promise<CommandResult> {
+    return this.#decide(id, approvalId, "deny", options)
   }
 
-  #decide(id: string, approvalId: string, decision: "approve" | "deny"): Promise<typeof CommandResult.Encoded> {
-    return this.#post(this.#url.decideApproval({ params: { sandboxId: SandboxId.make(id), approvalId } }), { decision })
+  #decide(id: string, approvalId: string, decision: "approve" | "deny", { signal }: CallOptions): Promise<CommandResult> {
+    return this.#post(() => `${sandboxPath(id)}/approvals/${segment(approvalId)}`, { decision }, { signal })
   }
 
-  /** Starts the next turn. */
-  sendMessage(id: string, prompt: string, options: { readonly idempotencyKey?: string } = {}): Promise<typeof MessageResult.Encoded> {
-    return this.#post(this.#url.sendMessage({ params: { sandboxId: SandboxId.make(id) } }), { prompt }, options.idempotencyKey)
+  /** Starts the next turn of a sandbox that runs and has no active turn. */
+  sendMessage(
+    id: string,
+    prompt: string,
+    { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}
+  ): Promise<MessageResult> {
+    return this.#post(() => `${sandboxPath(id)}/messages`, { prompt }, { idempotencyKey, signal })
   }
 
-  /** Oldest first. `after` is a `nextCursor`. */
-  messages(id: string, query: Page = {}): Promise<typeof MessagePage.Encoded> {
-    return this.#get(this.#url.listMessages({ params: { sandboxId: SandboxId.make(id) }, query }))
+  /** Oldest first. */
+  messages(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<MessagePage> {
+    return this.#get(() => `${sandboxPath(id)}/messages`, query, options)
   }
 
-  /** Durable events after a cursor, oldest first. */
-  events(id: string, query: Page = {}): Promise<{ readonly data: ReadonlyArray<Event>; readonly nextCursor: string }> {
-    return this.#get(this.#url.listEvents({ params: { sandboxId: SandboxId.make(id) }, query }))
+  /** Durable events, oldest first. Read on until a page is empty. */
+  events(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<EventPage> {
+    return this.#get(() => `${sandboxPath(id)}/events`, query, options)
   }
 
   /**
-   * Events as they happen, until the sandbox is finished: first a snapshot, or with `since` everything after that event.
-   * A connection that is lost is made again where it was lost. Every durable event comes exactly once, in order.
+   * Events as they happen, until the sandbox is finished and its last event was told: first a snapshot, or with `since`
+   * everything after that event. A connection that is lost is made again where it was lost: every durable event comes once,
+   * in order. `break` and the signal end it, without an error.
    */
-  async *stream(id: string, options: { readonly since?: number; readonly signal?: AbortSignal } = {}): AsyncGenerator<Event, void> {
-    const { signal, since } = options
-    const path = this.#url.streamEvents({ params: { sandboxId: SandboxId.make(id) }, query: {} })
-    let cursor = since === undefined ? undefined : String(since)
-    let wait = 0
+  async *stream(id: string, { signal, since }: StreamOptions = {}): AsyncGenerator<StreamEvent, void, undefined> {
+    const path = `${sandboxPath(id)}/events/stream`
+    let lastEventId = since === undefined ? undefined : String(since)
+    let reconnectMillis = this.#reconnectMillis ?? RECONNECT_MILLIS
     let fruitless = 0
     let status: SandboxStatus | undefined
     const isStopped = () => signal?.aborted === true
     while (!isStopped()) {
-      let retry = 2_000
+      let wait: number
       try {
-        const response = await this.#send(path, {
-          headers: cursor === undefined ? {} : { "last-event-id": cursor },
-          ...(signal === undefined ? {} : { signal })
-        })
-        // Finished, and everything was read.
-        if (response.status === 204 || response.body === null) return
-        for await (const block of serverSentEvents(response.body)) {
-          retry = block.retry ?? retry
+        const { attempt, response } = await this.#transport.openOnce({ path, lastEventId, signal })
+        if (response.status === 204 || response.body === null) {
+          // The sandbox is finished, and everything was read.
+          attempt.close()
+          return
+        }
+        let isNews = false
+        for await (const block of serverSentEvents(attempt.chunks(response.body, this.#transport.idleTimeoutMillis))) {
+          if (block.retry !== undefined) reconnectMillis = this.#reconnectMillis ?? block.retry
           if (block.data === undefined) continue
           fruitless = 0
-          const event: Event | { readonly type: "stream.resync" } = JSON.parse(block.data)
-          if (event.type === "stream.resync") continue
-          // Resuming from a snapshot needs no second one.
-          cursor = event.type === "snapshot" ? event.data.resume_cursor : block.id ?? cursor
+          const event = eventOf(block.data)
+          isNews ||= block.id !== undefined || event.type === "snapshot"
+          // Whoever has a snapshot needs no second one.
+          lastEventId = event.type === "snapshot" || event.type === "stream.resync" ? event.data.resume_cursor : block.id ?? lastEventId
           if (event.type === "sandbox.status") status = event.data.status
           yield event
+          if (isStopped()) return
         }
-        if (status !== undefined && FINISHED.has(status)) return
-        wait = retry
+        // Streams end for other reasons too. Of a finished sandbox it is asked at once: 204 says that nothing is left.
+        const isOver = isNews && status !== undefined && FINISHED.has(status)
+        wait = isOver ? 0 : backoff(reconnectMillis, 0, MAX_RECONNECT_MILLIS)
       } catch (error) {
         if (isStopped()) return
-        const refused = error instanceof SlipwayError ? error : undefined
-        if (refused?.isTemporary === false || ++fruitless > MAX_FRUITLESS) throw error
-        wait = (refused?.retryAfter ?? 0) * 1000 || retry
+        if (!(error instanceof SlipwayError) || !error.isTemporary || ++fruitless > MAX_FRUITLESS) throw error
+        wait = Math.max(backoff(reconnectMillis, fruitless, MAX_RECONNECT_MILLIS), (error.retryAfter ?? 0) * 1000)
       }
-      await sleep(wait, signal)
+      await pause(wait, signal).catch(() => {})
     }
   }
 
-  /** The entries of one directory; the root when none is named. */
-  files(id: string, query: { readonly directory?: string; readonly repo?: string } = {}): Promise<typeof FileTree.Encoded> {
-    return this.#get(this.#url.listFiles({ params: { sandboxId: SandboxId.make(id) }, query }))
+  /** The entries of one directory. */
+  files(id: string, query: DirectoryQuery = {}, options: CallOptions = {}): Promise<FileTree> {
+    return this.#get(() => `${sandboxPath(id)}/files/tree`, query, options)
   }
 
-  /** One file as text: now, as published last, and where the sandbox started. */
-  content(id: string, path: string, query: { readonly repo?: string } = {}): Promise<typeof FileContent.Encoded> {
-    return this.#get(this.#url.getFileContent({ params: { sandboxId: SandboxId.make(id) }, query: { path, ...query } }))
+  /** One file as text: now, as published last, and where the sandbox started. At most 1 MiB each. */
+  content(id: string, path: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<FileContent> {
+    return this.#get(() => `${sandboxPath(id)}/files/content`, { path, ...query }, options)
   }
 
-  /** The bytes of one file, as a response that was not read yet. */
-  download(id: string, path: string, query: { readonly repo?: string } = {}): Promise<Response> {
-    return this.#send(this.#url.downloadFile({ params: { sandboxId: SandboxId.make(id) }, query: { path, ...query } }))
+  /** The bytes of one file, at most 100 MiB, as a response whose body is read as you take it. */
+  async download(id: string, path: string, query: RepoQuery = {}, { signal }: CallOptions = {}): Promise<Response> {
+    const { attempt, response } = await this.#transport.open({
+      path: `${sandboxPath(id)}/files/download`,
+      query: { path, ...query },
+      signal
+    })
+    if (response.body === null) {
+      attempt.close()
+      return response
+    }
+    const chunks = attempt.chunks(response.body, this.#transport.idleTimeoutMillis)
+    const body = new ReadableStream<Uint8Array>({
+      pull: async (controller) => {
+        const { done, value } = await chunks.next()
+        if (done === true) controller.close()
+        else controller.enqueue(value)
+      },
+      cancel: () => attempt.close()
+    }, { highWaterMark: 0 })
+    return new Response(body, { status: response.status, headers: response.headers })
   }
 
-  /** Opens or updates the draft pull request. `detailsPending`: ask again with `pullRequest`. */
-  publish(id: string, body: { readonly repo?: string } = {}): Promise<typeof PullRequestStatus.Encoded> {
-    return this.#post(this.#url.publishPullRequest({ params: { sandboxId: SandboxId.make(id) } }), body)
+  /** Opens or updates the draft pull request, within 20 s. `detailsPending`: ask again with `pullRequest`. Safe to repeat. */
+  publish(id: string, request: RepoQuery = {}, options: CallOptions = {}): Promise<PullRequestStatus> {
+    return this.#post(() => `${sandboxPath(id)}/pull-request`, request, options)
   }
 
-  pullRequest(id: string, query: { readonly repo?: string } = {}): Promise<typeof PullRequestStatus.Encoded> {
-    return this.#get(this.#url.getPullRequest({ params: { sandboxId: SandboxId.make(id) }, query }))
+  pullRequest(id: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<PullRequestStatus> {
+    return this.#get(() => `${sandboxPath(id)}/pull-request`, query, options)
   }
 
   /** The grant's feed, ascending. Save `nextCursor` once every event is processed; it is the next `after`. */
-  partnerEvents(query: Page = {}): Promise<typeof PartnerPage.Encoded> {
-    return this.#get(this.#url.listPartnerEvents({ query }))
+  partnerEvents(query: PageQuery = {}, options: CallOptions = {}): Promise<PartnerPage> {
+    return this.#get(() => "/events", query, options)
   }
 }

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import * as EffectClient from "@slipway/client/EffectClient"
-import { serverSentEvents } from "@slipway/client/EventStream"
-import { type Event, SlipwayClient, SlipwayError } from "@slipway/client/SlipwayClient"
+import { SlipwayClient, SlipwayError, type StreamEvent } from "@slipway/client"
+import * as EffectClient from "@slipway/client/effect"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { proxy } from "@slipway/http/testing/CuttingProxy"
 import { address, create, creation, drive, layer as http, mintKey, running, turnOf } from "@slipway/http/testing/Harness"
 import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
@@ -65,6 +65,37 @@ layer(
       assert.strictEqual((yield* failure(client.publish(id))).code, "sandbox_not_running")
     }))
 
+  it.effect("makes one sandbox and one turn, although the replies are lost and it asks again", () =>
+    Effect.gen(function*() {
+      const { client: observer, key } = yield* clientOf("lossy")
+      const { host, port } = yield* address
+      let isLost = true
+      const client = new SlipwayClient({
+        baseUrl: `http://${host}:${port}`,
+        apiKey: key,
+        backoffMillis: 1,
+        fetch: async (input, init) => {
+          const response = await fetch(input, init)
+          isLost = !isLost
+          if (isLost) return response
+          await response.arrayBuffer()
+          throw new TypeError("the connection was cut")
+        }
+      })
+      const { id } = yield* Effect.promise(() => client.create(creation))
+      assert.deepStrictEqual((yield* Effect.promise(() => observer.list())).data.map((sandbox) => sandbox.id), [id])
+      const sandboxId = SandboxId.make(id)
+      const turn = yield* turnOf(sandboxId)
+      yield* drive(sandboxId, [
+        { _tag: "StartBoot" },
+        { _tag: "FinishBoot", turnId: turn },
+        { _tag: "StartTurn", turnId: turn },
+        { _tag: "EndTurn", turnId: turn, state: "succeeded" }
+      ])
+      const sent = yield* Effect.promise(() => client.sendMessage(id, "go on"))
+      assert.deepStrictEqual([sent.outcome, sent.turnId], ["duplicate", yield* turnOf(sandboxId, 2)])
+    }))
+
   it.effect("throws what the service said", () =>
     Effect.gen(function*() {
       const { client } = yield* clientOf()
@@ -82,16 +113,9 @@ layer(
       Effect.gen(function*() {
         const { key } = yield* clientOf()
         const { cut, url } = yield* proxy()
-        // The server asks to wait 2 s before each connection; a test need not.
-        const impatient: typeof fetch = (input, init) =>
-          fetch(input, init).then(async (response) =>
-            response.body === null || response.headers.get("content-type")?.startsWith("text/event-stream") !== true
-              ? response
-              : new Response(response.body.pipeThrough(hurried()), { status: response.status, headers: response.headers })
-          )
-        const client = new SlipwayClient({ baseUrl: url, apiKey: key, fetch: impatient })
+        const client = new SlipwayClient({ baseUrl: url, apiKey: key, reconnectMillis: 1 })
         const { id, turn } = yield* running(key)
-        const seen: Array<Event> = []
+        const seen: Array<StreamEvent> = []
         const reading = yield* Effect.forkChild(Effect.promise(async () => {
           for await (const event of client.stream(id, { since: 0 })) {
             seen.push(event)
@@ -109,10 +133,34 @@ layer(
         yield* drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "gone", retryable: false }])
         yield* Fiber.join(reading)
         const log = yield* Effect.flatMap(SandboxStore, (store) => store.log(id, 0, 1000))
-        assert.deepStrictEqual(seen.flatMap((event) => event.id ?? []), log.map(({ seq }) => String(seq)))
+        assert.deepStrictEqual(seen.flatMap((event) => "id" in event ? event.id : []), log.map(({ seq }) => String(seq)))
       }),
     20_000
   )
+
+  it.effect("ends the stream of a finished sandbox as soon as the service says that nothing is left", () =>
+    Effect.gen(function*() {
+      const { key } = yield* clientOf()
+      const { host, port } = yield* address
+      const statuses: Array<number> = []
+      const client = new SlipwayClient({
+        baseUrl: `http://${host}:${port}`,
+        apiKey: key,
+        fetch: async (input, init) => {
+          const response = await fetch(input, init)
+          statuses.push(response.status)
+          return response
+        }
+      })
+      const id = yield* create(key)
+      yield* Effect.promise(() => client.terminate(id))
+      const types = yield* Effect.promise(async () => {
+        const types: Array<string> = []
+        for await (const event of client.stream(id)) types.push(event.type)
+        return types
+      })
+      assert.deepStrictEqual([types, statuses], [["snapshot", "sandbox.status"], [200, 200, 204]])
+    }))
 
   it.effect("stops streaming when it is told to", () =>
     Effect.gen(function*() {
@@ -130,15 +178,6 @@ layer(
       assert.deepStrictEqual(types, ["snapshot", "sandbox.status"])
     }))
 })
-
-const hurried = () => {
-  const decoder = new TextDecoder()
-  const encoder = new TextEncoder()
-  return new TransformStream<Uint8Array, Uint8Array>({
-    transform: (chunk, controller) =>
-      controller.enqueue(encoder.encode(decoder.decode(chunk, { stream: true }).replace("retry: 2000", "retry: 1")))
-  })
-}
 
 layer(http().pipe(Layer.provideMerge(FetchHttpClient.layer)), { excludeTestServices: true })("the Effect client", (it) => {
   it.effect("has each endpoint, with its errors typed", () =>
@@ -164,36 +203,5 @@ layer(http().pipe(Layer.provideMerge(FetchHttpClient.layer)), { excludeTestServi
       const unauthorized = yield* Effect.flip(stranger.listSandboxes({ query: {} }))
       assert(unauthorized._tag === "Refusal")
       assert.deepStrictEqual([unauthorized.status, unauthorized.code], [401, "unauthorized"])
-    }))
-})
-
-layer(Layer.empty)("the event reader", (it) => {
-  const read = (chunks: ReadonlyArray<Uint8Array>) =>
-    Effect.promise(async () => {
-      const body = new ReadableStream<Uint8Array>({
-        start: (controller) => {
-          for (const chunk of chunks) controller.enqueue(chunk)
-          controller.close()
-        }
-      })
-      const events = []
-      for await (const event of serverSentEvents(body)) events.push(event)
-      return events
-    })
-
-  it.effect("puts blocks together wherever the network cuts them, and drops the last one if it is not whole", () =>
-    Effect.gen(function*() {
-      const text = "retry: 5\n\n: hb\n\nid: 1\ndata: {\"a\":\"\u{1F680}\"}\n\nid:2\r\ndata:x\r\ndata: y\r\n\r\nid: 3\ndata: lost"
-      const expected = [
-        { data: undefined, id: undefined, retry: 5 },
-        { data: undefined, id: undefined, retry: undefined },
-        { data: "{\"a\":\"\u{1F680}\"}", id: "1", retry: undefined },
-        { data: "x\ny", id: "2", retry: undefined }
-      ]
-      const bytes = new TextEncoder().encode(text)
-      for (const size of [1, 2, 3, 7, bytes.length]) {
-        const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.slice(i * size, (i + 1) * size))
-        assert.deepStrictEqual(yield* read(chunks), expected)
-      }
     }))
 })

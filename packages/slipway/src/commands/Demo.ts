@@ -1,6 +1,6 @@
 /** `slipway demo`: the main job from one end to the other, on the real service, over HTTP alone. */
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
-import { type Event, SlipwayClient } from "@slipway/client/SlipwayClient"
+import { SlipwayClient, type StreamEvent } from "@slipway/client"
 import { Access } from "@slipway/domain/access/Access"
 import { Clock, Effect, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
@@ -94,7 +94,7 @@ const run = Effect.gen(function*() {
   const events = client.stream(sandbox.id, { signal: reading.signal })
 
   /** Reads the stream up to the first event that `wanted` accepts, showing what goes by. */
-  const follow = <A>(wanted: (event: Event) => A | undefined) =>
+  const follow = <A>(wanted: (event: StreamEvent) => A | undefined) =>
     call("following the stream", async () => {
       for (;;) {
         const next = await events.next()
@@ -168,7 +168,7 @@ const run = Effect.gen(function*() {
 })
 
 /** What is worth showing of an event while it goes by. */
-const describe = (event: Event): string | undefined => {
+const describe = (event: StreamEvent): string | undefined => {
   switch (event.type) {
     case "sandbox.status":
       return "previous" in event.data ? `${event.data.previous ?? "new"} → ${event.data.status}` : undefined

@@ -22,22 +22,14 @@ const parse = (block: string): ServerSentEvent => {
 }
 
 /** Blocks as they arrive. One that is cut off by the end of the body is dropped, as the standard says. */
-export async function* serverSentEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerSentEvent, void> {
-  const reader = body.getReader()
+export async function* serverSentEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ServerSentEvent, void> {
   const decoder = new TextDecoder()
   let text = ""
-  try {
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) return
-      // A line may end with CR, LF or both; a CR at the end waits for what follows it.
-      const lines = (text + decoder.decode(value, { stream: true })).replaceAll(/\r\n|\r(?!$)/gu, "\n")
-      const blocks = lines.split("\n\n")
-      text = blocks.pop() ?? ""
-      for (const block of blocks) yield parse(block)
-    }
-  } finally {
-    // Also when the consumer stops early: it must not hold the connection.
-    await reader.cancel().catch(() => {})
+  for await (const chunk of chunks) {
+    // A line may end with CR, LF or both; a CR at the end waits for what follows it.
+    const lines = (text + decoder.decode(chunk, { stream: true })).replaceAll(/\r\n|\r(?!$)/gu, "\n")
+    const blocks = lines.split("\n\n")
+    text = blocks.pop() ?? ""
+    for (const block of blocks) yield parse(block)
   }
 }

@@ -1,0 +1,211 @@
+/** Requests to one service: where they go, how long they may take, and which are sent again. */
+import { Attempt } from "./Attempt.ts"
+import { SlipwayError } from "./SlipwayError.ts"
+
+export interface ClientOptions {
+  /** The server's address, such as `https://slipway.example`; with the path it is served below, if there is one. */
+  readonly baseUrl: string
+  /** Goes to `baseUrl` alone, as a header: redirects are not followed. */
+  readonly apiKey: string
+  /** Sends requests; the platform's `fetch` when left out. */
+  readonly fetch?: typeof globalThis.fetch | undefined
+  /** How long one attempt at a request may take until its whole reply is there; 30,000 when left out. Not of streams. */
+  readonly timeoutMillis?: number | undefined
+  /** How long a stream or download may bring nothing; 45,000 when left out. Idle streams have a heartbeat each 15 s. */
+  readonly idleTimeoutMillis?: number | undefined
+  /** How often a request is sent again; 3 when left out. */
+  readonly retries?: number | undefined
+  /** Before the first retry; each further one waits twice as long, up to 8 s. 500 when left out. */
+  readonly backoffMillis?: number | undefined
+  /** Before a stream is opened again; longer after failures, up to 30 s. Left out: what the service says, which is 2 s. */
+  readonly reconnectMillis?: number | undefined
+}
+
+/** Of each call. */
+export interface CallOptions {
+  /** Ends the call, with all its retries: it rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+}
+
+export type Query = Readonly<Record<string, string | number | undefined>>
+
+export interface Ask extends CallOptions {
+  readonly method?: "GET" | "POST"
+  /** From `segment`s. */
+  readonly path: string
+  readonly query?: Query | undefined
+  readonly body?: object | undefined
+  readonly idempotencyKey?: string | undefined
+  readonly lastEventId?: string | undefined
+}
+
+/** A reply whose body is still to come. `attempt` must be closed. */
+export interface Opened {
+  readonly response: Response
+  readonly attempt: Attempt
+}
+
+/** Resolves with a good reply, and fails with any other. */
+type Send = (signal: AbortSignal) => Promise<Response>
+
+const MAX_BACKOFF_MILLIS = 8_000
+/** Rate limits open within a minute (docs/decisions.md, section 10). Who is told to wait longer decides for themselves. */
+const MAX_RETRY_AFTER_SECONDS = 60
+
+/** Half of the wait is drawn, so that clients that failed together do not come back together. */
+export const backoff = (baseMillis: number, failures: number, mostMillis: number): number =>
+  Math.min(baseMillis * 2 ** failures, mostMillis) * (1 + Math.random()) / 2
+
+/** Rejects with the reason once `signal` is aborted. */
+export const pause = (millis: number, signal: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve, reject) => {
+    signal?.throwIfAborted()
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal?.reason)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop)
+      resolve()
+    }, millis)
+    signal?.addEventListener("abort", stop, { once: true })
+  })
+
+/** One segment of a path. Dots would lead out of it, encoded or not. */
+export const segment = (value: string): string => {
+  if (/^\.{0,2}$/u.test(value)) throw new TypeError(`${JSON.stringify(value)} is no id.`)
+  return encodeURIComponent(value)
+}
+
+const root = (baseUrl: string): string => {
+  const { hash, origin, password, pathname, protocol, search, username } = new URL(baseUrl)
+  if (!/^https?:$/u.test(protocol) || username + password + search + hash !== "") {
+    throw new TypeError("`baseUrl` is an address of http or https, without user, query or fragment.")
+  }
+  return `${origin}${pathname.replace(/\/+$/u, "")}/api/public/v1`
+}
+
+const search = (query: Query = {}): string => {
+  const pairs = Object.entries(query).flatMap(([name, value]) => value === undefined ? [] : [[name, String(value)]])
+  return pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`
+}
+
+/** Whole seconds, or of a proxy a date (RFC 9110, section 10.2.3). */
+const retryAfterOf = (headers: Headers): number | undefined => {
+  const value = headers.get("retry-after") ?? ""
+  if (/^\d+$/u.test(value)) return Number(value)
+  const seconds = Math.ceil((Date.parse(value) - Date.now()) / 1000)
+  return Number.isNaN(seconds) ? undefined : Math.max(seconds, 0)
+}
+
+const requestIdOf = (response: Response): string | undefined => response.headers.get("x-request-id") ?? undefined
+
+const refusal = async (response: Response): Promise<SlipwayError> => {
+  const status = response.status
+  if (response.type === "opaqueredirect" || status >= 300 && status < 400) {
+    return new SlipwayError("The service redirects, which this client does not follow. Is its address right?", {
+      status,
+      code: "redirected"
+    })
+  }
+  const body: unknown = await response.json().catch(() => null)
+  const { code = "unknown", message = `The service answered with status ${status}.` } =
+    (body as { readonly error?: { readonly code?: string; readonly message?: string } } | null)?.error ?? {}
+  return new SlipwayError(message, { status, code, requestId: requestIdOf(response), retryAfter: retryAfterOf(response.headers) })
+}
+
+export class Transport {
+  readonly #root: string
+  readonly #apiKey: string
+  readonly #fetch: typeof globalThis.fetch
+  readonly #timeoutMillis: number
+  readonly #retries: number
+  readonly #backoffMillis: number
+  readonly idleTimeoutMillis: number
+
+  constructor(options: ClientOptions) {
+    this.#root = root(options.baseUrl)
+    // `Headers` would say the key in its error.
+    if (!/^[\x21-\x7e]+$/u.test(options.apiKey)) throw new TypeError("`apiKey` is empty, or has characters that no API key has.")
+    this.#apiKey = options.apiKey
+    this.#fetch = options.fetch ?? globalThis.fetch
+    this.#timeoutMillis = options.timeoutMillis ?? 30_000
+    this.idleTimeoutMillis = options.idleTimeoutMillis ?? 45_000
+    this.#retries = options.retries ?? 3
+    this.#backoffMillis = options.backoffMillis ?? 500
+  }
+
+  /** The reply to a request, whole. */
+  json<A>(ask: Ask): Promise<A> {
+    return this.#persist(ask, async (attempt, send) => {
+      try {
+        return await attempt.within(this.#timeoutMillis, async () => {
+          const response = await send(attempt.signal)
+          const text = await response.text()
+          try {
+            return JSON.parse(text)
+          } catch (cause) {
+            const { status } = response
+            throw new SlipwayError("The reply is no JSON.", { status, code: "invalid_reply", requestId: requestIdOf(response), cause })
+          }
+        })
+      } finally {
+        attempt.close()
+      }
+    })
+  }
+
+  /** The head of a reply. */
+  open(ask: Ask): Promise<Opened> {
+    return this.#persist(ask, (attempt, send) => this.#head(attempt, send))
+  }
+
+  /** The same, of one attempt. */
+  async openOnce(ask: Ask): Promise<Opened> {
+    return this.#head(new Attempt(ask.signal), this.#prepare(ask))
+  }
+
+  async #head(attempt: Attempt, send: Send): Promise<Opened> {
+    try {
+      return { attempt, response: await attempt.within(this.#timeoutMillis, () => send(attempt.signal)) }
+    } catch (error) {
+      attempt.close()
+      throw error
+    }
+  }
+
+  #prepare({ body, idempotencyKey, lastEventId, method = "GET", path, query }: Ask): Send {
+    const headers = new Headers({ authorization: `Bearer ${this.#apiKey}` })
+    if (body !== undefined) headers.set("content-type", "application/json")
+    if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey)
+    if (lastEventId !== undefined) headers.set("last-event-id", lastEventId)
+    // A function of its own: browsers' `fetch` refuses to be called as a method of anything else.
+    const fetch = this.#fetch
+    const url = this.#root + path + search(query)
+    const init = { method, headers, redirect: "manual" as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+    return async (signal) => {
+      const response = await fetch(url, { ...init, signal })
+      if (!response.ok) throw await refusal(response)
+      return response
+    }
+  }
+
+  /** Tries until there is an answer, as long as the same request twice is the same as once, and another try may help. */
+  async #persist<A>(ask: Ask, once: (attempt: Attempt, send: Send) => Promise<A>): Promise<A> {
+    const isRepeatable = ask.method !== "POST" || ask.idempotencyKey !== undefined
+    const send = this.#prepare(ask)
+    for (let failures = 0;; failures++) {
+      const attempt = new Attempt(ask.signal)
+      try {
+        return await once(attempt, send)
+      } catch (error) {
+        if (!isRepeatable || failures >= this.#retries || !(error instanceof SlipwayError) || !mayHelp(error)) throw error
+        const wait = backoff(this.#backoffMillis, failures, MAX_BACKOFF_MILLIS)
+        await pause(Math.max(wait, (error.retryAfter ?? 0) * 1000), ask.signal)
+      }
+    }
+  }
+}
+
+const mayHelp = ({ code, retryAfter = 0, status }: SlipwayError): boolean =>
+  (code === "unreachable" || code === "timeout" || status === 429 || status === 503) && retryAfter <= MAX_RETRY_AFTER_SECONDS

@@ -1,0 +1,479 @@
+/**
+ * What goes over the wire, as docs/interface.md says it: its sections are named. Timestamps are UTC with three fraction
+ * digits, `2026-11-21T02:41:00.123Z`. Values may be added over time, such as types of events: ignore what you do not know.
+ */
+
+// Sandboxes -----------------------------------------------------------------------------------------------------
+
+/** Where a sandbox is in its life (section 3). It is finished as `succeeded`, `failed` or `terminated`. */
+export type SandboxStatus = "queued" | "creating" | "running" | "succeeded" | "failed" | "terminating" | "terminated"
+
+/** Section 2.2. */
+export interface RepoRef {
+  /** `owner/name`, in any case of letters. */
+  readonly fullName: string
+  /** Branch, tag or full commit id to start from. Left out: the default branch. */
+  readonly ref?: string
+}
+
+/** Section 2.3. Eventually consistent. */
+export interface Usage {
+  readonly llmRequestCount: number
+  /** Millionths of a US dollar. */
+  readonly costMicroUsd: number
+  /** Millionths of a credit. */
+  readonly creditsChargedMicros: number
+}
+
+/** Section 2.1. */
+export interface Sandbox {
+  readonly id: string
+  readonly worktreeId: string
+  readonly object: "sandbox"
+  readonly status: SandboxStatus
+  readonly title: string
+  readonly repos: ReadonlyArray<RepoRef>
+  /** The model's id in the catalogue. */
+  readonly model: string | null
+  readonly agentRuntime: "opencode" | "codex" | "claude" | "grok"
+  /** Active: a turn is pending, running or waits for an approval. */
+  readonly turn: { readonly active: boolean }
+  readonly usage: Usage
+  readonly metadata: { readonly [key: string]: string }
+  /** Why it failed, a sentence for people; `null` unless it did. */
+  readonly error: string | null
+  readonly createdAt: string
+  /** When it first ran. */
+  readonly startedAt: string | null
+  /** When it first was succeeded, failed or terminated. */
+  readonly completedAt: string | null
+  readonly links: { readonly self: string; readonly events: string; readonly messages: string }
+}
+
+export interface SandboxPage {
+  /** Newest first. */
+  readonly data: ReadonlyArray<Sandbox>
+  /** The `after` of the next page; `null` on the last page. */
+  readonly nextCursor: string | null
+}
+
+/** Section 4.1. */
+export interface SandboxQuery {
+  /** The `nextCursor` of the page before. */
+  readonly after?: string
+  /** 1 to 100; 100 when left out. */
+  readonly limit?: number
+  readonly status?: SandboxStatus
+  /** Sandboxes that have this repository, in any case of letters. */
+  readonly repo?: string
+}
+
+/** Section 4.2. */
+export interface NewSandbox {
+  /** 1 to 16, which differ in more than case. */
+  readonly repos: ReadonlyArray<RepoRef>
+  /** 1 to 60000 characters. */
+  readonly prompt: string
+  /** Left out: the catalogue's default. */
+  readonly model?: string
+  readonly reasoningEffort?: "none" | "low" | "medium" | "high" | "xhigh" | "max" | "ultra" | "ultracode"
+  /** Left out: the prompt's first line. */
+  readonly title?: string
+  /** `prompt`: the agent asks before it edits or runs anything. Left out: `auto`, it never asks. */
+  readonly toolApprovalMode?: "auto" | "prompt"
+  /** At most 16 pairs. */
+  readonly metadata?: { readonly [key: string]: string }
+}
+
+/** Section 2.4. */
+export interface CommandResult {
+  /** Equal commands have equal ids. */
+  readonly commandId: string
+  /** Of the sandbox after the command; unchanged by a rejected one. */
+  readonly revision: number
+  /** `applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not legal now. */
+  readonly outcome: "applied" | "duplicate" | "rejected"
+  /** There if the outcome is `rejected`, and only then. */
+  readonly rejection?: "sandbox_terminal" | "no_active_turn" | "approval_expired" | "approval_already_resolved"
+}
+
+// Messages ------------------------------------------------------------------------------------------------------
+
+export interface MessageResult extends CommandResult {
+  /** The turn the message starts. */
+  readonly turnId: string
+}
+
+export interface Message {
+  readonly id: string
+  readonly turnId: string
+  readonly role: "user" | "assistant"
+  readonly text: string
+  /** When it was whole. */
+  readonly createdAt: string
+}
+
+export interface MessagePage {
+  /** Oldest first. */
+  readonly data: ReadonlyArray<Message>
+  /** The `after` of the next page; `null` on the last page. */
+  readonly nextCursor: string | null
+}
+
+/** A page of what is numbered: messages, events of a sandbox, partner events. */
+export interface PageQuery {
+  /** The `nextCursor` of the page before, or the id of the last event that was read; the beginning when left out. */
+  readonly after?: number | string
+  /** 1 to 100; 100 when left out. */
+  readonly limit?: number
+}
+
+// Events of a sandbox (section 6.1) -----------------------------------------------------------------------------
+
+/** Section 2.4a. */
+interface Envelope<T extends string, D> {
+  readonly object: "sandbox.event"
+  readonly version: "v1"
+  readonly ts: string
+  readonly sandbox_id: string
+  readonly type: T
+  readonly data: D
+}
+
+interface Durable<T extends string, D> extends Envelope<T, D> {
+  /** Digits: the cursor that resumes after this event. */
+  readonly id: string
+  /** Left out outside of a turn. */
+  readonly turn_id?: string
+}
+
+/** Who caused a change: a person's command, a time limit, the agent or its host, or the service itself. */
+export type Initiator = "user" | "policy" | "provider" | "system"
+
+export type TurnState = "pending" | "running" | "awaiting_approval" | "succeeded" | "failed" | "interrupted" | "cancelled"
+
+/** A tool call that waits for a person. */
+export interface ApprovalRequest {
+  readonly approval_id: string
+  /** What the agent wants to do, for display. */
+  readonly tool: string
+  readonly kind?: "edit" | "command" | "network" | "other"
+  readonly paths?: ReadonlyArray<string>
+  /** What will happen if it is approved. Only a diff may be cut. */
+  readonly preview?: { readonly command?: string; readonly diff?: string; readonly url?: string }
+  /** Counts as denied from then on. */
+  readonly expires_at: string
+}
+
+/** A durable event: it is in the log, and can be read again. Told apart by `type`. */
+export type SandboxEvent =
+  | Durable<"sandbox.status", {
+    readonly status: SandboxStatus
+    readonly previous: SandboxStatus | null
+    readonly reason:
+      | "queue_timeout"
+      | "boot_timeout"
+      | "boot_failed"
+      | "clone_failed"
+      | "repo_not_accessible"
+      | "idle_timeout"
+      | "last_turn_failed"
+      | "agent_lost"
+      | "host_lost"
+      | "terminated"
+      | "max_lifetime"
+      | "grant_revoked"
+      | "release_failed"
+      | null
+    readonly initiator: Initiator
+  }>
+  | Durable<"sandbox.boot", {
+    /** The stage that is done. */
+    readonly stage: "provision" | "clone" | "setup" | "agent_start" | "ready"
+    readonly ms: number
+    readonly repo?: string
+  }>
+  | Durable<"sandbox.error", { readonly code: string; readonly message: string; readonly retryable: boolean }>
+  | Durable<"turn.started", {
+    readonly prompt_id: string
+    readonly text: string
+    readonly files: ReadonlyArray<never>
+    readonly author: { readonly id: string }
+  }>
+  | Durable<"turn.updated", {
+    readonly state: TurnState
+    readonly previous: TurnState | null
+    readonly text?: string
+    readonly author?: { readonly id: string }
+    readonly reason?: "interrupt"
+    readonly initiator?: Initiator
+  }>
+  | Durable<"turn.completed", {
+    readonly state: "succeeded" | "failed" | "interrupted" | "cancelled"
+    /** A word, or a sentence for people. */
+    readonly reason?: string
+    readonly initiator?: Initiator
+  }>
+  | Durable<"message.updated", {
+    /** Events of one part replace each other. */
+    readonly part_id: string
+    readonly message_id: string
+    /** `reasoning` is what the model thinks, `text` what it says. */
+    readonly kind: "text" | "reasoning"
+    /** All of the part so far. */
+    readonly text: string
+  }>
+  | Durable<"message.completed", {
+    readonly message_id: string
+    readonly finish: "end_turn" | "max_tokens" | "refusal" | "cancelled" | "error"
+  }>
+  | Durable<"tool.updated", {
+    readonly part_id: string
+    readonly message_id: string
+    readonly call_id: string
+    readonly tool: string
+    readonly status: "pending" | "running" | "completed" | "error"
+    readonly error?: string
+    readonly detail?: { readonly command?: string; readonly paths?: ReadonlyArray<string>; readonly output?: string }
+  }>
+  | Durable<"approval.requested", ApprovalRequest>
+  | Durable<"approval.resolved", {
+    readonly approval_id: string
+    readonly outcome: "approved" | "denied"
+    /** `user`: a decision; the others deny because nobody can decide any more. */
+    readonly by: "user" | "timeout" | "interrupt" | "terminate" | "turn_end"
+  }>
+  | Durable<"pull_request.updated", {
+    readonly repo: string
+    readonly action_state: PullRequestStatus["actionState"]
+    readonly number?: number
+    readonly url?: string
+    readonly state?: "open" | "closed"
+    readonly draft?: boolean
+    readonly merged?: boolean
+    readonly head_ref?: string
+    readonly head_sha?: string
+    readonly error?: { readonly code: string; readonly message: string; readonly retry_after?: number }
+  }>
+  | Durable<"usage.updated", { readonly usage: Usage }>
+
+/** Only in streams; not in the log. */
+export type TransientEvent =
+  /** First frame of a stream without a cursor. */
+  | Envelope<"snapshot", {
+    readonly sandbox: Sandbox
+    /** The newest turn; `null` before the first. */
+    readonly turn: { readonly id: string; readonly state: TurnState } | null
+    readonly resume_cursor: string
+    readonly pending_approvals: ReadonlyArray<ApprovalRequest>
+  }>
+  /** The status, once the stream has caught up with the log. */
+  | Envelope<"sandbox.status", { readonly status: SandboxStatus }>
+  /** The connection ends here; the client resumes by itself. */
+  | Envelope<"stream.resync", { readonly reason: "shutdown" | "slow_reader"; readonly resume_cursor: string }>
+
+/** What a stream brings, told apart by `type`. */
+export type StreamEvent = SandboxEvent | TransientEvent
+
+export interface EventPage {
+  /** In the order they happened. */
+  readonly data: ReadonlyArray<SandboxEvent>
+  /** The id of the last event, or `after` when there was none. */
+  readonly nextCursor: string
+}
+
+// Files ---------------------------------------------------------------------------------------------------------
+
+/** Which of the sandbox's repositories; may be left out when there is one. */
+export interface RepoQuery {
+  readonly repo?: string
+}
+
+export interface DirectoryQuery extends RepoQuery {
+  /** Left out: the root. */
+  readonly directory?: string
+}
+
+export type FileStatus = "added" | "deleted" | "modified" | "renamed" | "untracked"
+
+/** Section 2.6. */
+export interface FileEntry {
+  readonly name: string
+  /** Relative to the repository. */
+  readonly path: string
+  readonly depth: number
+  readonly kind: "file" | "directory" | "symlink" | "submodule"
+  /** `null`: unchanged, or ignored by git. */
+  readonly status: FileStatus | null
+  readonly additions: number
+  readonly deletions: number
+  /** Bytes; `null` unless a regular file that is not protected. */
+  readonly size: number | null
+  /** Milliseconds since 1970; `null` when the file is not there. */
+  readonly mtimeMs: number | null
+  readonly previousPath: string | null
+}
+
+/** Section 2.6. */
+export interface FileTree {
+  readonly directory: string
+  readonly entries: ReadonlyArray<FileEntry>
+  /** What the listing leaves out, and why. */
+  readonly partialWarnings: ReadonlyArray<"entries_truncated" | "unreadable_entries" | "invalid_names">
+  /** `changed` is reserved. */
+  readonly scope: "all" | "changed"
+}
+
+export interface FileVersion {
+  /** `null` when the file is binary. */
+  readonly content: string | null
+  readonly text: string | null
+  /** The id git gives a blob of these bytes. */
+  readonly hash: string
+  /** `working`, or the commit that holds this version. */
+  readonly ref: string
+  readonly size: number
+  readonly binary: boolean
+}
+
+/** One file as text (docs/decisions.md, section 8). */
+export interface FileContent {
+  readonly path: string
+  readonly repo: string
+  readonly status: FileStatus | null
+  readonly binary: boolean
+  readonly size: number | null
+  readonly previousPath: string | null
+  readonly editable: false
+  readonly editReason: string
+  /** As it is now. */
+  readonly working: FileVersion | null
+  /** As published last. */
+  readonly head: FileVersion | null
+  /** As the sandbox found it. */
+  readonly base: FileVersion | null
+  /** Reserved. */
+  readonly reviewHead: FileVersion | null
+}
+
+// Pull requests (section 2.5) -----------------------------------------------------------------------------------
+
+export interface PullRequest {
+  readonly id: number
+  readonly nodeId: string
+  readonly number: number
+  readonly url: string
+  readonly title: string
+  /** `closed` with `merged: true` is a merged one. */
+  readonly state: "open" | "closed"
+  readonly draft: boolean
+  readonly merged: boolean
+  readonly baseRef: string
+  readonly headRef: string
+  readonly headSha: string
+  readonly createdAt: string
+  readonly updatedAt: string
+  readonly additions: number
+  readonly deletions: number
+  readonly changedFiles: number
+}
+
+/** `conclusion` and `status` are the source host's own words. */
+export interface WorkflowRun {
+  readonly id: number
+  readonly name: string
+  readonly conclusion?: string
+  readonly createdAt: string
+  readonly event: string
+  readonly headBranch: string
+  readonly headSha: string
+  readonly runNumber: number
+  readonly status: string
+  readonly updatedAt: string
+  readonly url: string
+}
+
+/** `conclusion` and `status` are the source host's own words. */
+export interface CheckRun {
+  readonly id: number
+  readonly name: string
+  readonly completedAt?: string
+  readonly conclusion?: string
+  readonly startedAt?: string
+  readonly status: string
+  readonly url: string
+}
+
+export interface PullRequestStatus {
+  /** `publishing`: the first publication is under way; `updating`: a later one; `failed`: the last one failed. */
+  readonly actionState: "idle" | "publishing" | "updating" | "failed"
+  /** What runs on the head commit. */
+  readonly checks: {
+    readonly label: string
+    readonly runs: ReadonlyArray<WorkflowRun>
+    readonly checkRuns: ReadonlyArray<CheckRun>
+    readonly state: "idle" | "pending" | "success" | "failure" | "error"
+    readonly error?: string
+    readonly updatedAt?: string
+  }
+  /** Oldest first. */
+  readonly comments: ReadonlyArray<{
+    readonly id: number
+    readonly title: string
+    readonly author: string
+    readonly authorAvatarUrl: string
+    readonly createdAt: string
+    readonly updatedAt: string
+    readonly url: string
+  }>
+  /** `null` before anything was published. */
+  readonly pullRequest: PullRequest | null
+  readonly repository: string
+  /** Some of it is not known yet: ask again in a moment. */
+  readonly detailsPending: boolean
+}
+
+// Partner events (sections 2.7 and 6.2) -------------------------------------------------------------------------
+
+interface Told<T extends string, D> {
+  /** The same in every delivery and every reading. */
+  readonly id: string
+  /** From 1, without gaps, within the grant. */
+  readonly sequence: number
+  /** When it was recorded. */
+  readonly createdAt: string
+  readonly type: T
+  readonly data: D
+}
+
+interface Lead {
+  readonly claimId: string
+  readonly leadId: string
+  readonly variant: string
+}
+
+interface Claim extends Lead {
+  readonly creditAmount: number
+  readonly createdAt: string
+}
+
+interface Attributed extends Lead {
+  /** When it happened, which may be long before it was recorded. */
+  readonly occurredAt: string
+}
+
+/** Told apart by `type`. */
+export type PartnerEvent =
+  | Told<"credit_claim.created", Claim & { readonly status: "pending"; readonly claimedAt: null }>
+  | Told<"credit_claim.claimed", Claim & { readonly status: "claimed"; readonly claimedAt: string }>
+  | Told<"project.connected", Attributed & { readonly projectId: string }>
+  | Told<"task.started", Attributed & { readonly taskId: string; readonly projectId: string | null }>
+  | Told<"pull_request.opened", Attributed & { readonly pullRequestId: string; readonly taskId: string; readonly projectId: string | null }>
+  | Told<"conversion.paid", Attributed & { readonly conversionId: string }>
+
+export interface PartnerPage {
+  /** In ascending `sequence`. */
+  readonly data: ReadonlyArray<PartnerEvent>
+  /** The `sequence` of the last event, or `after` when there was none. */
+  readonly nextCursor: number
+}

@@ -1,0 +1,161 @@
+/** The client's own types and addresses beside the API's definition: `tsc` compares the former, a test the latter. */
+import { assert, describe, it } from "@effect/vitest"
+import {
+  type ApprovalRequest,
+  type CommandResult,
+  type DirectoryQuery,
+  type EventPage,
+  type FileContent,
+  type FileTree,
+  type MessagePage,
+  type MessageResult,
+  type NewSandbox,
+  type PageQuery,
+  type PartnerPage,
+  type PullRequestStatus,
+  type RepoQuery,
+  type Sandbox,
+  type SandboxEvent,
+  type SandboxPage,
+  type SandboxQuery,
+  SlipwayClient,
+  type TransientEvent
+} from "@slipway/client"
+import type * as Log from "@slipway/domain/sandbox/SandboxEvent"
+import { Api } from "@slipway/http/api/Api"
+import type { snapshotOf } from "@slipway/http/handlers/EventFrames"
+import type { Schema } from "effect"
+import { HttpApi, type HttpApiEndpoint, type HttpApiGroup } from "effect/http-api"
+
+// ---------------------------------------------------------------------------------------------------------------
+// Types
+
+/** Of interfaces, intersections and literals what they are made of. */
+type Shape<T> = T extends object ? { [K in keyof T]: Shape<T[K]> } : T
+/** Whether two types have the same fields: the same names, optional in both or in neither, of the same types. */
+type Same<A, B> = (<T>() => T extends Shape<A> ? 1 : 2) extends (<T>() => T extends Shape<B> ? 1 : 2) ? true : false
+type Holds<T extends true> = T
+
+type Endpoint = HttpApiGroup.Endpoints<(typeof Api)["groups"][keyof (typeof Api)["groups"]]>
+type Of<Name extends Endpoint["identifier"]> = HttpApiEndpoint.WithIdentifier<Endpoint, Name>
+/** What a schema encodes to, before it becomes JSON. */
+type Encoded<S> = S extends Schema.toCodecJson<infer Inner> ? Inner["Encoded"] : never
+type Reply<Name extends Endpoint["identifier"]> = Encoded<HttpApiEndpoint.Success<Of<Name>>>
+/** Where the reply has headers beside its body. */
+type Told<T> = T extends { readonly body: infer Body } ? Body : never
+type Body<Name extends Endpoint["identifier"]> = Encoded<HttpApiEndpoint.Payload<Of<Name>>>
+/** Cursors and limits are digits in an address, and numbers before. */
+type Query<Name extends Endpoint["identifier"]> = HttpApiEndpoint.Query<Of<Name>>["Type"]
+
+export type Replies = [
+  Holds<Same<SandboxPage, Reply<"listSandboxes">>>,
+  Holds<Same<Sandbox, Told<Reply<"createSandbox">>>>,
+  Holds<Same<Sandbox, Reply<"getSandbox">>>,
+  Holds<Same<CommandResult, Reply<"terminateSandbox">>>,
+  Holds<Same<CommandResult, Reply<"interruptTurn">>>,
+  Holds<Same<CommandResult, Reply<"decideApproval">>>,
+  Holds<Same<MessageResult, Told<Reply<"sendMessage">>>>,
+  Holds<Same<MessagePage, Reply<"listMessages">>>,
+  Holds<Same<Omit<EventPage, "data">, Omit<Reply<"listEvents">, "data">>>,
+  Holds<Same<FileTree, Reply<"listFiles">>>,
+  Holds<Same<FileContent, Reply<"getFileContent">>>,
+  Holds<Same<PullRequestStatus, Reply<"publishPullRequest">>>,
+  Holds<Same<PullRequestStatus, Reply<"getPullRequest">>>,
+  Holds<Same<PartnerPage, Reply<"listPartnerEvents">>>
+]
+
+export type Requests = [
+  Holds<Same<NewSandbox, Body<"createSandbox">>>,
+  Holds<Same<{ readonly decision: "approve" | "deny" }, Body<"decideApproval">>>,
+  Holds<Same<{ readonly prompt: string }, Body<"sendMessage">>>,
+  Holds<Same<RepoQuery, Body<"publishPullRequest">>>,
+  Holds<Same<SandboxQuery, Query<"listSandboxes">>>,
+  Holds<Same<keyof PageQuery, keyof Query<"listMessages">>>,
+  Holds<Same<keyof PageQuery, keyof Query<"listEvents">>>,
+  Holds<Same<keyof PageQuery, keyof Query<"listPartnerEvents">>>,
+  Holds<Same<DirectoryQuery, Query<"listFiles">>>,
+  Holds<Same<{ readonly path: string } & RepoQuery, Query<"downloadFile">>>,
+  Holds<Same<{ readonly path: string } & RepoQuery, Query<"getFileContent">>>,
+  Holds<Same<RepoQuery, Query<"getPullRequest">>>
+]
+
+/** What is around the `type` and `data` of an event. */
+type Around = Omit<Reply<"listEvents">["data"][number], "type" | "data">
+/** What the log keeps, around each event. */
+type Kept<E> = E extends unknown ? Omit<E, "turn_id"> & Omit<Around, "id"> & { readonly id: string } : never
+type Frozen<T> = { readonly [K in keyof T]: K extends "turn" ? Readonly<T[K]> : T[K] }
+type Snapshot = Extract<TransientEvent, { readonly type: "snapshot" }>
+
+export type Events = [
+  Holds<Same<SandboxEvent, Kept<typeof Log.SandboxEvent.Encoded>>>,
+  Holds<Same<Omit<Snapshot, "type" | "data">, Omit<Around, "id" | "turn_id">>>,
+  Holds<Same<Snapshot["data"], Frozen<ReturnType<typeof snapshotOf>>>>,
+  Holds<Same<ApprovalRequest, typeof Log.ApprovalRequest.Encoded>>
+]
+
+// ---------------------------------------------------------------------------------------------------------------
+// Addresses
+
+describe("the addresses of the promise client", () => {
+  it("are those of every public endpoint, with every parameter", async () => {
+    const asked: Array<string> = []
+    const client = new SlipwayClient({
+      baseUrl: "https://slipway.example/below/",
+      apiKey: "key",
+      fetch: async (input, init) => {
+        const { origin, pathname, search } = new URL(String(input))
+        assert.strictEqual(origin, "https://slipway.example")
+        asked.push(`${init?.method} ${pathname}${search}`)
+        return new Response(null, { status: 204 })
+      }
+    })
+    const id = "c_abcdefghjkmn"
+    const page = { after: 2, limit: 3 }
+    await Promise.allSettled([
+      client.create({ repos: [], prompt: "" }),
+      client.list({ after: "+/=", limit: 3, status: "running", repo: "acme/shop" }),
+      client.get(id),
+      client.terminate(id),
+      client.interrupt(id),
+      client.approve(id, "a/1 ?#é"),
+      client.sendMessage(id, ""),
+      client.messages(id, page),
+      client.events(id, page),
+      client.stream(id).next(),
+      client.files(id, { directory: "a b", repo: "acme/shop" }),
+      client.content(id, "a&b", { repo: "acme/shop" }),
+      client.download(id, "a&b", { repo: "acme/shop" }),
+      client.publish(id),
+      client.pullRequest(id, { repo: "acme/shop" }),
+      client.partnerEvents({ after: "2", limit: 3 })
+    ])
+    const queries: Record<string, string> = {
+      listSandboxes: "?after=%2B%2F%3D&limit=3&status=running&repo=acme%2Fshop",
+      listMessages: "?after=2&limit=3",
+      listEvents: "?after=2&limit=3",
+      listFiles: "?directory=a+b&repo=acme%2Fshop",
+      getFileContent: "?path=a%26b&repo=acme%2Fshop",
+      downloadFile: "?path=a%26b&repo=acme%2Fshop",
+      getPullRequest: "?repo=acme%2Fshop",
+      listPartnerEvents: "?after=2&limit=3"
+    }
+    const defined: Array<string> = []
+    HttpApi.reflect(Api, {
+      onGroup: () => {},
+      onEndpoint: ({ endpoint: { identifier, method, path } }) => {
+        if (!path.startsWith("/api/public/v1/")) return
+        const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9").replace(/\/$/u, "")
+        defined.push(`${method} /below${filled}${queries[identifier] ?? ""}`)
+      }
+    })
+    assert.deepStrictEqual(asked.toSorted(), defined.toSorted())
+  })
+
+  it("cannot be led astray by an id", async () => {
+    const client = new SlipwayClient({ baseUrl: "https://slipway.example", apiKey: "key", fetch: () => assert.fail("it was sent") })
+    for (const id of ["..", ".", ""]) {
+      const [get, decide, stream] = await Promise.allSettled([client.get(id), client.approve("c_a", id), client.stream(id).next()])
+      for (const outcome of [get, decide, stream]) assert(outcome?.status === "rejected" && outcome.reason instanceof TypeError)
+    }
+  })
+})

@@ -1,0 +1,347 @@
+import { afterEach, assert, describe, it, vi } from "@effect/vitest"
+import { SlipwayClient, SlipwayError, type StreamEvent } from "@slipway/client"
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
+import { inspect } from "node:util"
+
+const ID = "c_abcdefghjkmn"
+const KEY = "sbx_live_thisIsTheSecretPartOfTheKey"
+
+const servers: Array<() => Promise<void>> = []
+afterEach(async () => {
+  vi.useRealTimers()
+  await Promise.all(servers.splice(0).map((close) => close()))
+})
+
+/** A server with a mind of its own, and what it was asked. */
+const serve = async (...answers: ReadonlyArray<(response: ServerResponse, request: IncomingMessage) => void>) => {
+  const asked: Array<IncomingMessage> = []
+  const listener: RequestListener = (request, response) => {
+    asked.push(request)
+    const answer = answers[Math.min(asked.length, answers.length) - 1]
+    request.resume().on("end", () => answer?.(response, request))
+  }
+  const server = createServer(listener)
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening))
+  servers.push(() =>
+    new Promise((closed) => {
+      server.close(() => closed())
+      server.closeAllConnections()
+    })
+  )
+  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+const cut = (response: ServerResponse) => response.socket?.destroy()
+const silent = () => {}
+const good = (body: unknown) => (response: ServerResponse) =>
+  response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body))
+const refuse = (status: number, headers: Record<string, string> = {}) => (response: ServerResponse) =>
+  response.writeHead(status, { "x-request-id": "req_1", ...headers }).end(JSON.stringify({ error: { code: "told", message: "So." } }))
+/** Frames, and then the end of the connection unless it is to stay. */
+const frames = (text: string, { stays = false } = {}) => (response: ServerResponse) => {
+  response.writeHead(200, { "content-type": "text/event-stream" }).write(text)
+  if (!stays) response.end()
+}
+const nothingLeft = (response: ServerResponse) => response.writeHead(204).end()
+const frame = (id: number, type = "sandbox.error", data: object = {}) =>
+  `id: ${id}\ndata: ${JSON.stringify({ id: String(id), type, data })}\n\n`
+
+const clientOf = (baseUrl: string, more: object = {}) =>
+  new SlipwayClient({ baseUrl, apiKey: KEY, backoffMillis: 1, reconnectMillis: 1, ...more })
+
+const failure = (promise: Promise<unknown>): Promise<SlipwayError> =>
+  promise.then(() => assert.fail("it succeeded"), (error: unknown) => {
+    assert(error instanceof SlipwayError, String(error))
+    return error
+  })
+const reason = (promise: Promise<unknown>): Promise<unknown> => promise.then(() => assert.fail("it succeeded"), (error: unknown) => error)
+
+const readAll = async (events: AsyncIterable<StreamEvent>) => {
+  const read: Array<StreamEvent> = []
+  for await (const event of events) read.push(event)
+  return read
+}
+const idsOf = (events: ReadonlyArray<StreamEvent>) => events.map((event) => "id" in event ? event.id : event.type)
+
+describe("retries", () => {
+  it("a read, and a write with a key, are sent again after a cut connection, 429 and 503", async () => {
+    const reading = await serve(cut, refuse(429), refuse(503), good({ id: ID }))
+    assert.strictEqual((await clientOf(reading.url).get(ID)).id, ID)
+    assert.strictEqual(reading.asked.length, 4)
+
+    const writing = await serve(cut, refuse(429), refuse(503), good({ id: ID }))
+    await clientOf(writing.url).create({ repos: [], prompt: "x" })
+    const keys = writing.asked.map(({ headers }) => headers["idempotency-key"])
+    assert.match(String(keys[0]), /^[0-9a-f-]{36}$/u)
+    assert.deepStrictEqual([keys.length, new Set(keys).size], [4, 1])
+
+    const chosen = await serve(good({}))
+    await clientOf(chosen.url).sendMessage(ID, "x", { idempotencyKey: "mine" })
+    assert.strictEqual(chosen.asked[0]?.headers["idempotency-key"], "mine")
+  })
+
+  it("what could be done twice is sent once, and so is what would be refused again", async () => {
+    for (const answer of [cut, refuse(429), refuse(503)]) {
+      const { asked, url } = await serve(answer)
+      await failure(clientOf(url).interrupt(ID))
+      assert.strictEqual(asked.length, 1)
+    }
+    for (const status of [400, 401, 404, 409, 500, 502]) {
+      const { asked, url } = await serve(refuse(status))
+      assert.strictEqual((await failure(clientOf(url).get(ID))).status, status)
+      assert.strictEqual(asked.length, 1)
+    }
+  })
+
+  it("they end, with what was said last", async () => {
+    const { asked, url } = await serve(refuse(503))
+    const error = await failure(clientOf(url, { retries: 2 }).get(ID))
+    assert.strictEqual(asked.length, 3)
+    const { code, isTemporary, message, requestId, retryAfter, status } = error
+    assert.deepStrictEqual({ code, isTemporary, message, requestId, retryAfter, status }, {
+      code: "told",
+      isTemporary: true,
+      message: "So.",
+      requestId: "req_1",
+      retryAfter: undefined,
+      status: 503
+    })
+  })
+
+  it("they wait as long as the service says, and no request waits for more than a minute", async () => {
+    vi.useFakeTimers()
+    const asked: Array<number> = []
+    const answers = ["7", new Date(Date.now() + 20_000).toUTCString(), "61"]
+    const client = clientOf("http://slipway.example", {
+      fetch: async () => new Response("", { status: 429, headers: { "retry-after": answers[asked.push(Date.now()) - 1] ?? "1" } })
+    })
+    const started = Date.now()
+    const failed = failure(client.get(ID))
+    await vi.runAllTimersAsync()
+    assert.strictEqual((await failed).retryAfter, 61)
+    const [first, second, third] = asked.map((at) => at - started)
+    assert.deepStrictEqual([asked.length, first, second], [3, 0, 7_000])
+    // The date has whole seconds.
+    assert(third !== undefined && third > 19_000 && third <= 21_000, `${third}`)
+  })
+})
+
+describe("timeouts", () => {
+  it("a server that is silent is asked again, and then given up", async () => {
+    const { asked, url } = await serve(silent)
+    const error = await failure(clientOf(url, { timeoutMillis: 20, retries: 1 }).get(ID))
+    assert.deepStrictEqual([error.status, error.code, error.isTemporary, asked.length], [0, "timeout", true, 2])
+  })
+
+  it("a reply that stops on its way is no reply", async () => {
+    const { url } = await serve((response) => response.writeHead(200, { "content-type": "application/json" }).write("{"))
+    assert.strictEqual((await failure(clientOf(url, { timeoutMillis: 20, retries: 0 }).list())).code, "timeout")
+  })
+
+  it("a download may take any time, but not bring nothing", async () => {
+    const { url } = await serve((response) => response.writeHead(200).write("some"))
+    const response = await clientOf(url, { timeoutMillis: 5_000, idleTimeoutMillis: 20 }).download(ID, "a")
+    assert.strictEqual((await failure(response.text())).code, "timeout")
+  })
+
+  it("a reader of a stream may take any time", async () => {
+    vi.useFakeTimers()
+    const pieces = [frame(1) + frame(2), frame(3)].map((text) => new TextEncoder().encode(text))
+    const bodyUntil = (signal: AbortSignal | null | undefined) =>
+      new ReadableStream<Uint8Array>({
+        start: (controller) => signal?.addEventListener("abort", () => controller.error(signal.reason)),
+        pull: (controller) => {
+          const next = pieces.shift()
+          if (next !== undefined) controller.enqueue(next)
+        }
+      }, { highWaterMark: 0 })
+    const client = clientOf("http://slipway.example", {
+      idleTimeoutMillis: 1_000,
+      fetch: async (_: unknown, init?: RequestInit) => new Response(bodyUntil(init?.signal))
+    })
+    const read: Array<unknown> = []
+    for await (const event of client.stream(ID, { since: 0 })) {
+      read.push(...idsOf([event]))
+      await vi.advanceTimersByTimeAsync(3_600_000)
+      if (read.length === 3) break
+    }
+    assert.deepStrictEqual(read, ["1", "2", "3"])
+  })
+})
+
+describe("where the key goes", () => {
+  it("not to where the service redirects, and not into an address", async () => {
+    const other = await serve(good({ id: ID }))
+    const { asked, url } = await serve(refuse(307, { location: `${other.url}/elsewhere` }))
+    const client = clientOf(url)
+    const refused = [
+      client.get(ID),
+      client.create({ repos: [], prompt: "x" }),
+      client.download(ID, "a"),
+      client.stream(ID).next()
+    ]
+    for (const error of await Promise.all(refused.map(failure))) {
+      assert.deepStrictEqual([error.code, error.isTemporary], ["redirected", false])
+    }
+    assert.deepStrictEqual([asked.length, other.asked.length], [4, 0])
+    assert(asked.every(({ headers, url }) => headers.authorization === `Bearer ${KEY}` && url?.includes(KEY) === false))
+  })
+
+  it("not into what fails", async () => {
+    const { url } = await serve(cut)
+    const errors = [
+      await failure(clientOf(url).get(ID)),
+      await failure(clientOf("http://127.0.0.1:1").get(ID)),
+      await failure(clientOf((await serve(refuse(401))).url).get(ID)),
+      await failure(clientOf((await serve((response) => response.writeHead(200).end("<html>"))).url).get(ID))
+    ]
+    for (const error of errors) assert(!inspect(error, { depth: Infinity, showHidden: true }).includes(KEY))
+    assert.deepStrictEqual(errors.map(({ code }) => code), ["unreachable", "unreachable", "told", "invalid_reply"])
+    for (const apiKey of [`${KEY}\n`, `${KEY}é`, ""]) {
+      let message = ""
+      try {
+        new SlipwayClient({ baseUrl: url, apiKey })
+      } catch (error) {
+        message = inspect(error, { depth: Infinity, showHidden: true })
+      }
+      assert(message.includes("`apiKey`") && !message.includes(KEY), message)
+    }
+    assert(!inspect(clientOf(url), { depth: Infinity, showHidden: true }).includes(KEY))
+  })
+
+  it("only to an address of http", () => {
+    for (const baseUrl of ["slipway.example", "ftp://slipway.example", "https://user:pass@slipway.example", "https://slipway.example?a"]) {
+      assert.throws(() => clientOf(baseUrl), TypeError)
+    }
+  })
+})
+
+describe("aborting", () => {
+  it("ends a call before it begins, while it is under way, and between two attempts", async () => {
+    const { asked, url } = await serve(silent)
+    const why = new Error("enough")
+    assert.strictEqual(await reason(clientOf(url).get(ID, { signal: AbortSignal.abort(why) })), why)
+    assert.strictEqual(asked.length, 0)
+
+    const during = new AbortController()
+    const waiting = await serve(() => during.abort(why))
+    assert.strictEqual(await reason(clientOf(waiting.url).create({ repos: [], prompt: "x" }, { signal: during.signal })), why)
+    assert.strictEqual(waiting.asked.length, 1)
+
+    const between = new AbortController()
+    vi.useFakeTimers()
+    const client = clientOf("http://slipway.example", {
+      fetch: async () => new Response("", { status: 503, headers: { "retry-after": "60" } })
+    })
+    const called = reason(client.get(ID, { signal: between.signal }))
+    await vi.advanceTimersByTimeAsync(59_999)
+    between.abort(why)
+    assert.strictEqual(await called, why)
+    assert.strictEqual(vi.getTimerCount(), 0)
+  })
+
+  it("ends a download that is under way, and whoever cancels it gives up the connection", async () => {
+    const why = new Error("enough")
+    const stop = new AbortController()
+    const closed: Array<Promise<unknown>> = []
+    const { url } = await serve((response) => {
+      closed.push(new Promise((over) => response.once("close", over)))
+      response.writeHead(200).write("some")
+    })
+    const aborted = await clientOf(url).download(ID, "a", {}, { signal: stop.signal })
+    const text = reason(aborted.text())
+    stop.abort(why)
+    assert.strictEqual(await text, why)
+    const cancelled = await clientOf(url).download(ID, "a")
+    await cancelled.body?.cancel()
+    await Promise.all(closed)
+    assert.strictEqual(closed.length, 2)
+  })
+})
+
+describe("streams", () => {
+  it("go on after silence, a cut and a resync, each time after the last event", async () => {
+    const { asked, url } = await serve(
+      frames(`retry: 60000\n\n${frame(3)}`, { stays: true }),
+      (response) => {
+        frames(`: hb\n\n${frame(4)}`, { stays: true })(response)
+        setImmediate(() => cut(response))
+      },
+      frames(`data: {"type":"stream.resync","data":{"reason":"shutdown","resume_cursor":"5"}}\n\n`),
+      refuse(503),
+      frames(frame(6, "sandbox.status", { status: "succeeded" })),
+      nothingLeft
+    )
+    const read = await readAll(clientOf(url, { idleTimeoutMillis: 30 }).stream(ID, { since: "2" }))
+    assert.deepStrictEqual(idsOf(read), ["3", "4", "stream.resync", "6"])
+    assert.deepStrictEqual(asked.map(({ headers }) => headers["last-event-id"]), ["2", "3", "4", "5", "5", "6"])
+  })
+
+  it("do not take a finished status for the end: what comes after it is read as well", async () => {
+    const { url } = await serve(
+      frames(frame(1, "sandbox.status", { status: "succeeded" })),
+      frames(frame(2, "sandbox.status", { status: "terminating" }) + frame(3, "sandbox.status", { status: "terminated" })),
+      nothingLeft
+    )
+    assert.deepStrictEqual(idsOf(await readAll(clientOf(url, { reconnectMillis: 3_600_000 }).stream(ID, { since: 0 }))), ["1", "2", "3"])
+  })
+
+  it("tell nothing more once they are aborted, not even what has come already", async () => {
+    const { url } = await serve(frames(frame(1) + frame(2), { stays: true }))
+    const stop = new AbortController()
+    const read: Array<StreamEvent> = []
+    for await (const event of clientOf(url).stream(ID, { signal: stop.signal })) {
+      read.push(event)
+      stop.abort()
+    }
+    assert.deepStrictEqual(idsOf(read), ["1"])
+  })
+
+  it("give up the connection when the reader leaves", async () => {
+    let closed: Promise<unknown> | undefined
+    const { asked, url } = await serve((response) => {
+      closed = new Promise((over) => response.once("close", over))
+      frames(frame(1), { stays: true })(response)
+    })
+    for await (const _ of clientOf(url).stream(ID)) break
+    await closed
+    assert.strictEqual(asked.length, 1)
+  })
+
+  it("fail at once with a refusal that will not change", async () => {
+    const { asked, url } = await serve(frames(frame(1)), refuse(410))
+    const read: Array<StreamEvent> = []
+    const error = await failure((async () => {
+      for await (const event of clientOf(url).stream(ID)) read.push(event)
+    })())
+    assert.deepStrictEqual([idsOf(read), error.status, asked.length], [["1"], 410, 2])
+  })
+
+  it("fail when nobody answers for long", async () => {
+    vi.useFakeTimers()
+    let asked = 0
+    const client = clientOf("http://slipway.example", {
+      reconnectMillis: undefined,
+      fetch: () => {
+        asked++
+        return Promise.reject(new TypeError("nobody"))
+      }
+    })
+    const failed = failure(client.stream(ID).next())
+    await vi.runAllTimersAsync()
+    assert.deepStrictEqual([(await failed).code, asked], ["unreachable", 11])
+  })
+})
+
+describe("the platform's fetch", () => {
+  it("is called as a function of nobody, as browsers want it", async () => {
+    const client = clientOf("http://slipway.example", {
+      fetch: function(this: unknown) {
+        assert.strictEqual(this, undefined)
+        return Promise.resolve(Response.json({ id: ID }))
+      }
+    })
+    assert.strictEqual((await client.get(ID)).id, ID)
+  })
+})
