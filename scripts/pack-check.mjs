@@ -8,10 +8,17 @@ import { promisify } from "node:util"
 const execute = promisify(execFile)
 const run = (command, args) => execute(command, args, { maxBuffer: 64 * 1024 * 1024 })
 
-/** What a consumer may import: `src/a/B.js` is `./a/B`, `testing/C.js` is `./testing/C`. */
+/** What a consumer may import: the package's `exports`, and where they have a `*`, each file that fits. */
 const modulesOf = async (tarball) => {
-  const { stdout } = await run("tar", ["-tzf", tarball])
-  return stdout.split("\n").flatMap((file) => /^package\/(?:src\/(.+)|(testing\/.+))\.js$/u.exec(file)?.slice(1).filter(Boolean) ?? [])
+  const files = (await run("tar", ["-tzf", tarball])).stdout.split("\n").map((file) => file.replace(/^package/u, "."))
+  const { exports } = JSON.parse((await run("tar", ["-xzOf", tarball, "package/package.json"])).stdout)
+  return Object.entries(exports).flatMap(([name, target]) => {
+    if (!target.endsWith(".js")) return []
+    if (!name.includes("*")) return [name]
+    const [before, after] = target.split("*")
+    return files.filter((file) => file.startsWith(before) && file.endsWith(after))
+      .map((file) => name.replace("*", file.slice(before.length, -after.length)))
+  })
 }
 
 const folder = await mkdtemp(path.join(tmpdir(), "slipway-pack-check-"))

@@ -26,6 +26,13 @@ const packages = {
   },
   adapters: { sideEffects: ["./src/agents/offline/main.js"] },
   worker: { sideEffects: false },
+  client: {
+    sideEffects: false,
+    engines: { node: ">=20" },
+    // Of `./effect` alone.
+    peerDependencies: { "@slipway/http": "0.0.0", effect: "^4.1.0" },
+    peerDependenciesMeta: { "@slipway/http": { optional: true }, effect: { optional: true } }
+  },
   http: { sideEffects: ["./src/main.js", "./bin/slipway.js"] }
 }
 
