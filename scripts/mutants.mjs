@@ -32,22 +32,19 @@ const PATIENCE_MILLIS = 20_000
 /** Modules that import one of these have effects, and contract suites judge them. */
 const EFFECTFUL = new Set(["Effect", "Layer", "Stream", "Queue", "PubSub", "Ref", "Scope"])
 /** These have both: their pure functions are judged, their services are not. */
-const MIXED = new Set(["access/ApiKey.ts", "source/Publishing.ts"])
-/** Stand-ins for git and disks. Contract suites judge them too. */
-const STAND_INS = /(?:^|\/)(?:Memory\w+|IgnoreRules)\.ts$/u
+const MIXED = new Set(["access/ApiKey.ts"])
 /** Shapes of the interface and words around the rules, which other tests hold. Any new module is judged. */
 const OTHERS = new Set([
   "Text.ts",
   "access/Principal.ts",
   "files/FileTree.ts",
   "sandbox/ActiveSandboxes.ts",
-  "sandbox/Budget.ts",
-  "sandbox/ModelCatalogue.ts",
-  "sandbox/ModelGateway.ts",
+  "models/Budget.ts",
+  "models/ModelCatalogue.ts",
+  "models/ModelGateway.ts",
   "sandbox/SandboxEvent.ts",
-  "sandbox/SandboxId.ts",
-  "sandbox/SandboxResource.ts",
-  "sandbox/Spending.ts",
+  "SandboxId.ts",
+  "models/Spending.ts",
   "source/PullRequest.ts",
   "source/RepoRef.ts"
 ])
@@ -60,13 +57,16 @@ const filesIn = async (folder) =>
 
 /** Every module of the package with what it imports, by path. */
 const modules = new Map()
-for (const file of (await Promise.all(["src", "testing", "test"].map(filesIn))).flat()) {
+for (const file of (await Promise.all(["src", "memory", "testing", "test"].map(filesIn))).flat()) {
   const text = await readFile(file, "utf8")
   const program = parse(text)
   const imports = program.body.filter(({ source: from }) => from).map(({ importKind, source: { value }, specifiers = [] }) => ({
     from: value.startsWith(".")
       ? path.join(path.dirname(file), value)
-      : value.replace(/^@slipway\/domain\/(testing\/)?(.*)$/u, (_, testing, name) => path.join(domain, testing ?? "src", `${name}.ts`)),
+      : value.replace(
+        /^@slipway\/domain\/(testing\/|memory\/)?(.*)$/u,
+        (_, beside, name) => path.join(domain, beside ?? "src", `${name}.ts`)
+      ),
     type: importKind === "type",
     names: specifiers.filter((specifier) => specifier.importKind !== "type").map(({ imported }) => imported?.name)
   }))
@@ -98,7 +98,7 @@ const loaded = new Map()
 for (const [file, module] of modules) {
   const name = path.relative(source, file)
   const found = mutate(module.text, words)
-  const chosen = !name.startsWith("..") && !STAND_INS.test(name) && (MIXED.has(name) || isPure(module)) &&
+  const chosen = !name.startsWith("..") && (MIXED.has(name) || isPure(module)) &&
     (values.file?.includes(path.basename(name, ".ts")) ?? !OTHERS.has(name))
   if (!chosen) found.mutants = []
   const near = judges.filter((test) => modules.get(test).imports.some(({ from }) => from === file))
