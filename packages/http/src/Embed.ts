@@ -7,13 +7,14 @@ import { Unavailable } from "./api/Errors.ts"
 import * as Server from "./Server.ts"
 import { Connections } from "./server/Connections.ts"
 import { LiveResponses } from "./server/LiveResponses.ts"
+import { Routes } from "./server/Routes.ts"
 import { type Given, Settings } from "./server/Settings.ts"
 import * as Wire from "./server/Wire.ts"
 
 /** The path of `publicUrl` is where the host mounts it, unless `prefix` says otherwise. */
 export type Options = Given
 
-type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Layer.Success<typeof NodeHttpServer.layerHttpServices>
+type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Routes | Layer.Success<typeof NodeHttpServer.layerHttpServices>
 
 /** What the HTTP side asks of the domain, and of those who store for it. */
 export type Services = Exclude<
@@ -102,7 +103,7 @@ const serve = Effect.gen(function*() {
 export const make = async <E>(services: Layer.Layer<Services, E>, options: Options): Promise<Embedded> => {
   const scope = Scope.makeUnsafe()
   const close = Effect.suspend(() => Scope.close(scope, Exit.void))
-  const own = Layer.merge(LiveResponses.layer, Connections.layer).pipe(
+  const own = Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(services, Settings.layer(options), NodeHttpServer.layerHttpServices))
   )
   const handlers = await Effect.runPromise(

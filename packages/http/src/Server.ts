@@ -26,6 +26,7 @@ import * as Edge from "./server/Edge.ts"
 import * as JsonBody from "./server/JsonBody.ts"
 import { LiveResponses } from "./server/LiveResponses.ts"
 import * as NodeServer from "./server/NodeServer.ts"
+import { Routes } from "./server/Routes.ts"
 import { Settings } from "./server/Settings.ts"
 
 const Handlers = Layer.mergeAll(
@@ -84,6 +85,6 @@ export const layer = (listen: { readonly host?: string; readonly port: number })
   return drain.pipe(
     Layer.provideMerge(HttpRouter.serve(routes, { routerConfig, disableLogger: true })),
     Layer.provideMerge(server),
-    Layer.provideMerge(Layer.merge(LiveResponses.layer, Connections.layer))
+    Layer.provideMerge(Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer))
   )
 }

@@ -1,12 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Api } from "@slipway/http/api/Api"
-import { InternalApi } from "@slipway/http/api/InternalApi"
-import { AREAS, areaOf } from "@slipway/http/server/RequestMetrics"
 import { Effect } from "effect"
-import { HttpApi } from "effect/http-api"
 import { TestClock } from "effect/testing"
-import { addressOf } from "../src/pages/Assets.ts"
 import { ask, create, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"
 import { parse } from "../testing/PrometheusText.ts"
 
@@ -211,25 +206,5 @@ describe("the reader of these tests", () => {
       histogram(`h_bucket{le="1"} 1\nh_sum 1\nh_count 1\n`)
     ]
     for (const text of bad) assert.throws(() => parse(text), undefined, undefined, text)
-  })
-})
-
-describe("the part of the service that an address is of", () => {
-  it("is known of every endpoint, page and asset", () => {
-    const paths: Array<string> = ["/docs", "/openapi.json", "/hooks/source-host", "/", addressOf("style.css")]
-    const reflecting = {
-      onGroup: () => {},
-      onEndpoint: ({ endpoint }: { readonly endpoint: { readonly path: string } }) => paths.push(endpoint.path)
-    }
-    HttpApi.reflect(Api, reflecting)
-    HttpApi.reflect(InternalApi, reflecting)
-    for (const path of paths) assert.notStrictEqual(areaOf(path), "other", path)
-    assert.sameMembers([...new Set(paths.map(areaOf)), "other"], [...AREAS])
-  })
-
-  it("is one of the list, whatever is asked for", () => {
-    const odd = ["", "*", "/constructor", "/__proto__", `${SANDBOXES}/x/constructor`, `${SANDBOXES}/x/__proto__`, "/api/public/v1/toString",
-      "//metrics", "/Metrics", null]
-    for (const path of odd) assert.strictEqual(areaOf(path), "other", String(path))
   })
 })

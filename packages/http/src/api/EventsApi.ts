@@ -5,6 +5,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { CursorAhead, CursorExpired, InvalidCursor, SandboxNotFound } from "./Errors.ts"
 import { Authenticated } from "./Middleware.ts"
 import { Cursor, inSandbox, Limit } from "./Parameters.ts"
+import { Area, NeededScope, WithoutHead } from "./Routing.ts"
 
 /**
  * An event as clients read it. Open on purpose: event types and `data` fields are added over time, and a client must
@@ -46,7 +47,7 @@ export class EventsApi extends HttpApiGroup.make("events", { topLevel: true })
       headers: { "last-event-id": Schema.optionalKey(Cursor) },
       success: [HttpApiSchema.StreamUint8Array({ contentType: "text/event-stream" }), HttpApiSchema.NoContent],
       error: [SandboxNotFound, InvalidCursor.schema, CursorAhead, CursorExpired]
-    }).annotateMerge(OpenApi.annotations({
+    }).annotate(Area, "stream").annotate(WithoutHead, true).annotateMerge(OpenApi.annotations({
       summary: "Stream events",
       description: "Server-Sent Events; the `data` of each is a `SandboxEventEnvelope`. A fresh connection gets a snapshot and " +
         "then what happens next. With a cursor it gets everything after it, and no snapshot. Durable events carry an `id`; " +
@@ -55,5 +56,7 @@ export class EventsApi extends HttpApiGroup.make("events", { topLevel: true })
   )
   .prefix("/api/public/v1/sandboxes/:sandboxId/events")
   .middleware(Authenticated)
+  .annotate(NeededScope, "sandboxes")
+  .annotate(Area, "events")
   .annotateMerge(OpenApi.annotations({ title: "Events", description: "What happens in a sandbox, by page and live." }))
 {}

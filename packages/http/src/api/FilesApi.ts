@@ -19,6 +19,7 @@ import {
 } from "./Errors.ts"
 import { Authenticated } from "./Middleware.ts"
 import { inSandbox, repoQuery } from "./Parameters.ts"
+import { Area, NeededScope } from "./Routing.ts"
 
 /** One side of a comparison. */
 export const FileVersion = Schema.Struct({
@@ -95,5 +96,7 @@ export class FilesApi extends HttpApiGroup.make("files", { topLevel: true })
   )
   .prefix("/api/public/v1/sandboxes/:sandboxId/files")
   .middleware(Authenticated)
+  .annotate(NeededScope, "sandboxes")
+  .annotate(Area, "files")
   .annotateMerge(OpenApi.annotations({ title: "Files", description: "Read-only access to the working trees." }))
 {}

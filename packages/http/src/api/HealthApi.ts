@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { MethodNotAllowed, Unavailable } from "./Errors.ts"
+import { Area } from "./Routing.ts"
 
 export const Health = Schema.Struct({
   status: Schema.Literal("ok").annotateKey({ description: "Always `ok`; anything else is another status code." })
@@ -19,5 +20,6 @@ export class HealthApi extends HttpApiGroup.make("health", { topLevel: true })
           "than 30 seconds, and while the process is shutting down. The message says which."
       }))
   )
+  .annotate(Area, "health")
   .annotateMerge(OpenApi.annotations({ title: "Health", description: "For load balancers and supervisors." }))
 {}

@@ -9,6 +9,7 @@ import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "
 import { ClaimNotFound, FactConflict, GrantNotFound } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { tidy } from "./OpenApiDocument.ts"
+import { Area, NeededScope } from "./Routing.ts"
 import { WebhooksApi } from "./WebhooksApi.ts"
 
 /** An offer and what became of it. What is `null` is not known before it is claimed. */
@@ -71,6 +72,8 @@ class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
   )
   .prefix("/api/internal/v1")
   .middleware(Authenticated)
+  .annotate(NeededScope, "partner:ingest")
+  .annotate(Area, "internal")
   .annotateMerge(
     OpenApi.annotations({
       title: "Facts",

@@ -16,6 +16,7 @@ import {
 } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { Cursor, inSandbox, Limit } from "./Parameters.ts"
+import { Area, NeededScope } from "./Routing.ts"
 import { idempotencyHeader } from "./SandboxesApi.ts"
 
 export const SendMessage = Schema.Struct({
@@ -93,5 +94,7 @@ export class MessagesApi extends HttpApiGroup.make("messages", { topLevel: true 
   )
   .prefix("/api/public/v1/sandboxes/:sandboxId/messages")
   .middleware(Authenticated)
+  .annotate(NeededScope, "sandboxes")
+  .annotate(Area, "messages")
   .annotateMerge(OpenApi.annotations({ title: "Messages", description: "The conversation of a sandbox." }))
 {}

@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authenticated } from "./Middleware.ts"
+import { Area, NeededScope } from "./Routing.ts"
 
 /** The text format of Prometheus (exposition formats, 0.0.4). */
 export const Exposition = Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/plain; version=0.0.4; charset=utf-8" }))
@@ -15,5 +16,7 @@ export class MetricsApi extends HttpApiGroup.make("metrics", { topLevel: true })
     }))
   )
   .middleware(Authenticated)
+  .annotate(NeededScope, "metrics:read")
+  .annotate(Area, "metrics")
   .annotateMerge(OpenApi.annotations({ title: "Metrics", description: "For Prometheus." }))
 {}

@@ -6,6 +6,7 @@ import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { InvalidCursor } from "./Errors.ts"
 import { Authenticated } from "./Middleware.ts"
 import { Cursor, Limit } from "./Parameters.ts"
+import { Area, NeededScope } from "./Routing.ts"
 
 export const PartnerPage = Schema.Struct({
   data: Schema.Array(PartnerEvent).annotateKey({ description: "In ascending `sequence`." }),
@@ -27,5 +28,7 @@ export class PartnerApi extends HttpApiGroup.make("partner", { topLevel: true })
   )
   .prefix("/api/public/v1/events")
   .middleware(Authenticated)
+  .annotate(NeededScope, "sandboxes")
+  .annotate(Area, "feed")
   .annotateMerge(OpenApi.annotations({ title: "Partner events", description: "The ordered feed of a grant." }))
 {}

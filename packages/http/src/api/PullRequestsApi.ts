@@ -13,6 +13,7 @@ import {
 } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { inSandbox, repoQuery } from "./Parameters.ts"
+import { Area, NeededScope } from "./Routing.ts"
 
 export const Publish = Schema.Struct({
   repo: repoQuery.repo.annotateKey({ description: "Which of the sandbox's repositories; may be left out when there is one." })
@@ -50,5 +51,7 @@ export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLeve
   )
   .prefix("/api/public/v1/sandboxes/:sandboxId/pull-request")
   .middleware(Authenticated)
+  .annotate(NeededScope, "sandboxes")
+  .annotate(Area, "pull_requests")
   .annotateMerge(OpenApi.annotations({ title: "Pull requests", description: "Publishing what a sandbox changed." }))
 {}

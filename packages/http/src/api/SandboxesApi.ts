@@ -24,6 +24,7 @@ import {
 } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { inSandbox, Limit } from "./Parameters.ts"
+import { Area, NeededScope } from "./Routing.ts"
 import { SandboxResource } from "./SandboxResource.ts"
 
 export const SandboxPage = Schema.Struct({
@@ -124,12 +125,14 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
       payload: ApprovalDecision,
       success: CommandResult,
       error: [SandboxNotFound, ApprovalNotFound]
-    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+    }).middleware(JsonBody).annotate(Area, "approvals").annotateMerge(OpenApi.annotations({
       summary: "Approve or deny a tool call",
       description: "The first decision wins. `approvalId` is the `approval_id` of the `approval.requested` event."
     }))
   )
   .prefix("/api/public/v1/sandboxes")
   .middleware(Authenticated)
+  .annotate(NeededScope, "sandboxes")
+  .annotate(Area, "sandboxes")
   .annotateMerge(OpenApi.annotations({ title: "Sandboxes", description: "Sandboxes and the commands on them." }))
 {}

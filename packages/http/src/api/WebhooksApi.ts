@@ -8,6 +8,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { EndpointNotFound, InvalidCursor, PartnerEventNotFound, TargetRefused, TooManyEndpoints } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { Cursor, Limit } from "./Parameters.ts"
+import { Area, NeededScope } from "./Routing.ts"
 
 const endpoint = {
   id: Schema.String,
@@ -115,6 +116,8 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks", { topLevel: true 
   )
   .prefix("/api/internal/v1/webhook-endpoints")
   .middleware(Authenticated)
+  .annotate(NeededScope, "webhooks")
+  .annotate(Area, "internal")
   .annotateMerge(
     OpenApi.annotations({ title: "Webhooks", description: "Where a grant is told of the events of its feed. Need the scope `webhooks`." })
   )

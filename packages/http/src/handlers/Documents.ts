@@ -5,6 +5,7 @@ import { HttpApi, HttpApiScalar, OpenApi } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { NotFound } from "../api/Errors.ts"
 import { HEADERS } from "../server/PageHeaders.ts"
+import { Routes } from "../server/Routes.ts"
 import { basePathOf, Settings } from "../server/Settings.ts"
 import * as SharedReply from "../server/SharedReply.ts"
 
@@ -82,6 +83,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* Effect.forkScoped(documents)
   const answer = (of: (documents: Documents) => Documents["page"]) => (request: HttpServerRequest.HttpServerRequest) =>
     Effect.map(documents, (all) => of(all)(request))
+  const routes = yield* Routes
+  for (const path of ["/openapi.json", "/docs", "/docs/:file"]) routes.declare(path, ["GET", "HEAD"], "docs")
   yield* router.add("GET", "/openapi.json", answer(({ openapi }) => openapi))
   yield* router.add("GET", "/docs", answer(({ page }) => page))
   yield* router.add(

@@ -4,7 +4,7 @@ import { HostNews } from "@slipway/domain/source/HostNews"
 import { ByteSize, Effect, Option, Semaphore } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Unauthorized } from "../api/Errors.ts"
-import { declared } from "../server/Routes.ts"
+import { Routes } from "../server/Routes.ts"
 
 export const PATH = "/hooks/source-host"
 
@@ -26,7 +26,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const publishing = yield* Publishing
   const scope = yield* Effect.scope
   const turnstile = Semaphore.makeUnsafe(AT_ONCE)
-  yield* declared(PATH, "POST")
+  const routes = yield* Routes
+  routes.declare(PATH, ["POST"], "hooks")
 
   yield* router.add(
     "POST",

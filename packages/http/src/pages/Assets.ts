@@ -4,6 +4,7 @@ import { HttpRouter, type HttpServerRequest } from "effect/http"
 import { readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
+import { Routes } from "../server/Routes.ts"
 import * as SharedReply from "../server/SharedReply.ts"
 
 const FOLDER = fileURLToPath(new URL("../../assets", import.meta.url))
@@ -43,8 +44,10 @@ export const addressOf = (file: string): string => {
 }
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const routes = yield* Routes
   for (const { address, body, type } of assets().values()) {
     const answer = yield* SharedReply.make(body, { contentType: type, cacheControl: SharedReply.IMMUTABLE })
+    routes.declare(address, ["GET", "HEAD"], "pages")
     yield* router.add("GET", address, (request: HttpServerRequest.HttpServerRequest) => Effect.succeed(answer(request)))
   }
 }))

@@ -9,6 +9,7 @@ import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Cause, Data, Effect, Redacted, Result, type Types } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HEADERS } from "../server/PageHeaders.ts"
+import { Routes } from "../server/Routes.ts"
 import * as SessionCookie from "../server/SessionCookie.ts"
 import { basePathOf, rateLimitsOf, Settings } from "../server/Settings.ts"
 import * as Form from "./Form.ts"
@@ -143,6 +144,7 @@ const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
 /** Adds pages to the router. */
 export const make = Effect.gen(function*() {
   const router = yield* HttpRouter.HttpRouter
+  const routes = yield* Routes
   const sessions = yield* Sessions
   const settings = yield* Settings
   const { publicUrl } = settings
@@ -237,6 +239,7 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
       if (POST !== undefined) yield* router.add("POST", path, handle("POST", POST))
 
       const allow = [...(GET === undefined ? [] : ["GET", "HEAD"]), ...(POST === undefined ? [] : ["POST"]), "OPTIONS"]
+      routes.declare(path, allow, "pages")
       const otherwise = (method: string) => {
         const headers = { ...HEADERS, allow: allow.join(", ") }
         if (method === "OPTIONS") return HttpServerResponse.empty({ status: 204, headers })

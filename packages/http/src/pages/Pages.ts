@@ -1,6 +1,8 @@
 /** Every page for people. */
 import { Effect, Layer } from "effect"
-import { HttpRouter, HttpServerError, type HttpServerRequest } from "effect/http"
+import { HttpRouter, type HttpServerRequest } from "effect/http"
+import { NotFound } from "../api/Errors.ts"
+import { Routes } from "../server/Routes.ts"
 import * as Assets from "./Assets.ts"
 import * as KeysPage from "./keys/KeysPage.ts"
 import * as Page from "./Page.ts"
@@ -10,12 +12,14 @@ import * as SandboxesPages from "./sandboxes/SandboxesPages.ts"
 import * as WebhooksPages from "./webhooks/WebhooksPages.ts"
 
 /** Leads whoever opens the service in a browser to its pages. For programs there is nothing at this address. */
-const Home = HttpRouter.use((router) =>
-  router.add("GET", "/", (request: HttpServerRequest.HttpServerRequest) =>
+const Home = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const routes = yield* Routes
+  routes.declare("/", ["GET", "HEAD"], "pages")
+  yield* router.add("GET", "/", (request: HttpServerRequest.HttpServerRequest) =>
     request.headers["accept"]?.includes("text/html") === true
       ? Effect.succeed(Page.redirect(Page.HOME))
-      : Effect.fail(new HttpServerError.HttpServerError({ reason: new HttpServerError.RouteNotFound({ request }) })))
-)
+      : Effect.fail(NotFound.make("There is nothing at this address.")))
+}))
 
 export const layer = Layer.mergeAll(
   Assets.layer,

@@ -15,9 +15,6 @@ import * as SessionCookie from "./SessionCookie.ts"
 import { basePathOf, rateLimitsOf, Settings } from "./Settings.ts"
 import * as Wire from "./Wire.ts"
 
-/** Outside of `/api/`, and guarded all the same. */
-export const METRICS = "/metrics"
-
 export const REALM = `Bearer realm="slipway"`
 
 const missing = Unauthorized.make("Send an API key: Authorization: Bearer <key>.", { "www-authenticate": REALM })
@@ -65,16 +62,6 @@ export interface Caller {
   readonly rate: RateSlot
 }
 
-/** What a key must be allowed to, to be heard at all in that part of `/api/`, or at `/metrics`. */
-export const scopeOf = (path: string): Scope =>
-  path === METRICS
-    ? "metrics:read"
-    : !path.startsWith("/api/internal/")
-    ? "sandboxes"
-    : /^\/api\/internal\/v1\/webhook-endpoints(?:\/|$)/u.test(path)
-    ? "webhooks"
-    : "partner:ingest"
-
 /** `credential`: what the request came with. */
 const tooMany = ({ limit, resetSeconds }: RateSlot, credential: "key" | "session") =>
   RateLimited.make(`Too many requests ${limit === "credential" ? `with this ${credential}` : `of this ${limit}`}.`, {
@@ -98,7 +85,7 @@ const ofVisit = (visit: Visit, rate: RateSlot, fromPage: boolean): Result.Result
     ? Result.fail(Forbidden.make("A session needs the X-CSRF-Token of its pages to change anything."))
     : Result.mapBoth(admitted(visit), { onFailure: ({ message }) => Forbidden.make(message), onSuccess: principalOf })
 
-/** Makes the check of one request: who makes it and how its rate stands, or the refusal of one that nobody is known to make. */
+/** Makes the check of one request for what needs a scope: who makes it and how its rate stands, or the refusal of one that nobody is known to make. */
 export const make = Effect.gen(function*() {
   const access = yield* Access
   const sessions = yield* Sessions
@@ -149,9 +136,8 @@ export const make = Effect.gen(function*() {
   }
 
   return Effect.fnUntraced(
-    function*(request: HttpServerRequest.HttpServerRequest, path: string): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
+    function*(request: HttpServerRequest.HttpServerRequest, scope: Scope): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
       const caller = yield* callerOf(request)
-      const scope = scopeOf(path)
       if (Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)) return caller
       return { ...caller, principal: Result.fail(yield* lacking(caller.principal.success, scope)) }
     }

@@ -5,7 +5,7 @@
  */
 import type { RateSlot } from "@slipway/domain/access/AccessStore"
 import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
-import { actorOf } from "@slipway/domain/access/Principal"
+import { actorOf, type Scope } from "@slipway/domain/access/Principal"
 import { Ids } from "@slipway/domain/Ids"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
@@ -30,7 +30,7 @@ import { LiveResponses } from "./LiveResponses.ts"
 import * as RequestMetrics from "./RequestMetrics.ts"
 import * as RequestSpan from "./RequestSpan.ts"
 import { respond } from "./Respond.ts"
-import { methodsAt } from "./Routes.ts"
+import { type Address, Routes } from "./Routes.ts"
 import { basePathOf, Settings } from "./Settings.ts"
 import * as Wire from "./Wire.ts"
 
@@ -94,15 +94,15 @@ export const NotFoundPage = Context.Reference<HttpServerResponse.HttpServerRespo
 const unrouted = (
   request: HttpServerRequest.HttpServerRequest,
   path: string | null,
+  address: Address | null,
   notFoundPage: HttpServerResponse.HttpServerResponse | null
 ) => {
   const { method } = request
   if (path === null) return respond(InvalidRequest.make("The address is no path, or its percent-encoding is broken."))
-  const methods = methodsAt(path)
-  if (methods === null) {
+  if (address === null) {
     return notFoundPage !== null && isForPeople(request, path) ? notFoundPage : respond(NotFound.make("There is nothing at this address."))
   }
-  const allow = methods.join(", ")
+  const allow = address.methods.join(", ")
   return method === "OPTIONS"
     ? HttpServerResponse.empty({ status: 204, headers: { allow } })
     : respond(MethodNotAllowed.make(`This address answers to ${allow}.`, { allow }))
@@ -191,6 +191,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     const live = yield* LiveResponses
     const connections = yield* Connections
     const notFoundPage = yield* NotFoundPage
+    const routes = yield* Routes
     const settings = yield* Settings
     const { publicUrl, requestsPerMinute } = settings
     const base = basePathOf(publicUrl)
@@ -208,25 +209,27 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         const request = received.modify({ url: withinBase(wire.mount + received.url, prefix), remoteAddress: Option.some(address) })
         const requestId = `req_${yield* ids.ulid}`
         const path = pathOf(request.url)
-        const nothingHere = () => unrouted(request, path, notFoundPage)
+        const place = path === null ? null : routes.at(path)
+        // Beneath `/api/` an address that cannot be read is guarded like all that are not there.
+        const scope = routes.scopeAt(path ?? request.url)
+        const nothingHere = () => unrouted(request, path, place, notFoundPage)
         let rate: RateSlot | null = null
 
         const routed = path === null || hasEmptySegment(path) ? Effect.sync(nothingHere) : route
 
-        const authenticated = Effect.gen(function*() {
-          const caller = yield* authenticate(request, path ?? request.url)
+        const authenticated = Effect.fnUntraced(function*(scope: Scope) {
+          const caller = yield* authenticate(request, scope)
           rate = caller.rate
           const principal = yield* Effect.fromResult(caller.principal)
-          const methods = request.method === "HEAD" && path !== null ? methodsAt(path) : null
           // The router would take a HEAD for a GET.
-          if (path !== null && methods?.includes("HEAD") === false) return nothingHere()
+          if (request.method === "HEAD" && place?.methods.includes("HEAD") === false) return nothingHere()
           return yield* Effect.provideContext(
             routed,
             Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal)))
           )
         })
 
-        const answered = Effect.suspend((): typeof authenticated => {
+        const answered = Effect.suspend((): ReturnType<typeof authenticated> => {
           const refusal = malformed(request, wire)
           if (refusal !== null) {
             // Where such a request ends is anybody's guess.
@@ -235,8 +238,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           }
           if (!connections.enter(address, wire)) return Effect.succeed(respond(tooManyUnderWay))
           // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
-          const guarded = path === Authenticate.METRICS || (path ?? request.url).startsWith("/api/")
-          return guarded ? authenticated : routed as typeof authenticated
+          return scope === null ? routed as ReturnType<typeof authenticated> : authenticated(scope)
         })
         const response = yield* answered.pipe(
           Effect.provideService(HttpServerRequest.HttpServerRequest, request),
@@ -245,7 +247,12 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           Effect.provideService(ActingFrom, { requestId, address }),
           RequestSpan.within(request)
         )
-        count({ method: request.method, path, status: response.status, seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9 })
+        count({
+          method: request.method,
+          area: place?.area ?? "other",
+          status: response.status,
+          seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9
+        })
         return finish(response, { requestId, rate, requestsPerMinute, closing: wire.version !== null && live.isShuttingDown(), base })
       })
   }),

@@ -1,68 +1,6 @@
 /** Counts and times what is answered, by labels that have few values. On the way of every request: it must cost little. */
 import { Effect, Metric } from "effect"
-
-/** Parts of the service. `other`: an address where nothing is. */
-export const AREAS = [
-  "sandboxes",
-  "messages",
-  "events",
-  "stream",
-  "approvals",
-  "files",
-  "pull_requests",
-  "feed",
-  "internal",
-  "metrics",
-  "health",
-  "docs",
-  "hooks",
-  "pages",
-  "other"
-] as const
-export type Area = typeof AREAS[number]
-
-const API = "/api/public/v1/"
-
-const ofSandbox = new Map<string, Area>([
-  ["messages", "messages"],
-  ["events", "events"],
-  ["approvals", "approvals"],
-  ["files", "files"],
-  ["pull-request", "pull_requests"],
-  ["terminate", "sandboxes"],
-  ["interrupt", "sandboxes"]
-])
-const ofFirst = new Map<string, Area>([
-  ["metrics", "metrics"],
-  ["healthz", "health"],
-  ["readyz", "health"],
-  ["docs", "docs"],
-  ["openapi.json", "docs"],
-  ["hooks", "hooks"],
-  ["assets", "pages"],
-  ["grant", "pages"],
-  ["keys", "pages"],
-  ["sandboxes", "pages"],
-  ["sign-in", "pages"],
-  ["sign-out", "pages"],
-  ["webhooks", "pages"]
-])
-
-const inApi = (path: string): Area => {
-  const [collection = "", id, part, detail] = path.slice(API.length).split("/", 4)
-  if (collection === "events") return "feed"
-  if (collection !== "sandboxes") return "other"
-  if (id === undefined || part === undefined) return "sandboxes"
-  return part === "events" && detail === "stream" ? "stream" : ofSandbox.get(part) ?? "other"
-}
-
-/** What the address is a part of; what it names there is not looked at. `null`: it cannot be read. */
-export const areaOf = (path: string | null): Area => {
-  if (path === null) return "other"
-  if (path.startsWith(API)) return inApi(path)
-  if (path.startsWith("/api/internal/v1/")) return "internal"
-  return path === "/" ? "pages" : ofFirst.get(path.split("/", 2)[1] ?? "") ?? "other"
-}
+import { type AreaName, AREAS } from "../api/Routing.ts"
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 const CLASSES = ["1xx", "2xx", "3xx", "4xx", "5xx"]
@@ -99,7 +37,7 @@ const refusals = new Map([401, 403, 429].map((status) => [
 
 export interface Answered {
   readonly method: string
-  readonly path: string | null
+  readonly area: AreaName
   readonly status: number
   readonly seconds: number
 }
@@ -108,8 +46,8 @@ export interface Answered {
 export const make = Effect.gen(function*() {
   const context = yield* Effect.context<never>()
   yield* Effect.forEach(refusals.values(), (counter) => Metric.value(counter), { discard: true })
-  return ({ method, path, seconds, status }: Answered): void => {
-    const area = areas.get(areaOf(path))
+  return ({ area: name, method, seconds, status }: Answered): void => {
+    const area = areas.get(name)
     const byClass = area?.requests.get(method) ?? area?.otherMethod
     byClass?.[Math.floor(status / 100) - 1]?.updateUnsafe(1, context)
     area?.seconds.updateUnsafe(seconds, context)

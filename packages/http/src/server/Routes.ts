@@ -1,49 +1,120 @@
-/** Which methods an address answers to: for `Allow`, OPTIONS and 405. */
-import { Effect, type Scope } from "effect"
-import { HttpApi } from "effect/http-api"
+/** Which addresses there are, and of each its methods, the scope it needs and its part of the service. The API's are read from its definition. */
+import type { Scope } from "@slipway/domain/access/Principal"
+import { Context, Layer, Option } from "effect"
+import { HttpApi, type HttpApiGroup } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { InternalApi } from "../api/InternalApi.ts"
+import { Area, type AreaName, NeededScope, WithoutHead } from "../api/Routing.ts"
 
-interface Address {
-  readonly pattern: RegExp
-  readonly methods: Set<string>
+export interface Address {
+  /** In the order of their declaration, `OPTIONS` at the end. */
+  readonly methods: ReadonlyArray<string>
+  readonly area: AreaName
+  /** `null`: it is open to everybody. */
+  readonly scope: Scope | null
 }
 
-/** An event stream has no headers worth asking for without it. */
-const WITHOUT_HEAD = /\/stream$/u
+/** What the API asks for where nothing is and nothing is near. */
+const ANYWHERE: Scope = "sandboxes"
 
-const addresses = new Map<string, Address>()
-const declare = (path: string, method: string) => {
-  const known = addresses.get(path)
-  const methods = known?.methods ?? new Set<string>()
-  methods.add(method)
-  if (method === "GET" && !WITHOUT_HEAD.test(path)) methods.add("HEAD")
-  if (known === undefined) addresses.set(path, { methods, pattern: new RegExp(`^${path.replaceAll(/:\w+/gu, "[^/]+")}$`, "u") })
+/** One segment of the addresses' paths. */
+interface Place {
+  readonly named: Map<string, Place>
+  /** Beneath a parameter. */
+  other: Place | null
+  address: Address | null
+  /** Of the group whose addresses all begin here. */
+  scope: Scope | null
+}
+const place = (): Place => ({ named: new Map(), other: null, address: null, scope: null })
+
+const segmentsOf = (path: string): ReadonlyArray<string> => path.slice(1).split("/")
+const isParameter = (segment: string) => segment.startsWith(":")
+
+const stepInto = (at: Place, segment: string): Place => {
+  const next = (isParameter(segment) ? at.other : at.named.get(segment)) ?? place()
+  if (isParameter(segment)) at.other = next
+  else at.named.set(segment, next)
+  return next
 }
 
-const declaring = {
-  onGroup: () => {},
-  onEndpoint: ({ endpoint: { method, path } }: { readonly endpoint: { readonly method: string; readonly path: string } }) =>
-    declare(path, method)
+/** What all of them begin with, up to the first parameter. */
+const commonStart = (paths: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
+  const [first = [], ...others] = paths
+  const end = first.findIndex((segment, i) => isParameter(segment) || others.some((other) => other[i] !== segment))
+  return end < 0 ? first : first.slice(0, end)
 }
-HttpApi.reflect(Api, declaring)
-HttpApi.reflect(InternalApi, declaring)
-declare("/openapi.json", "GET")
-declare("/docs", "GET")
-declare("/docs/:file", "GET")
 
-/** A route outside of the API that is there until the scope closes. */
-export const declared = (path: string, method: string): Effect.Effect<void, never, Scope.Scope> =>
-  Effect.acquireRelease(
-    Effect.sync(() => declare(path, method)),
-    () =>
-      Effect.sync(() => {
-        addresses.delete(path)
-      })
-  )
+const find = (at: Place, segments: ReadonlyArray<string>, i: number): Address | null => {
+  const segment = segments[i]
+  if (segment === undefined) return at.address
+  const named = at.named.get(segment)
+  const found = named === undefined ? null : find(named, segments, i + 1)
+  return found ?? (at.other === null || segment === "" ? null : find(at.other, segments, i + 1))
+}
 
-/** `null`: no such address. `OPTIONS` is among them. */
-export const methodsAt = (path: string): ReadonlyArray<string> | null => {
-  for (const { methods, pattern } of addresses.values()) if (pattern.test(path)) return [...methods, "OPTIONS"]
-  return null
+export class Routes extends Context.Service<Routes, {
+  /** Adds what is not in the API's definition, and is open to everybody. */
+  declare(path: string, methods: ReadonlyArray<string>, area: AreaName): void
+  /** `null`: there is no such address. `path` is decoded. */
+  at(path: string): Address | null
+  /** As of the address; where there is none beneath `/api/`, as of those near it: who calls is told before what is there. */
+  scopeAt(path: string): Scope | null
+}>()("@slipway/http/Routes") {
+  static readonly layer = Layer.sync(Routes, () => make())
+}
+
+const make = (): Routes["Service"] => {
+  const root = place()
+
+  const add = (path: string, methods: ReadonlyArray<string>, area: AreaName, scope: Scope | null) => {
+    const at = segmentsOf(path).reduce(stepInto, root)
+    const known = at.address?.methods.filter((method) => method !== "OPTIONS") ?? []
+    at.address = { methods: [...new Set([...known, ...methods, "OPTIONS"])], area, scope }
+  }
+
+  const ofGroups = new Map<HttpApiGroup.Top, Array<ReadonlyArray<string>>>()
+  const declaring = {
+    onGroup: () => {},
+    onEndpoint: ({ endpoint: { method, path }, group, mergedAnnotations }: {
+      readonly endpoint: { readonly method: string; readonly path: string }
+      readonly group: HttpApiGroup.Top
+      readonly mergedAnnotations: Context.Context<never>
+    }) => {
+      const withHead = method === "GET" && !Context.get(mergedAnnotations, WithoutHead)
+      const scope = Option.getOrNull(Context.getOption(mergedAnnotations, NeededScope))
+      const area = Option.getOrElse(Context.getOption(mergedAnnotations, Area), (): AreaName => "other")
+      add(path, withHead ? ["GET", "HEAD"] : [method], area, scope)
+      const paths = ofGroups.get(group) ?? []
+      ofGroups.set(group, paths)
+      paths.push(segmentsOf(path))
+    }
+  }
+  HttpApi.reflect(Api, declaring)
+  HttpApi.reflect(InternalApi, declaring)
+  for (const [group, paths] of ofGroups) {
+    commonStart(paths).reduce(stepInto, root).scope = Option.getOrNull(Context.getOption(group.annotations, NeededScope))
+  }
+
+  const at = (path: string) => path.startsWith("/") ? find(root, segmentsOf(path), 0) : null
+
+  const nearest = (path: string): Scope => {
+    let scope: Scope | null = null
+    let here: Place | undefined = root
+    for (const segment of segmentsOf(path)) {
+      here = here.named.get(segment)
+      if (here === undefined) break
+      scope = here.scope ?? scope
+    }
+    return scope ?? ANYWHERE
+  }
+
+  return {
+    declare: (path, methods, area) => add(path, methods, area, null),
+    at,
+    scopeAt: (path) => {
+      const address = at(path)
+      return address !== null ? address.scope : path.startsWith("/api/") ? nearest(path) : null
+    }
+  }
 }

@@ -1,0 +1,32 @@
+/** What groups and endpoints say of their addresses, beside their schemas. Whoever needs to know asks the definition. */
+import type { Scope } from "@slipway/domain/access/Principal"
+import { Context } from "effect"
+
+/** Parts of the service, by which requests are counted. `other`: an address where nothing is. */
+export const AREAS = [
+  "sandboxes",
+  "messages",
+  "events",
+  "stream",
+  "approvals",
+  "files",
+  "pull_requests",
+  "feed",
+  "internal",
+  "metrics",
+  "health",
+  "docs",
+  "hooks",
+  "pages",
+  "other"
+] as const
+export type AreaName = typeof AREAS[number]
+
+/** The part of the service that an endpoint is of. Every group has one. */
+export class Area extends Context.Service<Area, AreaName>()("@slipway/http/Area") {}
+
+/** What a key must be allowed to, to be heard at all. Every group has one that asks for keys. */
+export class NeededScope extends Context.Service<NeededScope, Scope>()("@slipway/http/NeededScope") {}
+
+/** An endpoint without headers worth asking for alone. */
+export const WithoutHead = Context.Reference<boolean>("@slipway/http/WithoutHead", { defaultValue: () => false })
