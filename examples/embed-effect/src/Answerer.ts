@@ -1,10 +1,12 @@
 /** Our worker: boots nothing, and lets a function answer every prompt. Shows how a worker speaks to the rules. */
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
+import { Leases, type Claimed, LEASE_RENEWAL_SECONDS } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type Claimed, LEASE_RENEWAL_SECONDS, SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { turnId } from "@slipway/domain/SandboxId"
 import { Context, DateTime, Effect, Layer, Schedule } from "effect"
 
@@ -17,6 +19,8 @@ const me = { worker: `answerer-${process.pid}`, machine: "here" }
 
 const start = Effect.gen(function*() {
   const store = yield* SandboxStore
+  const leases = yield* Leases
+  const upkeep = yield* Upkeep
   const hints = yield* Hints
   const ids = yield* Ids
   const limits = yield* Policy
@@ -24,7 +28,7 @@ const start = Effect.gen(function*() {
 
   const record = Effect.fnUntraced(function*({ id }: Pick<Sandbox, "id">, by: Writer, command: SystemCommand) {
     const now = yield* DateTime.now
-    return yield* store.change(id, by, (sandbox) => decide(sandbox, command, { now, limits }), now)
+    return (yield* store.change(id, by, (sandbox) => decide(sandbox, command, { now, limits }), now)).sandbox
   })
 
   /** What is to be done in the present state; empty when only a person can go on. */
@@ -67,21 +71,21 @@ const start = Effect.gen(function*() {
 
   const session = (claimed: Claimed) =>
     work(claimed).pipe(
-      Effect.raceFirst(Effect.repeat(store.renew([claimed.lease]), Schedule.spaced(`${LEASE_RENEWAL_SECONDS} seconds`))),
-      Effect.ensuring(Effect.ignore(store.release(claimed.lease))),
+      Effect.raceFirst(Effect.repeat(leases.renew([claimed.lease]), Schedule.spaced(`${LEASE_RENEWAL_SECONDS} seconds`))),
+      Effect.ensuring(Effect.ignore(leases.release(claimed.lease))),
       Effect.catchCause((cause) => Effect.logWarning("left a sandbox to whoever comes next", cause))
     )
 
   // Watched before the first look, so that no hint falls between the two; a hint may be lost, so there is a tick as well.
   const waiting = yield* hints.watch(WORK)
-  yield* store.claim(me, 16).pipe(
+  yield* leases.claim(me, 16).pipe(
     Effect.flatMap(Effect.forEach((claimed) => Effect.forkScoped(session(claimed)))),
     Effect.andThen(Effect.timeoutOption(waiting, "1 second")),
     Effect.forever,
     Effect.forkScoped
   )
   // Time limits are rules too: idle sandboxes succeed, old ones end.
-  yield* store.due(100).pipe(
+  yield* upkeep.due(100).pipe(
     Effect.flatMap(({ ids }) => Effect.forEach(ids, (id) => Effect.ignore(record({ id }, "policy", { _tag: "Expire" })))),
     Effect.repeat(Schedule.spaced("10 seconds")),
     Effect.forkScoped

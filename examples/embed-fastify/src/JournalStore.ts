@@ -21,7 +21,7 @@ const Opened = Schema.Struct({ host: Schema.String, repo: RepoName, number: Sche
 
 /** One line of the file. */
 const Entry = Schema.fromJsonString(Schema.TaggedUnion({
-  Created: { creation: Creation, keyed: Keyed, organizationId: Schema.optionalKey(Schema.String) },
+  Created: { creation: Creation, keyed: Keyed, organizationId: Schema.NullOr(Schema.String) },
   Changed: { id: SandboxId, at: Schema.DateTimeUtcFromString, events: Schema.Array(SandboxEvent), opened: Schema.optionalKey(Opened) },
   Commanded: {
     id: SandboxId,
@@ -83,7 +83,7 @@ const journaled = (file: string) =>
     for (const entry of entries) {
       switch (entry._tag) {
         case "Created":
-          yield* memory.create(entry.creation, entry.keyed, null, entry.organizationId)
+          yield* memory.create(entry)
           break
         case "Changed":
           yield* memory.change(entry.id, "policy", () => Result.succeed(entry.events), entry.at, entry.opened)
@@ -104,12 +104,10 @@ const journaled = (file: string) =>
 
     return SandboxStore.of({
       ...memory,
-      create: (creation, keyed, refused, organizationId) =>
-        writing(Effect.tap(memory.create(creation, keyed, refused, organizationId), ({ replayed }) =>
+      create: (request) =>
+        writing(Effect.tap(memory.create(request), ({ replayed }) =>
           // Acknowledged only once it is in the file; a process that dies before forgets it.
-          Effect.sync(() =>
-            !replayed && append({ _tag: "Created", creation, keyed, ...(organizationId === undefined ? {} : { organizationId }) })
-          ))),
+          Effect.sync(() => !replayed && append({ _tag: "Created", ...request })))),
       change: (id, by, decide, at, opened) =>
         writing(memory.change(
           id,
@@ -150,4 +148,5 @@ const journaled = (file: string) =>
     })
   })
 
-export const layer = (file: string) => Layer.effect(SandboxStore, journaled(file)).pipe(Layer.provide(SandboxStoreMemory.layer))
+/** With the leases and the upkeep of the memory beneath it: they end with the process. */
+export const layer = (file: string) => Layer.effect(SandboxStore, journaled(file)).pipe(Layer.provideMerge(SandboxStoreMemory.layer))

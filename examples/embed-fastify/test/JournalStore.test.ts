@@ -4,8 +4,11 @@ import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { LEASE_SECONDS } from "@slipway/domain/sandbox/SandboxStore"
-import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { LEASE_SECONDS } from "@slipway/domain/sandbox/Leases"
+import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { mkdtempSync } from "node:fs"
@@ -27,9 +30,10 @@ const Fixture = Layer.effect(
 
 const journal = path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), "journal")
 
-suite(
-  "journal file",
-  Layer.mergeAll(JournalStore.layer(journal), Fixture).pipe(
-    Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
-  )
+const layer = Layer.mergeAll(JournalStore.layer(journal), Fixture).pipe(
+  Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
 )
+
+suite("journal file", layer)
+LeasesContract.suite("journal file", layer)
+UpkeepContract.suite("journal file", layer)

@@ -6,17 +6,21 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { LEASE_SECONDS } from "@slipway/domain/sandbox/Leases"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
-import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
 import { creation, createdAt, hostile, legal, play, type Plan } from "@slipway/domain/testing/Histories"
-import { StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import { Effect, Layer, Result } from "effect"
 import { TestClock } from "effect/testing"
 import * as CachedStore from "../src/CachedStore.ts"
 
 const Store = CachedStore.layer.pipe(
-  Layer.provide(SandboxStoreMemory.layer),
+  Layer.provideMerge(SandboxStoreMemory.layer),
   Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
 )
 
@@ -31,7 +35,10 @@ const Fixture = Layer.effect(
       ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`)
     }))
 )
-suite("cached", Fixture.pipe(Layer.provideMerge(Store)))
+const layer = Fixture.pipe(Layer.provideMerge(Store))
+suite("cached", layer)
+LeasesContract.suite("cached", layer)
+UpkeepContract.suite("cached", layer)
 
 // 2. Arbitrary histories: whatever is done to a sandbox, the store knows what the pure rules make of it.
 it.layer(Store)("every history", (it) => {
@@ -40,7 +47,7 @@ it.layer(Store)("every history", (it) => {
     const ids = yield* Ids
     const history = play(plan)
     const key = { id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`), grantId: creation.grantId }
-    yield* store.create({ ...creation, id: key.id }, null)
+    yield* store.create({ creation: { ...creation, id: key.id }, keyed: null, organizationId: null })
     for (const { after, events, now } of history.moments) {
       yield* store.change(key.id, "policy", () => Result.succeed(events), now)
       const { id: _, ...found } = yield* store.find(key)

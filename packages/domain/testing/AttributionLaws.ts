@@ -395,7 +395,7 @@ const tellStore = Effect.fnUntraced(function*(world: World, incoming: Incoming) 
           createdBy: recipientId,
           repos: [{ fullName: REPO }]
         }
-        yield* sandboxes.create(task, null, null, organizationId)
+        yield* sandboxes.create({ creation: task, keyed: null, organizationId })
         return "new"
       }
       case "Open": {

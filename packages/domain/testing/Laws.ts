@@ -21,7 +21,7 @@ import { StorableText } from "../src/Text.ts"
 import { creation, type History, isAsked, limits, request } from "./Histories.ts"
 import { approvalsResolveOnce, endsForGood, type Log, statusesAreReachable, turnsAreReachable } from "./LogLaws.ts"
 import { PartnerFixture } from "./PartnerStoreContract.ts"
-import { StoreFixture } from "./SandboxStoreContract.ts"
+import { StoreFixture } from "./SandboxStates.ts"
 
 /** A sentence that holds of every history. `holds` throws when it does not. */
 export interface HistoryLaw {
@@ -171,12 +171,13 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
   const ids = yield* Ids
   const made = yield* newCreation()
   const key = { grantId: made.grantId, id: made.id }
-  yield* store.create(made, null)
+  yield* store.create({ creation: made, keyed: null, organizationId: null })
   let now = made.createdAt
   const find = store.find(key)
   const system = (command: SystemCommand) =>
     Effect.result(store.change(made.id, "policy", (sandbox) => decide(sandbox, command, { limits, now }), now))
-  const person = (command: Command<{ readonly _tag: string }>) => Effect.result(store.command(key, command, now))
+  const person = (command: Command<{ readonly _tag: string }>) =>
+    Effect.result(Effect.map(store.command(key, command, now), ({ result }) => result))
   const events = Effect.map(store.log(made.id, 0, 10_000), (entries) => entries.map(({ wire }) => fromWire(wire)))
   const commandOf = (
     deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" }>
@@ -327,23 +328,27 @@ export const storeLaws: {
       const store = yield* SandboxStore
       const ids = yield* Ids
       const taken = yield* newCreation()
-      yield* store.create(taken, null)
+      yield* store.create({ creation: taken, keyed: null, organizationId: null })
       const keyed = { key, fingerprint: `1:${ids.digest(one)}` }
-      const failed = yield* Effect.flip(store.create(taken, keyed))
+      const failed = yield* Effect.flip(store.create({ creation: taken, keyed, organizationId: null }))
       assert.strictEqual(failed._tag, "SandboxIdTaken")
       const made = yield* newCreation(taken.grantId)
-      const first = yield* store.create(made, keyed)
+      const first = yield* store.create({ creation: made, keyed, organizationId: null })
       assert.deepStrictEqual([first.replayed, first.sandbox.id], [false, made.id])
       const unused = yield* newCreation(taken.grantId)
-      const again = yield* store.create(unused, keyed)
+      const again = yield* store.create({ creation: unused, keyed, organizationId: null })
       assert.deepStrictEqual([again.replayed, again.sandbox.id], [true, made.id])
       if (one !== two) {
-        const conflict = yield* Effect.flip(store.create(unused, { key, fingerprint: `1:${ids.digest(two)}` }))
+        const conflict = yield* Effect.flip(
+          store.create({ creation: unused, keyed: { key, fingerprint: `1:${ids.digest(two)}` }, organizationId: null })
+        )
         assert.strictEqual(conflict._tag, "IdempotencyConflict")
       }
       assert.strictEqual((yield* Effect.flip(store.find({ grantId: taken.grantId, id: unused.id })))._tag, "SandboxNotFound")
       const elsewhere = yield* newCreation()
-      assert.isFalse((yield* store.create(elsewhere, { key, fingerprint: `1:${ids.digest(two)}` })).replayed)
+      assert.isFalse(
+        (yield* store.create({ creation: elsewhere, keyed: { key, fingerprint: `1:${ids.digest(two)}` }, organizationId: null })).replayed
+      )
     })
   ),
 

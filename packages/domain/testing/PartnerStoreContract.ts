@@ -5,7 +5,6 @@
 import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
 import { Ids } from "../src/Ids.ts"
-import { BudgetExceeded } from "../src/models/Budget.ts"
 import { type Claimant, conversionId, type Invoice, type Offer, type Project, pullRequestId } from "../src/partner/Attribution.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
@@ -143,7 +142,11 @@ const start = Effect.fnUntraced(function*({ organizationId, recipientId }: Claim
     createdBy: recipientId,
     repos: [{ fullName: "Acme/Shop" }, { fullName: "acme/docs" }]
   }
-  yield* store.create(task, key === null ? null : { key: IdempotencyKey.make(key), fingerprint: "1:a" }, null, organizationId)
+  yield* store.create({
+    creation: task,
+    keyed: key === null ? null : { key: IdempotencyKey.make(key), fingerprint: "1:a" },
+    organizationId
+  })
   return task
 })
 const open = Effect.fnUntraced(function*(id: SandboxId, number: number, told = true) {
@@ -344,9 +347,10 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         const task = yield* start(claimant, "key", grantId)
         yield* start(claimant, "key", grantId)
         const { organizationId } = claimant
-        const refused = new BudgetExceeded({ of: "grant", held: false })
-        yield* Effect.flip(store.create(task, null, null, organizationId))
-        yield* Effect.flip(store.create({ ...task, id: SandboxId.make("c_aaaaaaaaaaaa") }, null, refused, organizationId))
+        yield* Effect.flip(store.create({ creation: task, keyed: null, organizationId }))
+        const changed = { key: IdempotencyKey.make("key"), fingerprint: "1:b" }
+        const another = { ...task, id: SandboxId.make("c_aaaaaaaaaaaa") }
+        yield* Effect.flip(store.create({ creation: another, keyed: changed, organizationId }))
         assert.strictEqual((yield* toldOf(offer)).length, 1)
       }))
 

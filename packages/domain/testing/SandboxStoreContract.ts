@@ -3,58 +3,36 @@
  * not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
-import type { AuditLog } from "../src/access/AuditLog.ts"
+import { DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
 import { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
-import { BudgetExceeded } from "../src/models/Budget.ts"
-import { offlineDemo } from "../src/models/ModelCatalogue.ts"
 import { PAGE_BYTES } from "../src/Page.ts"
 import { decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
+import { Leases } from "../src/sandbox/Leases.ts"
 import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
-import { type Creation, evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
+import { evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
 import { fromWire } from "../src/sandbox/SandboxEvent.ts"
-import { bytesOf, type Claimed, SandboxStore, type Writer } from "../src/sandbox/SandboxStore.ts"
+import { bytesOf, SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
-import { ID_ALPHABET, SandboxId, turnId } from "../src/SandboxId.ts"
+import { SandboxId, turnId } from "../src/SandboxId.ts"
 import type { StoreUnavailable } from "../src/StoreUnavailable.ts"
 import { appended } from "./AuditLogContract.ts"
-
-/** What only the technology under test can do. */
-export class StoreFixture extends Context.Service<StoreFixture, {
-  /** Id of a new grant that may own sandboxes. */
-  readonly grant: Effect.Effect<string>
-  /** Makes the lease of a sandbox run out now, as after the death of its worker. */
-  expireLease(id: SandboxId): Effect.Effect<void>
-  /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
-  ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
-}>()("@slipway/domain/testing/StoreFixture") {}
-
-const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
-const machine = { worker: "worker-1", machine: "machine-1" }
-
-const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
-  const ids = yield* Ids
-  const fixture = yield* StoreFixture
-  const creation: Creation = {
-    id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`),
-    grantId: more.grantId ?? (yield* fixture.grant),
-    createdBy: "user_01J00000000000000000000000",
-    title: "Tïtle 'quoted' \\ \u{1F680}",
-    repos: [{ fullName: "acme/Shop", ref: "main" }, { fullName: "acme/other" }],
-    prompt: "line one\nline two {\"a\": [1]}",
-    model: offlineDemo.id,
-    agentRuntime: offlineDemo.agentRuntime,
-    reasoningEffort: null,
-    toolApprovalMode: "prompt",
-    metadata: { customer: "42", constructor: "x" },
-    createdAt: at,
-    ...more
-  }
-  return creation
-})
+import {
+  StoreFixture,
+  at,
+  machine,
+  creationOf,
+  make,
+  drive,
+  keyOf,
+  running,
+  asking,
+  command,
+  eventsOf,
+  type Stores
+} from "./SandboxStates.ts"
 
 /** What `MaxActiveSandboxes` must be in the layer that {@link limited} is given. */
 export const MAX_ACTIVE = 3
@@ -66,7 +44,11 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
     const create = (grantId: string, key: string | null = null) =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
-        return yield* store.create(yield* creationOf({ grantId }), key === null ? null : keyed(key))
+        return yield* store.create({
+          creation: yield* creationOf({ grantId }),
+          keyed: key === null ? null : keyed(key),
+          organizationId: null
+        })
       })
     /** The grant and its sandboxes, as many as it may have. */
     const full = Effect.gen(function*() {
@@ -117,14 +99,13 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
 
     it.effect("counts what is queued, booting, running or ending, and nothing that is over or another grant's", () =>
       Effect.gen(function*() {
-        const store = yield* SandboxStore
         const ids = yield* Ids
         const { grantId, sandboxes: [a, b, c] } = yield* full
         assert(a !== undefined && b !== undefined && c !== undefined)
         yield* change(a, [{ _tag: "StartBoot" }])
         yield* change(b, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(ids, b.id, 1) }])
         yield* change(c, [{ _tag: "StartBoot" }])
-        yield* store.command(c, terminate(ids), at)
+        yield* command(c, terminate(ids), at)
         assert.strictEqual((yield* Effect.flip(create(grantId)))._tag, "ConcurrencyLimitExceeded")
         yield* create(yield* (yield* StoreFixture).grant)
         yield* change(c, [{ _tag: "Release" }])
@@ -134,66 +115,53 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
   })
 
 /** For every store. */
-export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog | Hints | Ids | StoreFixture, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
   it.layer(layer)(`SandboxStore (${name})`, (it) => {
-    const make = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
-      const store = yield* SandboxStore
-      const { sandbox } = yield* store.create(yield* creationOf(more), null)
-      return sandbox
-    })
-    /** Applies system commands one by one, as a worker would. */
-    const drive = Effect.fnUntraced(function*(sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, by: Writer = "policy") {
-      const store = yield* SandboxStore
-      const limits = yield* Policy
-      let current = sandbox
-      for (const command of commands) {
-        current = yield* store.change(sandbox.id, by, (state) => decide(state, command, { now: at, limits }), at)
-      }
-      return current
-    })
-    const keyOf = ({ grantId, id }: Sandbox) => ({ grantId, id })
-    const running = Effect.gen(function*() {
-      const ids = yield* Ids
-      const sandbox = yield* make()
-      const turn = turnId(ids, sandbox.id, 1)
-      const started = yield* drive(sandbox, [
-        { _tag: "StartBoot" },
-        { _tag: "FinishBoot", turnId: turn },
-        { _tag: "StartTurn", turnId: turn }
-      ])
-      return { ids, sandbox: started, turn }
-    })
-    const asking = Effect.gen(function*() {
-      const { ids, sandbox, turn } = yield* running
-      const asked = yield* drive(sandbox, [
-        { _tag: "RequestApproval", turnId: turn, approval: { approval_id: "call-1", tool: "write", kind: "edit", paths: ["a.txt"] } }
-      ])
-      return { ids, sandbox: asked, turn }
-    })
-    const eventsOf = (id: SandboxId) =>
-      Effect.flatMap(SandboxStore, (store) => Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire))))
-
-    it.effect("a creation that may not be is refused and leaves its key free; a replay is answered all the same", () =>
+    it.effect("says what a key made, as it is now, of a free key nothing, and makes nothing", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const creation = yield* creationOf()
         const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
-        const refused = new BudgetExceeded({ of: "grant", held: false })
-        const { sandbox } = yield* store.create(creation, keyed("made"), null)
-        const another = yield* creationOf({ grantId: creation.grantId })
-        assert.deepInclude(yield* store.create(another, keyed("made"), refused), { sandbox, replayed: true })
-        for (const key of [null, keyed("new")]) {
-          assert.strictEqual(yield* Effect.flip(store.create(another, key, refused)), refused)
+        const { sandbox } = yield* store.create({ creation, keyed: keyed("made"), organizationId: null })
+        assert.deepStrictEqual(yield* store.replay(creation.grantId, keyed("made")), sandbox)
+        yield* command(keyOf(sandbox), terminate(yield* Ids), at)
+        assert.strictEqual((yield* store.replay(creation.grantId, keyed("made")))?.status, "terminated")
+        const another = { ...keyed("made"), fingerprint: "1:b" }
+        assert.strictEqual((yield* Effect.flip(store.replay(creation.grantId, another)))._tag, "IdempotencyConflict")
+        assert.isNull(yield* store.replay(yield* (yield* StoreFixture).grant, keyed("made")))
+        assert.isNull(yield* store.replay(creation.grantId, keyed("new")))
+        assert.isFalse(
+          (yield* store.create({ creation: yield* creationOf({ grantId: creation.grantId }), keyed: keyed("new"), organizationId: null }))
+            .replayed
+        )
+      }))
+
+    it.effect("says what each write recorded: as it was, what happened, as it is", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const limits = yield* Policy
+        const ids = yield* Ids
+        const sandbox = yield* make()
+        const booted = yield* store.change(sandbox.id, "policy", (state) => decide(state, { _tag: "StartBoot" }, { now: at, limits }), at)
+        assert.deepStrictEqual(booted.before, sandbox)
+        assert.deepStrictEqual(booted.events.map(({ type }) => type), ["sandbox.status"])
+        assert.deepStrictEqual(booted.sandbox, yield* store.find(sandbox))
+        const ended = yield* store.command(keyOf(sandbox), terminate(ids), at)
+        assert.deepStrictEqual(ended.before, booted.sandbox)
+        assert.deepStrictEqual(ended.events.map(({ type }) => type), ["sandbox.status"])
+        assert.deepStrictEqual(ended.sandbox, yield* store.find(sandbox))
+        const again = yield* store.command(keyOf(sandbox), terminate(ids), at)
+        const nothing = yield* store.change(sandbox.id, "policy", () => Result.succeed([]), at)
+        for (const { before, events, sandbox } of [again, nothing]) {
+          assert.deepStrictEqual([before, events, sandbox], [ended.sandbox, [], ended.sandbox])
         }
-        assert.strictEqual((yield* store.list(creation.grantId, { after: null, limit: 10, status: null, repo: null })).length, 1)
-        assert.isFalse((yield* store.create(another, keyed("new"))).replayed)
       }))
 
     it.effect("a created sandbox is found by its grant, with every field as it was given", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const creation = yield* creationOf()
-        const made = yield* store.create(creation, null)
+        const made = yield* store.create({ creation, keyed: null, organizationId: null })
         assert.isFalse(made.replayed)
         const found = yield* store.find(creation)
         assert.deepStrictEqual(found, made.sandbox)
@@ -215,7 +183,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const unknown = SandboxId.make("c_222222222222")
         for (const key of [{ grantId: other, id: sandbox.id }, { grantId: sandbox.grantId, id: unknown }]) {
           const found = yield* Effect.flip(store.find(key))
-          const commanded = yield* Effect.flip(store.command(key, terminate(yield* Ids), at))
+          const commanded = yield* Effect.flip(command(key, terminate(yield* Ids), at))
           const changed = yield* Effect.flip(store.change(key.id, { grantId: key.grantId }, () => Result.succeed([]), at))
           assert.deepStrictEqual([found._tag, commanded._tag, changed._tag], ["SandboxNotFound", "SandboxNotFound", "SandboxNotFound"])
         }
@@ -225,7 +193,9 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const sandbox = yield* make()
-        const error = yield* Effect.flip(store.create(yield* creationOf({ id: sandbox.id, grantId: sandbox.grantId }), null))
+        const error = yield* Effect.flip(
+          store.create({ creation: yield* creationOf({ id: sandbox.id, grantId: sandbox.grantId }), keyed: null, organizationId: null })
+        )
         assert.strictEqual(error._tag, "SandboxIdTaken")
         assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
       }))
@@ -235,17 +205,21 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const store = yield* SandboxStore
         const creation = yield* creationOf()
         const keyed = { key: IdempotencyKey.make("order-1"), fingerprint: "1:a" }
-        const first = yield* store.create(creation, keyed)
-        yield* store.command(keyOf(first.sandbox), terminate(yield* Ids), at)
-        const again = yield* store.create(yield* creationOf({ grantId: creation.grantId }), keyed)
+        const first = yield* store.create({ creation, keyed, organizationId: null })
+        yield* command(keyOf(first.sandbox), terminate(yield* Ids), at)
+        const again = yield* store.create({ creation: yield* creationOf({ grantId: creation.grantId }), keyed, organizationId: null })
         assert.isTrue(again.replayed)
         assert.strictEqual(again.sandbox.id, creation.id)
         assert.strictEqual(again.sandbox.status, "terminated")
         const changed = yield* Effect.flip(
-          store.create(yield* creationOf({ grantId: creation.grantId }), { ...keyed, fingerprint: "1:b" })
+          store.create({
+            creation: yield* creationOf({ grantId: creation.grantId }),
+            keyed: { ...keyed, fingerprint: "1:b" },
+            organizationId: null
+          })
         )
         assert.strictEqual(changed._tag, "IdempotencyConflict")
-        const elsewhere = yield* store.create(yield* creationOf(), keyed)
+        const elsewhere = yield* store.create({ creation: yield* creationOf(), keyed, organizationId: null })
         assert.isFalse(elsewhere.replayed)
       }))
 
@@ -256,7 +230,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const keyed = { key: IdempotencyKey.make("storm"), fingerprint: "1:a" }
         const made = yield* Effect.forEach(
           Array.from({ length: 20 }),
-          () => Effect.flatMap(creationOf({ grantId }), (creation) => store.create(creation, keyed)),
+          () => Effect.flatMap(creationOf({ grantId }), (creation) => store.create({ creation, keyed, organizationId: null })),
           { concurrency: "unbounded" }
         )
         assert.strictEqual(made.filter(({ replayed }) => !replayed).length, 1)
@@ -290,7 +264,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const one = yield* make({ grantId })
         const two = yield* make({ grantId, repos: [{ fullName: "acme/third" }] })
         yield* drive(two, [{ _tag: "StartBoot" }])
-        yield* store.command(two, terminate(yield* Ids), at)
+        yield* command(two, terminate(yield* Ids), at)
         const list = (query: { status?: "queued" | "terminating"; repo?: string }) =>
           Effect.map(
             store.list(grantId, { after: null, limit: 100, status: query.status ?? null, repo: query.repo ?? null }),
@@ -361,8 +335,10 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const grantId = yield* (yield* StoreFixture).grant
-        const made = yield* Effect.forEach(Array.from({ length: 20 }, (_, seconds) => DateTime.add(at, { seconds })), (createdAt) =>
-          make({ grantId, createdAt, prompt: "\u{1F680}".repeat(60_000) }))
+        const made = yield* Effect.forEach(
+          Array.from({ length: 20 }, (_, seconds) => DateTime.add(at, { seconds })),
+          (createdAt) => make({ grantId, createdAt, prompt: "\u{1F680}".repeat(60_000) })
+        )
         const seen: Array<string> = []
         for (let after: Sandbox | null = null;;) {
           const page: ReadonlyArray<Sandbox> = yield* store.list(grantId, { after, limit: 100, status: null, repo: null })
@@ -371,8 +347,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
             break
           }
           assert.isTrue(
-            page.slice(0, -1).reduce((sum, sandbox) =>
-              sum + bytesOf.sandbox(sandbox), 0) < PAGE_BYTES
+            page.slice(0, -1).reduce((sum, sandbox) => sum + bytesOf.sandbox(sandbox), 0) < PAGE_BYTES
           )
           seen.push(...page.map(({ id }) => id))
         }
@@ -382,8 +357,9 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
     it.effect("what a turn and a sandbox record is bounded, also when another worker goes on", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
+        const leases = yield* Leases
         const { sandbox, turn } = yield* running
-        const [lease] = yield* store.claim(machine, 1000).pipe(Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
+        const [lease] = yield* leases.claim(machine, 1000).pipe(Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
         const flood: SystemCommand = {
           _tag: "RecordWork",
           turnId: turn,
@@ -395,7 +371,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         const half = Array.from({ length: TURN_EVENTS / 2000 / 2 }, () => flood)
         yield* drive(sandbox, half, lease?.lease)
         yield* (yield* StoreFixture).expireLease(sandbox.id)
-        const [taken] = yield* store.claim({ worker: "worker-2", machine: "machine-1" }, 1000).pipe(
+        const [taken] = yield* leases.claim({ worker: "worker-2", machine: "machine-1" }, 1000).pipe(
           Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id))
         )
         const after = yield* drive(sandbox, [...half, flood], taken?.lease)
@@ -411,8 +387,8 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const { ids, sandbox } = yield* asking
-        yield* store.command(keyOf(sandbox), decideApproval(ids, "call-1", "approve"), at)
-        yield* store.command(keyOf(sandbox), interrupt(ids), at)
+        yield* command(keyOf(sandbox), decideApproval(ids, "call-1", "approve"), at)
+        yield* command(keyOf(sandbox), interrupt(ids), at)
         const stored = yield* store.find(sandbox)
         const { lastSeq: _, ...expected } = stored
         const { lastSeq: __, ...replayed } = (yield* eventsOf(sandbox.id)).reduce(
@@ -444,12 +420,11 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
 
     it.effect("of many terminates at once one is applied; the others are its duplicates", () =>
       Effect.gen(function*() {
-        const store = yield* SandboxStore
         const ids = yield* Ids
         const sandbox = yield* make()
         const results = yield* Effect.forEach(
           Array.from({ length: 12 }),
-          () => store.command(keyOf(sandbox), terminate(ids), at),
+          () => command(keyOf(sandbox), terminate(ids), at),
           { concurrency: "unbounded" }
         )
         assert.strictEqual(results.filter(({ outcome }) => outcome === "applied").length, 1)
@@ -461,7 +436,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const { ids, sandbox } = yield* asking
-        const send = (decision: "approve" | "deny", id = "call-1") => store.command(keyOf(sandbox), decideApproval(ids, id, decision), at)
+        const send = (decision: "approve" | "deny", id = "call-1") => command(keyOf(sandbox), decideApproval(ids, id, decision), at)
         assert.strictEqual((yield* Effect.flip(send("approve", "other")))._tag, "ApprovalNotFound")
         const approved = yield* send("approve")
         assert.strictEqual(approved.outcome, "applied")
@@ -475,34 +450,31 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
 
     it.effect("the audit log has who decided an approval, once", () =>
       Effect.gen(function*() {
-        const store = yield* SandboxStore
         const { ids, sandbox } = yield* asking
-        const send = (decision: "approve" | "deny") => store.command(keyOf(sandbox), decideApproval(ids, "call-1", decision), at)
+        const send = (decision: "approve" | "deny") => command(keyOf(sandbox), decideApproval(ids, "call-1", decision), at)
         assert.deepStrictEqual(yield* appended(Effect.all([send("deny"), send("deny"), send("approve")])), [
           { action: "approval.decided", at, subjects: { sandboxId: sandbox.id, approvalId: "call-1", outcome: "denied" } }
         ])
         const other = yield* asking
-        assert.deepStrictEqual(yield* appended(store.command(keyOf(other.sandbox), terminate(ids), at)), [])
+        assert.deepStrictEqual(yield* appended(command(keyOf(other.sandbox), terminate(ids), at)), [])
       }))
 
     it.effect("a rejected command is answered again and never hides what was applied", () =>
       Effect.gen(function*() {
-        const store = yield* SandboxStore
         const ids = yield* Ids
         const sandbox = yield* make()
-        const early = yield* store.command(keyOf(sandbox), interrupt(ids), at)
+        const early = yield* command(keyOf(sandbox), interrupt(ids), at)
         assert.deepStrictEqual([early.outcome, early.rejection, early.revision], ["rejected", "no_active_turn", 1])
-        assert.deepStrictEqual(yield* store.command(keyOf(sandbox), interrupt(ids), at), early)
+        assert.deepStrictEqual(yield* command(keyOf(sandbox), interrupt(ids), at), early)
       }))
 
     it.effect("interrupting twice is one command, also after the turn has ended", () =>
       Effect.gen(function*() {
-        const store = yield* SandboxStore
         const { ids, sandbox, turn } = yield* running
-        const first = yield* store.command(keyOf(sandbox), interrupt(ids), at)
+        const first = yield* command(keyOf(sandbox), interrupt(ids), at)
         assert.strictEqual(first.outcome, "applied")
         yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "interrupted" }])
-        assert.deepStrictEqual(yield* store.command(keyOf(sandbox), interrupt(ids), at), { ...first, outcome: "duplicate" })
+        assert.deepStrictEqual(yield* command(keyOf(sandbox), interrupt(ids), at), { ...first, outcome: "duplicate" })
       }))
 
     it.effect("keeps prompts and whole messages, oldest first", () =>
@@ -521,7 +493,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
           { _tag: "RecordWork", turnId: turn, events: [end("m1")] },
           { _tag: "EndTurn", turnId: turn, state: "succeeded" }
         ])
-        const sent = yield* store.command(keyOf(sandbox), sendMessage(ids, "And now?", "user-2"), at)
+        const sent = yield* command(keyOf(sandbox), sendMessage(ids, "And now?", "user-2"), at)
         assert.strictEqual(sent.outcome, "applied")
         yield* drive(sandbox, [{ _tag: "StartTurn", turnId: turnId(ids, sandbox.id, 2) }])
         const messages = yield* store.messages(sandbox.id, 0, 100)
@@ -599,11 +571,10 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
 
     it.effect("one key sends one message: equal requests find it, another request conflicts, other sandboxes do not see it", () =>
       Effect.gen(function*() {
-        const store = yield* SandboxStore
         const { ids, sandbox, turn } = yield* running
         yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
         const keyed = { key: IdempotencyKey.make("message-1"), fingerprint: "1:a" }
-        const send = (to: Sandbox, request = keyed) => store.command(keyOf(to), sendMessage(ids, "Go on", "user-2"), at, request)
+        const send = (to: Sandbox, request = keyed) => command(keyOf(to), sendMessage(ids, "Go on", "user-2"), at, request)
         const first = yield* send(sandbox)
         assert.strictEqual(first.outcome, "applied")
         assert.deepStrictEqual(yield* send(sandbox), { ...first, outcome: "duplicate" })
@@ -616,315 +587,12 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
 
     it.effect("a message that was refused leaves its key free", () =>
       Effect.gen(function*() {
-        const store = yield* SandboxStore
         const { ids, sandbox, turn } = yield* running
         const keyed = { key: IdempotencyKey.make("early"), fingerprint: "1:a" }
-        const send = store.command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, keyed)
+        const send = command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, keyed)
         assert.strictEqual((yield* Effect.flip(send))._tag, "TurnActive")
         yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
         assert.strictEqual((yield* send).outcome, "applied")
-      }))
-
-    const claim = (id: SandboxId, by = machine) =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const claimed = yield* store.claim(by, 10_000)
-        return claimed.find(({ sandbox }) => sandbox.id === id)
-      })
-    const claimed = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
-      const found = yield* claim(id, by)
-      assert.isDefined(found)
-      return found as Claimed
-    })
-
-    /** A sandbox that was terminated while it booted: a worker has to release it. */
-    const ending = Effect.fnUntraced(function*() {
-      const store = yield* SandboxStore
-      const sandbox = yield* make()
-      yield* drive(sandbox, [{ _tag: "StartBoot" }])
-      yield* store.command(keyOf(sandbox), terminate(yield* Ids), at)
-      return sandbox
-    })
-
-    it.effect("a sandbox is leased to one worker at a time", () =>
-      Effect.gen(function*() {
-        const sandbox = yield* make()
-        const results = yield* Effect.forEach(Array.from({ length: 6 }), () => claim(sandbox.id), { concurrency: "unbounded" })
-        assert.strictEqual(results.filter((found) => found !== undefined).length, 1)
-      }))
-
-    it.effect("a stale lease writes nothing", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const fixture = yield* StoreFixture
-        const sandbox = yield* make()
-        const old = yield* claimed(sandbox.id)
-        yield* fixture.expireLease(sandbox.id)
-        const next = yield* claimed(sandbox.id)
-        assert.isAbove(next.lease.fence, old.lease.fence)
-        const stale = yield* Effect.flip(drive(sandbox, [{ _tag: "StartBoot" }], old.lease))
-        assert.strictEqual(stale._tag, "StaleLease")
-        assert.strictEqual((yield* Effect.flip(store.saveAgentSession(old.lease, "s")))._tag, "StaleLease")
-        assert.deepStrictEqual(yield* store.renew([old.lease, next.lease]), [next.lease])
-        yield* store.release(old.lease)
-        assert.isUndefined(yield* claim(sandbox.id))
-        assert.strictEqual((yield* store.find(sandbox)).lastSeq, 1)
-        assert.strictEqual((yield* drive(sandbox, [{ _tag: "StartBoot" }], next.lease)).status, "creating")
-      }))
-
-    it.effect("a released sandbox is claimed again at once, with the agent's session", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const sandbox = yield* make()
-        const { lease } = yield* claimed(sandbox.id)
-        yield* store.saveAgentSession(lease, "native-7")
-        yield* store.release(lease)
-        const again = yield* claimed(sandbox.id)
-        assert.deepStrictEqual([again.agentSession, again.elsewhere], ["native-7", false])
-      }))
-
-    it.effect("another machine waits before it takes over what a lost worker left", () =>
-      Effect.gen(function*() {
-        const fixture = yield* StoreFixture
-        const sandbox = yield* make()
-        yield* claimed(sandbox.id)
-        yield* fixture.expireLease(sandbox.id)
-        assert.isUndefined(yield* claim(sandbox.id, { worker: "worker-2", machine: "machine-2" }))
-        assert.isDefined(yield* claim(sandbox.id, { worker: "worker-3", machine: "machine-1" }))
-      }))
-
-    it.effect("a worker that knows to be alone on its machine need not wait for a killed one's lease", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const ids = yield* Ids
-        const alone = { worker: "worker-4", machine: yield* ids.uuid7 }
-        const sandbox = yield* make()
-        const other = yield* make()
-        const old = yield* claimed(sandbox.id, alone)
-        yield* store.claim({ ...alone, machine: yield* ids.uuid7 }, 10_000)
-        yield* store.endLeases(alone.machine)
-        const next = yield* claimed(sandbox.id, alone)
-        assert.isAbove(next.lease.fence, old.lease.fence)
-        assert.isUndefined(yield* claim(other.id, alone))
-      }))
-
-    it.effect("a worker without a free slot still takes in what is ending", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const waiting = yield* make()
-        const { id } = yield* ending()
-        const taken = (yield* store.claim(machine, 0, 10_000)).map(({ sandbox }) => sandbox.id)
-        assert.include(taken, id)
-        assert.notInclude(taken, waiting.id)
-      }))
-
-    it.effect("a worker takes in no more of what is ending than it says, and what is left goes to the next claim", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        yield* store.claim(machine, 0, 10_000)
-        const made = yield* Effect.forEach([1, 2, 3], () => ending())
-        const first = yield* store.claim(machine, 0, 2)
-        const rest = yield* store.claim(machine, 0, 2)
-        assert.deepStrictEqual([first.length, rest.length], [2, 1])
-        assert.sameMembers([...first, ...rest].map(({ sandbox }) => sandbox.id), made.map(({ id }) => id))
-      }))
-
-    it.effect("one that nothing was begun for is over as soon as it is terminated: no worker is asked", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const sandbox = yield* make()
-        yield* store.command(keyOf(sandbox), terminate(yield* Ids), at)
-        const { completedAt, reason, status } = yield* store.find(sandbox)
-        assert.deepStrictEqual([status, reason, completedAt], ["terminated", "terminated", at])
-        assert.isUndefined(yield* claim(sandbox.id))
-      }))
-
-    it.effect("grants take turns: one with many that wait keeps another's first one waiting for one claim at most", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const fixture = yield* StoreFixture
-        // Longer ago than any other test's.
-        const then = DateTime.makeUnsafe("2000-01-01T00:00:00.123Z")
-        const [many, one, late] = [yield* fixture.grant, yield* fixture.grant, yield* fixture.grant]
-        const queue = yield* Effect.forEach(
-          [0, 1, 2, 3, 4, 5],
-          (seconds) => make({ grantId: many, createdAt: DateTime.add(then, { seconds }) })
-        )
-        const only = yield* make({ grantId: one, createdAt: DateTime.add(then, { hours: 1 }) })
-        const claims = (limit: number) => Effect.map(store.claim(machine, limit, 0), (found) => found.map(({ sandbox }) => sandbox.id))
-        assert.sameMembers(yield* claims(2), [queue[0]?.id, only.id])
-        // Workers hold one of each of these by now, and none of a third.
-        const first = yield* make({ grantId: late, createdAt: DateTime.add(then, { hours: 2 }) })
-        assert.deepStrictEqual(yield* claims(1), [first.id])
-        const ids = yield* Ids
-        yield* Effect.forEach([...queue, only, first], (sandbox) => store.command(keyOf(sandbox), terminate(ids), at))
-      }))
-
-    it.effect("a sandbox that is over is not claimed", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const sandbox = yield* make()
-        yield* drive(sandbox, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false }])
-        assert.isUndefined(yield* claim(sandbox.id))
-        const live = yield* make()
-        const unknown = SandboxId.make("c_333333333333")
-        assert.deepStrictEqual(yield* store.over([sandbox.id, live.id, unknown]), [sandbox.id, unknown])
-      }))
-
-    it.effect("knows which machine worked for sandboxes, for one that forgot who it is", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const ids = yield* Ids
-        const [mine, other] = [{ ...machine, machine: yield* ids.uuid7 }, { ...machine, machine: yield* ids.uuid7 }]
-        const stray = yield* make()
-        yield* claimed(stray.id, other)
-        const [first, second, queued] = [yield* make(), yield* make(), SandboxId.make("c_444444444444")]
-        yield* store.claim(mine, 10_000)
-        assert.strictEqual(yield* store.machineOf([stray.id, first.id, second.id, queued]), mine.machine)
-        assert.strictEqual(yield* store.machineOf([stray.id]), other.machine)
-        assert.isNull(yield* store.machineOf([queued]))
-        assert.isNull(yield* store.machineOf([]))
-      }))
-
-    it.effect("a sandbox is due when its first time limit has come", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const limits = yield* Policy
-        const before = yield* store.now
-        const begun = (minutes: number) => make({ createdAt: DateTime.add(DateTime.subtractDuration(before, limits.queue), { minutes }) })
-        const [over, soon] = [yield* begun(0), yield* begun(1)]
-        const { ids, now } = yield* store.due(10_000)
-        assert.include(ids, over.id)
-        assert.notInclude(ids, soon.id)
-        yield* store.change(over.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now, limits }), now)
-        assert.notInclude((yield* store.due(10_000)).ids, over.id)
-        yield* store.command(keyOf(soon), terminate(yield* Ids), at)
-      }))
-
-    /** A sandbox that failed then. */
-    const ended = Effect.fnUntraced(function*(then: DateTime.Utc) {
-      const store = yield* SandboxStore
-      const limits = yield* Policy
-      const sandbox = yield* make()
-      const fail = { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false } as const
-      yield* drive(sandbox, [{ _tag: "StartBoot" }])
-      return yield* store.change(sandbox.id, "policy", (state) => decide(state, fail, { now: then, limits }), then)
-    })
-    const purge = (endedBefore: DateTime.Utc) => Effect.flatMap(SandboxStore, (store) => store.purgeEvents(endedBefore, 10_000))
-    const remaining = (id: SandboxId) =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        return [(yield* store.log(id, 0, 1000)).map(({ seq }) => seq), yield* store.purged(id)] as const
-      })
-
-    it.effect("forgets the events of sandboxes that ended long ago, and remembers up to which", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const then = DateTime.add(at, { days: 1 })
-        const old = yield* ended(then)
-        const young = yield* ended(DateTime.add(then, { milliseconds: 1 }))
-        const live = yield* make()
-        const all = { old: yield* remaining(old.id), young: yield* remaining(young.id), live: yield* remaining(live.id) }
-        assert.strictEqual(all.old[1], 0)
-        yield* purge(DateTime.subtract(then, { milliseconds: 1 }))
-        assert.deepStrictEqual(yield* remaining(old.id), all.old)
-        yield* purge(then)
-        assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
-        assert.deepStrictEqual([yield* remaining(young.id), yield* remaining(live.id)], [all.young, all.live])
-        assert.deepStrictEqual(yield* store.find(old), old)
-        yield* purge(then)
-        assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
-      }))
-
-    it.effect("goes on numbering where a purged log ended, and purges the rest when its time is over too", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const limits = yield* Policy
-        const then = DateTime.add(at, { days: 1 })
-        const later = DateTime.add(then, { days: 40 })
-        const old = yield* ended(then)
-        yield* purge(then)
-        yield* store.command(keyOf(old), terminate(yield* Ids), later)
-        yield* purge(later)
-        const [seqs, purged] = yield* remaining(old.id)
-        assert.deepStrictEqual([seqs[0], purged], [old.lastSeq + 1, old.lastSeq])
-        const over = yield* store.change(old.id, "policy", (state) => decide(state, { _tag: "Release" }, { now: later, limits }), later)
-        yield* purge(DateTime.subtract(later, { milliseconds: 1 }))
-        assert.strictEqual((yield* remaining(old.id))[1], old.lastSeq)
-        yield* purge(later)
-        assert.deepStrictEqual(yield* remaining(old.id), [[], over.lastSeq])
-      }))
-
-    it.effect("purges as many at a time as it is told, until none is left", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const then = DateTime.add(at, { days: 2 })
-        yield* purge(then)
-        yield* Effect.forEach([1, 2, 3], () => ended(then))
-        assert.strictEqual(yield* store.purgeEvents(then, 2), 2)
-        assert.strictEqual(yield* store.purgeEvents(then, 2), 1)
-        assert.strictEqual(yield* store.purgeEvents(then, 2), 0)
-      }))
-
-    it.effect("a key binds for its time and is free afterwards, whether it was purged by then or not", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const fixture = yield* StoreFixture
-        const grantId = yield* fixture.grant
-        const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
-        const create = (key: string) => Effect.flatMap(creationOf({ grantId }), (creation) => store.create(creation, keyed(key)))
-        const first = yield* Effect.forEach(["purged", "overwritten"], create)
-        yield* fixture.ageKeys(grantId, "before")
-        yield* store.purgeKeys(10_000)
-        for (const key of ["purged", "overwritten"]) assert.isTrue((yield* create(key)).replayed)
-        yield* fixture.ageKeys(grantId, "after")
-        const fresh = yield* create("overwritten")
-        assert.isFalse(fresh.replayed)
-        assert.isAbove(yield* store.purgeKeys(10_000), 0)
-        assert.strictEqual(yield* store.purgeKeys(10_000), 0)
-        assert.isTrue((yield* create("overwritten")).replayed)
-        assert.isFalse((yield* create("purged")).replayed)
-        for (const { sandbox } of first) assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
-      }))
-
-    it.effect("counts what is live, leased and waiting, and what is over no more", () =>
-      Effect.gen(function*() {
-        const store = yield* SandboxStore
-        const before = yield* store.census
-        // Longer ago than any other test's.
-        const longAgo = DateTime.makeUnsafe("2001-01-01T00:00:00.123Z")
-        const oldest = yield* make({ createdAt: longAgo })
-        const queued = yield* make()
-        const { ids, sandbox: asked } = yield* asking
-        yield* ending()
-        const creating = yield* make()
-        yield* drive(creating, [{ _tag: "StartBoot" }])
-        yield* ended(at)
-        const all = yield* store.census
-        assert.deepStrictEqual(all, {
-          live: {
-            queued: before.live.queued + 2,
-            creating: before.live.creating + 1,
-            running: before.live.running + 1,
-            terminating: before.live.terminating + 1
-          },
-          leased: before.leased,
-          oldestQueuedAt: longAgo,
-          pendingApprovals: before.pendingApprovals + 1
-        })
-        const { lease } = yield* claimed(queued.id)
-        const { leased } = yield* store.census
-        yield* store.release(lease)
-        assert.strictEqual((yield* store.census).leased, leased - 1)
-        yield* store.command(keyOf(asked), decideApproval(ids, "call-1", "approve"), at)
-        yield* drive(oldest, [{ _tag: "StartBoot" }])
-        const later = yield* store.census
-        assert.deepStrictEqual([later.pendingApprovals, later.live.queued, later.live.creating], [
-          before.pendingApprovals,
-          before.live.queued + 1,
-          before.live.creating + 2
-        ])
-        assert.isTrue(later.oldestQueuedAt !== null && DateTime.isGreaterThan(later.oldestQueuedAt, longAgo))
       }))
 
     it.effect("what was committed is what the next read finds", () =>
@@ -934,7 +602,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxStore | AuditLog |
         yield* store.find(sandbox)
         const changed = yield* drive(sandbox, [{ _tag: "StartBoot" }])
         assert.deepStrictEqual(yield* store.find(sandbox), changed)
-        yield* store.command(keyOf(sandbox), terminate(yield* Ids), at)
+        yield* command(keyOf(sandbox), terminate(yield* Ids), at)
         assert.strictEqual((yield* store.find(sandbox)).status, "terminating")
         const [listed] = yield* store.list(sandbox.grantId, { after: null, limit: 1, status: null, repo: null })
         assert.strictEqual(listed?.status, "terminating")

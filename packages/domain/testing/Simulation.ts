@@ -23,23 +23,25 @@ import { Partners } from "../src/partner/Partners.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import { Publishing } from "../src/publishing/Publishing.ts"
 import { AgentRuntime } from "../src/sandbox/AgentRuntime.ts"
+import { Leases, type Worker } from "../src/sandbox/Leases.ts"
 import { type Limits, Policy } from "../src/sandbox/Policy.ts"
 import { Sandboxes } from "../src/sandbox/Sandboxes.ts"
 import { SandboxEvents } from "../src/sandbox/SandboxEvents.ts"
 import { SandboxHost } from "../src/sandbox/SandboxHost.ts"
-import { SandboxStore, type Worker } from "../src/sandbox/SandboxStore.ts"
+import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"
 import { Chance } from "./simulation/Chance.ts"
 import { Faults } from "./simulation/Faults.ts"
 import { partner, person, REPOSITORIES, type Scene } from "./simulation/People.ts"
-import { agentsOf, hintsOf, hostOf, partnersOf, sourceOf, type Started, storeOf, treesOf } from "./simulation/Ports.ts"
+import { agentsOf, hintsOf, hostOf, partnersOf, sourceOf, type Started, storesOf, treesOf } from "./simulation/Ports.ts"
 import { type Process, Timeline } from "./simulation/Timeline.ts"
 import { type Broken, Trace } from "./simulation/Trace.ts"
 import { Witness } from "./simulation/Witness.ts"
 
 /** What a worker is given. */
-export type WorkerPorts = AgentRuntime | Hints | Ids | Publishing | SandboxHost | SandboxStore | SourceHost | WorkingTrees
+export type WorkerPorts = AgentRuntime | Hints | Ids | Publishing | Leases | SandboxHost | SandboxStore | SourceHost | Upkeep | WorkingTrees
 
 /** What is simulated, and by which seed. */
 export interface Options {
@@ -55,7 +57,7 @@ export interface Options {
 /** The systems of a simulation, each replaceable. */
 export interface Layers {
   readonly hints: Layer.Layer<Hints>
-  readonly store: Layer.Layer<SandboxStore, never, Hints>
+  readonly store: Layer.Layer<SandboxStore | Leases | Upkeep, never, Hints>
   readonly partners: Layer.Layer<PartnerStore, never, Ids>
   readonly source: Layer.Layer<SourceHost, never, MemoryRepositories>
   readonly host: Layer.Layer<SandboxHost>
@@ -157,8 +159,15 @@ export const simulate = (options: Options): Result => {
     Layer.mergeAll(layers.store, layers.partners, layers.source),
     Context.mergeAll(ids, repositories, Context.make(Hints, hintsOf(world, faults, timeline, hints)))
   )
-  const witness = new Witness({ store: Context.get(shared, SandboxStore), ids: Context.get(ids, Ids), limits, timeline, trace })
-  const store = witness.store
+  const witness = new Witness({
+    store: Context.get(shared, SandboxStore),
+    leases: Context.get(shared, Leases),
+    ids: Context.get(ids, Ids),
+    limits,
+    timeline,
+    trace
+  })
+  const { leases, store } = witness
 
   const machines = Array.from({ length: chance.pick([1, 2, 2]) }, (_, i) => ({
     name: `machine-${i + 1}`,
@@ -176,7 +185,7 @@ export const simulate = (options: Options): Result => {
     return Context.mergeAll(
       ids,
       Context.make(Hints, hintsOf(process, faults, timeline, hints)),
-      Context.make(SandboxStore, storeOf(process, faults, store, timeline.clock)),
+      storesOf(process, faults, { store, leases, upkeep: Context.get(shared, Upkeep) }, timeline.clock),
       Context.make(PartnerStore, partnersOf(process, faults, Context.get(shared, PartnerStore))),
       Context.make(SourceHost, sourceOf(process, faults, witness, Context.get(shared, SourceHost))),
       Context.make(SandboxHost, hostOf(process, faults, witness, name, own, Context.get(systems, SandboxHost))),
@@ -240,7 +249,7 @@ export const simulate = (options: Options): Result => {
     slot.stop = stop
     trace.add(`${process.name} starts on ${machine.name}`)
     // Told before another one starts there.
-    if (alone && chance.is(0.5)) timeline.run(Context.empty(), Effect.orDie(store.endLeases(machine.name)))
+    if (alone && chance.is(0.5)) timeline.run(Context.empty(), Effect.orDie(leases.endLeases(machine.name)))
     const running = Effect.gen(function*() {
       yield* options.worker({ worker: process.name, machine: machine.name, slots: chance.between(1, 4) })
       yield* Deferred.await(stop)

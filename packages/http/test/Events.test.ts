@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { LiveResponses } from "@slipway/http/server/LiveResponses"
 import { DateTime, Duration, Effect, Fiber } from "effect"
@@ -132,8 +133,8 @@ layer(http(), { excludeTestServices: true })("a log that is no longer kept in fu
     const { id } = yield* running(key)
     yield* finish(id)
     const floor = (yield* logOf(id)).length
-    const store = yield* SandboxStore
-    yield* store.purgeEvents(yield* DateTime.now, 10_000)
+    const upkeep = yield* Upkeep
+    yield* upkeep.purgeEvents(yield* DateTime.now, 10_000)
     yield* postJson(`${SANDBOXES}/${id}/terminate`, key, {})
     const kept = (yield* logOf(id)).map(({ seq }) => seq)
     assert.strictEqual(kept[0], floor + 1)
@@ -171,7 +172,7 @@ layer(http(), { excludeTestServices: true })("a log that is no longer kept in fu
       const { id } = yield* running(key)
       yield* finish(id)
       const head = (yield* logOf(id)).length
-      yield* (yield* SandboxStore).purgeEvents(yield* DateTime.now, 10_000)
+      yield* (yield* Upkeep).purgeEvents(yield* DateTime.now, 10_000)
       for (const after of [0, head]) {
         assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/events?after=${after}`, { key })), {
           data: [],

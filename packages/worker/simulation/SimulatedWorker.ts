@@ -1,6 +1,6 @@
 /** The real worker in a simulation, with a reaper that comes by within its minutes. */
-import type { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
+import type { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { Options } from "@slipway/domain/testing/Simulation"
 import { Timing, type Timings } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
@@ -8,7 +8,7 @@ import { Duration, Effect, Layer } from "effect"
 
 export const workerWith = (
   more: Partial<Timings> = {},
-  clock: Layer.Layer<never, never, SandboxStore> = StoreClock.layer
+  clock: Layer.Layer<never, never, Upkeep> = StoreClock.layer
 ): Options["worker"] =>
 (options) =>
   WorkerNode.start(options).pipe(

@@ -4,10 +4,12 @@
  */
 import { Hints } from "@slipway/domain/Hints"
 import type { Approval } from "@slipway/domain/sandbox/Approval"
+import { count } from "@slipway/domain/sandbox/Counting"
+import { Leases, type Claimed, type Lease, type StaleLease } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
-import { type Claimed, type Lease, type LogEntry, SandboxStore, type StaleLease } from "@slipway/domain/sandbox/SandboxStore"
+import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { type Context, decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
@@ -90,6 +92,7 @@ const readLog = Effect.fnUntraced(function*(store: SandboxStore["Service"], id: 
 
 export const make = Effect.fnUntraced(function*(claimed: Claimed) {
   const store = yield* SandboxStore
+  const leases = yield* Leases
   const hints = yield* Hints
   const limits = yield* Policy
   const { tick } = yield* Timing
@@ -121,11 +124,12 @@ export const make = Effect.fnUntraced(function*(claimed: Claimed) {
         const sandbox = yield* untilAvailable(Effect.gen(function*() {
           if (tried !== null && isWritten(id, tried, yield* readLog(store, id, lastSeq))) return yield* store.find({ grantId, id })
           const now = yield* DateTime.now
-          return yield* store.change(id, lease, (sandbox) => {
+          const change = store.change(id, lease, (sandbox) => {
             const events = eventsOf(sandbox, commands, { limits, now })
             tried = { events, now }
             return Result.succeed(events)
           }, now)
+          return (yield* Effect.tap(change, count)).sandbox
         }))
         yield* observe(sandbox)
         return sandbox
@@ -136,7 +140,7 @@ export const make = Effect.fnUntraced(function*(claimed: Claimed) {
     approvals: (ids) => untilAvailable(store.approvals(id, ids)),
     agentSession: Effect.sync(() => agentSession),
     saveAgentSession: (sessionId) =>
-      Effect.map(untilAvailable(store.saveAgentSession(lease, sessionId)), () => {
+      Effect.map(untilAvailable(leases.saveAgentSession(lease, sessionId)), () => {
         agentSession = sessionId
       }),
     follow: Effect.gen(function*() {

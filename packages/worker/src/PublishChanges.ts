@@ -1,16 +1,10 @@
 /** Carries out a publication that somebody asked for: from a working tree to one draft pull request. */
 import { OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import {
-  CommitAuthor,
-  commitMessage,
-  CommitMessage,
-  failure,
-  isUnderWay,
-  publicationOf,
-  published
-} from "@slipway/domain/publishing/Publication"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type Lease, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { CommitAuthor, commitMessage, CommitMessage, failure, published } from "@slipway/domain/publishing/Publication"
+import { count } from "@slipway/domain/sandbox/Counting"
+import type { Lease } from "@slipway/domain/sandbox/Leases"
+import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { headRef } from "@slipway/domain/source/PullRequest"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
@@ -57,7 +51,7 @@ export const publishChanges = Effect.fn("PublishChanges.publishChanges")(
       }),
       onFailure: (trouble) => ({ event: failure(repo, trouble), opened: undefined })
     })
-    return yield* store.change(
+    const change = store.change(
       sandbox.id,
       lease,
       // One that something else ended in the meantime is not to be reported twice.
@@ -65,5 +59,6 @@ export const publishChanges = Effect.fn("PublishChanges.publishChanges")(
       yield* DateTime.now,
       opened
     )
+    return (yield* Effect.tap(change, count)).sandbox
   }
 )

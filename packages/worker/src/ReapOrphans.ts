@@ -4,7 +4,7 @@
  */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { Effect, Metric } from "effect"
 import { giveBack } from "./ReleaseSandbox.ts"
 
@@ -17,7 +17,7 @@ const reaped = Metric.counter("slipway_orphans_reaped_total", {
 export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
   // Seen at 0 from the first look on.
   yield* Metric.value(reaped)
-  const store = yield* SandboxStore
+  const upkeep = yield* Upkeep
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   const boxes = yield* Effect.catchTag(
@@ -26,7 +26,7 @@ export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
     (error) => Effect.as(Effect.logWarning("could not list the boxes", error), [])
   )
   const found = new Set([...boxes, ...(yield* trees.sandboxes)])
-  const orphans = yield* store.over(Array.from(found))
+  const orphans = yield* upkeep.over(Array.from(found))
   yield* Effect.forEach(orphans, (id) =>
     giveBack(id).pipe(
       Effect.tap(Effect.logInfo("gave back what was left of a sandbox")),

@@ -4,10 +4,9 @@
  */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { Usage } from "@slipway/domain/models/Usage"
-import { isUnderWay, publicationOf } from "@slipway/domain/publishing/Publication"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { isSettled } from "@slipway/domain/sandbox/Sandbox"
+import { isUnderWay, publicationOf, isSettled } from "@slipway/domain/sandbox/Sandbox"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import type { RepoName } from "@slipway/domain/source/RepoRef"

@@ -6,7 +6,8 @@
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { observed } from "@slipway/domain/Metrics"
 import * as RootSpan from "@slipway/domain/RootSpan"
-import { type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, SandboxStore, type Worker } from "@slipway/domain/sandbox/SandboxStore"
+import { declare } from "@slipway/domain/sandbox/Counting"
+import { Leases, type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, type Worker } from "@slipway/domain/sandbox/Leases"
 import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
 import { elapsedMillis } from "./Elapsed.ts"
 import { enforceLimits } from "./EnforceLimits.ts"
@@ -49,13 +50,14 @@ const slotsGauge = Metric.gauge("slipway_worker_slots", {
 
 /** Runs the worker until the scope closes. */
 export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker }: Options) {
-  const store = yield* SandboxStore
+  const leases = yield* Leases
   const hints = yield* Hints
   const { purge, reap, shutdown, tick } = yield* Timing
   const scope = yield* Scope.Scope
   // Closed after the sessions were asked to end.
   const sessionsScope = yield* Scope.fork(scope, "parallel")
   const sessions = new Set<Session>()
+  yield* declare
   yield* observed(heldGauge, () => ({ value: sessions.size }))
   yield* observed(slotsGauge, () => ({ value: slots }))
 
@@ -70,7 +72,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
         Scope.provide(own),
         Effect.onExit((exit) => Scope.close(own, exit))
       )
-      yield* store.release(held.lease)
+      yield* leases.release(held.lease)
     }).pipe(
       Effect.catchTags({
         StaleLease: () => Effect.logWarning("the lease is another worker's"),
@@ -111,7 +113,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   const renew = Effect.gen(function*() {
     const asked = yield* elapsedMillis
     const open = Array.from(sessions).filter(({ abandoned }) => !abandoned)
-    const kept = yield* store.renew(open.map(({ held }) => held.lease))
+    const kept = yield* leases.renew(open.map(({ held }) => held.lease))
     for (const session of open) {
       const { fence, sandboxId } = session.held.lease
       const isKept = kept.some((lease) => lease.sandboxId === sandboxId && lease.fence === fence)
@@ -135,7 +137,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     const ending = Array.from(sessions).filter(({ isEnding }) => isEnding).length
     const room = { live: Math.max(0, slots - (sessions.size - ending)), ending: Math.max(0, ENDING - ending) }
     const asked = yield* elapsedMillis
-    for (const claimed of yield* store.claim({ worker, machine }, room.live, room.ending)) yield* begin(claimed, asked + LEASE_MILLIS)
+    for (const claimed of yield* leases.claim({ worker, machine }, room.live, room.ending)) yield* begin(claimed, asked + LEASE_MILLIS)
   }).pipe(claiming.withPermits(1), round("claim"))
 
   const letGo = Effect.gen(function*() {

@@ -12,9 +12,11 @@ import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
+import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
@@ -138,7 +140,7 @@ it.live("the provider's key is in no environment, command line, file, log, event
           remote: () => Effect.succeed({ url: origin, authorization: null })
         })
       )),
-      Layer.provideMerge(Layer.merge(SandboxStorePostgres.layer, AccessStorePostgres.layer)),
+      Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, AccessStorePostgres.layer)),
       Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
       Layer.provideMerge(TestPostgres.layer(Migrations.layer)),
       Layer.provideMerge(Layer.mergeAll(

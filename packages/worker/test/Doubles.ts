@@ -15,15 +15,16 @@ import { type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { request } from "@slipway/domain/publishing/Publication"
 import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { fromWire, type RecordedEvent, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import { type HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import * as CountedStore from "@slipway/worker/CountedStore"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Clock, DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Schema, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -266,9 +267,9 @@ const Source = (world: World) =>
     openDraftPullRequest: (_, { headRef, headSha }) => Effect.succeed(draft(headRef, headSha, 1))
   })
 
-const Memory = CountedStore.layer.pipe(Layer.provide(SandboxStoreMemory.layer), Layer.provideMerge(HintsMemory.layer))
+const Memory = SandboxStoreMemory.layer.pipe(Layer.provideMerge(HintsMemory.layer))
 /** The doubles on stores of the test's own. */
-export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore | Hints | Ids | A, E, R>) =>
+export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore | Leases | Upkeep | Hints | Ids | A, E, R>) =>
   Layer.mergeAll(
     Runtime(world),
     Host(world),
@@ -332,6 +333,8 @@ export class Process {
 /** Starts a worker on its own connection to the shared store. */
 export const startWorker = Effect.fnUntraced(function*(world: World, options: Partial<WorkerNode.Options> = {}) {
   const store = yield* SandboxStore
+  const leases = yield* Leases
+  const upkeep = yield* Upkeep
   const scope = yield* Scope.fork(yield* Effect.scope)
   const process = new Process(Scope.close(scope, Exit.void), yield* Clock.Clock)
   world.processes.push(process)
@@ -347,17 +350,25 @@ export const startWorker = Effect.fnUntraced(function*(world: World, options: Pa
           })
         )
       ),
-    approvals: (id, ids) => through(store.approvals(id, ids)),
-    claim: (by, limit, ending) => through(store.claim(by, limit, ending)),
-    renew: (leases) => through(store.renew(leases)),
-    release: (lease) => through(store.release(lease)),
-    saveAgentSession: (lease, id) => through(store.saveAgentSession(lease, id)),
-    now: through(store.now),
-    due: (limit) => through(store.due(limit)),
-    over: (ids) => through(store.over(ids))
+    approvals: (id, ids) => through(store.approvals(id, ids))
+  })
+  const leasing = Leases.of({
+    ...leases,
+    claim: (by, limit, ending) => through(leases.claim(by, limit, ending)),
+    renew: (held) => through(leases.renew(held)),
+    release: (lease) => through(leases.release(lease)),
+    saveAgentSession: (lease, id) => through(leases.saveAgentSession(lease, id))
+  })
+  const looking = Upkeep.of({
+    ...upkeep,
+    now: through(upkeep.now),
+    due: (limit) => through(upkeep.due(limit)),
+    over: (ids) => through(upkeep.over(ids))
   })
   yield* WorkerNode.start({ worker: "worker", machine: "machine", slots: 4, ...options }).pipe(
     Effect.provideService(SandboxStore, connection),
+    Effect.provideService(Leases, leasing),
+    Effect.provideService(Upkeep, looking),
     Effect.provideService(Clock.Clock, process.clock),
     Scope.provide(scope)
   )
@@ -377,7 +388,7 @@ export const create = Effect.fnUntraced(function*(
   const request = yield* Effect.orDie(decodeRequest({ repos: [{ fullName: REPO }], prompt: "Fix the header", ...more }))
   const id = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
   const creation = toCreation(request, { id, grantId, createdBy: principal.userId, model, at: yield* DateTime.now })
-  yield* Effect.orDie(SandboxStore.use((store) => store.create(creation, null)))
+  yield* Effect.orDie(SandboxStore.use((store) => store.create({ creation, keyed: null, organizationId: null })))
   return id
 })
 
@@ -391,10 +402,10 @@ export const publishRequested = Effect.fnUntraced(function*(id: SandboxId) {
 
 /** Another worker holds the lease from now on. */
 export const stealLease = Effect.fnUntraced(function*(id: SandboxId) {
-  const store = yield* SandboxStore
+  const leases = yield* Leases
   // A lease that was just given back is free for anybody.
-  yield* Effect.orDie(store.release({ sandboxId: id, fence: 1 }))
-  const claimed = yield* Effect.orDie(store.claim({ worker: "thief", machine: "machine" }, 1))
+  yield* Effect.orDie(leases.release({ sandboxId: id, fence: 1 }))
+  const claimed = yield* Effect.orDie(leases.claim({ worker: "thief", machine: "machine" }, 1))
   return claimed.map(({ lease }) => lease)
 })
 

@@ -4,18 +4,21 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { create, layerOn, principal, running, startWorker, World } from "./Doubles.ts"
 
-const Stores = Layer.mergeAll(SandboxStorePostgres.layer, Access.layer).pipe(
+const Stores = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, Access.layer).pipe(
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
   Layer.provideMerge(
@@ -31,6 +34,7 @@ it.live("a thousand sandboxes of one grant that are terminated at once cost no o
   return Effect.gen(function*() {
     const access = yield* Access
     const store = yield* SandboxStore
+    const upkeep = yield* Upkeep
     const sandboxes = yield* Sandboxes
     const limits = yield* Policy
     const [many, few] = [(yield* access.createGrant("many")).grant.id, (yield* access.createGrant("few")).grant.id]
@@ -59,7 +63,7 @@ it.live("a thousand sandboxes of one grant that are terminated at once cost no o
     )
     yield* Effect.forEach(made, (id) => sandboxes.terminate({ ...principal, grantId: many }, id), { concurrency: 50 })
     for (;;) {
-      const { live } = yield* store.census
+      const { live } = yield* upkeep.census
       if (live.terminating + live.queued === 0) break
       yield* Effect.sleep("100 millis")
     }

@@ -1,4 +1,5 @@
 import { assert } from "@effect/vitest"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
@@ -9,7 +10,7 @@ import { create, eventsOf, find, pass, scenario, settle, stealLease } from "./Do
 
 const hold = Effect.gen(function*() {
   yield* create()
-  const [claimed] = yield* SandboxStore.use((store) => store.claim({ worker: "worker", machine: "machine" }, 1))
+  const [claimed] = yield* Leases.use((leases) => leases.claim({ worker: "worker", machine: "machine" }, 1))
   return yield* HeldSandbox.make(claimed ?? assert.fail("nothing to claim"))
 })
 

@@ -1,14 +1,13 @@
 import { assert, it } from "@effect/vitest"
-import { Ids } from "@slipway/domain/Ids"
 import type { Outcome } from "@slipway/domain/partner/Webhook"
 import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
 import { type ClaimedDelivery, WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { failure } from "@slipway/domain/publishing/Publication"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
-import { interrupt, terminate } from "@slipway/domain/sandbox/Command"
+import { count } from "@slipway/domain/sandbox/Counting"
 import { Policy } from "@slipway/domain/sandbox/Policy"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
 import { SourceHostError } from "@slipway/domain/source/SourceHost"
 import { attempt } from "@slipway/worker/DeliverWebhooks"
 import { Timing } from "@slipway/worker/Timing"
@@ -33,12 +32,6 @@ const counted = Effect.map(Metric.snapshot, (series) =>
 const counting = <E>(name: string, test: Parameters<typeof scenario<E>>[1]) =>
   scenario(name, (world) => test(world).pipe(Effect.provideService(Metric.MetricRegistry, new Map())))
 
-const command = (id: SandboxId, of: typeof interrupt) =>
-  Effect.gen(function*() {
-    const store = yield* SandboxStore
-    return yield* Effect.orDie(store.command({ grantId: principal.grantId, id }, of(yield* Ids), yield* DateTime.now))
-  })
-
 counting("counts what a sandbox goes through, each thing once", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world, { slots: 3 })
@@ -46,24 +39,22 @@ counting("counts what a sandbox goes through, each thing once", (world) =>
     assert.deepStrictEqual(yield* counted, {
       "boots_started_total": 1,
       "boot_duration_seconds": [1, 0],
-      "sandboxes_created_total": 1,
       "worker_sandboxes": 1,
       "worker_slots": 3
     })
     yield* agent.emit(ask("call-1"))
     yield* until(id, ({ approvals }) => approvals.length === 1)
-    yield* command(id, interrupt)
+    yield* Sandboxes.use((sandboxes) => sandboxes.interrupt(principal, id))
     yield* until(id, ({ turn }) => turn?.state === "interrupted")
-    yield* command(id, terminate)
+    yield* Sandboxes.use((sandboxes) => sandboxes.terminate(principal, id))
     yield* until(id, ({ status }) => status === "terminated")
     // Repeating changes nothing, so nothing is counted.
-    yield* command(id, terminate)
+    yield* Sandboxes.use((sandboxes) => sandboxes.terminate(principal, id))
     yield* settle
     assert.deepStrictEqual(yield* counted, {
       "approvals_resolved_total denied": 1,
       "boots_started_total": 1,
       "boot_duration_seconds": [1, 0],
-      "sandboxes_created_total": 1,
       "turns_ended_total interrupted": 1,
       "worker_slots": 3
     })
@@ -93,7 +84,7 @@ counting("counts the end of a publication, and not what else is told of a pull r
     const store = yield* SandboxStore
     const told = (event: ReturnType<typeof failure>) =>
       Effect.gen(function*() {
-        yield* Effect.orDie(store.change(id, "policy", () => Result.succeed([event]), yield* DateTime.now))
+        yield* Effect.orDie(Effect.tap(store.change(id, "policy", () => Result.succeed([event]), yield* DateTime.now), count))
       })
     const published: ReturnType<typeof failure> = { type: "pull_request.updated", data: { repo: REPO, action_state: "idle", number: 1 } }
     yield* publishRequested(id)

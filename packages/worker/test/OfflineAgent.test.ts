@@ -6,8 +6,10 @@ import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -58,7 +60,9 @@ const Machine = Layer.unwrap(Effect.map(directory, (path) => {
 }))
 
 const Live = Layer.mergeAll(Sandboxes.layer, Publishing.layer, Access.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, AccessStorePostgres.layer, Machine)),
+  Layer.provideMerge(
+    Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, AccessStorePostgres.layer, Machine)
+  ),
   Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
   Layer.provide(TestPostgres.layer(Migrations.layer))
 )

@@ -6,6 +6,7 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { CommitAuthor, CommitMessage, request } from "@slipway/domain/publishing/Publication"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
@@ -56,28 +57,33 @@ const world = ({ baseRef = "main" as string | null, changes = true, open = null 
 /** A sandbox of which a publication is asked for, and its lease. */
 const wished = Effect.gen(function*() {
   const store = yield* SandboxStore
+  const leases = yield* Leases
   const limits = yield* Policy
   yield* store.create({
-    id,
-    grantId: "g",
-    createdBy: "u",
-    title: "Say hello",
-    repos: [{ fullName: REPO }],
-    prompt: "prompt",
-    model: offlineDemo.id,
-    agentRuntime: "opencode",
-    reasoningEffort: null,
-    toolApprovalMode: "auto",
-    metadata: {},
-    createdAt: at
-  }, null)
-  const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
+    creation: {
+      id,
+      grantId: "g",
+      createdBy: "u",
+      title: "Say hello",
+      repos: [{ fullName: REPO }],
+      prompt: "prompt",
+      model: offlineDemo.id,
+      agentRuntime: "opencode",
+      reasoningEffort: null,
+      toolApprovalMode: "auto",
+      metadata: {},
+      createdAt: at
+    },
+    keyed: null,
+    organizationId: null
+  })
+  const [claimed] = yield* leases.claim({ worker: "w", machine: "m" }, 1)
   assert(claimed !== undefined)
   const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
   yield* report({ _tag: "StartBoot" })
   yield* report({ _tag: "FinishBoot", turnId: "t" })
-  const sandbox = yield* store.change(id, { grantId: "g" }, (sandbox) => request(sandbox, REPO), at)
-  return { lease: claimed.lease, sandbox, store }
+  const { sandbox } = yield* store.change(id, { grantId: "g" }, (sandbox) => request(sandbox, REPO), at)
+  return { lease: claimed.lease, leases, sandbox }
 })
 
 const told = Effect.gen(function*() {
@@ -161,9 +167,9 @@ describe("a worker that publishes", () => {
   it.effect("tells nothing once the sandbox is another worker's", () => {
     const { layer } = world()
     return Effect.gen(function*() {
-      const { lease, sandbox, store } = yield* wished
-      yield* store.endLeases("m")
-      yield* store.claim({ worker: "v", machine: "m" }, 1)
+      const { lease, leases, sandbox } = yield* wished
+      yield* leases.endLeases("m")
+      yield* leases.claim({ worker: "v", machine: "m" }, 1)
       assert.strictEqual((yield* Effect.flip(publishChanges(lease, sandbox, REPO)))._tag, "StaleLease")
       assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing"])
     }).pipe(Effect.provide(layer))

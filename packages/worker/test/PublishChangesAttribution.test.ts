@@ -8,6 +8,7 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { pullRequestId } from "@slipway/domain/partner/Attribution"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { CommitAuthor, CommitMessage, request } from "@slipway/domain/publishing/Publication"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
@@ -47,17 +48,18 @@ const published = (times: number, changes = true) => {
   return Effect.gen(function*() {
     const partners = yield* PartnerStore
     const store = yield* SandboxStore
+    const leases = yield* Leases
     const limits = yield* Policy
     yield* partners.createClaim({ ...lead, grantId: "g", creditAmount: 1 })
     yield* partners.claim(claimId, { recipientId: creation.createdBy, organizationId })
-    const { sandbox: { id } } = yield* store.create(creation, null, null, organizationId)
-    const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
+    const { sandbox: { id } } = yield* store.create({ creation, keyed: null, organizationId })
+    const [claimed] = yield* leases.claim({ worker: "w", machine: "m" }, 1)
     assert(claimed !== undefined)
     for (const command of [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: "t" }] as const) {
       yield* store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
     }
     for (let i = 0; i < times; i++) {
-      const wished = yield* store.change(id, claimed.lease, (sandbox) => request(sandbox, REPO), at)
+      const { sandbox: wished } = yield* store.change(id, claimed.lease, (sandbox) => request(sandbox, REPO), at)
       yield* publishChanges(claimed.lease, wished, REPO)
     }
     const told = (yield* partners.feed("g", 2, 10)).map(({ data, type }) => ({ type, data }))

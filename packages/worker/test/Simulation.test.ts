@@ -8,8 +8,10 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { failureOf, type Options, type Result, simulate } from "@slipway/domain/testing/Simulation"
 import { FaultKind } from "@slipway/domain/testing/simulation/Faults"
@@ -85,23 +87,30 @@ describe("the simulation", () => {
 
 type Plant = Pick<Options, "layers"> & Partial<Pick<Options, "worker">>
 
+const Memory = SandboxStoreMemory.layer
 const store = (plant: (store: SandboxStore["Service"]) => Partial<SandboxStore["Service"]>): Plant => ({
   layers: {
-    store: Layer.effect(SandboxStore, Effect.map(SandboxStore, (store) => SandboxStore.of({ ...store, ...plant(store) }))).pipe(
-      Layer.provide(SandboxStoreMemory.layer)
-    )
+    store: Layer.effect(SandboxStore, Effect.map(SandboxStore, (store) => ({ ...store, ...plant(store) }))).pipe(Layer.provideMerge(Memory))
   }
+})
+const leases = (plant: (leases: Leases["Service"]) => Partial<Leases["Service"]>): Plant => ({
+  layers: {
+    store: Layer.effect(Leases, Effect.map(Leases, (leases) => ({ ...leases, ...plant(leases) }))).pipe(Layer.provideMerge(Memory))
+  }
+})
+const upkeep = (plant: Partial<Upkeep["Service"]>): Plant => ({
+  layers: { store: Layer.effect(Upkeep, Effect.map(Upkeep, (upkeep) => ({ ...upkeep, ...plant }))).pipe(Layer.provideMerge(Memory)) }
 })
 
 const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   ["a store that ignores the fence", "a write under an old lease is refused", store((store) => ({
     change: (id, by, decide, now) => store.change(id, by !== "policy" && "fence" in by ? "policy" : by, decide, now)
   }))],
-  ["a store that leases what another worker holds", "a sandbox is leased to one worker at a time", store((store) => ({
-    claim: (by, ...room) => Effect.andThen(store.endLeases(by.machine), store.claim(by, ...room))
+  ["a store that leases what another worker holds", "a sandbox is leased to one worker at a time", leases((leases) => ({
+    claim: (by, ...room) => Effect.andThen(leases.endLeases(by.machine), leases.claim(by, ...room))
   }))],
   ["a store that forgets its keys", "a key makes one sandbox", store((store) => ({
-    create: (creation) => store.create(creation, null)
+    create: (request) => store.create({ ...request, keyed: null })
   }))],
   ["an approval where the last decision wins", "only reachable states are stored", store((store) => ({
     command: (key, command, now, keyed) =>
@@ -119,9 +128,9 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   ["a store that shows a sandbox to any grant", "nothing of one grant is visible to another", (() => {
     const owners = new Map<string, string>()
     return store((store) => ({
-      create: (creation, keyed) => {
-        owners.set(creation.id, creation.grantId)
-        return store.create(creation, keyed)
+      create: (request) => {
+        owners.set(request.creation.id, request.creation.grantId)
+        return store.create(request)
       },
       find: ({ grantId, id }) => store.find({ grantId: owners.get(id) ?? grantId, id })
     }))
@@ -133,7 +142,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
     worker: workerWith({}, Layer.empty)
   }],
   ["time limits that nobody finds", "a time limit is applied when it has come",
-    store(() => ({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [] })) }))],
+    upkeep({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [] })) })],
   ["hints that are lost for good", "a reader hears of every event within seconds", {
     layers: {
       hints: Layer.effect(

@@ -1,35 +1,35 @@
 /** `SandboxStore` on Postgres. One row is a sandbox; its lock orders everything that happens to it. */
 import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { Hints, WORK } from "@slipway/domain/Hints"
+import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { PAGE_BYTES } from "@slipway/domain/Page"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { Approval } from "@slipway/domain/sandbox/Approval"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { StaleLease } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { type Creation, created, evolve, initial, Sandbox, wholeMessage } from "@slipway/domain/sandbox/Sandbox"
+import { created, evolve, initial, Sandbox, wholeMessage } from "@slipway/domain/sandbox/Sandbox"
 import { partOf, type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import {
-  type Claimed,
   conclude,
+  type CreationRequest,
   decisions,
-  LEASE_SECONDS,
   SandboxIdTaken,
   SandboxNotFound,
   SandboxStore,
-  StaleLease,
   topicsOf,
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { DateTime, Duration, Effect, Layer, Option, Schema, Struct } from "effect"
+import { DateTime, Effect, Layer, Option, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
-import { Reads, Renewals } from "./Database.ts"
+import { Reads } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
 import { makeOpened } from "./PartnerStorePostgres.ts"
+import { COLUMNS, decodeSandbox, Instant } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -37,40 +37,6 @@ import { textArray } from "./TextArray.ts"
 const CREATE_ROUTE = "sandboxes"
 /** `route` of the keys of POST /sandboxes/{id}/messages. */
 const messagesRoute = (id: SandboxId) => `sandboxes/${id}/messages`
-
-const Instant = Schema.DateTimeUtcFromDate
-/** `null` first: trying a date before it takes ten times as long, and most sandboxes of a list have some. */
-const InstantOrNull = Schema.Union([Schema.Null, Instant])
-
-/** A row of `sandboxes` under the names of the domain. JSON columns hold the domain's own encoding. */
-const SandboxRow = Schema.Struct({
-  ...Sandbox.fields,
-  createdAt: Instant,
-  statusAt: Instant,
-  startedAt: InstantOrNull,
-  completedAt: InstantOrNull,
-  idleSince: InstantOrNull,
-  revision: Int8,
-  lastSeq: Int8,
-  logBytes: Int8
-})
-/** Of what lies in the database only the shape is checked: the rules for values were, when they were written. Throws. */
-const decodeSandbox = Schema.decodeUnknownSync(SandboxRow, { disableChecks: true })
-
-const ClaimedRow = Schema.Struct({
-  ...SandboxRow.fields,
-  fence: Int8,
-  agentSession: Schema.NullOr(Schema.String),
-  elsewhere: Schema.Boolean
-})
-
-const CensusRow = Schema.Struct({
-  status: Schema.Literals(["queued", "creating", "running", "terminating"]),
-  count: Int8,
-  leased: Int8,
-  oldest: Instant,
-  approvals: Int8
-})
 
 const encodeColumns = Schema.encodeSync(
   Sandbox.mapFields(Struct.pick(["approvals", "publications", "turn", "usage"])),
@@ -135,24 +101,13 @@ export const layer = Layer.effect(
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
-    const renewals = (yield* Renewals) ?? sql
     const hints = yield* Hints
+    const columns = sql.literal(COLUMNS)
     const audit = yield* AuditLog
     const limits = yield* Policy
     const maxActive = yield* MaxActiveSandboxes
     const ids = yield* Ids
     const tellOpened = yield* makeOpened
-
-    const columns = sql.literal(`
-      s.id, s.grant_id AS "grantId", s.created_by AS "createdBy", s.created_at AS "createdAt", s.title, s.repos, s.prompt,
-      s.model, s.agent_runtime AS "agentRuntime", s.reasoning_effort AS "reasoningEffort",
-      s.tool_approval_mode AS "toolApprovalMode", s.metadata, s.status, s.reason, s.initiator,
-      s.status_at AS "statusAt", s.started_at AS "startedAt", s.completed_at AS "completedAt", s.error, s.turn,
-      s.idle_since AS "idleSince", s.approvals, s.publications, s.usage, s.revision, s.last_seq AS "lastSeq",
-      s.log_bytes AS "logBytes"`)
-
-    /** In the past at once: storing it rounds to the millisecond, and could round up. */
-    const justNow = sql.literal("date_trunc('milliseconds', now())")
 
     /** For `pageOf`: the length of a text is known without reading it, so what is beyond the page is left on the disk. */
     const bytesBefore = (bytes: Statement.Fragment, order: Statement.Fragment) =>
@@ -237,7 +192,7 @@ export const layer = Layer.effect(
       WHERE known.created_at < now() - make_interval(days => ${RETENTION_DAYS})`
 
     /** One statement and one fsync. `None`: the key is bound already, by a transaction that has committed. */
-    const insert = Effect.fnUntraced(function*(creation: Creation, keyed: KeyedRequest | null, organizationId: string | undefined) {
+    const insert = Effect.fnUntraced(function*({ creation, keyed, organizationId }: CreationRequest) {
       const at = iso(creation.createdAt)
       const { rows, sandbox } = record(initial(creation), created, creation.createdAt)
       const { metadata, repos } = sandbox
@@ -268,22 +223,23 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           FROM made, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS e(seq bigint, type text, part text, wire text)
         )
         SELECT ${
-        organizationId === undefined ? sql`1` : sql`
+        organizationId === null ? sql`1` : sql`
           start_task(id, ${creation.createdBy}, ${organizationId}, ${repos[0]?.fullName ?? ""}, ${at}, ${yield* ids.uuid7})`
       } FROM made`
       return inserted.length > 0 ? Option.some(sandbox) : Option.none()
     })
 
     /** As `insert`, within the limit. Creations of one grant wait for each other, so each counts those before it. */
-    const insertLimited = (creation: Creation, keyed: KeyedRequest | null, organizationId: string | undefined, limit: number) =>
+    const insertLimited = (request: CreationRequest, limit: number) =>
       sql.withTransaction(Effect.gen(function*() {
+        const { grantId } = request.creation
         // The weakest lock that excludes itself: whoever only refers to the grant does not wait.
-        yield* sql`SELECT FROM grants WHERE id = ${creation.grantId} FOR NO KEY UPDATE`
-        const made = yield* insert(creation, keyed, organizationId)
+        yield* sql`SELECT FROM grants WHERE id = ${grantId} FOR NO KEY UPDATE`
+        const made = yield* insert(request)
         if (Option.isNone(made)) return made
         const active = yield* sql`
           SELECT FROM sandboxes
-          WHERE grant_id = ${creation.grantId} AND status IN ('queued', 'creating', 'running', 'terminating')
+          WHERE grant_id = ${grantId} AND status IN ('queued', 'creating', 'running', 'terminating')
           LIMIT ${limit + 1}`
         return active.length > limit ? yield* new ConcurrencyLimitExceeded({ limit }) : made
       }))
@@ -296,6 +252,13 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         SELECT fingerprint, sandbox_id AS id, command_id AS "commandId" FROM idempotency_keys
         WHERE grant_id = ${grantId} AND route = ${route} AND key = ${key}
           AND created_at >= now() - make_interval(days => ${RETENTION_DAYS})`
+    })
+
+    const replay = Effect.fnUntraced(function*(grantId: string, keyed: KeyedRequest) {
+      const bound = yield* boundTo({ grantId, route: CREATE_ROUTE, key: keyed.key })
+      if (Option.isNone(bound)) return null
+      yield* Effect.fromResult(resolve(bound.value.fingerprint, keyed))
+      return (yield* Effect.catchTag(read(bound.value, false), "SandboxNotFound", Effect.die)).sandbox
     })
 
     const findReceipt = Effect.fnUntraced(function*(commandId: string) {
@@ -331,34 +294,6 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`
     })
 
-    // Every live row is in the partial index for claims, and no other one is looked at: 3 ms for 2,000 among 100,000 (2026-11-22).
-    const censusRows = SqlSchema.findAll({
-      Request: Schema.Void,
-      Result: CensusRow,
-      execute: () =>
-        sql`
-        SELECT status, count(*) AS count, count(*) FILTER (WHERE lease_until > now()) AS leased, min(created_at) AS oldest,
-          sum(jsonb_array_length(approvals))::bigint AS approvals
-        FROM sandboxes WHERE status IN ('queued', 'creating', 'running', 'terminating') GROUP BY status`
-    })
-
-    const theTime = SqlSchema.findOne({
-      Request: Schema.Void,
-      Result: Schema.Struct({ now: Instant }),
-      execute: () => reads`SELECT clock_timestamp() AS now`
-    })
-
-    /** At least one row, for the time. */
-    const dueRows = SqlSchema.findNonEmpty({
-      Request: Schema.Int,
-      Result: Schema.Struct({ now: Instant, id: Schema.NullOr(SandboxId) }),
-      execute: (limit) =>
-        sql`
-        SELECT now() AS now, due.id FROM (SELECT) one LEFT JOIN (
-          SELECT id, deadline_at FROM sandboxes WHERE deadline_at <= now() ORDER BY deadline_at LIMIT ${limit}
-        ) due ON true ORDER BY due.deadline_at`
-    })
-
     const lockFor = Effect.fnUntraced(function*(id: SandboxId, by: Writer) {
       const key = by !== "policy" && "grantId" in by ? { id, grantId: by.grantId } : { id }
       const { fence, sandbox } = yield* read(key, true)
@@ -366,27 +301,25 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     })
 
     return SandboxStore.of({
-      create: Effect.fn("SandboxStore.create")(function*(creation, keyed, refused = null, organizationId) {
-        const make = maxActive === null
-          ? insert(creation, keyed, organizationId)
-          : insertLimited(creation, keyed, organizationId, maxActive)
+      create: Effect.fn("SandboxStore.create")(function*(request) {
+        const { creation, keyed } = request
+        const make = maxActive === null ? insert(request) : insertLimited(request, maxActive)
         for (;;) {
-          const made = refused !== null ? Option.none() : yield* make.pipe(
+          const made = yield* make.pipe(
             Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken()))
           )
           if (Option.isSome(made)) {
             yield* hints.publish(topicsOf(creation.id, created))
             return { sandbox: made.value, replayed: false }
           }
-          const existing = yield* boundTo({ grantId: creation.grantId, route: CREATE_ROUTE, key: keyed?.key ?? "" })
-          if (Option.isNone(existing) && refused !== null) return yield* refused
+          const known = keyed === null ? null : yield* replay(creation.grantId, keyed)
           // The binding expired between the two statements: the key is free again.
-          if (Option.isNone(existing)) continue
-          if (keyed !== null) yield* Effect.fromResult(resolve(existing.value.fingerprint, keyed))
-          const { sandbox } = yield* Effect.catchTag(read(existing.value, false), "SandboxNotFound", Effect.die)
-          return { sandbox, replayed: true }
+          if (known === null) continue
+          return { sandbox: known, replayed: true }
         }
       }, guard),
+
+      replay: (grantId, keyed) => guard(replay(grantId, keyed)),
 
       find: (key) => guard(Effect.map(read(key, false), ({ sandbox }) => sandbox)),
 
@@ -433,7 +366,10 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           if (keyed !== undefined && Option.isSome(bound)) {
             yield* Effect.fromResult(resolve(bound.value.fingerprint, keyed))
             const first = yield* findReceipt(bound.value.commandId ?? "")
-            if (first !== null) return { commandId: first.commandId, revision: first.revision, outcome: "duplicate" as const }
+            if (first !== null) {
+              const result = { commandId: first.commandId, revision: first.revision, outcome: "duplicate" as const }
+              return { result, before: sandbox, events: [], sandbox }
+            }
           }
           const commandId = command.identity(sandbox)
           const receipt = yield* findReceipt(commandId)
@@ -441,8 +377,9 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
             ? []
             : yield* approvalRows({ id: key.id, approvalIds: [command.approvalId] })
           const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval }))
-          const after = verdict.outcome === "applied" ? yield* write(sandbox, verdict.events, now) : sandbox
-          if (verdict.outcome === "applied") yield* audit.append(decisions(key.id, verdict.events, now))
+          const events = verdict.outcome === "applied" ? verdict.events : []
+          const after = yield* write(sandbox, events, now)
+          yield* audit.append(decisions(key.id, events, now))
           const { keep, result } = conclude(after.revision, commandId, receipt, verdict)
           if (keep !== null) {
             yield* sql`
@@ -453,169 +390,26 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           if (keyed !== undefined && keep?.outcome === "applied") {
             yield* bind({ grantId: key.grantId, route: messagesRoute(key.id), keyed, id: key.id, commandId })
           }
-          return result
+          return { result, before: sandbox, events, sandbox: after }
         }))
       ),
 
       change: Effect.fn("SandboxStore.change")((id, by, decide, now, opened) =>
         transaction(Effect.gen(function*() {
-          const sandbox = yield* lockFor(id, by)
-          const events = yield* Effect.fromResult(decide(sandbox))
-          const after = yield* write(sandbox, events, now)
+          const before = yield* lockFor(id, by)
+          const events = yield* Effect.fromResult(decide(before))
+          const sandbox = yield* write(before, events, now)
           if (opened !== undefined && events.length > 0) yield* tellOpened(id, opened, now)
-          return after
+          return { before, events, sandbox }
         }))
       ),
 
       approvals: (id, approvalIds) => guard(approvalRows({ id, approvalIds })),
 
-      claim: Effect.fn("SandboxStore.claim")(function*({ machine, worker }, limit, ending = limit) {
-        const isFree = sql`(lease_until IS NULL
-          OR lease_until <= now() AND machine = ${machine}
-          OR lease_until <= now() - make_interval(secs => ${Duration.toSeconds(limits.lost)}))`
-        const isLive = sql.literal("status IN ('queued', 'creating', 'running')")
-        const elsewhere = sql`machine IS NOT NULL AND machine <> ${machine} AS elsewhere`
-        const rows = yield* SqlSchema.findAll({
-          Request: Schema.Void,
-          Result: ClaimedRow,
-          // A grant's next one comes behind as many as workers hold of it, and behind its own that waited longer. What another
-          // worker is just claiming is passed over, so there is one to spare for each.
-          execute: () =>
-            sql`
-            WITH ending AS (
-              SELECT id, ${elsewhere} FROM sandboxes WHERE status = 'terminating' AND ${isFree}
-              ORDER BY created_at LIMIT ${ending} FOR UPDATE SKIP LOCKED
-            ), waiting AS (
-              SELECT s.id, ${elsewhere} FROM sandboxes s JOIN (
-                SELECT id, turn FROM (
-                  SELECT id, created_at, free,
-                    count(*) FILTER (WHERE lease_until > now()) OVER (PARTITION BY grant_id)
-                      + count(*) FILTER (WHERE free) OVER (PARTITION BY grant_id ORDER BY created_at, id) AS turn
-                  FROM (SELECT id, grant_id, created_at, lease_until, ${isFree} AS free FROM sandboxes WHERE ${isLive}) live
-                ) turns
-                WHERE free ORDER BY turn, created_at LIMIT ${limit * 2}
-              ) next ON next.id = s.id
-              WHERE ${isLive} AND ${isFree}
-              ORDER BY next.turn, s.created_at LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED
-            )
-            UPDATE sandboxes s SET
-              fence = s.fence + 1, worker = ${worker}, machine = ${machine},
-              lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
-            FROM (
-              SELECT * FROM ending UNION ALL SELECT * FROM waiting
-            ) free
-            WHERE s.id = free.id
-            RETURNING ${columns}, s.fence, s.agent_session AS "agentSession", free.elsewhere`
-        })(undefined)
-        return rows.map(({ agentSession, elsewhere, fence, ...sandbox }): Claimed => ({
-          lease: { sandboxId: sandbox.id, fence },
-          sandbox,
-          agentSession,
-          elsewhere
-        }))
-      }, guard),
-
-      renew: Effect.fn("SandboxStore.renew")(function*(leases) {
-        if (leases.length === 0) return []
-        const rows = yield* renewals<{ readonly id: string; readonly fence: bigint }>`
-          UPDATE sandboxes s SET lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
-          FROM jsonb_to_recordset(${JSON.stringify(leases)}::jsonb) AS l("sandboxId" text, fence bigint)
-          WHERE s.id = l."sandboxId" AND s.fence = l.fence RETURNING s.id, s.fence`
-        const held = new Map(rows.map(({ fence, id }) => [id, Number(fence)]))
-        return leases.filter(({ fence, sandboxId }) => held.get(sandboxId) === fence)
-      }, guard),
-
-      endLeases: (machine) =>
-        guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = ${justNow} WHERE machine = ${machine} AND lease_until > now()`)),
-
-      release: ({ fence, sandboxId }) =>
-        guard(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = ${justNow} WHERE id = ${sandboxId} AND fence = ${fence}`)).pipe(
-          Effect.andThen(hints.publish([WORK]))
-        ),
-
-      saveAgentSession: Effect.fn("SandboxStore.saveAgentSession")(function*({ fence, sandboxId }, agentSession) {
-        const rows = yield* sql`
-          UPDATE sandboxes SET agent_session = ${agentSession} WHERE id = ${sandboxId} AND fence = ${fence} RETURNING 1`
-        if (rows.length === 0) return yield* new StaleLease()
-      }, guard),
-
-      now: guard(theTime(undefined)).pipe(Effect.map(({ now }) => now), Effect.catchTag("NoSuchElementError", Effect.die)),
-
-      due: (limit) =>
-        guard(dueRows(limit)).pipe(
-          Effect.map((rows) => ({ now: rows[0].now, ids: rows.flatMap(({ id }) => id ?? []) })),
-          Effect.catchTag("NoSuchElementError", Effect.die)
-        ),
-
-      ofRevokedGrants: (limit) =>
-        guard(Effect.map(
-          sql<{ readonly id: SandboxId }>`
-            SELECT s.id FROM sandboxes s JOIN grants g ON g.id = s.grant_id AND g.revoked_at IS NOT NULL
-            WHERE s.status IN ('queued', 'creating', 'running') LIMIT ${limit}`,
-          (rows) => rows.map(({ id }) => id)
-        )),
-
       purged: Effect.fn("SandboxStore.purged")(function*(id) {
         const [row] = yield* sql<{ readonly purged: bigint }>`SELECT purged_seq AS purged FROM sandboxes WHERE id = ${id}`
         return Number(row?.purged ?? 0)
-      }, guard),
-
-      purgeEvents: (endedBefore, limit) =>
-        guard(Effect.map(
-          sql`
-            WITH ended AS (
-              SELECT id, last_seq FROM sandboxes
-              WHERE status IN ('succeeded', 'failed', 'terminated') AND (purged_before IS NULL OR purged_before < status_at)
-                AND status_at <= ${iso(endedBefore)}::timestamptz
-              ORDER BY status_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
-            ), gone AS (
-              DELETE FROM sandbox_events e USING ended WHERE e.sandbox_id = ended.id AND e.seq <= ended.last_seq
-            )
-            UPDATE sandboxes s SET purged_seq = ended.last_seq, purged_before = ${iso(endedBefore)}::timestamptz
-            FROM ended WHERE s.id = ended.id RETURNING 1`,
-          (rows) => rows.length
-        )),
-
-      purgeKeys: (limit) =>
-        guard(Effect.map(
-          sql`
-            DELETE FROM idempotency_keys WHERE (grant_id, route, key) IN (
-              SELECT grant_id, route, key FROM idempotency_keys
-              WHERE created_at < now() - make_interval(days => ${RETENTION_DAYS})
-              ORDER BY created_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
-            ) RETURNING 1`,
-          (rows) => rows.length
-        )),
-
-      over: (ids) =>
-        guard(Effect.map(
-          sql<{ readonly id: string }>`
-            SELECT id FROM sandboxes
-            WHERE id = ANY(${textArray(ids)}::text[]) AND status IN ('queued', 'creating', 'running', 'terminating')`,
-          (rows) => {
-            const live = new Set(rows.map(({ id }) => id))
-            return ids.filter((id) => !live.has(id))
-          }
-        )),
-
-      machineOf: Effect.fn("SandboxStore.machineOf")(function*(ids) {
-        const [row] = yield* sql<{ readonly machine: string }>`
-          SELECT machine FROM sandboxes WHERE id = ANY(${textArray(ids)}::text[]) AND machine IS NOT NULL
-          GROUP BY machine ORDER BY count(*) DESC LIMIT 1`
-        return row?.machine ?? null
-      }, guard),
-
-      census: guard(Effect.map(censusRows(undefined), (rows) => {
-        const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
-        for (const { count, status } of rows) live[status] = count
-        const sum = (of: (row: typeof CensusRow.Type) => number) => rows.reduce((total, row) => total + of(row), 0)
-        return {
-          live,
-          leased: sum(({ leased }) => leased),
-          oldestQueuedAt: rows.find(({ status }) => status === "queued")?.oldest ?? null,
-          pendingApprovals: sum(({ approvals }) => approvals)
-        }
-      }))
+      }, guard)
     })
   })
 ).pipe(Layer.provide(AuditLogPostgres.layer))

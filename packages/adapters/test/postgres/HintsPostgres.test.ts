@@ -76,7 +76,7 @@ describe("a lost hint", () => {
       const store = yield* SandboxStore
       const hints = yield* Hints
       const { grant } = yield* (yield* Access).createGrant("silent")
-      const { sandbox } = yield* store.create({ ...creation, grantId: grant.id }, null)
+      const { sandbox } = yield* store.create({ creation: { ...creation, grantId: grant.id }, keyed: null, organizationId: null })
       const changed = yield* hints.watch(sandbox.id)
       // What happened before the first look is not known, so it counts as a change.
       yield* changed

@@ -10,7 +10,7 @@ import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
 import { checkFeed, checkStore } from "@slipway/domain/testing/Laws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
-import { StoreFixture } from "@slipway/domain/testing/SandboxStoreContract"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { Effect, Layer } from "effect"
 
 const grant = Effect.gen(function*() {

@@ -2,10 +2,10 @@ import { assert, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Deferred, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,7 +13,7 @@ import { SqlClient } from "effect/sql"
 /** One of them listens for hints. */
 const WRITING = 3
 
-const layer = SandboxStorePostgres.layer.pipe(
+const layer = LeasesPostgres.layer.pipe(
   Layer.provide(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
   Layer.provideMerge(Layer.unwrap(Effect.map(
     TestPostgres.database(Migrations.layer),
@@ -24,7 +24,7 @@ const layer = SandboxStorePostgres.layer.pipe(
 it.live("leases are renewed while everything else a worker does waits for a connection", () =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
-    const store = yield* SandboxStore
+    const leases = yield* Leases
     const lease = { sandboxId: SandboxId.make("c_222222222222"), fence: 1 }
     const release = yield* Deferred.make<void>()
     const taken = yield* Effect.forEach(Array.from({ length: WRITING - 1 }), () => Deferred.make<void>())
@@ -32,7 +32,7 @@ it.live("leases are renewed while everything else a worker does waits for a conn
       Effect.forkScoped(sql.withTransaction(Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(release)))))
     yield* Effect.forEach(taken, Deferred.await)
     // Its worker would kill its agent otherwise.
-    const renewed = yield* Effect.timeoutOrElse(store.renew([lease]), {
+    const renewed = yield* Effect.timeoutOrElse(leases.renew([lease]), {
       duration: "5 seconds",
       orElse: () =>
         Effect.succeed("it waits")

@@ -2,15 +2,20 @@ import { assert, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { limited, MAX_ACTIVE, StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import { Clock, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 
@@ -34,7 +39,7 @@ const Fixture = Layer.effect(
   })
 )
 
-const layer = Layer.mergeAll(SandboxStorePostgres.layer, Fixture).pipe(
+const layer = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, Fixture).pipe(
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
@@ -42,15 +47,17 @@ const layer = Layer.mergeAll(SandboxStorePostgres.layer, Fixture).pipe(
 )
 
 suite("postgres", layer)
+LeasesContract.suite("postgres", layer)
+UpkeepContract.suite("postgres", layer)
 limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
 
 it.live("judges what is due by the database's clock, whatever that of the process says", () =>
   Effect.gen(function*() {
-    const store = yield* SandboxStore
+    const upkeep = yield* Upkeep
     const own = yield* Clock.Clock
     for (const days of [-400, 400]) {
       const millis = () => own.currentTimeMillisUnsafe() + days * 86_400_000
-      const [{ now: due }, now] = yield* Effect.all([store.due(1), store.now]).pipe(
+      const [{ now: due }, now] = yield* Effect.all([upkeep.due(1), upkeep.now]).pipe(
         Effect.provideService(
           Clock.Clock,
           Object.assign(Object.create(own), { currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) })

@@ -34,19 +34,23 @@ const Fixture = Layer.effect(
       sandbox: Effect.fnUntraced(function*(grantId) {
         const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
         yield* store.create({
-          id,
-          grantId,
-          createdBy: "user_1",
-          title: "t",
-          repos: [{ fullName: "acme/shop" }],
-          prompt: "p",
-          model: offlineDemo.id,
-          agentRuntime: offlineDemo.agentRuntime,
-          reasoningEffort: null,
-          toolApprovalMode: "auto",
-          metadata: {},
-          createdAt: yield* DateTime.now
-        }, null)
+          creation: {
+            id,
+            grantId,
+            createdBy: "user_1",
+            title: "t",
+            repos: [{ fullName: "acme/shop" }],
+            prompt: "p",
+            model: offlineDemo.id,
+            agentRuntime: offlineDemo.agentRuntime,
+            reasoningEffort: null,
+            toolApprovalMode: "auto",
+            metadata: {},
+            createdAt: yield* DateTime.now
+          },
+          keyed: null,
+          organizationId: null
+        })
         return id
       }, Effect.orDie)
     })

@@ -2,19 +2,11 @@
 import { Context, Result } from "effect"
 import type { FileNotFound, NoChanges, PushFailed } from "../files/WorkingTrees.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
-import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
+import { isUnderWay, publicationOf, type Sandbox } from "../sandbox/Sandbox.ts"
 import type { SandboxEvent, SandboxEventOf } from "../sandbox/SandboxEvent.ts"
 import { headRef, type PullRequest } from "../source/PullRequest.ts"
-import { type RepoName, sameRepo } from "../source/RepoRef.ts"
+import type { RepoName } from "../source/RepoRef.ts"
 import type { RepoNotAccessible, SourceHostError } from "../source/SourceHost.ts"
-
-/** `undefined`: nothing was asked for yet. */
-export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
-  sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
-
-/** Whether a worker still has to carry it out. */
-export const isUnderWay = (publication: Publication | undefined): boolean =>
-  publication?.actionState === "publishing" || publication?.actionState === "updating"
 
 /** Records the wish to publish. One that is under way is joined: both callers get its result. */
 export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<ReadonlyArray<SandboxEvent>, SandboxNotRunning> => {

@@ -6,7 +6,7 @@ import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } fr
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
-import type { Publication, Sandbox } from "../sandbox/Sandbox.ts"
+import { isUnderWay, publicationOf, type Publication, type Sandbox } from "../sandbox/Sandbox.ts"
 import { type SandboxNotFound, SandboxStore } from "../sandbox/SandboxStore.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../sandbox/SelectRepo.ts"
 import type { SandboxId } from "../SandboxId.ts"
@@ -14,7 +14,7 @@ import { noChecks, type PullRequest, type PullRequestStatus, sandboxOf } from ".
 import { type RepoName } from "../source/RepoRef.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../source/SourceHost.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { isUnderWay, observed, publicationOf, request } from "./Publication.ts"
+import { observed, request } from "./Publication.ts"
 
 /** Nothing in the working tree to publish. */
 export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("NothingToPublish", {}) {
@@ -105,7 +105,7 @@ export class Publishing extends Context.Service<Publishing, {
           function*(named, branch) {
             const id = sandboxOf(branch)
             if (id === undefined) return
-            const sandbox = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
+            const { sandbox } = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
             const repo = selectRepo(sandbox, named)
             if (Result.isFailure(repo)) return
             const number = publicationOf(sandbox, repo.success)?.number ?? null

@@ -10,7 +10,7 @@ import { ToolApprovalMode } from "../models/ToolApprovalMode.ts"
 import { noUsage, Usage } from "../models/Usage.ts"
 import { SandboxId } from "../SandboxId.ts"
 import { ActionState } from "../source/PullRequest.ts"
-import { RepoName, RepoRef } from "../source/RepoRef.ts"
+import { RepoName, RepoRef, sameRepo } from "../source/RepoRef.ts"
 import { Counter, saturatingAdd, text } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 import {
@@ -287,3 +287,11 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
 /** `evolve` over events of one time, in order. */
 export const evolveAll = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): Sandbox =>
   events.reduce((current, event) => evolve(current, event, at), sandbox)
+
+/** `undefined`: nothing was asked for yet. */
+export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
+  sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
+
+/** Whether a worker still has to carry it out. */
+export const isUnderWay = (publication: Publication | undefined): boolean =>
+  publication?.actionState === "publishing" || publication?.actionState === "updating"

@@ -27,6 +27,7 @@ import {
   terminate,
   type TurnActive
 } from "./Command.ts"
+import { count, countCreation, declare } from "./Counting.ts"
 import { CreateSandbox, toCreation } from "./CreateSandbox.ts"
 import { fingerprint, type IdempotencyConflict, type IdempotencyKey } from "./Idempotency.ts"
 import type { Sandbox } from "./Sandbox.ts"
@@ -79,6 +80,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const catalogue = yield* ModelCatalogue
       const spending = yield* Effect.serviceOption(Spending)
       const source = yield* Effect.serviceOption(SourceHost)
+      yield* declare
 
       /** Why there may be no new work; `null`: there may. */
       const refusal = (by: Principal, sandboxId: SandboxId | null) =>
@@ -97,20 +99,22 @@ export class Sandboxes extends Context.Service<Sandboxes, {
           }))
           const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
           const at = yield* DateTime.now
-          const keyed = Option.map(key, (key) => ({ key, fingerprint: fingerprint(ids, encodeRequest(request)) }))
-          return yield* store.create(
-            toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }),
-            Option.getOrNull(keyed),
-            (yield* refusal(by, null)) ?? (yield* refusalOf(request.repos)),
-            by.organizationId
-          )
+          const keyed = Option.getOrNull(Option.map(key, (key) => ({ key, fingerprint: fingerprint(ids, encodeRequest(request)) })))
+          const refused = (yield* refusal(by, null)) ?? (yield* refusalOf(request.repos))
+          if (refused !== null) {
+            const known = keyed === null ? null : yield* store.replay(by.grantId, keyed)
+            return known === null ? yield* refused : { sandbox: known, replayed: true }
+          }
+          const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at })
+          return yield* Effect.tap(store.create({ creation, keyed, organizationId: by.organizationId }), countCreation)
         },
         Effect.retry({ while: (error) => error._tag === "SandboxIdTaken", schedule: Schedule.recurs(5) }),
         Effect.catchTag("SandboxIdTaken", Effect.die)
       )
 
       const execute = Effect.fnUntraced(function*<E>(by: Principal, id: SandboxId, command: Command<E>) {
-        return yield* store.command({ grantId: by.grantId, id }, command, yield* DateTime.now)
+        const { result } = yield* Effect.tap(store.command({ grantId: by.grantId, id }, command, yield* DateTime.now), count)
+        return result
       }, Effect.catchTag("IdempotencyConflict", Effect.die))
 
       const send = Effect.fn("Sandboxes.sendMessage")(
@@ -119,13 +123,14 @@ export class Sandboxes extends Context.Service<Sandboxes, {
           const keyed = Option.map(key, (key) => ({ key, fingerprint: fingerprint(ids, { prompt }) }))
           const command: Command<SpendingRefused | SandboxNotRunning | TurnActive> = sendMessage(ids, prompt, by.userId)
           const refused = yield* refusal(by, id)
-          const result = yield* store.command(
+          const sent = store.command(
             owned,
             // A repeated message is answered before anything is decided.
             refused === null ? command : { ...command, decide: () => Result.fail(refused) },
             yield* DateTime.now,
             Option.getOrUndefined(keyed)
           )
+          const { result } = yield* Effect.tap(sent, count)
           const { turn } = yield* store.find(owned)
           // A message's command is named after its turn; that of a repeated one may lie some turns back.
           let n = turn?.n ?? 1

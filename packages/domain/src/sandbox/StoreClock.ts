@@ -3,7 +3,7 @@
  * from the store what time that is, so a wrong or a stepping clock of its machine ends nothing too early or too late.
  */
 import { Clock, Context, Duration, Effect, Layer, Schedule } from "effect"
-import { SandboxStore } from "./SandboxStore.ts"
+import { Upkeep } from "./Upkeep.ts"
 
 /** How far the clock of this process's machine is from the store's now, in milliseconds; above 0: it is ahead. */
 export const ClockSkew = Context.Reference<Effect.Effect<number>>("@slipway/domain/ClockSkew", {
@@ -26,8 +26,8 @@ export const skewProblem = (millis: number): string | null =>
  * The clock of the process from here on: it is never ahead of the store's, and behind it by no more than the fastest answer
  * took. Building it waits for the store's first answer.
  */
-export const layer: Layer.Layer<never, never, SandboxStore> = Layer.effectContext(Effect.gen(function*() {
-  const store = yield* SandboxStore
+export const layer: Layer.Layer<never, never, Upkeep> = Layer.effectContext(Effect.gen(function*() {
+  const upkeep = yield* Upkeep
   const own = yield* Clock.Clock
   const elapsed = () => Number(own.monotonicTimeNanosUnsafe() / 1_000_000n)
   /** What is to be added to the time that passed. */
@@ -37,7 +37,7 @@ export const layer: Layer.Layer<never, never, SandboxStore> = Layer.effectContex
   /** The answer was true at some moment between question and receipt: what is known by now is kept as far as that allows. */
   const look = Effect.gen(function*() {
     const asked = elapsed()
-    const { epochMilliseconds } = yield* store.now
+    const { epochMilliseconds } = yield* upkeep.now
     const [least, most] = [epochMilliseconds - elapsed(), epochMilliseconds - asked + 1]
     offset = Math.min(Math.max(offset, least), most)
   })

@@ -6,19 +6,11 @@ import type { Principal } from "../../src/access/Principal.ts"
 import { FileNotFound, NoChanges, PushFailed } from "../../src/files/WorkingTrees.ts"
 import { Hints } from "../../src/Hints.ts"
 import { offlineDemo } from "../../src/models/ModelCatalogue.ts"
-import {
-  CommitAuthor,
-  commitMessage,
-  CommitMessage,
-  failure,
-  isUnderWay,
-  observed,
-  publicationOf,
-  published,
-  request
-} from "../../src/publishing/Publication.ts"
+import { CommitAuthor, commitMessage, CommitMessage, failure, observed, published, request } from "../../src/publishing/Publication.ts"
 import { NothingToPublish, Publishing, WAIT } from "../../src/publishing/Publishing.ts"
+import { Leases } from "../../src/sandbox/Leases.ts"
 import { Policy } from "../../src/sandbox/Policy.ts"
+import { isUnderWay, publicationOf } from "../../src/sandbox/Sandbox.ts"
 import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { RepoNotFound, RepoRequired, selectRepo } from "../../src/sandbox/SelectRepo.ts"
 import { decide, type SystemCommand } from "../../src/sandbox/SystemCommand.ts"
@@ -185,22 +177,27 @@ describe("the end of a publication is told", () => {
 /** A sandbox that runs, leased by a worker. */
 const running = Effect.gen(function*() {
   const store = yield* SandboxStore
+  const leases = yield* Leases
   const limits = yield* Policy
   yield* store.create({
-    id,
-    grantId: by.grantId,
-    createdBy: by.userId,
-    title: "title",
-    repos: [{ fullName: REPO }],
-    prompt: "prompt",
-    model: offlineDemo.id,
-    agentRuntime: "opencode",
-    reasoningEffort: null,
-    toolApprovalMode: "auto",
-    metadata: {},
-    createdAt: at
-  }, null)
-  const [claimed] = yield* store.claim({ worker: "w", machine: "m" }, 1)
+    creation: {
+      id,
+      grantId: by.grantId,
+      createdBy: by.userId,
+      title: "title",
+      repos: [{ fullName: REPO }],
+      prompt: "prompt",
+      model: offlineDemo.id,
+      agentRuntime: "opencode",
+      reasoningEffort: null,
+      toolApprovalMode: "auto",
+      metadata: {},
+      createdAt: at
+    },
+    keyed: null,
+    organizationId: null
+  })
+  const [claimed] = yield* leases.claim({ worker: "w", machine: "m" }, 1)
   assert(claimed !== undefined)
   const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
   yield* report({ _tag: "StartBoot" })

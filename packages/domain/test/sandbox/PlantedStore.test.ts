@@ -7,7 +7,7 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { type StoreLaw, storeLaws } from "@slipway/domain/testing/Laws"
-import { StoreFixture } from "@slipway/domain/testing/SandboxStoreContract"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { Arbitrary, Effect, Layer } from "effect"
 
 type Store = SandboxStore["Service"]
@@ -52,29 +52,36 @@ describe("the laws notice a store that", () => {
   })
   notices("answers a repeated command as if it were the first", storeLaws.identity, (store) => ({
     command: (key, command, now, keyed) =>
-      Effect.map(store.command(key, command, now, keyed), (result) => ({ ...result, outcome: "applied" }))
+      Effect.map(
+        store.command(key, command, now, keyed),
+        ({ result, ...recorded }) => ({ ...recorded, result: { ...result, outcome: "applied" } })
+      )
   }))
   notices("forgets who decided", storeLaws.firstDecision, (store) => ({
     approvals: (id, ids) =>
       Effect.map(store.approvals(id, ids), (known) => known.map((approval) => ({ ...approval, by: "timeout" as const })))
   }))
-  notices("ignores idempotency keys", storeLaws.idempotency, (store) => ({ create: (creation) => store.create(creation, null) }))
+  notices(
+    "ignores idempotency keys",
+    storeLaws.idempotency,
+    (store) => ({ create: (request) => store.create({ ...request, keyed: null }) })
+  )
   notices("keeps keys for all grants together", storeLaws.idempotency, (store) => {
     const users = new Map<string, string>()
     return {
-      create: (creation, keyed) => {
+      create: ({ creation, keyed, organizationId }) => {
         const grantId = keyed === null ? creation.grantId : users.get(keyed.key) ?? creation.grantId
         if (keyed !== null) users.set(keyed.key, grantId)
-        return store.create({ ...creation, grantId }, keyed)
+        return store.create({ creation: { ...creation, grantId }, keyed, organizationId })
       }
     }
   })
   notices("finds sandboxes of any grant", storeLaws.isolation, (store) => {
     const owners = new Map<SandboxId, string>()
     return {
-      create: (creation, keyed) => {
-        owners.set(creation.id, creation.grantId)
-        return store.create(creation, keyed)
+      create: (request) => {
+        owners.set(request.creation.id, request.creation.grantId)
+        return store.create(request)
       },
       find: ({ grantId, id }) => store.find({ grantId: owners.get(id) ?? grantId, id })
     }

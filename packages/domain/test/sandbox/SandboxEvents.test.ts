@@ -82,7 +82,7 @@ layer(on(slow))("many readers of one log", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create(creation("readers"), null)
+      const { sandbox: { id } } = yield* store.create({ creation: creation("readers"), keyed: null, organizationId: null })
       const seen = Array.from({ length: 20 }, (): Array<number> => [])
       const reading = yield* Effect.forEach(seen, (mine, i) =>
         Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, i % 2), ({ frames }) =>
@@ -117,7 +117,7 @@ layer(on(counted))("a reader", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create(creation("large"), null)
+      const { sandbox: { id } } = yield* store.create({ creation: creation("large"), keyed: null, organizationId: null })
       const reading = yield* Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, null), collect)))
       yield* Effect.repeat(Effect.yieldNow, { times: 50 })
       yield* write(id, Array.from({ length: 2 * PAGE + 50 }, (_, i) => step(`${i}`)))
@@ -130,7 +130,7 @@ layer(on(counted))("a reader", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create(creation("shared"), null)
+      const { sandbox: { id } } = yield* store.create({ creation: creation("shared"), keyed: null, organizationId: null })
       const reading = yield* Effect.forEach(Array.from({ length: 20 }), () =>
         Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, null), collect))))
       yield* Effect.repeat(Effect.yieldNow, { times: 200 })
@@ -146,7 +146,7 @@ layer(on(counted))("a reader", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create(creation("pages"), null)
+      const { sandbox: { id } } = yield* store.create({ creation: creation("pages"), keyed: null, organizationId: null })
       yield* write(id, Array.from({ length: 100 }, () => step("x".repeat(64 * 1024))))
       yield* write(id, Array.from({ length: 500 }, () => step("x")))
       yield* write(id, [failed])
@@ -163,7 +163,7 @@ layer(on(counted))("a reader", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create(creation("over"), null)
+      const { sandbox: { id } } = yield* store.create({ creation: creation("over"), keyed: null, organizationId: null })
       yield* write(id, [failed])
       assert.ok((yield* Effect.scoped(events.follow(by, id, 2))).nothingLeft)
       assert.ok(!(yield* Effect.scoped(events.follow(by, id, 1))).nothingLeft)
@@ -176,7 +176,7 @@ layer(on(counted))("a reader", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create(creation("idle"), null)
+      const { sandbox: { id } } = yield* store.create({ creation: creation("idle"), keyed: null, organizationId: null })
       const frames = yield* Effect.scoped(Effect.gen(function*() {
         const { frames, wake } = yield* events.follow(by, id, null)
         wake()
@@ -192,7 +192,7 @@ layer(on(counted))("a reader", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create(creation("trouble"), null)
+      const { sandbox: { id } } = yield* store.create({ creation: creation("trouble"), keyed: null, organizationId: null })
       const reading = yield* Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, null), collect)))
       yield* Effect.repeat(Effect.yieldNow, { times: 50 })
       trouble.on = true

@@ -7,9 +7,13 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { terminate } from "@slipway/domain/sandbox/Command"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { LEASE_SECONDS, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { LEASE_SECONDS } from "@slipway/domain/sandbox/Leases"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { creation } from "@slipway/domain/testing/Histories"
-import { limited, MAX_ACTIVE, StoreFixture, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import { DateTime, Duration, Effect, Layer, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
 
@@ -30,17 +34,19 @@ const layer = Layer.mergeAll(SandboxStoreMemory.layer, Fixture).pipe(
 )
 
 suite("memory", layer)
+LeasesContract.suite("memory", layer)
+UpkeepContract.suite("memory", layer)
 limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
 
 it.effect("memory: no other fiber runs between what a transaction reads and what it writes", () =>
   Effect.gen(function*() {
     const store = yield* SandboxStore
     const ids = yield* Ids
-    yield* store.create(creation, null)
+    yield* store.create({ creation, keyed: null, organizationId: null })
     const now = yield* DateTime.now
     const twice = Array.from({ length: 2 }, () => store.command({ grantId: creation.grantId, id: creation.id }, terminate(ids), now))
     const answers = yield* Effect.all(twice, { concurrency: 2 })
-    assert.deepStrictEqual(answers.map(({ outcome }) => outcome).toSorted(), ["applied", "duplicate"])
+    assert.deepStrictEqual(answers.map(({ result: { outcome } }) => outcome).toSorted(), ["applied", "duplicate"])
   }).pipe(
     // Each fiber makes room for the others as often as it can.
     Effect.provideService(Scheduler.MaxOpsBeforeYield, 3),

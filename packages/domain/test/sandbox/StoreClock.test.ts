@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Clock, DateTime, Duration, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
@@ -24,7 +24,7 @@ const scenario = (
       }
       const millis = () => right.currentTimeMillisUnsafe() + machine.skew
       const own: Clock.Clock = { ...right, currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) }
-      const store = Layer.mock(SandboxStore, {
+      const store = Layer.mock(Upkeep, {
         now: Effect.suspend(() => {
           const now = DateTime.makeUnsafe(machine.storeNow())
           return Effect.as(machine.answer, now)

@@ -3,7 +3,7 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { checkStore } from "@slipway/domain/testing/Laws"
-import { StoreFixture } from "@slipway/domain/testing/SandboxStoreContract"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { Effect, Layer } from "effect"
 
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({ grant: ids.uuid7 })))

@@ -4,8 +4,10 @@ import { CloneFailed, PushFailed, WorkingTrees } from "../../src/files/WorkingTr
 import { Hints } from "../../src/Hints.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
 import { AgentError, AgentRuntime, type AgentSession } from "../../src/sandbox/AgentRuntime.ts"
+import { Leases } from "../../src/sandbox/Leases.ts"
 import { type Box, HostError, SandboxHost } from "../../src/sandbox/SandboxHost.ts"
 import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
+import { Upkeep } from "../../src/sandbox/Upkeep.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
 import { SourceHost, SourceHostError } from "../../src/source/SourceHost.ts"
 import { StoreUnavailable } from "../../src/StoreUnavailable.ts"
@@ -21,18 +23,28 @@ const hostError = (operation: HostError["operation"]) => () => new HostError({ o
 const sourceError = (operation: string) => () => new SourceHostError({ operation, detail: "it is busy", retryable: true })
 
 /** `clock`: the store's own. */
-export const storeOf = (process: Process, faults: Faults, store: SandboxStore["Service"], clock: Clock.Clock): SandboxStore["Service"] => {
+export const storesOf = (
+  process: Process,
+  faults: Faults,
+  { leases, store, upkeep }: {
+    readonly store: SandboxStore["Service"]
+    readonly leases: Leases["Service"]
+    readonly upkeep: Upkeep["Service"]
+  },
+  clock: Clock.Clock
+): Context.Context<SandboxStore | Leases | Upkeep> => {
   const call = <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
     faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), {
       error: unavailable,
       ...more
     })
   const look = { quiet: true }
-  return SandboxStore.of({
-    create: (creation, keyed, refused, organizationId) =>
-      call(`create ${creation.id} ${keyed?.key ?? "without a key"}`, store.create(creation, keyed, refused, organizationId), {
-        repeatable: keyed !== null
+  return Context.make(SandboxStore, {
+    create: (request) =>
+      call(`create ${request.creation.id} ${request.keyed?.key ?? "without a key"}`, store.create(request), {
+        repeatable: request.keyed !== null
       }),
+    replay: (grantId, keyed) => call(`replay ${keyed.key}`, store.replay(grantId, keyed), look),
     find: (key) => call(`find ${key.id}`, store.find(key), look),
     list: (grantId, query) => call("list", store.list(grantId, query), look),
     log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
@@ -44,22 +56,27 @@ export const storeOf = (process: Process, faults: Faults, store: SandboxStore["S
         store.change(id, by, decide, now, opened)
       ),
     approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
-    claim: (by, limit, ending) => call(`claim ${limit}`, store.claim(by, limit, ending), look),
-    renew: (leases) => call(`renew ${leases.length}`, store.renew(leases), { ...look, repeatable: true }),
-    endLeases: (machine) => call(`endLeases ${machine}`, store.endLeases(machine), { repeatable: true }),
-    release: (lease) => call(`release ${lease.sandboxId} ${lease.fence}`, store.release(lease), { repeatable: true }),
-    saveAgentSession: (lease, session) =>
-      call(`saveAgentSession ${lease.sandboxId}`, store.saveAgentSession(lease, session), { repeatable: true }),
-    now: call("now", store.now, look),
-    due: (limit) => call("due", store.due(limit), look),
-    ofRevokedGrants: (limit) => call("ofRevokedGrants", store.ofRevokedGrants(limit), look),
-    purged: (id) => call(`purged ${id}`, store.purged(id), look),
-    purgeEvents: (endedBefore, limit) => call("purgeEvents", store.purgeEvents(endedBefore, limit), look),
-    purgeKeys: (limit) => call("purgeKeys", store.purgeKeys(limit), look),
-    over: (ids) => call(`over ${ids.length}`, store.over(ids), look),
-    machineOf: (ids) => call("machineOf", store.machineOf(ids), look),
-    census: call("census", store.census, look)
-  })
+    purged: (id) => call(`purged ${id}`, store.purged(id), look)
+  }).pipe(
+    Context.add(Leases, {
+      claim: (by, limit, ending) => call(`claim ${limit}`, leases.claim(by, limit, ending), look),
+      renew: (held) => call(`renew ${held.length}`, leases.renew(held), { ...look, repeatable: true }),
+      endLeases: (machine) => call(`endLeases ${machine}`, leases.endLeases(machine), { repeatable: true }),
+      release: (lease) => call(`release ${lease.sandboxId} ${lease.fence}`, leases.release(lease), { repeatable: true }),
+      saveAgentSession: (lease, session) =>
+        call(`saveAgentSession ${lease.sandboxId}`, leases.saveAgentSession(lease, session), { repeatable: true }),
+      machineOf: (ids) => call("machineOf", leases.machineOf(ids), look)
+    }),
+    Context.add(Upkeep, {
+      now: call("now", upkeep.now, look),
+      due: (limit) => call("due", upkeep.due(limit), look),
+      ofRevokedGrants: (limit) => call("ofRevokedGrants", upkeep.ofRevokedGrants(limit), look),
+      purgeEvents: (endedBefore, limit) => call("purgeEvents", upkeep.purgeEvents(endedBefore, limit), look),
+      purgeKeys: (limit) => call("purgeKeys", upkeep.purgeKeys(limit), look),
+      over: (ids) => call(`over ${ids.length}`, upkeep.over(ids), look),
+      census: call("census", upkeep.census, look)
+    })
+  )
 }
 
 /** Whoever wakes it, it goes on when its own process does. */

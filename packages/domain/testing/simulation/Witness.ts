@@ -4,13 +4,13 @@
  */
 import { Context, Effect, Equal, Exit, Option } from "effect"
 import type { Ids } from "../../src/Ids.ts"
-import { isUnderWay } from "../../src/publishing/Publication.ts"
 import type { Approval } from "../../src/sandbox/Approval.ts"
 import type { CommandResult } from "../../src/sandbox/Command.ts"
+import { Leases, LEASE_SECONDS, type Lease } from "../../src/sandbox/Leases.ts"
 import type { Limits } from "../../src/sandbox/Policy.ts"
-import { type Creation, evolve, initial, isSettled, type Sandbox } from "../../src/sandbox/Sandbox.ts"
+import { isUnderWay, type Creation, evolve, initial, isSettled, type Sandbox } from "../../src/sandbox/Sandbox.ts"
 import { changesRevision, fromWire, type SandboxEvent } from "../../src/sandbox/SandboxEvent.ts"
-import { LEASE_SECONDS, type Lease, SandboxStore } from "../../src/sandbox/SandboxStore.ts"
+import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { nextDeadline } from "../../src/sandbox/TimeLimit.ts"
 import { type SandboxId, turnId } from "../../src/SandboxId.ts"
 import type { PullRequest } from "../../src/source/PullRequest.ts"
@@ -76,6 +76,7 @@ export class Witness {
   readonly #opened = new Map<string, number>()
   readonly #lookedFor = new Map<string, number>()
   readonly #store: SandboxStore["Service"]
+  readonly #leases: Leases["Service"]
   readonly #ids: Ids["Service"]
   readonly #limits: Limits
   readonly #timeline: Timeline
@@ -83,12 +84,14 @@ export class Witness {
 
   constructor(options: {
     readonly store: SandboxStore["Service"]
+    readonly leases: Leases["Service"]
     readonly ids: Ids["Service"]
     readonly limits: Limits
     readonly timeline: Timeline
     readonly trace: Trace
   }) {
     this.#store = options.store
+    this.#leases = options.leases
     this.#ids = options.ids
     this.#limits = options.limits
     this.#timeline = options.timeline
@@ -109,15 +112,22 @@ export class Witness {
     const store = this.#store
     return SandboxStore.of({
       ...store,
-      create: (creation, keyed, refused) =>
+      create: (request) =>
         Effect.suspend(() => {
+          const { creation, keyed } = request
           if (!this.sandboxes.has(creation.id)) this.sandboxes.set(creation.id, seenFirst(creation))
-          return Effect.onExit(this.#writing(creation.id, store.create(creation, keyed, refused)), (exit) =>
+          return Effect.onExit(this.#writing(creation.id, store.create(request)), (exit) =>
             Effect.sync(() => {
-              if (this.sandboxes.get(creation.id)?.state.lastSeq === 0) this.sandboxes.delete(creation.id)
-              if (Exit.isFailure(exit)) return
+              if (this.sandboxes.get(creation.id)?.state.lastSeq === 0) {
+                this.sandboxes.delete(creation.id)
+              }
+              if (Exit.isFailure(exit)) {
+                return
+              }
               const { replayed, sandbox } = exit.value
-              if (keyed !== null) this.#bound(`${creation.grantId} ${keyed.key}`, sandbox.id, replayed)
+              if (keyed !== null) {
+                this.#bound(`${creation.grantId} ${keyed.key}`, sandbox.id, replayed)
+              }
               this.#rule("a sandbox is the grant's that asked for it", sandbox.grantId === creation.grantId, sandbox.id)
             }))
         }),
@@ -136,7 +146,7 @@ export class Witness {
             )
         ),
       command: (key, command, now, keyed) =>
-        Effect.tap(this.#writing(key.id, store.command(key, command, now, keyed)), (result) =>
+        Effect.tap(this.#writing(key.id, store.command(key, command, now, keyed)), ({ result }) =>
           Effect.sync(() => {
             this.#rule("nothing of one grant can be touched by another", this.seen(key.id)?.creation.grantId === key.grantId, key.id)
             this.#answered(key.id, result)
@@ -152,11 +162,19 @@ export class Witness {
                 this.#rule("nothing of one grant can be touched by another", this.seen(id)?.creation.grantId === by.grantId, id)
               }
             }))
-        }),
+        })
+    })
+  }
+
+  /** The leases, watched. */
+  get leases(): Leases["Service"] {
+    const leases = this.#leases
+    return Leases.of({
+      ...leases,
       claim: (by, limit, ending) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
-          return Effect.tap(store.claim(by, limit, ending), (claimed) =>
+          return Effect.tap(leases.claim(by, limit, ending), (claimed) =>
             Effect.sync(() => {
               for (const { elsewhere, lease: { fence, sandboxId }, sandbox } of claimed) {
                 const seen = this.seen(sandboxId)
@@ -178,11 +196,11 @@ export class Witness {
               }
             }))
         }),
-      renew: (leases) =>
+      renew: (held) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
-          const stale = leases.filter((lease) => this.#isStale(lease))
-          return Effect.tap(store.renew(leases), (kept) =>
+          const stale = held.filter((lease) => this.#isStale(lease))
+          return Effect.tap(leases.renew(held), (kept) =>
             Effect.sync(() => {
               for (const lease of kept) {
                 this.#rule("an old lease is not renewed", !stale.includes(lease), lease.sandboxId)
@@ -195,18 +213,18 @@ export class Witness {
       endLeases: (machine) =>
         Effect.suspend(() => {
           for (const seen of this.sandboxes.values()) if (seen.machine === machine) seen.heldUntil = 0
-          return store.endLeases(machine)
+          return leases.endLeases(machine)
         }),
       release: (lease) =>
         Effect.suspend(() => {
           const seen = this.seen(lease.sandboxId)
           if (seen?.fence === lease.fence) seen.heldUntil = 0
-          return store.release(lease)
+          return leases.release(lease)
         }),
       saveAgentSession: (lease, session) =>
         Effect.suspend(() => {
           const stale = this.#isStale(lease)
-          return Effect.tap(store.saveAgentSession(lease, session), () =>
+          return Effect.tap(leases.saveAgentSession(lease, session), () =>
             Effect.sync(() => this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)))
         })
     })

@@ -1,6 +1,6 @@
 /** Tells Prometheus what this process counted, and what of the store is live (decisions, section 8). */
 import { observed } from "@slipway/domain/Metrics"
-import { type Census, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Upkeep, type Census } from "@slipway/domain/sandbox/Upkeep"
 import { Clock, Effect, Exit, Metric } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"
@@ -43,10 +43,10 @@ export const layer = HttpApiBuilder.group(
   Api,
   "metrics",
   Effect.fn(function*(handlers) {
-    const store = yield* SandboxStore
+    const upkeep = yield* Upkeep
     const responses = yield* LiveResponses
     const lookAtProcess = yield* ProcessMetrics.make
-    const census = yield* Effect.cachedWithTTL(store.census, (exit) => Exit.isSuccess(exit) ? KEPT : 0)
+    const census = yield* Effect.cachedWithTTL(upkeep.census, (exit) => Exit.isSuccess(exit) ? KEPT : 0)
     for (const kind of ["stream", "download"] as const) {
       const open = Metric.gauge("slipway_http_open_responses", {
         description: "Event streams and downloads that are open.",

@@ -5,6 +5,7 @@ import type { ChangedFile } from "@slipway/domain/files/FileTree"
 import { FileNotFound, type FileVersion, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import * as SessionCookie from "@slipway/http/server/SessionCookie"
 import { DateTime, Effect, Redacted } from "effect"
@@ -222,7 +223,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       const { id } = yield* running(key, { prompt: "Long ago" })
       yield* post(`/sandboxes/${id}/terminate`)
       yield* drive(id, [{ _tag: "Release" }])
-      yield* (yield* SandboxStore).purgeEvents(yield* DateTime.now, 10)
+      yield* (yield* Upkeep).purgeEvents(yield* DateTime.now, 10)
       const page = yield* get(`/sandboxes/${id}`)
       isPage(page)
       assert.match(textOf(page), /What happened here is no longer kept\. What was said is\. .*Prompt .*Long ago/u)

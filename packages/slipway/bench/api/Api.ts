@@ -81,16 +81,17 @@ const seed = Effect.gen(function*() {
         metadata: { ticket: `T-${i}`, team: "payments" }
       })
       const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
-      yield* store.create(
-        toCreation(request, {
+      yield* store.create({
+        creation: toCreation(request, {
           id,
           grantId: grant.id,
           createdBy: record.userId,
           model: offlineDemo,
           at: yield* DateTime.now
         }),
-        null
-      )
+        keyed: null,
+        organizationId: null
+      })
       return id
     }),
     { concurrency: 10 }

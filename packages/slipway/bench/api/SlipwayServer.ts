@@ -36,7 +36,7 @@ const runtime = ManagedRuntime.make(Service.layer({
 const commit = Effect.fnUntraced(function*(sandboxId: string) {
   const store = yield* SandboxStore
   const usage = { llmRequestCount: 1, costMicroUsd: 1, creditsChargedMicros: 0 }
-  const sandbox = yield* store.change(
+  const { sandbox } = yield* store.change(
     SandboxId.make(sandboxId),
     "policy",
     () => Result.succeed([{ type: "usage.updated" as const, data: { usage } }]),

@@ -13,15 +13,14 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
 import { Partners } from "@slipway/domain/partner/Partners"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
-import * as CountedStore from "@slipway/worker/CountedStore"
 import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
 import { ShowToolDetail } from "@slipway/worker/RunTurn"
 import { Timing } from "@slipway/worker/Timing"
@@ -45,10 +44,10 @@ const worker = (
   isolation: Isolation.Isolation
 ) =>
   Layer.unwrap(Effect.gen(function*() {
-    const store = yield* SandboxStore
+    const leases = yield* Leases
     const trees = yield* WorkingTrees
-    const { alone, machine } = yield* Machine.acquire(dataDir, Effect.flatMap(trees.sandboxes, store.machineOf))
-    if (alone) yield* store.endLeases(machine)
+    const { alone, machine } = yield* Machine.acquire(dataDir, Effect.flatMap(trees.sandboxes, leases.machineOf))
+    if (alone) yield* leases.endLeases(machine)
     // From here on no other process uses them.
     yield* isolation.folders.letGo
     return Layer.mergeAll(
@@ -158,7 +157,6 @@ const withModels = (settings: Settings.Settings, publicUrl: string, models: Mode
       Layer.provide(trees(settings, isolation))
     )
   return roles.pipe(
-    Layer.provideMerge(CountedStore.layer),
     Layer.provideMerge(Storage.layer(settings, true)),
     Layer.provide([
       Source.commits(settings),

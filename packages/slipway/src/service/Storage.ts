@@ -5,6 +5,7 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
@@ -12,6 +13,7 @@ import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import * as StoreTroublePostgres from "@slipway/adapters/postgres/StoreTroublePostgres"
+import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
@@ -67,6 +69,8 @@ export const layer = (settings: Settings, owner: boolean) =>
   ).pipe(
     Layer.provideMerge(StoreClock.layer),
     Layer.provideMerge(Layer.mergeAll(
+      LeasesPostgres.layer,
+      UpkeepPostgres.layer,
       SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
       AccessStorePostgres.layer,
       SessionStorePostgres.layer,

@@ -7,11 +7,13 @@ import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
+import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
@@ -59,6 +61,8 @@ const directory = Effect.acquireRelease(
 const service = Layer.unwrap(Effect.map(directory, (path) => {
   const stores = Layer.mergeAll(
     SandboxStorePostgres.layer,
+    LeasesPostgres.layer,
+    UpkeepPostgres.layer,
     AccessStorePostgres.layer,
     SessionStorePostgres.layer,
     PartnerStorePostgres.layer,

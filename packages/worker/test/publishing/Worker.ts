@@ -7,11 +7,13 @@ import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { isUnderWay, publicationOf } from "@slipway/domain/publishing/Publication"
+import type { Lease } from "@slipway/domain/sandbox/Leases"
+import { isUnderWay, publicationOf } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { type Lease, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as AgentHistory from "@slipway/worker/AgentHistory"
 import { Effect, Layer, Redacted } from "effect"
@@ -37,7 +39,7 @@ export const hostLayer = ({ host }: Pick<Settings, "host">, privateKey: string) 
 
 /** The store, and the database below it. */
 export const storeLayer = ({ database }: Pick<Settings, "database">) =>
-  SandboxStorePostgres.layer.pipe(
+  Layer.merge(SandboxStorePostgres.layer, LeasesPostgres.layer).pipe(
     Layer.provide(IdsNode.layer),
     Layer.provideMerge(HintsPostgres.layer),
     Layer.provideMerge(Database.layer({ url: Redacted.make(database) }))

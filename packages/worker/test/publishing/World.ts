@@ -8,9 +8,10 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { request } from "@slipway/domain/publishing/Publication"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { type Claimed, Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { fromWire, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
-import { type Claimed, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { headRef } from "@slipway/domain/source/PullRequest"
@@ -124,19 +125,23 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
   const limits = yield* Policy
   const { grantId } = yield* Database
   yield* store.create({
-    id,
-    grantId,
-    createdBy: "user",
-    title: "Say hello",
-    repos: [{ fullName: REPO }],
-    prompt: "prompt",
-    model: offlineDemo.id,
-    agentRuntime: "opencode",
-    reasoningEffort: null,
-    toolApprovalMode: "auto",
-    metadata: {},
-    createdAt: at
-  }, null)
+    creation: {
+      id,
+      grantId,
+      createdBy: "user",
+      title: "Say hello",
+      repos: [{ fullName: REPO }],
+      prompt: "prompt",
+      model: offlineDemo.id,
+      agentRuntime: "opencode",
+      reasoningEffort: null,
+      toolApprovalMode: "auto",
+      metadata: {},
+      createdAt: at
+    },
+    keyed: null,
+    organizationId: null
+  })
   const claimed = yield* claim(id)
   const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
   yield* report({ _tag: "StartBoot" })
@@ -146,14 +151,14 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
 
 /** Each sandbox has a machine of its own. */
 const claim = Effect.fnUntraced(function*(id: SandboxId) {
-  const claimed = yield* SandboxStore.use((store) => store.claim({ worker: randomUUID(), machine: id }, 1000))
+  const claimed = yield* Leases.use((leases) => leases.claim({ worker: randomUUID(), machine: id }, 1000))
   const own = claimed.find(({ lease }) => lease.sandboxId === id)
   assert(own !== undefined)
   return own
 })
 
 /** As a worker does that starts where another one was killed. */
-export const takeOver = (id: SandboxId) => Effect.andThen(SandboxStore.use((store) => store.endLeases(id)), claim(id))
+export const takeOver = (id: SandboxId) => Effect.andThen(Leases.use((leases) => leases.endLeases(id)), claim(id))
 
 export const ask = Effect.fnUntraced(function*(id: SandboxId) {
   const { grantId } = yield* Database

@@ -1,6 +1,6 @@
 /** A worker that carries out one publication, counting its steps, to be killed at one of them. Argument: {@link Order} as JSON. */
+import type { Lease } from "@slipway/domain/sandbox/Leases"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import type { Lease } from "@slipway/domain/sandbox/SandboxStore"
 import type { Effect as Effects } from "effect"
 import { join } from "node:path"
 import { take, takeOnDisk } from "./Steps.ts"

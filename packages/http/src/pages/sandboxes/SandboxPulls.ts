@@ -1,8 +1,7 @@
 /** How the pull requests of a sandbox stand, as its page shows it. */
 import type { Principal } from "@slipway/domain/access/Principal"
-import { isUnderWay, publicationOf } from "@slipway/domain/publishing/Publication"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { PullRequestStatus } from "@slipway/domain/source/PullRequest"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect } from "effect"

@@ -1,0 +1,89 @@
+/**
+ * What a process counts of what it committed: sandboxes, boots, turns, approvals, publications. What a lost answer hides
+ * was committed and is not counted.
+ */
+import { Effect, Metric } from "effect"
+import { counters } from "../Metrics.ts"
+import { isUnderWay, publicationOf, type Sandbox } from "./Sandbox.ts"
+import { ApprovalOutcome, type SandboxEvent, StatusReason } from "./SandboxEvent.ts"
+import type { Recorded } from "./SandboxStore.ts"
+import { transitions } from "./Transition.ts"
+import { TurnOutcome } from "./Turn.ts"
+
+const counter = (name: string, description: string) => Metric.counter(name, { description, incremental: true })
+
+const created = counter("slipway_sandboxes_created_total", "Sandboxes created through this process.")
+const started = counter("slipway_boots_started_total", "Boots that this process began.")
+const failed = counters(
+  "slipway_sandboxes_failed_total",
+  "Sandboxes that this process recorded as failed, by reason. boot_failed, boot_timeout, clone_failed and repo_not_accessible end a boot.",
+  "reason",
+  StatusReason.literals.filter((reason) => transitions[reason].to === "failed")
+)
+/** From half a second, as the offline agent takes, to the longest that a boot may take unless it is configured. */
+const durations = Metric.histogram("slipway_boot_duration_seconds", {
+  description: "How long boots took that went through.",
+  boundaries: [0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600]
+})
+const turns = counters(
+  "slipway_turns_ended_total",
+  "Turns whose end this process recorded, by how they ended.",
+  "state",
+  TurnOutcome.literals
+)
+const approvals = counters(
+  "slipway_approvals_resolved_total",
+  "Approvals that this process recorded as resolved, by outcome.",
+  "outcome",
+  ApprovalOutcome.literals
+)
+/** `invalid_request` is told when there was nothing to publish. */
+const outcomes: Readonly<Record<string, string>> = { invalid_request: "nothing_to_publish" }
+const publications = counters(
+  "slipway_publications_total",
+  "Publications whose end this process recorded: published, or why not.",
+  "outcome",
+  ["published", "nothing_to_publish", "repo_not_accessible", "agent_disconnected", "source_host_error", "unavailable",
+    "sandbox_not_running"]
+)
+
+/** Makes every series seen at 0. */
+export const declare: Effect.Effect<void> = Effect.all([
+  Metric.value(created),
+  Metric.value(started),
+  Metric.value(durations),
+  failed.declare,
+  turns.declare,
+  approvals.declare,
+  publications.declare
+], { discard: true })
+
+const countEvent = (before: Sandbox, event: SandboxEvent): Effect.Effect<void> => {
+  switch (event.type) {
+    case "sandbox.status": {
+      const { reason, status } = event.data
+      return status === "creating" ? Metric.update(started, 1) : status === "failed" ? failed.add(reason ?? "") : Effect.void
+    }
+    case "sandbox.boot":
+      return event.data.stage === "ready" ? Metric.update(durations, event.data.ms / 1000) : Effect.void
+    case "turn.completed":
+      return turns.add(event.data.state)
+    case "approval.resolved":
+      return approvals.add(event.data.outcome)
+    case "pull_request.updated": {
+      const { action_state, error, repo } = event.data
+      const isEnd = (action_state === "idle" || action_state === "failed") && isUnderWay(publicationOf(before, repo))
+      return isEnd ? publications.add(error === undefined ? "published" : outcomes[error.code] ?? error.code) : Effect.void
+    }
+    default:
+      return Effect.void
+  }
+}
+
+/** Counts what was recorded. A tap of whoever has a store record something. */
+export const count = ({ before, events }: Recorded): Effect.Effect<void> =>
+  Effect.forEach(events, (event) => countEvent(before, event), { discard: true })
+
+/** Counts a creation, unless it was there before. */
+export const countCreation = ({ replayed }: { readonly replayed: boolean }): Effect.Effect<void> =>
+  replayed ? Effect.void : Metric.update(created, 1)

@@ -1,0 +1,118 @@
+/** What the suites of `SandboxStore`, `Leases` and `Upkeep` have in common: sandboxes in the states that the rules are about. */
+import { assert } from "@effect/vitest"
+import { Context, DateTime, Effect } from "effect"
+import type { AuditLog } from "../src/access/AuditLog.ts"
+import type { Hints } from "../src/Hints.ts"
+import { Ids } from "../src/Ids.ts"
+import { offlineDemo } from "../src/models/ModelCatalogue.ts"
+import { type Command, terminate } from "../src/sandbox/Command.ts"
+import type { KeyedRequest } from "../src/sandbox/Idempotency.ts"
+import { Leases, type Claimed } from "../src/sandbox/Leases.ts"
+import { Policy } from "../src/sandbox/Policy.ts"
+import type { Creation, Sandbox } from "../src/sandbox/Sandbox.ts"
+import { fromWire } from "../src/sandbox/SandboxEvent.ts"
+import { SandboxStore, type Writer } from "../src/sandbox/SandboxStore.ts"
+import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
+import type { Upkeep } from "../src/sandbox/Upkeep.ts"
+import { ID_ALPHABET, SandboxId, turnId } from "../src/SandboxId.ts"
+
+/** What only the technology under test can do. */
+export class StoreFixture extends Context.Service<StoreFixture, {
+  /** Id of a new grant that may own sandboxes. */
+  readonly grant: Effect.Effect<string>
+  /** Makes the lease of a sandbox run out now, as after the death of its worker. */
+  expireLease(id: SandboxId): Effect.Effect<void>
+  /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
+  ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
+}>()("@slipway/domain/testing/StoreFixture") {}
+
+/** What one of these suites runs on: the three are over the same rows. */
+export type Stores = SandboxStore | Leases | Upkeep | AuditLog | Hints | Ids | StoreFixture
+
+export const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+export const machine = { worker: "worker-1", machine: "machine-1" }
+
+export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
+  const ids = yield* Ids
+  const fixture = yield* StoreFixture
+  const creation: Creation = {
+    id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`),
+    grantId: more.grantId ?? (yield* fixture.grant),
+    createdBy: "user_01J00000000000000000000000",
+    title: "Tïtle 'quoted' \\ \u{1F680}",
+    repos: [{ fullName: "acme/Shop", ref: "main" }, { fullName: "acme/other" }],
+    prompt: "line one\nline two {\"a\": [1]}",
+    model: offlineDemo.id,
+    agentRuntime: offlineDemo.agentRuntime,
+    reasoningEffort: null,
+    toolApprovalMode: "prompt",
+    metadata: { customer: "42", constructor: "x" },
+    createdAt: at,
+    ...more
+  }
+  return creation
+})
+
+export const make = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
+  const store = yield* SandboxStore
+  const { sandbox } = yield* store.create({ creation: yield* creationOf(more), keyed: null, organizationId: null })
+  return sandbox
+})
+/** Applies system commands one by one, as a worker would. */
+export const drive = Effect.fnUntraced(function*(sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, by: Writer = "policy") {
+  const store = yield* SandboxStore
+  const limits = yield* Policy
+  let current = sandbox
+  for (const command of commands) {
+    current = (yield* store.change(sandbox.id, by, (state) => decide(state, command, { now: at, limits }), at)).sandbox
+  }
+  return current
+})
+export const keyOf = ({ grantId, id }: Sandbox) => ({ grantId, id })
+/** What a person is told who commands it. */
+export const command = <E>(
+  key: { readonly grantId: string; readonly id: SandboxId },
+  asked: Command<E>,
+  now: DateTime.Utc,
+  keyed?: KeyedRequest
+) => Effect.flatMap(SandboxStore, (store) => Effect.map(store.command(key, asked, now, keyed), ({ result }) => result))
+export const running = Effect.gen(function*() {
+  const ids = yield* Ids
+  const sandbox = yield* make()
+  const turn = turnId(ids, sandbox.id, 1)
+  const started = yield* drive(sandbox, [
+    { _tag: "StartBoot" },
+    { _tag: "FinishBoot", turnId: turn },
+    { _tag: "StartTurn", turnId: turn }
+  ])
+  return { ids, sandbox: started, turn }
+})
+export const asking = Effect.gen(function*() {
+  const { ids, sandbox, turn } = yield* running
+  const asked = yield* drive(sandbox, [
+    { _tag: "RequestApproval", turnId: turn, approval: { approval_id: "call-1", tool: "write", kind: "edit", paths: ["a.txt"] } }
+  ])
+  return { ids, sandbox: asked, turn }
+})
+export const eventsOf = (id: SandboxId) =>
+  Effect.flatMap(SandboxStore, (store) => Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire))))
+
+export const claim = (id: SandboxId, by = machine) =>
+  Effect.gen(function*() {
+    const leases = yield* Leases
+    const claimed = yield* leases.claim(by, 10_000)
+    return claimed.find(({ sandbox }) => sandbox.id === id)
+  })
+export const claimed = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
+  const found = yield* claim(id, by)
+  assert.isDefined(found)
+  return found as Claimed
+})
+
+/** A sandbox that was terminated while it booted: a worker has to release it. */
+export const ending = Effect.fnUntraced(function*() {
+  const sandbox = yield* make()
+  yield* drive(sandbox, [{ _tag: "StartBoot" }])
+  yield* command(keyOf(sandbox), terminate(yield* Ids), at)
+  return sandbox
+})

@@ -1,0 +1,179 @@
+/**
+ * What every `Upkeep` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
+ * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
+ */
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, type Layer } from "effect"
+import { Ids } from "../src/Ids.ts"
+import { decideApproval, terminate } from "../src/sandbox/Command.ts"
+import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
+import { Leases } from "../src/sandbox/Leases.ts"
+import { Policy } from "../src/sandbox/Policy.ts"
+import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { decide } from "../src/sandbox/SystemCommand.ts"
+import { Upkeep } from "../src/sandbox/Upkeep.ts"
+import { SandboxId } from "../src/SandboxId.ts"
+import { StoreFixture, at, creationOf, make, drive, keyOf, asking, claimed, ending, type Stores, command } from "./SandboxStates.ts"
+
+/** For every store. */
+export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
+  it.layer(layer)(`Upkeep (${name})`, (it) => {
+    /** A sandbox that failed then. */
+    const ended = Effect.fnUntraced(function*(then: DateTime.Utc) {
+      const store = yield* SandboxStore
+      const limits = yield* Policy
+      const sandbox = yield* make()
+      const fail = { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false } as const
+      yield* drive(sandbox, [{ _tag: "StartBoot" }])
+      const failed = yield* store.change(sandbox.id, "policy", (state) => decide(state, fail, { now: then, limits }), then)
+      return failed.sandbox
+    })
+    const purge = (endedBefore: DateTime.Utc) => Effect.flatMap(Upkeep, (upkeep) => upkeep.purgeEvents(endedBefore, 10_000))
+    const remaining = (id: SandboxId) =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        return [(yield* store.log(id, 0, 1000)).map(({ seq }) => seq), yield* store.purged(id)] as const
+      })
+
+    it.effect("a sandbox is due when its first time limit has come", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const upkeep = yield* Upkeep
+        const limits = yield* Policy
+        const before = yield* upkeep.now
+        const begun = (minutes: number) => make({ createdAt: DateTime.add(DateTime.subtractDuration(before, limits.queue), { minutes }) })
+        const [over, soon] = [yield* begun(0), yield* begun(1)]
+        const { ids, now } = yield* upkeep.due(10_000)
+        assert.include(ids, over.id)
+        assert.notInclude(ids, soon.id)
+        yield* store.change(over.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now, limits }), now)
+        assert.notInclude((yield* upkeep.due(10_000)).ids, over.id)
+        yield* command(keyOf(soon), terminate(yield* Ids), at)
+      }))
+
+    it.effect("forgets the events of sandboxes that ended long ago, and remembers up to which", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const then = DateTime.add(at, { days: 1 })
+        const old = yield* ended(then)
+        const young = yield* ended(DateTime.add(then, { milliseconds: 1 }))
+        const live = yield* make()
+        const all = { old: yield* remaining(old.id), young: yield* remaining(young.id), live: yield* remaining(live.id) }
+        assert.strictEqual(all.old[1], 0)
+        yield* purge(DateTime.subtract(then, { milliseconds: 1 }))
+        assert.deepStrictEqual(yield* remaining(old.id), all.old)
+        yield* purge(then)
+        assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
+        assert.deepStrictEqual([yield* remaining(young.id), yield* remaining(live.id)], [all.young, all.live])
+        assert.deepStrictEqual(yield* store.find(old), old)
+        yield* purge(then)
+        assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
+      }))
+
+    it.effect("goes on numbering where a purged log ended, and purges the rest when its time is over too", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const limits = yield* Policy
+        const then = DateTime.add(at, { days: 1 })
+        const later = DateTime.add(then, { days: 40 })
+        const old = yield* ended(then)
+        yield* purge(then)
+        yield* command(keyOf(old), terminate(yield* Ids), later)
+        yield* purge(later)
+        const [seqs, purged] = yield* remaining(old.id)
+        assert.deepStrictEqual([seqs[0], purged], [old.lastSeq + 1, old.lastSeq])
+        const { sandbox: over } = yield* store.change(
+          old.id,
+          "policy",
+          (state) => decide(state, { _tag: "Release" }, { now: later, limits }),
+          later
+        )
+        yield* purge(DateTime.subtract(later, { milliseconds: 1 }))
+        assert.strictEqual((yield* remaining(old.id))[1], old.lastSeq)
+        yield* purge(later)
+        assert.deepStrictEqual(yield* remaining(old.id), [[], over.lastSeq])
+      }))
+
+    it.effect("purges as many at a time as it is told, until none is left", () =>
+      Effect.gen(function*() {
+        const upkeep = yield* Upkeep
+        const then = DateTime.add(at, { days: 2 })
+        yield* purge(then)
+        yield* Effect.forEach([1, 2, 3], () => ended(then))
+        assert.strictEqual(yield* upkeep.purgeEvents(then, 2), 2)
+        assert.strictEqual(yield* upkeep.purgeEvents(then, 2), 1)
+        assert.strictEqual(yield* upkeep.purgeEvents(then, 2), 0)
+      }))
+
+    it.effect("a key binds for its time and is free afterwards, whether it was purged by then or not", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const upkeep = yield* Upkeep
+        const fixture = yield* StoreFixture
+        const grantId = yield* fixture.grant
+        const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
+        const create = (key: string) =>
+          Effect.flatMap(creationOf({ grantId }), (creation) => store.create({ creation, keyed: keyed(key), organizationId: null }))
+        const first = yield* Effect.forEach(["purged", "overwritten"], create)
+        yield* fixture.ageKeys(grantId, "before")
+        yield* upkeep.purgeKeys(10_000)
+        for (const key of ["purged", "overwritten"]) assert.isTrue((yield* create(key)).replayed)
+        yield* fixture.ageKeys(grantId, "after")
+        const fresh = yield* create("overwritten")
+        assert.isFalse(fresh.replayed)
+        assert.isAbove(yield* upkeep.purgeKeys(10_000), 0)
+        assert.strictEqual(yield* upkeep.purgeKeys(10_000), 0)
+        assert.isTrue((yield* create("overwritten")).replayed)
+        assert.isFalse((yield* create("purged")).replayed)
+        for (const { sandbox } of first) assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
+      }))
+
+    it.effect("says which sandboxes are over: those that ended, and those it knows nothing of", () =>
+      Effect.gen(function*() {
+        const upkeep = yield* Upkeep
+        const [over, live, releasing] = [yield* ended(at), yield* make(), yield* ending()]
+        const unknown = SandboxId.make("c_333333333333")
+        assert.deepStrictEqual(yield* upkeep.over([over.id, live.id, releasing.id, unknown]), [over.id, unknown])
+      }))
+
+    it.effect("counts what is live, leased and waiting, and what is over no more", () =>
+      Effect.gen(function*() {
+        const leases = yield* Leases
+        const upkeep = yield* Upkeep
+        const before = yield* upkeep.census
+        // Longer ago than any other test's.
+        const longAgo = DateTime.makeUnsafe("2001-01-01T00:00:00.123Z")
+        const oldest = yield* make({ createdAt: longAgo })
+        const queued = yield* make()
+        const { ids, sandbox: asked } = yield* asking
+        yield* ending()
+        const creating = yield* make()
+        yield* drive(creating, [{ _tag: "StartBoot" }])
+        yield* ended(at)
+        const all = yield* upkeep.census
+        assert.deepStrictEqual(all, {
+          live: {
+            queued: before.live.queued + 2,
+            creating: before.live.creating + 1,
+            running: before.live.running + 1,
+            terminating: before.live.terminating + 1
+          },
+          leased: before.leased,
+          oldestQueuedAt: longAgo,
+          pendingApprovals: before.pendingApprovals + 1
+        })
+        const { lease } = yield* claimed(queued.id)
+        const { leased } = yield* upkeep.census
+        yield* leases.release(lease)
+        assert.strictEqual((yield* upkeep.census).leased, leased - 1)
+        yield* command(keyOf(asked), decideApproval(ids, "call-1", "approve"), at)
+        yield* drive(oldest, [{ _tag: "StartBoot" }])
+        const later = yield* upkeep.census
+        assert.deepStrictEqual([later.pendingApprovals, later.live.queued, later.live.creating], [
+          before.pendingApprovals,
+          before.live.queued + 1,
+          before.live.creating + 2
+        ])
+        assert.isTrue(later.oldestQueuedAt !== null && DateTime.isGreaterThan(later.oldestQueuedAt, longAgo))
+      }))
+  })
