@@ -1,4 +1,4 @@
-/** The API as Effects, made from its definition: every endpoint by name, errors as typed failures. */
+/** The API as Effects, made from its definition: every endpoint by name. What the server refuses fails with `Refusal`: see its `code`. */
 import { Api } from "@slipway/http/api/Api"
 import type { Effect, Redacted } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"

@@ -45,25 +45,7 @@ import { HttpApiSchema } from "effect/http-api"
 const envelope = <const C extends string>(code: C) =>
   Schema.Struct({ error: Schema.Struct({ code: Schema.Literal(code), message: Schema.String }) })
 
-/** A domain error on the wire. `decode` is for clients: it makes the error again from its message. */
-const onWire =
-  <const C extends string, E extends Error>(status: number, code: C, decode: (message: string) => E) =>
-  <S extends Schema.Codec<E, unknown>>(self: S) =>
-    envelope(code).pipe(
-      Schema.decodeTo(
-        Schema.toType(self),
-        SchemaTransformation.transform({
-          decode: ({ error }) => decode(error.message) as S["Type"],
-          encode: (e) => ({ error: { code, message: e.message } })
-        })
-      ),
-      HttpApiSchema.status(status)
-    )
-
-// ---------------------------------------------------------------------------------------------------------------
-// What HTTP itself refuses, before or around a use case
-
-/** A request that no use case was asked about. `headers`: those that belong to the refusal, in lower case. */
+/** What a program is refused: the one error of clients, told apart by `code`. `headers`: those that belong to it, in lower case. */
 export class Refusal extends Schema.TaggedError<Refusal>()("Refusal", {
   status: Schema.Int,
   code: Schema.String,
@@ -75,14 +57,30 @@ export class Refusal extends Schema.TaggedError<Refusal>()("Refusal", {
   }
 }
 
-const refusal = <const C extends string, const H extends string = never>(status: number, code: C, _headers: ReadonlyArray<H> = []) => {
-  const ofThisKind = Schema.toType(Refusal).check(Schema.makeFilter((e: Refusal) => e.status === status && e.code === code))
-  return {
-    make: (reason: string, ...[headers]: [H] extends [never] ? [] : [headers: Readonly<Record<H, string>>]) =>
-      new Refusal({ status, code, reason, headers: headers ?? {} }),
-    schema: ofThisKind.pipe(onWire(status, code, (reason) => new Refusal({ status, code, reason, headers: {} })))
-  }
-}
+const ofKind = (status: number, code: string) =>
+  Schema.toType(Refusal).check(Schema.makeFilter((e: Refusal) => e.status === status && e.code === code))
+
+/** An error with its status and code. Servers fail with it, or with the refusal that clients make of it: they are told no more than that. */
+const onWire = <const C extends string, S extends Schema.Codec<Error, unknown>>(status: number, code: C, error: S) =>
+  envelope(code).pipe(
+    Schema.decodeTo(
+      Schema.Union([ofKind(status, code), Schema.toType(error)]),
+      SchemaTransformation.transform({
+        decode: ({ error: { message } }): Refusal | S["Type"] => new Refusal({ status, code, reason: message, headers: {} }),
+        encode: (e: Refusal | S["Type"]) => ({ error: { code, message: e.message } })
+      })
+    ),
+    HttpApiSchema.status(status)
+  )
+
+// ---------------------------------------------------------------------------------------------------------------
+// What HTTP itself refuses, before or around a use case
+
+const refusal = <const C extends string, const H extends string = never>(status: number, code: C, _headers: ReadonlyArray<H> = []) => ({
+  make: (reason: string, ...[headers]: [H] extends [never] ? [] : [headers: Readonly<Record<H, string>>]) =>
+    new Refusal({ status, code, reason, headers: headers ?? {} }),
+  schema: onWire(status, code, ofKind(status, code))
+})
 
 export const InvalidRequest = refusal(400, "invalid_request")
 export const InvalidIdempotencyKey = refusal(400, "invalid_idempotency_key")
@@ -105,50 +103,44 @@ export const Unavailable = refusal(503, "unavailable", ["retry-after"])
 // ---------------------------------------------------------------------------------------------------------------
 // Domain errors
 
-export const StoreUnavailable = StoreDown.pipe(onWire(503, "unavailable", (cause) => new StoreDown({ cause })))
-export const SandboxNotFound = NoSuchSandbox.pipe(onWire(404, "not_found", () => new NoSuchSandbox()))
-export const ApprovalNotFound = NoSuchApproval.pipe(onWire(404, "not_found", () => new NoSuchApproval()))
-export const SandboxNotRunning = NotRunning.pipe(onWire(409, "sandbox_not_running", () => new NotRunning()))
-export const TurnActive = ActiveTurn.pipe(onWire(409, "turn_active", () => new ActiveTurn()))
+export const StoreUnavailable = onWire(503, "unavailable", StoreDown)
+export const SandboxNotFound = onWire(404, "not_found", NoSuchSandbox)
+export const ApprovalNotFound = onWire(404, "not_found", NoSuchApproval)
+export const SandboxNotRunning = onWire(409, "sandbox_not_running", NotRunning)
+export const TurnActive = onWire(409, "turn_active", ActiveTurn)
 
-export const ConcurrencyLimitExceeded = TooManyActive.pipe(
-  onWire(409, "concurrency_limit_exceeded", () => new TooManyActive({ limit: 0 }))
-)
-export const IdempotencyConflict = KeyConflict.pipe(onWire(409, "idempotency_conflict", () => new KeyConflict()))
+export const ConcurrencyLimitExceeded = onWire(409, "concurrency_limit_exceeded", TooManyActive)
+export const IdempotencyConflict = onWire(409, "idempotency_conflict", KeyConflict)
 /** Credits are enforced and used up. */
-export const NoCredits = CreditsUsedUp.pipe(onWire(402, "no_credits", () => new CreditsUsedUp({ held: false })))
+export const NoCredits = onWire(402, "no_credits", CreditsUsedUp)
 /** A spending budget of the grant, or of the sandbox, is used up. */
-export const BudgetExceeded = BudgetUsedUp.pipe(onWire(402, "budget_exceeded", () => new BudgetUsedUp({ of: "grant", held: false })))
-export const InvalidModel = ModelRefused.pipe(onWire(400, "invalid_model", (reason) => new ModelRefused({ reason })))
-export const InvalidReasoningEffort = EffortRefused.pipe(
-  onWire(400, "invalid_reasoning_effort", (model) => new EffortRefused({ model, efforts: [] }))
-)
-export const ApprovalsUnsupported = NoApprovals.pipe(onWire(400, "approvals_unsupported", (model) => new NoApprovals({ model })))
+export const BudgetExceeded = onWire(402, "budget_exceeded", BudgetUsedUp)
+export const InvalidModel = onWire(400, "invalid_model", ModelRefused)
+export const InvalidReasoningEffort = onWire(400, "invalid_reasoning_effort", EffortRefused)
+export const ApprovalsUnsupported = onWire(400, "approvals_unsupported", NoApprovals)
 
-export const CursorAhead = CursorBeyondHead.pipe(onWire(400, "invalid_cursor", () => new CursorBeyondHead()))
-export const CursorExpired = CursorTooOld.pipe(onWire(410, "cursor_expired", () => new CursorTooOld()))
+export const CursorAhead = onWire(400, "invalid_cursor", CursorBeyondHead)
+export const CursorExpired = onWire(410, "cursor_expired", CursorTooOld)
 
-export const InvalidPath = PathInvalid.pipe(onWire(400, "invalid_path", () => new PathInvalid()))
-export const IsDirectory = PathIsDirectory.pipe(onWire(400, "is_directory", () => new PathIsDirectory()))
-export const NotADirectory = PathIsNoDirectory.pipe(onWire(400, "not_a_directory", () => new PathIsNoDirectory()))
-export const ProtectedFile = FileProtected.pipe(onWire(403, "file_protected", () => new FileProtected()))
-export const FileNotFound = NoSuchFile.pipe(onWire(404, "file_not_found", () => new NoSuchFile()))
-export const FileTooLarge = FileAboveLimit.pipe(onWire(413, "file_too_large", () => new FileAboveLimit({ maximumBytes: 0 })))
-export const AgentDisconnected = WorkerDisconnected.pipe(onWire(409, "agent_disconnected", () => new WorkerDisconnected()))
+export const InvalidPath = onWire(400, "invalid_path", PathInvalid)
+export const IsDirectory = onWire(400, "is_directory", PathIsDirectory)
+export const NotADirectory = onWire(400, "not_a_directory", PathIsNoDirectory)
+export const ProtectedFile = onWire(403, "file_protected", FileProtected)
+export const FileNotFound = onWire(404, "file_not_found", NoSuchFile)
+export const FileTooLarge = onWire(413, "file_too_large", FileAboveLimit)
+export const AgentDisconnected = onWire(409, "agent_disconnected", WorkerDisconnected)
 
-export const RepoRequired = RepoMissing.pipe(onWire(400, "repo_required", () => new RepoMissing()))
-export const RepoNotFound = NoSuchRepo.pipe(onWire(404, "repo_not_found", () => new NoSuchRepo()))
-export const RepoNotAccessible = RepoRefused.pipe(onWire(403, "repo_not_accessible", (repo) => new RepoRefused({ repo })))
-export const NothingToPublish = NothingNew.pipe(onWire(409, "invalid_request", () => new NothingNew()))
-export const SourceHostError = HostFailed.pipe(
-  onWire(502, "source_host_error", (detail) => new HostFailed({ operation: "answer", detail, retryable: true }))
-)
+export const RepoRequired = onWire(400, "repo_required", RepoMissing)
+export const RepoNotFound = onWire(404, "repo_not_found", NoSuchRepo)
+export const RepoNotAccessible = onWire(403, "repo_not_accessible", RepoRefused)
+export const NothingToPublish = onWire(409, "invalid_request", NothingNew)
+export const SourceHostError = onWire(502, "source_host_error", HostFailed)
 
-export const FactConflict = Contradiction.pipe(onWire(409, "conflict", (about) => new Contradiction({ about })))
-export const ClaimNotFound = NoSuchClaim.pipe(onWire(404, "not_found", (claimId) => new NoSuchClaim({ claimId })))
-export const GrantNotFound = NoSuchGrant.pipe(onWire(404, "not_found", (grant) => new NoSuchGrant({ grant })))
+export const FactConflict = onWire(409, "conflict", Contradiction)
+export const ClaimNotFound = onWire(404, "not_found", NoSuchClaim)
+export const GrantNotFound = onWire(404, "not_found", NoSuchGrant)
 
-export const TargetRefused = AddressRefused.pipe(onWire(400, "invalid_request", (reason) => new AddressRefused({ reason })))
-export const TooManyEndpoints = EndpointLimit.pipe(onWire(409, "conflict", () => new EndpointLimit()))
-export const EndpointNotFound = NoSuchEndpoint.pipe(onWire(404, "not_found", () => new NoSuchEndpoint()))
-export const PartnerEventNotFound = NoSuchEvent.pipe(onWire(404, "not_found", () => new NoSuchEvent()))
+export const TargetRefused = onWire(400, "invalid_request", AddressRefused)
+export const TooManyEndpoints = onWire(409, "conflict", EndpointLimit)
+export const EndpointNotFound = onWire(404, "not_found", NoSuchEndpoint)
+export const PartnerEventNotFound = onWire(404, "not_found", NoSuchEvent)
