@@ -6,8 +6,8 @@ export default mergeConfig(
   defineConfig({
     test: {
       globalSetup: ["@slipway/adapters/testing/TestPostgresServer"],
-      // `npm run test:browser`: they need Chromium.
-      exclude: [...configDefaults.exclude, "test/browser/**"]
+      // They have commands of their own: test:browser, test:conformance, test:service.
+      exclude: [...configDefaults.exclude, "test/browser/**", "test/conformance/**", "test/service/**"]
     }
   })
 )

@@ -4,9 +4,9 @@ import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
 import path from "node:path"
 import pg from "pg"
-import { folder } from "../commands/SlipwayProcess.ts"
+import { folder } from "../../commands/SlipwayProcess.ts"
 
-const main = path.resolve(import.meta.dirname, "../../../../examples/partner-consumer/src/main.ts")
+const main = path.resolve(import.meta.dirname, "../../../../../examples/partner-consumer/src/main.ts")
 
 export interface Running {
   readonly kill: (signal: NodeJS.Signals) => void

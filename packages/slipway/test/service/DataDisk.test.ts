@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { Effect } from "effect"
-import { folder, runIn, serve, until } from "./SlipwayProcess.ts"
+import { folder, runIn, serve, until } from "../commands/SlipwayProcess.ts"
 
 describe.skipIf(!SmallDisk.isPossible)("on a disk of its own", () => {
   it.live("the service is not ready while that is full, says so, and is ready again once there is room", () =>

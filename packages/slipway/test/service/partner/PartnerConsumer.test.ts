@@ -12,7 +12,7 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { Context, Effect, Fiber, Layer, Random, Redacted } from "effect"
 import { createServer } from "node:net"
-import { folder, serve, until } from "../commands/SlipwayProcess.ts"
+import { folder, serve, until } from "../../commands/SlipwayProcess.ts"
 import { type Fate, make as hostileNetwork } from "./HostileNetwork.ts"
 import { make as makeConsumer } from "./PartnerConsumer.ts"
 

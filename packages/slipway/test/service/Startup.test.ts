@@ -3,7 +3,7 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect, Fiber } from "effect"
-import { folder, run, serve, until } from "./SlipwayProcess.ts"
+import { folder, run, serve, until } from "../commands/SlipwayProcess.ts"
 
 it.live("a service that starts before its database waits for it, and says so once", () =>
   Effect.gen(function*() {

@@ -5,7 +5,7 @@ import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { existsSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { command, folder, processesOf, repository, run, serve, until } from "./SlipwayProcess.ts"
+import { command, folder, processesOf, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
 
 const LONG = 90_000
 

@@ -3,7 +3,7 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect } from "effect"
-import { folder, repository, run, serve, until } from "./SlipwayProcess.ts"
+import { folder, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
 
 const API = "/api/public/v1/sandboxes"
 
