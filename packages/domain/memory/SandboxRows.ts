@@ -5,8 +5,9 @@ import type { Approval } from "../src/sandbox/Approval.ts"
 import type { Receipt } from "../src/sandbox/Command.ts"
 import { RETENTION_DAYS } from "../src/sandbox/Idempotency.ts"
 import { type Lease, StaleLease } from "../src/sandbox/Leases.ts"
-import { type Creation, evolve, initial, type Sandbox, wholeMessage } from "../src/sandbox/Sandbox.ts"
-import { type SandboxEvent, toWire } from "../src/sandbox/SandboxEvent.ts"
+import { recordingOf, withMessages } from "../src/sandbox/Recording.ts"
+import { type Creation, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
+import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
 import { SandboxNotFound, type LogEntry, type Message, type ListPosition } from "../src/sandbox/SandboxStore.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 
@@ -23,41 +24,12 @@ export interface Row {
   readonly approvals: Map<string, Approval>
   /** Text so far by message. */
   readonly texts: Map<string, string>
-  readonly messages: Array<Message>
+  messages: ReadonlyArray<Message>
   fence: number
   leaseUntil: DateTime.Utc | null
   machine: string | null
   agentSession: string | null
   purged: number
-}
-
-const remember = (row: Row, event: SandboxEvent, createdAt: DateTime.Utc): void => {
-  const { lastSeq: seq } = row.sandbox
-  const turnId = event.turn_id ?? ""
-  switch (event.type) {
-    case "approval.requested":
-      row.approvals.set(event.data.approval_id, { approvalId: event.data.approval_id, outcome: null, by: null })
-      return
-    case "approval.resolved":
-      row.approvals.set(event.data.approval_id, { approvalId: event.data.approval_id, outcome: event.data.outcome, by: event.data.by })
-      return
-    case "turn.started":
-      row.messages.push({ seq, id: event.data.prompt_id, turnId, role: "user", text: event.data.text, createdAt })
-      return
-    case "message.updated":
-      if (event.data.kind === "text") row.texts.set(event.data.message_id, event.data.text)
-      return
-  }
-}
-
-/** A message of the agent is whole. One that went on afterwards is listed where it was, with all of its text. */
-const list = ({ messages, sandbox, texts }: Row, id: string, turnId: string, createdAt: DateTime.Utc): void => {
-  const text = texts.get(id)
-  if (text === undefined) return
-  const listed = messages.findIndex((message) => message.id === id && message.role === "assistant")
-  const known = messages[listed]
-  if (known === undefined) messages.push({ seq: sandbox.lastSeq, id, turnId, role: "assistant", text, createdAt })
-  else messages[listed] = { ...known, text }
 }
 
 /** A sandbox as it was asked for: nothing happened to it yet. */
@@ -78,18 +50,12 @@ export const newRow = (creation: Creation): Row => ({
 
 /** Writes events into the log and into what follows from them. */
 export const record = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): void => {
-  for (const event of events) {
-    const before = row.sandbox
-    row.sandbox = evolve(before, event, at)
-    row.log.push({
-      seq: row.sandbox.lastSeq,
-      type: event.type,
-      wire: toWire(row.sandbox.id, { seq: row.sandbox.lastSeq, at, event })
-    })
-    remember(row, event, at)
-    const whole = wholeMessage(before, event, row.sandbox)
-    if (whole !== null) list(row, whole, event.turn_id ?? "", at)
-  }
+  const { approvals, entries, messages, sandbox, texts } = recordingOf(row.sandbox, events, at)
+  row.sandbox = sandbox
+  row.log.push(...entries)
+  for (const approval of approvals) row.approvals.set(approval.approvalId, approval)
+  row.messages = withMessages(row.messages, messages, (id) => row.texts.get(id), at)
+  for (const [id, text] of texts) row.texts.set(id, text)
 }
 
 /** What a creation's key is bound to. */

@@ -13,7 +13,7 @@ import { Leases } from "../src/sandbox/Leases.ts"
 import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
-import { fromWire } from "../src/sandbox/SandboxEvent.ts"
+import { fromWire, partId } from "../src/sandbox/SandboxEvent.ts"
 import { bytesOf, SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { SandboxId, turnId } from "../src/SandboxId.ts"
@@ -567,6 +567,32 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           ["m1", "assistant", "One more"],
           [turn, "assistant", "Two"]
         ])
+      }))
+
+    it.effect("lists a message the same, in however many transactions it came", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const say = (id: string, kind: "text" | "reasoning", text: string) =>
+          ({ type: "message.updated", data: { part_id: partId[kind](id), message_id: id, kind, text } }) as const
+        const end = (id: string) => ({ type: "message.completed", data: { message_id: id, finish: "end_turn" } }) as const
+        const begun = [say("m1", "text", "One"), say("m2", "reasoning", "hm"), end("m2"), say("m3", "text", "Three")]
+        const rest = [end("m1"), say("m1", "text", "One more"), end("m1"), say("m2", "text", "Two"), end("m2")]
+        const listed = (...transactions: ReadonlyArray<Extract<SystemCommand, { readonly _tag: "RecordWork" }>["events"]>) =>
+          Effect.gen(function*() {
+            const { sandbox, turn } = yield* running
+            yield* drive(sandbox, transactions.map((events) => ({ _tag: "RecordWork", turnId: turn, events })))
+            const messages = yield* store.messages(sandbox.id, 0, 100)
+            return messages.slice(1).map(({ id, seq, text }) => [id, seq - sandbox.lastSeq, text])
+          })
+        const expected = [["m1", 2, "One more"], ["m3", 6, "Three"], ["m2", 9, "Two"]]
+        assert.deepStrictEqual(yield* listed(...[...begun, ...rest].map((event) => [event])), expected)
+        assert.deepStrictEqual(yield* listed(begun, rest), expected)
+        assert.deepStrictEqual(yield* listed([...begun, ...rest]), expected)
+        assert.deepStrictEqual(yield* listed(begun.slice(0, 1), [...begun.slice(1), ...rest]), expected)
+        assert.deepStrictEqual(
+          yield* listed([say("m4", "text", "One")], [end("m4"), say("m4", "text", "One more"), end("m4")]),
+          [["m4", 2, "One more"]]
+        )
       }))
 
     it.effect("one key sends one message: equal requests find it, another request conflicts, other sandboxes do not see it", () =>

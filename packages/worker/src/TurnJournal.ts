@@ -5,7 +5,7 @@
 import type { Uuid } from "@slipway/domain/Ids"
 import { addUsage, type Usage } from "@slipway/domain/models/Usage"
 import { type AgentEvent, finishes, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
-import type { Initiator, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { type Initiator, partId, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import { Duration } from "effect"
@@ -43,8 +43,6 @@ const sizeOf = (command: SystemCommand): number => {
   )
 }
 
-const USAGE = "usage"
-
 export class TurnJournal {
   /** Approvals the agent waits for. */
   readonly waiting = new Set<string>()
@@ -74,7 +72,7 @@ export class TurnJournal {
     this.#last = usage
     this.#timing = timing
     // Short turns report what they used once, at their end.
-    this.#written.set(USAGE, now)
+    this.#written.set(partId.usage, now)
   }
 
   /** Whether there is so much that is not taken yet that the agent has to wait. */
@@ -97,7 +95,7 @@ export class TurnJournal {
     switch (event._tag) {
       case "MessageUpdated": {
         const { kind, messageId, text } = event
-        const part = `${messageId}:${kind === "text" ? "text" : "thought"}`
+        const part = partId[kind](messageId)
         this.#message = messageId
         this.#hurry(part)
         this.#replace(
@@ -177,7 +175,7 @@ export class TurnJournal {
 
   #report(usage: Usage): void {
     this.#last = usage
-    this.#replace(USAGE, this.#timing.usage, { _tag: "ReportUsage", usage })
+    this.#replace(partId.usage, this.#timing.usage, { _tag: "ReportUsage", usage })
   }
 
   #record(event: Work): SystemCommand {
@@ -209,14 +207,15 @@ export class TurnJournal {
 
   /** What began before the part is whole: its last text goes first, whenever it would have been due. */
   #hurry(part: string): void {
-    for (const entry of this.#entries) if (entry.part !== null && entry.part !== part && entry.part !== USAGE) entry.due = 0
+    for (const entry of this.#entries) if (entry.part !== null && entry.part !== part && entry.part !== partId.usage) entry.due = 0
   }
 
   #tool(callId: string, tool: ToolUpdate): void {
-    this.#hurry(`tool:${callId}`)
+    const part = partId.tool(callId)
+    this.#hurry(part)
     this.#push(this.#record({
       type: "tool.updated",
-      data: { part_id: `tool:${callId}`, message_id: `turn-tools:${this.#turnId}`, call_id: callId, ...tool }
+      data: { part_id: part, message_id: partId.toolsOf(this.#turnId), call_id: callId, ...tool }
     }))
   }
 }

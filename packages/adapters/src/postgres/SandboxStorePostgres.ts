@@ -9,8 +9,9 @@ import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { StaleLease } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { created, evolve, initial, Sandbox, wholeMessage } from "@slipway/domain/sandbox/Sandbox"
-import { partOf, type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { recordingOf } from "@slipway/domain/sandbox/Recording"
+import { created, initial, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
 import {
   conclude,
   type CreationRequest,
@@ -54,48 +55,6 @@ const encodeState = (sandbox: Sandbox) => {
 }
 const iso = (at: DateTime.Utc | null): string | null => at === null ? null : DateTime.formatIso(at)
 
-/** Events as they go into the log and into the tables that follow from it. */
-const record = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) => {
-  const rows: Array<{ seq: number; type: string; part: string | null; wire: string }> = []
-  const approvals: Array<{ id: string; outcome: string | null; by: string | null }> = []
-  const messages: Array<{ seq: number; id: string; turn: string; role: "user" | "assistant"; text: string | null }> = []
-  let sandbox = before
-  // By id: an agent may write thousands of short messages at once.
-  const texts = new Map<string, string>()
-  const listed = new Map<string, { text: string | null }>()
-  for (const event of events) {
-    const previous = sandbox
-    sandbox = evolve(previous, event, at)
-    const seq = sandbox.lastSeq
-    rows.push({ seq, type: event.type, part: partOf(event), wire: toWire(sandbox.id, { seq, at, event }) })
-    const turn = event.turn_id ?? ""
-    switch (event.type) {
-      case "approval.requested":
-        approvals.push({ id: event.data.approval_id, outcome: null, by: null })
-        break
-      case "approval.resolved":
-        approvals.push({ id: event.data.approval_id, outcome: event.data.outcome, by: event.data.by })
-        break
-      case "turn.started":
-        messages.push({ seq, id: event.data.prompt_id, turn, role: "user", text: event.data.text })
-        break
-    }
-    if (event.type === "message.updated" && event.data.kind === "text") texts.set(event.data.message_id, event.data.text)
-    const id = wholeMessage(previous, event, sandbox)
-    if (id === null) continue
-    // The last text is usually in the same batch; otherwise the log has it.
-    const text = texts.get(id) ?? null
-    const known = listed.get(id)
-    if (known === undefined) {
-      const message = { seq, id, turn, role: "assistant" as const, text }
-      messages.push(message)
-      listed.set(id, message)
-    } else known.text = text ?? known.text
-  }
-  // One statement may write a row once: the newest standing of an approval is the one that counts.
-  return { sandbox, rows, approvals: [...new Map(approvals.map((approval) => [approval.id, approval])).values()], messages }
-}
-
 export const layer = Layer.effect(
   SandboxStore,
   Effect.gen(function*() {
@@ -132,28 +91,30 @@ export const layer = Layer.effect(
     /** One statement: the new state, its events and what follows from them. */
     const write = Effect.fnUntraced(function*(before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) {
       if (events.length === 0) return before
-      const { approvals, messages, rows, sandbox } = record(before, events, at)
+      const { approvals, entries, messages, sandbox } = recordingOf(before, events, at)
       const state = encodeState(sandbox)
       yield* sql`
         WITH logged AS (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
           SELECT ${sandbox.id}, e.seq, ${iso(at)}, e.type, e.part, e.wire
-          FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS e(seq bigint, type text, part text, wire text)
+          FROM jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
         ), stood AS (
           INSERT INTO approvals (sandbox_id, approval_id, outcome, resolved_by)
-          SELECT ${sandbox.id}, a.id, a.outcome, a.by
-          FROM jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a(id text, outcome text, by text)
+          SELECT ${sandbox.id}, a."approvalId", a.outcome, a.by
+          FROM jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a("approvalId" text, outcome text, by text)
           ON CONFLICT (sandbox_id, approval_id) DO UPDATE SET outcome = excluded.outcome, resolved_by = excluded.resolved_by
         ), said AS (
-          SELECT m.seq, m.id, m.turn, m.role, coalesce(m.text, l.text) AS text
-          FROM jsonb_to_recordset(${JSON.stringify(messages)}::jsonb) AS m(seq bigint, id text, turn text, role text, text text)
+          -- One that is whole twice is listed where it said something first, with all of its text.
+          SELECT min(m.seq) AS seq, m.id, m."turnId", m.role, (array_agg(coalesce(m.text, l.text) ORDER BY m.seq DESC))[1] AS text
+          FROM jsonb_to_recordset(${JSON.stringify(messages)}::jsonb) AS m(seq bigint, id text, "turnId" text, role text, text text)
           LEFT JOIN LATERAL (
             SELECT e.wire::jsonb -> 'data' ->> 'text' AS text FROM sandbox_events e
-            WHERE m.text IS NULL AND e.sandbox_id = ${sandbox.id} AND e.part_id = m.id || ':text'
+            WHERE m.text IS NULL AND e.sandbox_id = ${sandbox.id} AND e.part_id = m.id || ${TEXT_PART}
             ORDER BY e.seq DESC LIMIT 1
           ) l ON true
           -- A message that was all reasoning says nothing.
           WHERE coalesce(m.text, l.text) IS NOT NULL
+          GROUP BY m.id, m."turnId", m.role
         ), told_on AS (
           -- One that went on after it was listed.
           UPDATE messages t SET text = s.text FROM said s
@@ -161,7 +122,7 @@ export const layer = Layer.effect(
           RETURNING t.id
         ), listed AS (
           INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
-          SELECT ${sandbox.id}, s.seq, s.id, s.turn, s.role, s.text, ${iso(at)} FROM said s
+          SELECT ${sandbox.id}, s.seq, s.id, s."turnId", s.role, s.text, ${iso(at)} FROM said s
           WHERE s.role = 'user' OR s.id NOT IN (SELECT id FROM told_on)
         )
         UPDATE sandboxes SET
@@ -194,7 +155,7 @@ export const layer = Layer.effect(
     /** One statement and one fsync. `None`: the key is bound already, by a transaction that has committed. */
     const insert = Effect.fnUntraced(function*({ creation, keyed, organizationId }: CreationRequest) {
       const at = iso(creation.createdAt)
-      const { rows, sandbox } = record(initial(creation), created, creation.createdAt)
+      const { entries, sandbox } = recordingOf(initial(creation), created, creation.createdAt)
       const { metadata, repos } = sandbox
       const state = encodeState(sandbox)
       const inserted = yield* sql`
@@ -220,7 +181,7 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
         ), logged AS (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
           SELECT made.id, e.seq, ${at}::timestamptz, e.type, e.part, e.wire
-          FROM made, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) AS e(seq bigint, type text, part text, wire text)
+          FROM made, jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
         )
         SELECT ${
         organizationId === null ? sql`1` : sql`

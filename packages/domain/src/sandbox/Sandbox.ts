@@ -207,13 +207,6 @@ const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated"
   }
 }
 
-/** The agent's message that is whole because of the event between the two; `null`: none. It may have been whole before. */
-export const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): string | null => {
-  if (event.type === "message.completed") return event.data.message_id
-  const speaking = before.turn?.speaking
-  return speaking === undefined || speaking === after.turn?.speaking ? null : speaking
-}
-
 const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status">, at: DateTime.Utc): Sandbox => ({
   ...sandbox,
   status: data.status,

@@ -194,6 +194,18 @@ export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = 
   "usage.updated": false
 }
 
+/** What a message's text has in the id of its part, after the message's. */
+export const TEXT_PART = ":text"
+
+/** How parts of the log are named. A tool call is of no message of the agent: `toolsOf` names the one of all calls of a turn. */
+export const partId = {
+  text: (messageId: string): string => `${messageId}${TEXT_PART}`,
+  reasoning: (messageId: string): string => `${messageId}:thought`,
+  tool: (callId: string): string => `tool:${callId}`,
+  toolsOf: (turnId: string): string => `turn-tools:${turnId}`,
+  usage: "usage"
+} as const
+
 /**
  * Events of the same part replace each other: after a turn only the last one need remain. `null`: never compacted.
  */
@@ -203,7 +215,7 @@ export const partOf = (event: SandboxEvent): string | null => {
     case "tool.updated":
       return event.data.part_id
     case "usage.updated":
-      return "usage"
+      return partId.usage
     default:
       return null
   }

@@ -36,7 +36,7 @@ export interface LogEntry {
   readonly wire: string
 }
 
-/** One prompt, or one message of the agent in full. `seq` is the event by which it was whole: see `wholeMessage`. */
+/** One prompt, or one message of the agent in full. `seq` is the event by which it was whole: see `Recording`. */
 export interface Message {
   readonly seq: number
   readonly id: string

@@ -1,0 +1,97 @@
+/** What is written of a sandbox's events: entries of its log, and what follows from them: how approvals stand, and messages. */
+import type { DateTime } from "effect"
+import type { Approval } from "./Approval.ts"
+import { evolve, type Sandbox } from "./Sandbox.ts"
+import { partOf, type SandboxEvent, toWire } from "./SandboxEvent.ts"
+import type { LogEntry, Message } from "./SandboxStore.ts"
+
+/** An entry of the log, and which part it is of; entries of one part replace each other. `null`: it stands for itself. */
+export interface RecordedEntry extends LogEntry {
+  readonly part: string | null
+}
+
+/** A message that became whole. */
+export interface WholeMessage extends Omit<Message, "createdAt" | "text"> {
+  /** `null`: none of these events has a text of it, so its newest text of before counts. Without one it says nothing and is not listed. */
+  readonly text: string | null
+}
+
+/** What events come to, in one transaction. */
+export interface Recording {
+  /** The sandbox with them. */
+  readonly sandbox: Sandbox
+  readonly entries: ReadonlyArray<RecordedEntry>
+  /** Each approval that they are about once, as it stands after them. */
+  readonly approvals: ReadonlyArray<Approval>
+  /** Prompts, and messages of the agent that became whole, ascending: each once without a text and once with one at most. */
+  readonly messages: ReadonlyArray<WholeMessage>
+  /** The newest text of each message of the agent that they are about, whole or not. */
+  readonly texts: ReadonlyMap<string, string>
+}
+
+/** The agent's message that is whole because of the event between the two; `null`: none. It may have been whole before. */
+const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): string | null => {
+  if (event.type === "message.completed") return event.data.message_id
+  const speaking = before.turn?.speaking
+  return speaking === undefined || speaking === after.turn?.speaking ? null : speaking
+}
+
+/** What is to be written of events that happen to the sandbox at one time, in order. */
+export const recordingOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): Recording => {
+  let sandbox = before
+  const entries: Array<RecordedEntry> = []
+  const approvals = new Map<string, Approval>()
+  const messages: Array<WholeMessage> = []
+  const texts = new Map<string, string>()
+  // By id: an agent may write thousands of short messages at once.
+  const listed = new Map<string, number>()
+  for (const event of events) {
+    const previous = sandbox
+    sandbox = evolve(previous, event, at)
+    const seq = sandbox.lastSeq
+    const turnId = event.turn_id ?? ""
+    entries.push({ seq, type: event.type, part: partOf(event), wire: toWire(sandbox.id, { seq, at, event }) })
+    if (event.type === "approval.requested" || event.type === "approval.resolved") {
+      const { approval_id: approvalId } = event.data
+      const resolved = event.type === "approval.resolved" ? { outcome: event.data.outcome, by: event.data.by } : { outcome: null, by: null }
+      approvals.set(approvalId, { approvalId, ...resolved })
+    }
+    if (event.type === "turn.started") {
+      messages.push({ seq, id: event.data.prompt_id, turnId, role: "user", text: event.data.text })
+    }
+    if (event.type === "message.updated" && event.data.kind === "text") texts.set(event.data.message_id, event.data.text)
+    const id = wholeMessage(previous, event, sandbox)
+    if (id === null) continue
+    const text = texts.get(id) ?? null
+    const known = listed.get(id)
+    const message = known === undefined ? undefined : messages[known]
+    // What it said before is not known here: if nothing, it is listed only now.
+    if (known === undefined || message === undefined || message.text === null && text !== null) {
+      listed.set(id, messages.length)
+      messages.push({ seq, id, turnId, role: "assistant", text })
+    } else messages[known] = { ...message, text }
+  }
+  return { sandbox, entries, approvals: Array.from(approvals.values()), messages, texts }
+}
+
+/**
+ * The messages of a sandbox with those that became whole. `textOf`: the newest text of a message before. A message of the agent
+ * that went on after it was listed stays where it was, with all of its text.
+ */
+export const withMessages = (
+  known: ReadonlyArray<Message>,
+  whole: ReadonlyArray<WholeMessage>,
+  textOf: (id: string) => string | undefined,
+  createdAt: DateTime.Utc
+): ReadonlyArray<Message> => {
+  const messages = [...known]
+  for (const message of whole) {
+    const text = message.text ?? textOf(message.id)
+    if (text === undefined) continue
+    const at = message.role === "user" ? -1 : messages.findIndex(({ id, role }) => id === message.id && role === "assistant")
+    const listed = messages[at]
+    if (listed === undefined) messages.push({ ...message, text, createdAt })
+    else messages[at] = { ...listed, text }
+  }
+  return messages
+}
