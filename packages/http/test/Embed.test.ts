@@ -5,6 +5,7 @@ import { getConnInfo } from "@hono/node-server/conninfo"
 import { Access } from "@slipway/domain/access/Access"
 import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import * as Embed from "@slipway/http/Embed"
 import { Context, Deferred, Duration, Effect, Exit, Layer, Redacted, Stream } from "effect"
 import express from "express"
@@ -428,10 +429,10 @@ describe("the services of an embedding", () => {
     Effect.gen(function*() {
       let released = 0
       const marked = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => released++)))
-      const broken = Layer.effectDiscard(Effect.fail(new Error("no database")))
+      const broken = Layer.effectDiscard(Effect.fail(new StoreUnavailable({ cause: "no database" })))
       const failed = yield* Effect.promise(() =>
         Embed.make(Layer.provideMerge(Layer.merge(services(), broken), marked), given).then(() => null, (error: unknown) => error)
       )
-      assert.deepStrictEqual([String(failed), released], ["Error: no database", 1])
+      assert.deepStrictEqual([failed instanceof StoreUnavailable, released], [true, 1])
     }))
 })
