@@ -1,11 +1,21 @@
 /** Pages of lists are bounded by bytes as well as by count: a hundred items may each be large. */
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
+import { reader } from "./InvalidRequest.ts"
+import { Counter } from "./Text.ts"
 
 /**
  * A page takes no further item once it has this many bytes. With the largest text of an event, 256 KiB, as its last item a
  * page has 1 MiB: what a process may hold for each of a few hundred readers.
  */
 export const PAGE_BYTES = 768 * 1024
+
+/** The most items of a page. */
+export const PageLimit = Schema.Int.check(
+  Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, { expected: "a whole number from 1" })
+)
+
+/** What a caller wants of a log: up to `limit` items after the position `after`. */
+export const readPage = reader(Schema.Struct({ after: Counter, limit: PageLimit }), "page")
 
 /** The first `limit` of the items at most, and no further one after {@link PAGE_BYTES}; at least one, if there is one. */
 export const pageOf = <A>(items: Iterable<A>, limit: number, bytesOf: (item: A) => number): Array<A> => {

@@ -2,9 +2,11 @@
 import { Context, Effect, Exit, Latch, Layer, RcMap, Schema, type Scope, Stream } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
-import { mayBeCut } from "../Page.ts"
+import { type InvalidRequest, reader } from "../InvalidRequest.ts"
+import { mayBeCut, readPage } from "../Page.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import { Counter } from "../Text.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import { fromWire, type SandboxStatus } from "./SandboxEvent.ts"
 import { bytesOf, type LogEntry, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
@@ -21,6 +23,8 @@ export class CursorExpired extends Schema.TaggedError<CursorExpired>()("CursorEx
     return "Events at this cursor are no longer kept."
   }
 }
+
+const readCursor = reader(Schema.NullOr(Counter), "after")
 
 /** The most events one read takes from the log (decisions, section 12). */
 export const PAGE = 100
@@ -57,12 +61,12 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
   /** Durable events after `after`, ascending. */
   list(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
     ReadonlyArray<LogEntry>,
-    CursorAhead | CursorExpired | SandboxNotFound | StoreUnavailable
+    CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable
   >
   /** Follows the log from `after`, or afresh with a snapshot. Hints are followed until the scope closes. */
   follow(by: Principal, id: SandboxId, after: number | null): Effect.Effect<
     Following,
-    CursorAhead | CursorExpired | SandboxNotFound | StoreUnavailable,
+    CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable,
     Scope.Scope
   >
 }>()("@slipway/domain/SandboxEvents") {
@@ -97,13 +101,15 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
       })
 
       return SandboxEvents.of({
-        list: Effect.fn("SandboxEvents.list")(function*(by, id, { after, limit }) {
+        list: Effect.fn("SandboxEvents.list")(function*(by, id, page) {
+          const { after, limit } = yield* Effect.fromResult(readPage(page))
           const sandbox = yield* find(by, id, after)
           const entries = yield* store.log(id, after, limit)
           yield* begin(sandbox, after)
           return entries
         }),
-        follow: Effect.fn("SandboxEvents.follow")(function*(by, id, after) {
+        follow: Effect.fn("SandboxEvents.follow")(function*(by, id, asked) {
+          const after = yield* Effect.fromResult(readCursor(asked))
           const tail = yield* RcMap.get(tails, id)
           // Watched before it is read, so that no hint falls between the two.
           const changed = yield* tail.watch

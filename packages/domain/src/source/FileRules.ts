@@ -82,7 +82,7 @@ export const isGitPath = (path: string): boolean => anySegment(path, isGitName)
 
 /** Drops `.` and empty segments and resolves `..` lexically. The root is "". */
 export const normalizePath = (path: string): Result.Result<string, InvalidPath> => {
-  if (path.startsWith("/") || path.includes("\0")) return Result.fail(new InvalidPath())
+  if (path.startsWith("/") || path.includes("\0") || !path.isWellFormed()) return Result.fail(new InvalidPath())
   const segments: Array<string> = []
   for (const segment of path.split("/")) {
     if (segment === "" || segment === ".") continue

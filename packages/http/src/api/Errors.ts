@@ -10,6 +10,7 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/WorkingTrees"
+import { InvalidRequest as Misfit } from "@slipway/domain/InvalidRequest"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/models/Budget"
 import { NoCredits as CreditsUsedUp } from "@slipway/domain/models/Credits"
 import {
@@ -103,6 +104,8 @@ export const Unavailable = refusal(503, "unavailable", ["retry-after"])
 // ---------------------------------------------------------------------------------------------------------------
 // Domain errors
 
+/** What HTTP lets through and the domain does not: their schemas are the same, so nothing known. */
+export const Misfitting = onWire(400, "invalid_request", Misfit)
 export const StoreUnavailable = onWire(503, "unavailable", StoreDown)
 export const SandboxNotFound = onWire(404, "not_found", NoSuchSandbox)
 export const ApprovalNotFound = onWire(404, "not_found", NoSuchApproval)

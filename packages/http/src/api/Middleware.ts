@@ -8,6 +8,7 @@ import {
   InternalError,
   InvalidRequest,
   MethodNotAllowed,
+  Misfitting,
   PayloadTooLarge,
   RateLimited,
   StoreUnavailable,
@@ -33,6 +34,7 @@ export class Authenticated extends HttpApiMiddleware.Service<Authenticated, { pr
     },
     error: [
       InvalidRequest.schema,
+      Misfitting,
       Unauthorized.schema,
       InsufficientScope.schema,
       Forbidden.schema,

@@ -2,7 +2,7 @@
 import { principalOf } from "@slipway/domain/access/Session"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
 import { ApprovalId, Decision, outcomeOf } from "@slipway/domain/sandbox/Approval"
-import { type CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
+import { type CommandResult } from "@slipway/domain/sandbox/Command"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -25,22 +25,28 @@ const notFound = () => Effect.fail(noSandbox)
 
 const decodeApproval = Schema.decodeUnknownOption(ApprovalId)
 const decodeDecision = Schema.decodeUnknownOption(Decision)
-const decodePrompt = Schema.decodeUnknownOption(Prompt)
 const decodeRepo = Schema.decodeUnknownOption(RepoName)
 
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const publishing = yield* Publishing
 
-  const decide: Handler = Effect.fnUntraced(function*(member, asked) {
-    const id = yield* idOf(asked)
-    const approval = decodeApproval(asked.params["approvalId"])
-    const decision = decodeDecision(yield* asked.form.one("decision"))
-    if (Option.isNone(approval)) return yield* Refused.notFound("There is no such approval.")
-    if (Option.isNone(decision)) return yield* Refused.bad("An approval is approved or denied.")
-    const result = yield* sandboxes.decideApproval(principalOf(member.visit), id, approval.value, decision.value)
-    return answered(id, result, outcomeOf[decision.value])
-  }, Effect.catchTags({ SandboxNotFound: notFound, ApprovalNotFound: () => Effect.fail(Refused.notFound("There is no such approval.")) }))
+  const decide: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const approval = decodeApproval(asked.params["approvalId"])
+      const decision = decodeDecision(yield* asked.form.one("decision"))
+      if (Option.isNone(approval)) return yield* Refused.notFound("There is no such approval.")
+      if (Option.isNone(decision)) return yield* Refused.bad("An approval is approved or denied.")
+      const result = yield* sandboxes.decideApproval(principalOf(member.visit), id, approval.value, decision.value)
+      return answered(id, result, outcomeOf[decision.value])
+    },
+    Effect.catchTags({
+      InvalidRequest: Effect.die,
+      SandboxNotFound: notFound,
+      ApprovalNotFound: () => Effect.fail(Refused.notFound("There is no such approval."))
+    })
+  )
 
   const interrupt: Handler = Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
@@ -65,12 +71,12 @@ export const make = Effect.gen(function*() {
     function*(member, asked) {
       const id = yield* idOf(asked)
       // Browsers send the line ends of the web's forms.
-      const prompt = decodePrompt((yield* asked.form.one("prompt")).replaceAll("\r\n", "\n"))
-      if (Option.isNone(prompt)) return yield* Refused.bad("A message has 1 to 60,000 characters.")
-      yield* sandboxes.sendMessage(principalOf(member.visit), id, prompt.value, Option.none())
+      const prompt = (yield* asked.form.one("prompt")).replaceAll("\r\n", "\n")
+      yield* sandboxes.sendMessage(principalOf(member.visit), id, prompt, Option.none())
       return back(id, "sent")
     },
     Effect.catchTags({
+      InvalidRequest: () => Effect.fail(Refused.bad("A message has 1 to 60,000 characters.")),
       SandboxNotFound: notFound,
       SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
       TurnActive: ({ message }) => Effect.fail(conflict(message)),

@@ -137,6 +137,6 @@ ${
       next.has("after") && html`<a href="/sandboxes?${next.toString()}" rel="next">Older</a>`
     }</p>`
     return Page.show({ title: "Sandboxes", place: "sandboxes", body }, member, { status: wrongRepo ? 400 : 200 })
-  })
+  }, Effect.catchTag("InvalidRequest", Effect.die))
   return get
 })

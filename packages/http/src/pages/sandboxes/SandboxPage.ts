@@ -150,28 +150,29 @@ export const make = Effect.gen(function*() {
     }))
   })
 
-  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
-    const id = yield* idOf(asked)
-    const by = principalOf(member.visit)
-    const sandbox = yield* sandboxes.get(by, id)
-    const given = asked.url.searchParams.get("before") ?? ""
-    if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
-    const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
-    const end = isEarlier ? Number(given) : sandbox.lastSeq
-    const { conversation: { calls, items }, first, hasOlder } = yield* windowOf(by, sandbox, end)
-    const shown = items.length > 0 ? items : yield* messagesOf(by, sandbox)
-    const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
-      ? [{ key: "prompt:first", kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt }]
-      : []
-    const pulls = yield* pullsOf(by, sandbox)
-    const state = {
-      cursor: sandbox.lastSeq,
-      status: sandbox.status,
-      turn: isActive(sandbox.turn) ? sandbox.turn.state : null,
-      calls
-    }
+  const get: Page.Handler<Page.Member> = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
+      const sandbox = yield* sandboxes.get(by, id)
+      const given = asked.url.searchParams.get("before") ?? ""
+      if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
+      const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
+      const end = isEarlier ? Number(given) : sandbox.lastSeq
+      const { conversation: { calls, items }, first, hasOlder } = yield* windowOf(by, sandbox, end)
+      const shown = items.length > 0 ? items : yield* messagesOf(by, sandbox)
+      const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
+        ? [{ key: "prompt:first", kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt }]
+        : []
+      const pulls = yield* pullsOf(by, sandbox)
+      const state = {
+        cursor: sandbox.lastSeq,
+        status: sandbox.status,
+        turn: isActive(sandbox.turn) ? sandbox.turn.state : null,
+        calls
+      }
 
-    const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>
+      const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>
 <h1>${sandbox.title}</h1>
 ${Page.told(asked, MESSAGES)}
 <p class="fine"><span id="connection" role="status"></span> <a id="refresh" href="/sandboxes/${id}">Refresh</a></p>
@@ -198,11 +199,18 @@ ${messageForm(sandbox, member.csrf)}
 ${SandboxPulls.render(sandbox, pulls, member.csrf)}
 </section>
 ${
-      !isEarlier && html`${Conversation.template}
+        !isEarlier && html`${Conversation.template}
 <template id="approval-template">${approvalCard(id, null, member.csrf)}</template>
 <div id="live" hidden data-sandbox="${id}" data-state="${JSON.stringify(state)}" data-words="${JSON.stringify(words)}"></div>`
-    }`
-    return Page.show({ title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? [] : ["live.js"] }, member)
-  }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), CursorAhead: Effect.die, CursorExpired: Effect.die }))
+      }`
+      return Page.show({ title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? [] : ["live.js"] }, member)
+    },
+    Effect.catchTags({
+      SandboxNotFound: () => Effect.fail(noSandbox),
+      CursorAhead: Effect.die,
+      CursorExpired: Effect.die,
+      InvalidRequest: Effect.die
+    })
+  )
   return get
 })
