@@ -13,6 +13,7 @@ import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import type { GitFailed } from "../git/Git.ts"
+import { Instant } from "../postgres/Instant.ts"
 import { guard } from "../postgres/SqlFailure.ts"
 import * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
@@ -21,8 +22,6 @@ export interface Options {
   /** Where people reach Slipway; pull requests are pages below it. */
   readonly publicUrl: string
 }
-
-const Instant = Schema.DateTimeUtcFromDate
 
 const Row = Schema.Struct({ ...PullRequest.fields, createdAt: Instant, updatedAt: Instant }).mapFields(
   ({ nodeId: _nodeId, url: _url, ...fields }) => fields

@@ -6,12 +6,11 @@ import { Scope } from "@slipway/domain/access/Principal"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "./Database.ts"
+import { Instant } from "./Instant.ts"
 import * as MemberStorePostgres from "./MemberStorePostgres.ts"
 import { RateSlotRow, slotOf } from "./RateSlotRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
-
-const Instant = Schema.DateTimeUtcFromDate
 
 const GrantRow = Schema.Struct({
   id: Schema.String,

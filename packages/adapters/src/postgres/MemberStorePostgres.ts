@@ -7,9 +7,8 @@ import { Ids } from "@slipway/domain/Ids"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
+import { Instant } from "./Instant.ts"
 import { guard } from "./SqlFailure.ts"
-
-const Instant = Schema.DateTimeUtcFromDate
 
 const OrganizationRow = Schema.Struct({
   id: Schema.String,

@@ -22,6 +22,7 @@ import { SandboxId } from "@slipway/domain/SandboxId"
 import type { Pull } from "@slipway/domain/source/PullRequest"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
+import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
 
@@ -32,8 +33,6 @@ const FeedRow = Schema.Struct({
   data: Schema.Json,
   createdAt: Schema.DateTimeUtcFromDate
 })
-
-const Instant = Schema.DateTimeUtcFromDate
 
 const ClaimRow = Schema.Struct({
   claimId: Schema.String,

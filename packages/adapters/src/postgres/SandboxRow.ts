@@ -1,9 +1,9 @@
 /** A row of the table `sandboxes` as the domain's sandbox. */
 import { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Schema } from "effect"
+import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
 
-export const Instant = Schema.DateTimeUtcFromDate
 /** `null` first: trying a date before it takes ten times as long, and most sandboxes of a list have some. */
 const InstantOrNull = Schema.Union([Schema.Null, Instant])
 

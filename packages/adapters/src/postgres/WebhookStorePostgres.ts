@@ -29,12 +29,11 @@ import {
 import { DateTime, Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
+import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
 import { type Key, SecretsKey } from "./SecretsKey.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
-
-const Instant = Schema.DateTimeUtcFromDate
 
 const EndpointRow = Schema.Struct({
   id: Schema.String,

@@ -43,13 +43,6 @@ export const canonicalJson = (value: Json): string => {
 /** Version 1: the decoded body with the interface's defaults filled in. An omitted model stays omitted. */
 export const fingerprint = (ids: Pick<Ids["Service"], "digest">, request: Json): string => `1:${ids.digest(canonicalJson(request))}`
 
-/** `existing`: the fingerprint the key is bound to, if it is. Says whether the request is to be carried out or replayed. */
-export const resolve = (
-  existing: string | null,
-  request: KeyedRequest
-): Result.Result<"first" | "replay", IdempotencyConflict> =>
-  existing === null
-    ? Result.succeed("first")
-    : existing === request.fingerprint
-    ? Result.succeed("replay")
-    : Result.fail(new IdempotencyConflict())
+/** Whether the request is the one its key is bound to, which has the fingerprint `bound`: then it is a replay. */
+export const resolve = (bound: string, request: KeyedRequest): Result.Result<"replay", IdempotencyConflict> =>
+  bound === request.fingerprint ? Result.succeed("replay") : Result.fail(new IdempotencyConflict())

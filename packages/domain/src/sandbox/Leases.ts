@@ -46,7 +46,7 @@ export const LEASE_RENEWAL_SECONDS = 10
 export class Leases extends Context.Service<Leases, {
   /**
    * Leases up to `limit` sandboxes that need a worker and have none, and beyond them up to `ending` (default: `limit`) that
-   * are ending: they free room, and a full worker must not keep them from it. Grants take turns, the one of which workers
+   * are ending: they free room, and a full worker must not keep them from it. The rule is `claimOrder`: grants take turns, the one of which workers
    * hold fewest first, and within a grant the longest waiting goes first. A lost worker's sandbox goes to a worker of the
    * same machine at once, to another machine only after `Policy.lost`.
    */
