@@ -82,12 +82,12 @@ export const layer = Layer.effectContext(
         yield* tellAll(tell, at)
         return result
       }),
-      createClaim: Effect.fn("PartnerStore.createClaim")(function*(offer) {
+      createClaim: Effect.fn("PartnerStore.createClaim")(function*(terms) {
         const grants = access === null ? null : yield* access.listGrants
-        if (grants?.some(({ id }) => id === offer.grantId) === false) return yield* new GrantNotFound({ grant: offer.grantId })
+        if (grants?.some(({ id }) => id === terms.grantId) === false) return yield* new GrantNotFound({ grant: terms.grantId })
         const { claim, recorded } = yield* decided(
-          (at) => createClaim(claims.get(offer.claimId) ?? null, offer, at),
-          ({ claim }) => claims.set(offer.claimId, claim)
+          (at) => createClaim(claims.get(terms.claimId) ?? null, terms, at),
+          ({ claim }) => claims.set(terms.claimId, claim)
         )
         return { recorded, claim }
       }),
@@ -128,7 +128,7 @@ export const layer = Layer.effectContext(
           ({ recorded }) => recorded
         ),
       claims: (grantId) =>
-        Effect.sync(() => Array.from(claims.values()).filter(({ offer }) => grantId === null || offer.grantId === grantId).reverse()),
+        Effect.sync(() => Array.from(claims.values()).filter(({ terms }) => grantId === null || terms.grantId === grantId).reverse()),
       credits: (organizationId) =>
         Effect.sync(() => {
           const taken = Array.from(charges.get(organizationId)?.values() ?? []).reverse()

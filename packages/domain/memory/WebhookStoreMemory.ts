@@ -11,9 +11,9 @@ import {
   PartnerEventNotFound,
   TooManyEndpoints,
   type EndpointKey,
-  type Delivery,
-  type ClaimedDelivery,
-  CLAIM_TIME,
+  type Attempt,
+  type TakenAttempt,
+  TAKEN_TIME,
   told,
   WebhookStore
 } from "../src/partner/WebhookStore.ts"
@@ -46,7 +46,7 @@ export const layer = Layer.effect(
     const isFree = ({ until }: Claimable, now: DateTime.Utc) => until === null || DateTime.isLessThanOrEqualTo(until, now)
     const take = (line: Claimable, now: DateTime.Utc) => {
       line.fence++
-      line.until = DateTime.addDuration(now, CLAIM_TIME)
+      line.until = DateTime.addDuration(now, TAKEN_TIME)
       return line.fence
     }
 
@@ -99,13 +99,13 @@ export const layer = Layer.effect(
         if (event === undefined) return yield* new PartnerEventNotFound()
         if (!manual.has(eventId)) manual.set(eventId, { event, fence: 0, until: null })
       }),
-      claim: Effect.fnUntraced(function*(now, limit) {
+      take: Effect.fnUntraced(function*(now, limit) {
         const time = yield* DateTime.now
-        const claimed: Array<ClaimedDelivery> = []
+        const attempts: Array<TakenAttempt> = []
         const heard: Array<Kept> = []
         for (const found of endpoints.values()) if (yield* isHeard(found.endpoint.grantId)) heard.push(found)
         const ordered = Effect.fnUntraced(function*(limit: number) {
-          const taken: Array<ClaimedDelivery> = []
+          const taken: Array<TakenAttempt> = []
           for (const found of heard.toSorted((a, b) => DateTime.Order(a.endpoint.dueAt, b.endpoint.dueAt))) {
             const { endpoint, secrets } = found
             if (taken.length === limit) return taken
@@ -130,11 +130,11 @@ export const layer = Layer.effect(
         for (const { endpoint: { id, url }, manual, secrets } of heard) {
           // In the order in which they were asked for.
           const [line] = manual.values()
-          if (line === undefined || !isFree(line, time) || claimed.length + due.length === limit) continue
-          claimed.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, fence: take(line, time) })
+          if (line === undefined || !isFree(line, time) || attempts.length + due.length === limit) continue
+          attempts.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, fence: take(line, time) })
         }
-        claimed.push(...due, ...(yield* ordered(limit - claimed.length - due.length)))
-        return claimed
+        attempts.push(...due, ...(yield* ordered(limit - attempts.length - due.length)))
+        return attempts
         // Nothing else runs between what is looked at and what is taken.
       }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
       record: Effect.fnUntraced(function*({ attempt, endpointId, event, fence, manual }, made, next, at) {
@@ -174,7 +174,7 @@ interface Claimable {
 interface Kept extends Claimable {
   endpoint: Endpoint
   secrets: ReadonlyArray<Secret>
-  log: Array<Delivery>
+  log: Array<Attempt>
   /** Events that somebody asked for, by their ids. */
   readonly manual: Map<string, Claimable & { readonly event: PartnerEvent }>
 }

@@ -14,7 +14,7 @@ import {
   createClaim,
   type FactConflict,
   type Invoice,
-  type Offer,
+  type ClaimTerms,
   openPullRequest,
   payInvoice,
   type Project,
@@ -88,7 +88,7 @@ const REPO = "acme/shop"
 
 /** The facts as the decisions and the stores take them. */
 const translate = (world: World) => ({
-  offer: ({ amount, claim: n, grant }: Extract<Incoming, { readonly _tag: "CreateClaim" }>): Offer => ({
+  terms: ({ amount, claim: n, grant }: Extract<Incoming, { readonly _tag: "CreateClaim" }>): ClaimTerms => ({
     claimId: world.claim(n),
     grantId: world.grant(grant),
     leadId: `lead-${n}`,
@@ -146,9 +146,9 @@ export class Book {
     const now = DateTime.add(epoch, { minutes: this.now++ })
     switch (incoming._tag) {
       case "CreateClaim": {
-        const offer = as.offer(incoming)
-        return Result.map(createClaim(this.claims.get(offer.claimId) ?? null, offer, now), ({ claim, recorded, tell }) => {
-          this.claims.set(offer.claimId, claim)
+        const terms = as.terms(incoming)
+        return Result.map(createClaim(this.claims.get(terms.claimId) ?? null, terms, now), ({ claim, recorded, tell }) => {
+          this.claims.set(terms.claimId, claim)
           this.told.push(...tell)
           return recorded
         })
@@ -162,7 +162,7 @@ export class Book {
           organization: this.organizations.get(by.organizationId) ?? null
         }
         return Result.map(claim(known, by, touches, now), ({ claim, credits, recorded, tell, touch }) => {
-          this.claims.set(claim.offer.claimId, claim)
+          this.claims.set(claim.terms.claimId, claim)
           if (touch.recipient !== null) this.recipients.set(keyOf(by), touch.recipient)
           if (touch.organization !== null) this.organizations.set(by.organizationId, touch.organization)
           this.credits.set(by.organizationId, (this.credits.get(by.organizationId) ?? 0) + credits)
@@ -236,7 +236,7 @@ const recorded = (facts: ReadonlyArray<Incoming>) => {
 
 const claimsInOrder = (book: Book) =>
   [...book.claims.values()]
-    .flatMap(({ claimed, offer }) => claimed === null ? [] : [{ claimed, offer }])
+    .flatMap(({ claimed, terms }) => claimed === null ? [] : [{ claimed, terms }])
     .sort((a, b) => DateTime.Order(a.claimed.at, b.claimed.at))
 
 /** Of the pure decisions of attribution. */
@@ -255,10 +255,10 @@ export const attributionLaws: ReadonlyArray<AttributionLaw> = [
       }
       const claims = claimsInOrder(book)
       for (const [key, { claimId, grantId }] of book.recipients) {
-        assert.deepInclude(claims.find(({ claimed }) => keyOf(claimed) === key)?.offer, { claimId, grantId })
+        assert.deepInclude(claims.find(({ claimed }) => keyOf(claimed) === key)?.terms, { claimId, grantId })
       }
       for (const [key, { claimId, grantId }] of book.organizations) {
-        assert.deepInclude(claims.find(({ claimed }) => claimed.organizationId === key)?.offer, { claimId, grantId })
+        assert.deepInclude(claims.find(({ claimed }) => claimed.organizationId === key)?.terms, { claimId, grantId })
       }
       for (const { claimed } of claims) {
         assert.isTrue(book.recipients.has(keyOf(claimed)))
@@ -270,7 +270,7 @@ export const attributionLaws: ReadonlyArray<AttributionLaw> = [
     name: "a feed hears only of claims of its own grant, and of nothing twice",
     holds: (facts) => {
       const book = recorded(facts)
-      for (const { fact, grantId } of book.told) assert.strictEqual(book.claims.get(fact.data.claimId)?.offer.grantId, grantId)
+      for (const { fact, grantId } of book.told) assert.strictEqual(book.claims.get(fact.data.claimId)?.terms.grantId, grantId)
       const told = book.told.map(({ fact }) => `${fact.type} ${naturalId(fact)}`)
       assert.strictEqual(new Set(told).size, told.length)
     }
@@ -280,8 +280,8 @@ export const attributionLaws: ReadonlyArray<AttributionLaw> = [
     holds: (facts) => {
       const book = recorded(facts)
       const expected = new Map<string, number>()
-      for (const { claimed, offer } of claimsInOrder(book)) {
-        expected.set(claimed.organizationId, (expected.get(claimed.organizationId) ?? 0) + offer.creditAmount)
+      for (const { claimed, terms } of claimsInOrder(book)) {
+        expected.set(claimed.organizationId, (expected.get(claimed.organizationId) ?? 0) + terms.creditAmount)
       }
       assert.deepStrictEqual(book.credits, expected)
     }
@@ -379,7 +379,7 @@ const tellStore = Effect.fnUntraced(function*(world: World, incoming: Incoming) 
   const recorded = Effect.gen(function*() {
     switch (incoming._tag) {
       case "CreateClaim":
-        return (yield* partners.createClaim(as.offer(incoming))).recorded
+        return (yield* partners.createClaim(as.terms(incoming))).recorded
       case "Claim":
         return (yield* partners.claim(world.claim(incoming.claim), as.claimant(incoming))).recorded
       case "Connect":
@@ -452,7 +452,7 @@ const outcomeOf = Effect.fnUntraced(function*(world: World) {
       (n) =>
         Effect.map(
           store.claims(world.grant(n)),
-          (claims) => claims.map(({ claimed, offer }) => `${offer.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort()
+          (claims) => claims.map(({ claimed, terms }) => `${terms.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort()
         )
     )
   }
@@ -461,8 +461,8 @@ const expectedOf = (world: World, book: Book): Effect.Success<ReturnType<typeof 
   feeds: TWO.map((n) => book.told.filter(({ grantId }) => grantId === world.grant(n)).map(({ fact }) => gist(fact))),
   credits: TWO.map((n) => book.credits.get(world.organization(n)) ?? 0),
   claimed: TWO.map((n) =>
-    Array.from(book.claims.values()).filter(({ offer }) => offer.grantId === world.grant(n))
-      .map(({ claimed, offer }) => `${offer.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort()
+    Array.from(book.claims.values()).filter(({ terms }) => terms.grantId === world.grant(n))
+      .map(({ claimed, terms }) => `${terms.claimId} ${claimed === null ? null : keyOf(claimed)}`).sort()
   )
 })
 

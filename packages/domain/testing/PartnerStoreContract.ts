@@ -5,7 +5,7 @@
 import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
 import { Ids } from "../src/Ids.ts"
-import { type Claimant, conversionId, type Invoice, type Offer, type Project, pullRequestId } from "../src/partner/Attribution.ts"
+import { type Claimant, conversionId, type Invoice, type ClaimTerms, type Project, pullRequestId } from "../src/partner/Attribution.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
@@ -91,14 +91,14 @@ const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 /** After any claim. */
 const later = DateTime.makeUnsafe("2190-01-01T00:00:00.123Z")
 
-/** A new offer and somebody who may claim it, none of whom anything is known of. */
+/** A new claim and somebody who may claim it, none of whom anything is known of. */
 const strangers = Effect.gen(function*() {
   const ids = yield* Ids
   const claimant: Claimant = { recipientId: `user \u{1F680} ${yield* ids.ulid}`, organizationId: yield* ids.uuid7 }
-  return { offer: yield* newOffer(), claimant }
+  return { terms: yield* newTerms(), claimant }
 })
-const newOffer = Effect.fnUntraced(function*(more: Partial<Offer> = {}) {
-  const offer: Offer = {
+const newTerms = Effect.fnUntraced(function*(more: Partial<ClaimTerms> = {}) {
+  const terms: ClaimTerms = {
     claimId: yield* (yield* Ids).uuid7,
     grantId: more.grantId ?? (yield* (yield* PartnerFixture).grant),
     leadId: "lead \u{1F680}",
@@ -106,15 +106,15 @@ const newOffer = Effect.fnUntraced(function*(more: Partial<Offer> = {}) {
     creditAmount: 500,
     ...more
   }
-  return offer
+  return terms
 })
-/** The claimant of a new offer that was claimed. */
+/** The claimant of a new claim that was claimed. */
 const attributed = Effect.gen(function*() {
   const store = yield* PartnerStore
-  const { claimant, offer } = yield* strangers
-  yield* store.createClaim(offer)
-  const { claim } = yield* store.claim(offer.claimId, claimant)
-  return { claimant, offer, claimedAt: claim.claimed?.at ?? at }
+  const { claimant, terms } = yield* strangers
+  yield* store.createClaim(terms)
+  const { claim } = yield* store.claim(terms.claimId, claimant)
+  return { claimant, terms, claimedAt: claim.claimed?.at ?? at }
 })
 const projectOf = Effect.fnUntraced(function*(by: Claimant, more: Partial<Project> = {}) {
   const project: Project = { projectId: yield* (yield* Ids).uuid7, ...by, repo: "acme/shop", connectedAt: later, ...more }
@@ -157,7 +157,7 @@ const open = Effect.fnUntraced(function*(id: SandboxId, number: number, told = t
   return pullRequestId(yield* Ids, pull)
 })
 /** The feed but for what {@link attributed} put there. */
-const toldOf = Effect.fnUntraced(function*({ grantId }: Offer) {
+const toldOf = Effect.fnUntraced(function*({ grantId }: ClaimTerms) {
   const events = yield* (yield* PartnerStore).feed(grantId, 0, 1000)
   return events.filter(({ type }) => !type.startsWith("credit_claim")).map(({ data, type }) => ({ type, data }))
 })
@@ -165,62 +165,62 @@ const toldOf = Effect.fnUntraced(function*({ grantId }: Offer) {
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxStore | Ids | PartnerFixture, unknown>) =>
   it.layer(layer)(`PartnerStore (${name})`, (it) => {
-    const lead = ({ claimId, leadId, variant }: Offer) => ({ claimId, leadId, variant })
+    const lead = ({ claimId, leadId, variant }: ClaimTerms) => ({ claimId, leadId, variant })
 
     it.effect("a claim is created once: an equal one is known, another one is a conflict", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const offer = yield* newOffer({ creditAmount: Number.MAX_SAFE_INTEGER })
-        const made = yield* store.createClaim(offer)
-        assert.deepStrictEqual([made.recorded, made.claim.offer, made.claim.claimed], ["new", offer, null])
-        assert.deepStrictEqual(yield* store.createClaim({ ...offer }), { ...made, recorded: "known" })
+        const terms = yield* newTerms({ creditAmount: Number.MAX_SAFE_INTEGER })
+        const made = yield* store.createClaim(terms)
+        assert.deepStrictEqual([made.recorded, made.claim.terms, made.claim.claimed], ["new", terms, null])
+        assert.deepStrictEqual(yield* store.createClaim({ ...terms }), { ...made, recorded: "known" })
         for (const change of [{ leadId: "x" }, { variant: "x" }, { creditAmount: 1 }, { grantId: yield* (yield* PartnerFixture).grant }]) {
-          assert.strictEqual((yield* Effect.flip(store.createClaim({ ...offer, ...change })))._tag, "FactConflict")
+          assert.strictEqual((yield* Effect.flip(store.createClaim({ ...terms, ...change })))._tag, "FactConflict")
         }
         const { createdAt } = made.claim
-        assert.deepStrictEqual((yield* store.feed(offer.grantId, 0, 10)).map(({ createdAt, data, type }) => ({ createdAt, data, type })), [{
+        assert.deepStrictEqual((yield* store.feed(terms.grantId, 0, 10)).map(({ createdAt, data, type }) => ({ createdAt, data, type })), [{
           createdAt,
           type: "credit_claim.created",
-          data: { ...lead(offer), creditAmount: offer.creditAmount, createdAt, status: "pending", claimedAt: null }
+          data: { ...lead(terms), creditAmount: terms.creditAmount, createdAt, status: "pending", claimedAt: null }
         }])
       }))
 
     it.effect("a claim of a grant that is not there is refused and leaves its id free", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const offer = yield* newOffer()
+        const terms = yield* newTerms()
         const unknown = yield* (yield* Ids).uuid7
-        assert.deepInclude(yield* Effect.flip(store.createClaim({ ...offer, grantId: unknown })), { _tag: "GrantNotFound", grant: unknown })
-        assert.strictEqual((yield* store.createClaim(offer)).recorded, "new")
+        assert.deepInclude(yield* Effect.flip(store.createClaim({ ...terms, grantId: unknown })), { _tag: "GrantNotFound", grant: unknown })
+        assert.strictEqual((yield* store.createClaim(terms)).recorded, "new")
       }))
 
     it.effect("a claim is claimed once, with its credits and a movement of them; repeating it changes nothing", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const { claimant, offer } = yield* strangers
-        assert.deepInclude(yield* Effect.flip(store.claim(offer.claimId, claimant)), { _tag: "ClaimNotFound" })
-        const { claim: { createdAt } } = yield* store.createClaim(offer)
+        const { claimant, terms } = yield* strangers
+        assert.deepInclude(yield* Effect.flip(store.claim(terms.claimId, claimant)), { _tag: "ClaimNotFound" })
+        const { claim: { createdAt } } = yield* store.createClaim(terms)
         assert.deepStrictEqual(yield* store.credits(claimant.organizationId), { balance: 0, movements: [], charges: [] })
-        const claimings = yield* Effect.forEach(Array.from({ length: 6 }), () => store.claim(offer.claimId, claimant), {
+        const claimings = yield* Effect.forEach(Array.from({ length: 6 }), () => store.claim(terms.claimId, claimant), {
           concurrency: "unbounded"
         })
         assert.deepStrictEqual(claimings.map(({ recorded }) => recorded).sort(), ["known", "known", "known", "known", "known", "new"])
-        const [claim] = yield* store.claims(offer.grantId)
+        const [claim] = yield* store.claims(terms.grantId)
         const claimedAt = claim?.claimed?.at ?? at
         assert.isTrue(DateTime.isGreaterThanOrEqualTo(claimedAt, createdAt))
-        assert.deepStrictEqual(claim, { offer, createdAt, claimed: { ...claimant, at: claimedAt } })
+        assert.deepStrictEqual(claim, { terms, createdAt, claimed: { ...claimant, at: claimedAt } })
         for (const claiming of claimings) assert.deepStrictEqual(claiming.claim, claim)
-        for (const other of [{ recipientId: "x" }, { organizationId: offer.claimId }]) {
-          assert.strictEqual((yield* Effect.flip(store.claim(offer.claimId, { ...claimant, ...other })))._tag, "FactConflict")
+        for (const other of [{ recipientId: "x" }, { organizationId: terms.claimId }]) {
+          assert.strictEqual((yield* Effect.flip(store.claim(terms.claimId, { ...claimant, ...other })))._tag, "FactConflict")
         }
         assert.deepStrictEqual(yield* store.credits(claimant.organizationId), {
           balance: 500,
-          movements: [{ claimId: offer.claimId, credits: 500, at: claimedAt }],
+          movements: [{ claimId: terms.claimId, credits: 500, at: claimedAt }],
           charges: []
         })
-        assert.deepStrictEqual((yield* store.feed(offer.grantId, 1, 10)).map(({ createdAt, data }) => ({ createdAt, data })), [{
+        assert.deepStrictEqual((yield* store.feed(terms.grantId, 1, 10)).map(({ createdAt, data }) => ({ createdAt, data })), [{
           createdAt: claimedAt,
-          data: { ...lead(offer), creditAmount: 500, createdAt, status: "claimed", claimedAt }
+          data: { ...lead(terms), creditAmount: 500, createdAt, status: "claimed", claimedAt }
         }])
       }))
 
@@ -228,17 +228,17 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
       Effect.gen(function*() {
         const store = yield* PartnerStore
         const { claimant } = yield* strangers
-        const offers = yield* Effect.forEach(Array.from({ length: 12 }), () => newOffer({ creditAmount: 7 }))
-        yield* Effect.forEach(offers, (offer) => store.createClaim(offer))
+        const offers = yield* Effect.forEach(Array.from({ length: 12 }), () => newTerms({ creditAmount: 7 }))
+        yield* Effect.forEach(offers, (terms) => store.createClaim(terms))
         yield* Effect.forEach(offers, ({ claimId }) => store.claim(claimId, claimant), { concurrency: "unbounded" })
         const { balance, movements } = yield* store.credits(claimant.organizationId)
         assert.deepStrictEqual([balance, movements.length], [84, 12])
         yield* store.connectProject(yield* projectOf(claimant))
         yield* store.payInvoice(yield* invoiceOf(claimant))
-        const winners = yield* Effect.filter(offers, (offer) => Effect.map(toldOf(offer), (told) => told.length > 0))
+        const winners = yield* Effect.filter(offers, (terms) => Effect.map(toldOf(terms), (told) => told.length > 0))
         assert.strictEqual(winners.length, 1)
         const [winner] = winners
-        assert.deepStrictEqual((yield* toldOf(winner as Offer)).map(({ data, type }) => [type, data.claimId]), [
+        assert.deepStrictEqual((yield* toldOf(winner as ClaimTerms)).map(({ data, type }) => [type, data.claimId]), [
           ["project.connected", winner?.claimId],
           ["conversion.paid", winner?.claimId]
         ])
@@ -247,10 +247,10 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
     it.effect("lists claims newest first, all of them or a grant's", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const offers = [yield* newOffer(), yield* newOffer()]
-        for (const offer of offers) yield* store.createClaim(offer)
-        assert.deepStrictEqual((yield* store.claims(offers[1]?.grantId ?? "")).map(({ offer }) => offer), offers.slice(1))
-        assert.includeMembers((yield* store.claims(null)).map(({ offer }) => offer.claimId), offers.map(({ claimId }) => claimId))
+        const offers = [yield* newTerms(), yield* newTerms()]
+        for (const terms of offers) yield* store.createClaim(terms)
+        assert.deepStrictEqual((yield* store.claims(offers[1]?.grantId ?? "")).map(({ terms }) => terms), offers.slice(1))
+        assert.includeMembers((yield* store.claims(null)).map(({ terms }) => terms.claimId), offers.map(({ claimId }) => claimId))
       }))
 
     it.effect("credits saturate", () =>
@@ -258,9 +258,9 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         const store = yield* PartnerStore
         const { claimant } = yield* strangers
         for (const creditAmount of [Number.MAX_SAFE_INTEGER, 5]) {
-          const offer = yield* newOffer({ creditAmount })
-          yield* store.createClaim(offer)
-          yield* store.claim(offer.claimId, claimant)
+          const terms = yield* newTerms({ creditAmount })
+          yield* store.createClaim(terms)
+          yield* store.claim(terms.claimId, claimant)
         }
         assert.strictEqual((yield* store.credits(claimant.organizationId)).balance, Number.MAX_SAFE_INTEGER)
       }))
@@ -268,63 +268,63 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
     it.effect("a project is connected once and counts for the recipient's touch in the organization", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const { claimant, claimedAt, offer } = yield* attributed
+        const { claimant, claimedAt, terms } = yield* attributed
         const project = yield* projectOf(claimant, { connectedAt: claimedAt })
         assert.strictEqual(yield* store.connectProject(project), "new")
         assert.strictEqual(yield* store.connectProject({ ...project }), "known")
-        for (const change of [{ recipientId: "x" }, { organizationId: offer.claimId }, { repo: "acme/x" }, { connectedAt: at }]) {
+        for (const change of [{ recipientId: "x" }, { organizationId: terms.claimId }, { repo: "acme/x" }, { connectedAt: at }]) {
           assert.strictEqual((yield* Effect.flip(store.connectProject({ ...project, ...change })))._tag, "FactConflict")
         }
         for (
-          const change of [{ recipientId: "x" }, { organizationId: offer.claimId }, {
+          const change of [{ recipientId: "x" }, { organizationId: terms.claimId }, {
             connectedAt: DateTime.subtract(claimedAt, { milliseconds: 1 })
           }]
         ) {
           assert.strictEqual(yield* store.connectProject(yield* projectOf(claimant, change)), "new")
         }
-        assert.deepStrictEqual(yield* toldOf(offer), [
-          { type: "project.connected", data: { ...lead(offer), occurredAt: claimedAt, projectId: project.projectId } }
+        assert.deepStrictEqual(yield* toldOf(terms), [
+          { type: "project.connected", data: { ...lead(terms), occurredAt: claimedAt, projectId: project.projectId } }
         ])
       }))
 
     it.effect("an organization converts once, by its first initial payment", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const { claimant, offer } = yield* attributed
+        const { claimant, terms } = yield* attributed
         for (const change of [{ kind: "other" }, { kind: "subscription_renewal" }, { amountMinor: 0 }, {}, {}] as const) {
           const invoice = yield* invoiceOf(claimant, change)
           assert.strictEqual(yield* store.payInvoice(invoice), "new")
           assert.strictEqual(yield* store.payInvoice({ ...invoice }), "known")
-          for (const other of [{ amountMinor: 1 }, { currency: "USD" }, { paidAt: at }, { organizationId: offer.claimId }]) {
+          for (const other of [{ amountMinor: 1 }, { currency: "USD" }, { paidAt: at }, { organizationId: terms.claimId }]) {
             assert.strictEqual((yield* Effect.flip(store.payInvoice({ ...invoice, ...other })))._tag, "FactConflict")
           }
         }
         const id = conversionId(yield* Ids, claimant.organizationId)
-        assert.deepStrictEqual(yield* toldOf(offer), [{
+        assert.deepStrictEqual(yield* toldOf(terms), [{
           type: "conversion.paid",
-          data: { ...lead(offer), occurredAt: later, conversionId: id }
+          data: { ...lead(terms), occurredAt: later, conversionId: id }
         }])
       }))
 
     it.effect("a first payment before any claim is used up, however many come at once afterwards", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const { claimant, offer } = yield* strangers
+        const { claimant, terms } = yield* strangers
         const invoices = yield* Effect.forEach(Array.from({ length: 8 }), () => invoiceOf(claimant))
         yield* store.payInvoice(invoices[0] as Invoice)
-        yield* store.createClaim(offer)
-        yield* store.claim(offer.claimId, claimant)
+        yield* store.createClaim(terms)
+        yield* store.claim(terms.claimId, claimant)
         yield* Effect.forEach(invoices, (invoice) => store.payInvoice(invoice), { concurrency: "unbounded" })
-        assert.deepStrictEqual(yield* toldOf(offer), [])
+        assert.deepStrictEqual(yield* toldOf(terms), [])
       }))
 
     it.effect("a sandbox is told when its creator has a touch in the organization, with the first project of its first repository", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const { claimant, offer } = yield* attributed
+        const { claimant, terms } = yield* attributed
         const first = yield* start(claimant)
         yield* start({ ...claimant, recipientId: "x" })
-        yield* start({ ...claimant, organizationId: offer.claimId })
+        yield* start({ ...claimant, organizationId: terms.claimId })
         const projects = [
           yield* projectOf(claimant, { repo: "acme/docs", connectedAt: at }),
           yield* projectOf(claimant, { repo: "acme/shop" }),
@@ -332,8 +332,8 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         ]
         for (const project of projects) yield* store.connectProject(project)
         const second = yield* start(claimant)
-        const data = { ...lead(offer), occurredAt: creation.createdAt }
-        assert.deepStrictEqual((yield* toldOf(offer)).filter(({ type }) => type === "task.started"), [
+        const data = { ...lead(terms), occurredAt: creation.createdAt }
+        assert.deepStrictEqual((yield* toldOf(terms)).filter(({ type }) => type === "task.started"), [
           { type: "task.started", data: { ...data, taskId: first.id, projectId: null } },
           { type: "task.started", data: { ...data, taskId: second.id, projectId: projects[2]?.projectId ?? "" } }
         ])
@@ -342,7 +342,7 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
     it.effect("a creation that is replayed or refused tells nothing", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
-        const { claimant, offer } = yield* attributed
+        const { claimant, terms } = yield* attributed
         const grantId = yield* (yield* PartnerFixture).grant
         const task = yield* start(claimant, "key", grantId)
         yield* start(claimant, "key", grantId)
@@ -351,22 +351,22 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         const changed = { key: IdempotencyKey.make("key"), fingerprint: "1:b" }
         const another = { ...task, id: SandboxId.make("c_aaaaaaaaaaaa") }
         yield* Effect.flip(store.create({ creation: another, keyed: changed, organizationId }))
-        assert.strictEqual((yield* toldOf(offer)).length, 1)
+        assert.strictEqual((yield* toldOf(terms)).length, 1)
       }))
 
     it.effect("a pull request is told once, and counts for whom its task counted when it started", () =>
       Effect.gen(function*() {
         const store = yield* PartnerStore
-        const { claimant, offer } = yield* strangers
+        const { claimant, terms } = yield* strangers
         const early = yield* start(claimant)
-        yield* store.createClaim(offer)
-        yield* store.claim(offer.claimId, claimant)
+        yield* store.createClaim(terms)
+        yield* store.claim(terms.claimId, claimant)
         const { id } = yield* start(claimant)
         yield* open(id, 1, false)
         for (const number of [7, 7, 8]) yield* open(id, number)
         yield* open(early.id, 9)
-        const data = { ...lead(offer), occurredAt: at, taskId: id, projectId: null }
-        assert.deepStrictEqual((yield* toldOf(offer)).slice(1), [
+        const data = { ...lead(terms), occurredAt: at, taskId: id, projectId: null }
+        assert.deepStrictEqual((yield* toldOf(terms)).slice(1), [
           { type: "pull_request.opened", data: { ...data, pullRequestId: yield* open(id, 7) } },
           { type: "pull_request.opened", data: { ...data, pullRequestId: yield* open(id, 8) } }
         ])
@@ -383,20 +383,20 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
             "conversion.paid": (by) => Effect.flatMap(invoiceOf(by), (invoice) => store.payInvoice(invoice))
           }
         for (const [type, fact] of Object.entries(facts)) {
-          const { claimant, offer } = yield* strangers
-          yield* store.createClaim(offer)
+          const { claimant, terms } = yield* strangers
+          yield* store.createClaim(terms)
           yield* overlapping<unknown, PartnerStore | SandboxStore | PartnerFixture | Ids>(
-            store.claim(offer.claimId, claimant),
+            store.claim(terms.claimId, claimant),
             fact(claimant)
           )
-          assert.deepStrictEqual((yield* toldOf(offer)).map(({ type }) => type), [type])
+          assert.deepStrictEqual((yield* toldOf(terms)).map(({ type }) => type), [type])
         }
       }))
 
-    const offer = { leadId: "lead \u{1F680}", variant: "a 'quoted' \\ variant" }
+    const terms = { leadId: "lead \u{1F680}", variant: "a 'quoted' \\ variant" }
     const factOf = (ids: Ids["Service"], n: number | string): PartnerFact => ({
       type: "task.started",
-      data: { ...offer, claimId: ids.derive("claim"), occurredAt: at, taskId: `${n}`, projectId: null }
+      data: { ...terms, claimId: ids.derive("claim"), occurredAt: at, taskId: `${n}`, projectId: null }
     })
     const tell = Effect.fnUntraced(function*(...tell: ReadonlyArray<Telling>) {
       const store = yield* PartnerStore
@@ -408,8 +408,8 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
       Effect.gen(function*() {
         const ids = yield* Ids
         const grantId = yield* (yield* PartnerFixture).grant
-        const claim = { ...offer, claimId: yield* ids.uuid7, creditAmount: Number.MAX_SAFE_INTEGER, createdAt: at }
-        const attributed = { ...offer, claimId: claim.claimId, occurredAt: DateTime.subtract(at, { days: 1 }) }
+        const claim = { ...terms, claimId: yield* ids.uuid7, creditAmount: Number.MAX_SAFE_INTEGER, createdAt: at }
+        const attributed = { ...terms, claimId: claim.claimId, occurredAt: DateTime.subtract(at, { days: 1 }) }
         const facts: ReadonlyArray<PartnerFact> = [
           { type: "credit_claim.created", data: { ...claim, status: "pending", claimedAt: null } },
           { type: "credit_claim.claimed", data: { ...claim, status: "claimed", claimedAt: at } },

@@ -12,13 +12,13 @@ import { Ids } from "../src/Ids.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import { MAX_ENDPOINTS, type Next, type Outcome, type WantedTypes } from "../src/partner/Webhook.ts"
-import { type ClaimedDelivery, type EndpointKey, LOG_RETENTION, WebhookStore } from "../src/partner/WebhookStore.ts"
+import { type TakenAttempt, type EndpointKey, LOG_RETENTION, WebhookStore } from "../src/partner/WebhookStore.ts"
 import { appended } from "./AuditLogContract.ts"
 
 /** What only the technology under test can do. */
 export class WebhookFixture extends Context.Service<WebhookFixture, {
-  /** Lets every claim run out. */
-  readonly expireClaims: Effect.Effect<void>
+  /** Lets all that was taken run out. */
+  readonly expireTaken: Effect.Effect<void>
 }>()("@slipway/domain/testing/WebhookFixture") {}
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
@@ -58,23 +58,23 @@ const tell = Effect.fnUntraced(function*(grantId: string, types: ReadonlyArray<"
 })
 const [connected, paid] = ["project.connected", "conversion.paid"] as const
 
-/** What is claimed of one endpoint; what is due of others stays as it is. */
-const claim = Effect.fnUntraced(function*({ id }: EndpointKey, now = at) {
+/** What is taken of one endpoint; what is due of others stays as it is. */
+const take = Effect.fnUntraced(function*({ id }: EndpointKey, now = at) {
   const store = yield* WebhookStore
-  const claimed = yield* store.claim(now, 1000)
-  return claimed.filter(({ endpointId }) => endpointId === id)
+  const held = yield* store.take(now, 1000)
+  return held.filter(({ endpointId }) => endpointId === id)
 })
-const claimOne = Effect.fnUntraced(function*(key: EndpointKey, now = at) {
-  const [one, ...more] = yield* claim(key, now)
-  assert(one !== undefined && more.length === 0, `${more.length + 1} were claimed`)
+const takeOne = Effect.fnUntraced(function*(key: EndpointKey, now = at) {
+  const [one, ...more] = yield* take(key, now)
+  assert(one !== undefined && more.length === 0, `${more.length + 1} were taken`)
   return one
 })
-const record = (claimed: ClaimedDelivery, next: Next, outcome: Outcome = broken, when = at) =>
-  WebhookStore.use((store) => store.record(claimed, { at: when, durationMillis: 12, outcome }, next, when))
+const record = (held: TakenAttempt, next: Next, outcome: Outcome = broken, when = at) =>
+  WebhookStore.use((store) => store.record(held, { at: when, durationMillis: 12, outcome }, next, when))
 /** Delivers what is due; the sequences. */
 const drain = Effect.fnUntraced(function*(key: EndpointKey, now = at) {
   const sequences: Array<number> = []
-  for (let found = yield* claim(key, now); found.length > 0; found = yield* claim(key, now)) {
+  for (let found = yield* take(key, now); found.length > 0; found = yield* take(key, now)) {
     for (const one of found) {
       sequences.push(one.event.sequence)
       yield* record(one, delivered, ok)
@@ -149,10 +149,10 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         yield* tell(grantId, [connected, connected])
         const endpoint = yield* register(grantId)
         assert.strictEqual(endpoint.cursor, 2)
-        assert.deepStrictEqual(yield* claim(endpoint), [])
+        assert.deepStrictEqual(yield* take(endpoint), [])
         const [third, fourth] = yield* tell(grantId, [connected, paid])
         assert(third !== undefined && fourth !== undefined)
-        const one = yield* claimOne(endpoint)
+        const one = yield* takeOne(endpoint)
         assert.deepStrictEqual({ ...one, fence: 0, secrets: [] }, {
           endpointId: endpoint.id,
           url: endpoint.url,
@@ -163,10 +163,10 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
           secrets: []
         })
         assert.deepStrictEqual(one.secrets.map(({ until, value }) => [Redacted.value(value), until]), [["whsec_first", null]])
-        assert.deepStrictEqual(yield* claim(endpoint, after(60)), [])
+        assert.deepStrictEqual(yield* take(endpoint, after(60)), [])
         assert.isTrue(yield* record(one, delivered, ok, after(1)))
         assert.deepInclude(yield* find(endpoint), { cursor: 3, failures: 0 })
-        assert.deepStrictEqual((yield* claimOne(endpoint, after(1))).event, fourth)
+        assert.deepStrictEqual((yield* takeOne(endpoint, after(1))).event, fourth)
       }))
 
     it.effect("passes over types that an endpoint does not want, and reads them once", () =>
@@ -174,7 +174,7 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const { id: grantId } = yield* newGrant
         const endpoint = yield* register(grantId, [paid])
         yield* tell(grantId, [connected, connected])
-        assert.deepStrictEqual(yield* claim(endpoint), [])
+        assert.deepStrictEqual(yield* take(endpoint), [])
         assert.deepInclude(yield* find(endpoint), { cursor: 2 })
         yield* tell(grantId, [connected, paid, connected, paid, connected])
         assert.deepStrictEqual(yield* drain(endpoint), [4, 6])
@@ -186,12 +186,12 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const { id: grantId } = yield* newGrant
         const [blocked, other] = [yield* register(grantId), yield* register(grantId)]
         yield* tell(grantId, [connected, connected, connected])
-        yield* record(yield* claimOne(blocked), retry(after(5)))
+        yield* record(yield* takeOne(blocked), retry(after(5)))
         assert.deepInclude(yield* find(blocked), { cursor: 0, failures: 1, dueAt: after(5) })
-        assert.deepStrictEqual(yield* claim(blocked, DateTime.subtract(after(5), { milliseconds: 1 })), [])
-        yield* (yield* WebhookFixture).expireClaims
+        assert.deepStrictEqual(yield* take(blocked, DateTime.subtract(after(5), { milliseconds: 1 })), [])
+        yield* (yield* WebhookFixture).expireTaken
         assert.deepStrictEqual(yield* drain(other), [1, 2, 3])
-        const again = yield* claimOne(blocked, after(5))
+        const again = yield* takeOne(blocked, after(5))
         assert.deepStrictEqual([again.event.sequence, again.attempt], [1, 2])
         yield* record(again, delivered, ok, after(5))
         assert.deepStrictEqual(yield* drain(blocked, after(5)), [2, 3])
@@ -202,7 +202,7 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const { id: grantId } = yield* newGrant
         const endpoint = yield* register(grantId)
         const [event] = yield* tell(grantId, [connected])
-        const given = yield* Effect.forEach(Array.from({ length: 8 }), () => claim(endpoint), { concurrency: "unbounded" })
+        const given = yield* Effect.forEach(Array.from({ length: 8 }), () => take(endpoint), { concurrency: "unbounded" })
         assert.deepStrictEqual(given.flat().map((one) => one.event), [event])
       }))
 
@@ -214,8 +214,8 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const early = DateTime.makeUnsafe("2001-01-01T00:00:00.000Z")
         const keys = [yield* register(grantId, null, early), yield* register(grantId, null, early), yield* register(grantId, null, early)]
         yield* tell(grantId, [connected])
-        assert.deepStrictEqual(yield* store.claim(early, 0), [])
-        const given = [yield* store.claim(early, 2), yield* store.claim(early, 2)]
+        assert.deepStrictEqual(yield* store.take(early, 0), [])
+        const given = [yield* store.take(early, 2), yield* store.take(early, 2)]
         assert.deepStrictEqual(given.map(({ length }) => length), [2, 1])
         assert.deepStrictEqual(given.flat().map(({ endpointId }) => endpointId).sort(), keys.map(({ id }) => id).sort())
       }))
@@ -225,10 +225,10 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const { id: grantId } = yield* newGrant
         const endpoint = yield* register(grantId)
         yield* tell(grantId, [connected, connected])
-        const lost = yield* claimOne(endpoint)
-        assert.deepStrictEqual(yield* claim(endpoint), [])
-        yield* (yield* WebhookFixture).expireClaims
-        const taken = yield* claimOne(endpoint)
+        const lost = yield* takeOne(endpoint)
+        assert.deepStrictEqual(yield* take(endpoint), [])
+        yield* (yield* WebhookFixture).expireTaken
+        const taken = yield* takeOne(endpoint)
         assert.deepStrictEqual([taken.event, taken.attempt], [lost.event, 1])
         assert.isAbove(taken.fence, lost.fence)
         assert.isFalse(yield* record(lost, delivered, ok))
@@ -241,13 +241,13 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         assert.lengthOf(yield* log(endpoint), 1)
       }))
 
-    it.effect("takes the record of a claim that ran out if nobody else has it", () =>
+    it.effect("takes the record of an attempt whose time ran out if nobody else has it", () =>
       Effect.gen(function*() {
         const { id: grantId } = yield* newGrant
         const endpoint = yield* register(grantId)
         yield* tell(grantId, [connected])
-        const late = yield* claimOne(endpoint)
-        yield* (yield* WebhookFixture).expireClaims
+        const late = yield* takeOne(endpoint)
+        yield* (yield* WebhookFixture).expireTaken
         assert.isTrue(yield* record(late, delivered, ok))
       }))
 
@@ -257,13 +257,13 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const { id: grantId } = yield* newGrant
         const endpoint = yield* register(grantId)
         yield* tell(grantId, [connected, connected])
-        yield* record(yield* claimOne(endpoint), delivered, ok)
-        yield* record(yield* claimOne(endpoint), retry(after(5)))
-        yield* record(yield* claimOne(endpoint, after(5)), { _tag: "Disable", reason: "retries_exhausted" }, broken, after(6))
+        yield* record(yield* takeOne(endpoint), delivered, ok)
+        yield* record(yield* takeOne(endpoint), retry(after(5)))
+        yield* record(yield* takeOne(endpoint, after(5)), { _tag: "Disable", reason: "retries_exhausted" }, broken, after(6))
         const disabled = { cursor: 1, failures: 2, disabled: { at: after(6), reason: "retries_exhausted" as const } }
         assert.deepInclude(yield* find(endpoint), disabled)
         yield* tell(grantId, [connected])
-        assert.deepStrictEqual(yield* claim(endpoint, after(10_000)), [])
+        assert.deepStrictEqual(yield* take(endpoint, after(10_000)), [])
         const again = yield* store.enable(endpoint, after(20))
         assert.deepInclude(again, { cursor: 1, failures: 0, dueAt: after(20), disabled: null })
         assert.deepStrictEqual(yield* find(endpoint), again)
@@ -276,9 +276,9 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const { id: grantId } = yield* newGrant
         const endpoint = yield* register(grantId)
         yield* tell(grantId, [connected])
-        yield* record(yield* claimOne(endpoint), retry(after(5)))
+        yield* record(yield* takeOne(endpoint), retry(after(5)))
         yield* (yield* WebhookStore).enable(endpoint, after(1))
-        const one = yield* claimOne(endpoint, after(1))
+        const one = yield* takeOne(endpoint, after(1))
         assert.strictEqual(one.attempt, 1)
       }))
 
@@ -289,14 +289,14 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const endpoint = yield* register(grantId)
         const [event] = yield* tell(grantId, [connected, connected])
         assert(event !== undefined)
-        yield* record(yield* claimOne(endpoint), delivered, ok)
-        const underWay = yield* claimOne(endpoint)
+        yield* record(yield* takeOne(endpoint), delivered, ok)
+        const underWay = yield* takeOne(endpoint)
         yield* store.redeliver(endpoint, event.id, at)
         yield* store.remove(endpoint, at)
         assert.strictEqual((yield* Effect.flip(find(endpoint)))._tag, "EndpointNotFound")
         assert.strictEqual((yield* Effect.flip(store.remove(endpoint, at)))._tag, "EndpointNotFound")
         assert.deepStrictEqual(yield* store.list(grantId), [])
-        assert.deepStrictEqual(yield* claim(endpoint), [])
+        assert.deepStrictEqual(yield* take(endpoint), [])
         assert.isFalse(yield* record(underWay, delivered, ok))
       }))
 
@@ -309,7 +309,7 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         assert.deepStrictEqual(yield* store.rotate(endpoint, secretOf("second"), at), endpoint)
         yield* store.rotate(endpoint, secretOf("third"), after(60))
         yield* tell(grantId, [connected])
-        const { secrets } = yield* claimOne(endpoint)
+        const { secrets } = yield* takeOne(endpoint)
         assert.deepStrictEqual(secrets.map(({ until, value }) => [Redacted.value(value), until]), [
           ["whsec_third", null],
           ["whsec_second", after(60 + day)],
@@ -325,10 +325,10 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const [first, second] = yield* tell(grantId, [connected, connected])
         assert(first !== undefined && second !== undefined)
         const timeout: Outcome = { _tag: "Failed", trouble: "timeout" }
-        yield* record(yield* claimOne(endpoint), retry(after(1)), broken)
-        yield* record(yield* claimOne(endpoint, after(1)), retry(after(2)), timeout, after(1))
-        yield* record(yield* claimOne(endpoint, after(2)), delivered, ok, after(2))
-        yield* record(yield* claimOne(endpoint, after(2)), delivered, ok, after(2))
+        yield* record(yield* takeOne(endpoint), retry(after(1)), broken)
+        yield* record(yield* takeOne(endpoint, after(1)), retry(after(2)), timeout, after(1))
+        yield* record(yield* takeOne(endpoint, after(2)), delivered, ok, after(2))
+        yield* record(yield* takeOne(endpoint, after(2)), delivered, ok, after(2))
         const all = yield* log(endpoint)
         const entry = (eventId: string, sequence: number, attempt: number, minutes: number, outcome: Outcome) => ({
           eventId,
@@ -358,9 +358,9 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const endpoint = yield* register(grantId, [paid])
         const [event, next] = yield* tell(grantId, [connected, paid])
         assert(event !== undefined && next !== undefined)
-        const inLine = yield* claimOne(endpoint)
+        const inLine = yield* takeOne(endpoint)
         for (const minutes of [0, 1]) yield* store.redeliver(endpoint, event.id, after(minutes))
-        const given = yield* Effect.forEach([1, 2, 3], () => claim(endpoint), { concurrency: "unbounded" })
+        const given = yield* Effect.forEach([1, 2, 3], () => take(endpoint), { concurrency: "unbounded" })
         const [manual, ...more] = given.flat()
         assert(manual !== undefined && more.length === 0)
         assert.deepStrictEqual([manual.event, manual.manual, manual.attempt], [event, true, 1])
@@ -370,7 +370,7 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         assert.isTrue(yield* record(inLine, gone))
         // Also one that is disabled can be tried.
         yield* store.redeliver(endpoint, next.id, at)
-        yield* record(yield* claimOne(endpoint), delivered, ok)
+        yield* record(yield* takeOne(endpoint), delivered, ok)
         assert.deepInclude(yield* find(endpoint), { cursor: 1 })
         assert.deepStrictEqual((yield* log(endpoint)).map(({ eventId, manual, sequence }) => [eventId, sequence, manual]), [
           [next.id, 2, true],
@@ -388,15 +388,15 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const endpoint = yield* register(grantId, null, early)
         const events = yield* tell(grantId, [connected, paid, connected])
         for (const [i, { id }] of events.entries()) yield* store.redeliver(endpoint, id, DateTime.add(early, { minutes: i }))
-        const taken = yield* store.claim(early, 1)
+        const taken = yield* store.take(early, 1)
         assert.deepStrictEqual(taken.map(({ endpointId, manual }) => [endpointId, manual]), [[endpoint.id, false]])
         for (const event of events) {
-          const manual = yield* claimOne(endpoint, early)
+          const manual = yield* takeOne(endpoint, early)
           assert.deepStrictEqual([manual.event, manual.manual], [event, true])
-          assert.deepStrictEqual(yield* claim(endpoint, early), [])
+          assert.deepStrictEqual(yield* take(endpoint, early), [])
           yield* record(manual, delivered, ok)
         }
-        assert.deepStrictEqual(yield* claim(endpoint, early), [])
+        assert.deepStrictEqual(yield* take(endpoint, early), [])
       }))
 
     it.effect("repeats a manual attempt of a worker that died", () =>
@@ -407,10 +407,10 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const endpoint = yield* register(grantId)
         assert(event !== undefined)
         yield* store.redeliver(endpoint, event.id, at)
-        const lost = yield* claimOne(endpoint)
-        assert.deepStrictEqual(yield* claim(endpoint), [])
-        yield* (yield* WebhookFixture).expireClaims
-        const taken = yield* claimOne(endpoint)
+        const lost = yield* takeOne(endpoint)
+        assert.deepStrictEqual(yield* take(endpoint), [])
+        yield* (yield* WebhookFixture).expireTaken
+        const taken = yield* takeOne(endpoint)
         assert.isFalse(yield* record(lost, delivered, ok))
         assert.isTrue(yield* record(taken, delivered, ok))
       }))
@@ -437,12 +437,12 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         yield* store.redeliver(endpoint, event?.id ?? "", at)
         yield* store.redeliver(ending, other?.id ?? "", at)
         yield* members.suspend(grant.organizationId, true, at)
-        assert.deepStrictEqual([...yield* claim(endpoint), ...yield* claim(ending)], [])
+        assert.deepStrictEqual([...yield* take(endpoint), ...yield* take(ending)], [])
         yield* members.suspend(grant.organizationId, false, at)
         yield* (yield* AccessStore).revokeGrant(ending.grantId, at)
-        const claimed = yield* store.claim(at, 1000)
-        assert.deepStrictEqual(claimed.filter(({ endpointId }) => endpointId === endpoint.id).map(({ manual }) => manual), [true, false])
-        assert.deepStrictEqual(claimed.filter(({ endpointId }) => endpointId === ending.id), [])
+        const held = yield* store.take(at, 1000)
+        assert.deepStrictEqual(held.filter(({ endpointId }) => endpointId === endpoint.id).map(({ manual }) => manual), [true, false])
+        assert.deepStrictEqual(held.filter(({ endpointId }) => endpointId === ending.id), [])
       }))
 
     it.effect("forgets what is older than the log is kept, so many at a time", () =>
@@ -452,9 +452,9 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         const endpoint = yield* register(grantId)
         yield* tell(grantId, [connected, connected, connected])
         const old = DateTime.makeUnsafe("2001-01-01T00:00:00.000Z")
-        yield* record(yield* claimOne(endpoint), delivered, ok, old)
-        yield* record(yield* claimOne(endpoint), delivered, ok, DateTime.add(old, { minutes: 1 }))
-        yield* record(yield* claimOne(endpoint), delivered, ok, DateTime.add(old, { minutes: 2 }))
+        yield* record(yield* takeOne(endpoint), delivered, ok, old)
+        yield* record(yield* takeOne(endpoint), delivered, ok, DateTime.add(old, { minutes: 1 }))
+        yield* record(yield* takeOne(endpoint), delivered, ok, DateTime.add(old, { minutes: 2 }))
         const before = DateTime.add(old, { minutes: 2 })
         assert.deepStrictEqual([yield* store.purge(before, 1), yield* store.purge(before, 5), yield* store.purge(before, 5)], [1, 1, 0])
         assert.deepStrictEqual((yield* log(endpoint)).map(({ sequence }) => sequence), [3])
@@ -473,8 +473,8 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
           yield* tell(grantId, [connected])
           yield* store.rotate(endpoint, secretOf("second"), after(1))
           yield* store.enable(endpoint, after(1))
-          const claimed = yield* claimOne(endpoint, after(1))
-          for (const _ of [1, 2]) yield* record(claimed, gone, broken, after(2))
+          const held = yield* takeOne(endpoint, after(1))
+          for (const _ of [1, 2]) yield* record(held, gone, broken, after(2))
           for (const _ of [1, 2]) yield* store.enable(endpoint, after(3))
           yield* store.remove(endpoint, after(4))
         }))

@@ -38,7 +38,7 @@ const tell = Effect.fnUntraced(function*(grantId: string) {
 const attempt = Effect.fnUntraced(function*(endpointId: string, outcome: Outcome, next: Next) {
   const store = yield* WebhookStore
   const at = yield* DateTime.now
-  const claimed = (yield* store.claim(at, 1000)).find((one) => one.endpointId === endpointId)
+  const claimed = (yield* store.take(at, 1000)).find((one) => one.endpointId === endpointId)
   assert(claimed !== undefined)
   yield* store.record(claimed, { at, durationMillis: 12, outcome }, next, at)
   return claimed

@@ -1,12 +1,12 @@
 /**
  * Brings the events of feeds to webhooks: one at a time to each endpoint, in order, to many endpoints at once. Any number of
  * workers may do it. Closing its scope ends it gently: no new attempts, and a moment for those under way; one that is cut is
- * repeated by another worker once its claim has run out.
+ * repeated by another worker once its time has run out.
  */
 import { counters } from "@slipway/domain/Metrics"
 import { afterAttempt, bodyOf, isDelivered, type Outcome, signing, Trouble } from "@slipway/domain/partner/Webhook"
 import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
-import { type ClaimedDelivery, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { type TakenAttempt, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { Cause, DateTime, Duration, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
 import { Timing } from "./Timing.ts"
 
@@ -30,10 +30,10 @@ const attempted = counters(
 )
 
 /** Makes one attempt and records what came of it. */
-export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: ClaimedDelivery) {
+export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(taken: TakenAttempt) {
   const store = yield* WebhookStore
   const sender = yield* WebhookSender
-  const { event, manual, secrets, url } = claimed
+  const { event, manual, secrets, url } = taken
   const at = yield* DateTime.now
   const outcome = yield* sender.send({
     url,
@@ -44,9 +44,9 @@ export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(claimed: C
   })
   yield* attempted.add(outcomeOf(outcome))
   const ended = yield* DateTime.now
-  const next = afterAttempt(claimed.attempt, outcome, ended, yield* Random.next)
+  const next = afterAttempt(taken.attempt, outcome, ended, yield* Random.next)
   const durationMillis = Math.max(0, ended.epochMilliseconds - at.epochMilliseconds)
-  const isRecorded = yield* store.record(claimed, { at, durationMillis, outcome }, next, ended)
+  const isRecorded = yield* store.record(taken, { at, durationMillis, outcome }, next, ended)
   if (isRecorded && !manual && next._tag === "Disable") {
     yield* Effect.logWarning("a webhook endpoint was disabled", { reason: next.reason, sequence: event.sequence })
   }
@@ -65,15 +65,15 @@ export const start = Effect.fn("DeliverWebhooks.start")(function*() {
 
   const look = Effect.gen(function*() {
     if (free === 0) return
-    for (const claimed of yield* store.claim(yield* DateTime.now, free)) {
+    for (const taken of yield* store.take(yield* DateTime.now, free)) {
       free--
-      yield* attempt(claimed).pipe(
+      yield* attempt(taken).pipe(
         surviving,
         Effect.ensuring(Effect.sync(() => {
           free++
           ended.openUnsafe()
         })),
-        Effect.annotateLogs({ endpointId: claimed.endpointId, eventId: claimed.event.id }),
+        Effect.annotateLogs({ endpointId: taken.endpointId, eventId: taken.event.id }),
         Effect.forkIn(attempts)
       )
     }
@@ -95,7 +95,7 @@ export const purgeLog = Effect.fn("DeliverWebhooks.purgeLog")(function*() {
   while ((yield* store.purge(before, PURGED_AT_ONCE)) === PURGED_AT_ONCE) continue
 })
 
-/** Trouble of one round, or with one endpoint, is logged; what was claimed is tried again when its claim has run out. */
+/** Trouble of one round, or with one endpoint, is logged; what was taken is tried again when its time has run out. */
 const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("delivering webhooks failed", cause)),

@@ -80,7 +80,7 @@ const shift = (endpoint: Endpoint) =>
     SqlClient.SqlClient,
     (sql) => sql`UPDATE webhook_endpoints SET due_at = least(due_at, created_at) WHERE id = ${endpoint.id}`
   )
-const expireClaims = Effect.flatMap(
+const expireTaken = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql`UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until IS NOT NULL`
 )
@@ -132,7 +132,7 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
         const entries = yield* log(target)
         assert.deepStrictEqual(entries.map(({ attempt }) => attempt), [10, 9, 8, 7, 6, 5, 4, 3, 2, 1])
         for (const entry of entries) assert.deepStrictEqual([entry.outcome, entry.eventId, entry.manual], [outcome, events[0]?.id, false])
-        const later = yield* (yield* WebhookStore).claim(DateTime.add(yield* DateTime.now, { days: 7 }), 1000)
+        const later = yield* (yield* WebhookStore).take(DateTime.add(yield* DateTime.now, { days: 7 }), 1000)
         assert.notInclude(later.map(({ endpointId }) => endpointId), target.id)
         const told = (yield* (yield* AuditLog).list({ since: null, limit: 1000 })).filter(({ subjects }) =>
           subjects["endpointId"] === target.id
@@ -230,7 +230,7 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       const { endpoint, feed, receiver } = yield* scenario(3)
       const store = yield* WebhookStore
       const at = yield* DateTime.now
-      const lost = (yield* store.claim(at, 1000)).find(({ endpointId }) => endpointId === endpoint.id)
+      const lost = (yield* store.take(at, 1000)).find(({ endpointId }) => endpointId === endpoint.id)
       assert(lost !== undefined)
       const { event, secrets, url } = lost
       yield* (yield* WebhookSender).send({
@@ -243,9 +243,9 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       const other = yield* scenario(1)
       yield* worker
       yield* until(find(other.endpoint), ({ cursor }) => cursor === 1)
-      // The one who claimed it may still be at it.
+      // The one who taken it may still be at it.
       assert.lengthOf(receiver.received, 1)
-      yield* expireClaims
+      yield* expireTaken
       yield* until(find(endpoint), ({ cursor }) => cursor === 3)
       assert.deepStrictEqual(idsOf(receiver.received), [feed[0]?.id, ...feed.map(({ id }) => id)])
       assert.isFalse(

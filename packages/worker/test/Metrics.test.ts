@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import type { Outcome } from "@slipway/domain/partner/Webhook"
 import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
-import { type ClaimedDelivery, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { type TakenAttempt, WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { failure } from "@slipway/domain/publishing/Publication"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { count } from "@slipway/domain/sandbox/Counting"
@@ -119,7 +119,7 @@ it.effect("counts attempts at webhooks by what came of them", () => {
   const answered = (status: number): Outcome => ({ _tag: "Answered", status, retryAfter: null, body: null })
   const outcomes: ReadonlyArray<Outcome> = [answered(204), answered(410), answered(500), { _tag: "Failed", trouble: "tls" }]
   const then = DateTime.makeUnsafe(0)
-  const claimed: ClaimedDelivery = {
+  const claimed: TakenAttempt = {
     endpointId: "0197f1a0-0000-7000-8000-000000000001",
     url: "https://partner.invalid",
     secrets: [],

@@ -46,8 +46,8 @@ const ClaimRow = Schema.Struct({
   claimedAt: Schema.NullOr(Instant)
 })
 
-const toClaim = ({ claimedAt: at, createdAt, organizationId, recipientId, ...offer }: typeof ClaimRow.Type): Claim => ({
-  offer,
+const toClaim = ({ claimedAt: at, createdAt, organizationId, recipientId, ...terms }: typeof ClaimRow.Type): Claim => ({
+  terms,
   createdAt,
   claimed: at === null || organizationId === null || recipientId === null ? null : { organizationId, recipientId, at }
 })
@@ -230,17 +230,17 @@ export const layer = Layer.effect(
 
       // What has a natural id is inserted before it is decided: that waits for whoever else is inserting it, and is undone
       // when the decision is against it.
-      createClaim: Effect.fn("PartnerStore.createClaim")((offer) =>
+      createClaim: Effect.fn("PartnerStore.createClaim")((terms) =>
         transaction(Effect.gen(function*() {
           const at = yield* now
           const inserted = yield* sql`
             INSERT INTO credit_claims (id, grant_id, lead_id, variant, credit_amount, created_at)
-            SELECT ${offer.claimId}::uuid, id, ${offer.leadId}, ${offer.variant}, ${offer.creditAmount}::bigint, ${iso(at)}::timestamptz
-            FROM grants WHERE id = ${offer.grantId}
+            SELECT ${terms.claimId}::uuid, id, ${terms.leadId}, ${terms.variant}, ${terms.creditAmount}::bigint, ${iso(at)}::timestamptz
+            FROM grants WHERE id = ${terms.grantId}
             ON CONFLICT (id) DO NOTHING RETURNING 1`
-          const [known = null] = inserted.length > 0 ? [] : yield* claimOf(offer.claimId)
-          if (inserted.length === 0 && known === null) return yield* new GrantNotFound({ grant: offer.grantId })
-          const { tell, ...made } = yield* Effect.fromResult(createClaim(known, offer, at))
+          const [known = null] = inserted.length > 0 ? [] : yield* claimOf(terms.claimId)
+          if (inserted.length === 0 && known === null) return yield* new GrantNotFound({ grant: terms.grantId })
+          const { tell, ...made } = yield* Effect.fromResult(createClaim(known, terms, at))
           yield* tellPartners(tell, at)
           return made
         }))

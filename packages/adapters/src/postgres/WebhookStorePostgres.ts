@@ -16,9 +16,9 @@ import {
   WantedTypes
 } from "@slipway/domain/partner/Webhook"
 import {
-  CLAIM_TIME,
-  type ClaimedDelivery,
-  type Delivery,
+  TAKEN_TIME,
+  type TakenAttempt,
+  type Attempt,
   EndpointNotFound,
   type EndpointKey,
   PartnerEventNotFound,
@@ -83,7 +83,7 @@ const DeliveryRow = Schema.Struct({
   trouble: Schema.NullOr(Trouble)
 })
 
-const toDelivery = ({ body, retryAfter, status, trouble, ...row }: typeof DeliveryRow.Type): Delivery => ({
+const toDelivery = ({ body, retryAfter, status, trouble, ...row }: typeof DeliveryRow.Type): Attempt => ({
   ...row,
   outcome: status === null ? { _tag: "Failed", trouble: trouble ?? "connection" } : { _tag: "Answered", status, retryAfter, body }
 })
@@ -112,7 +112,7 @@ const toClaimed = Effect.fnUntraced(function*(row: typeof ClaimedRow.Type, manua
   const { data, endpointId, eventId: id, failures, fence, recordedAt: createdAt, secrets, sequence, type, url } = row
   if (id === null || sequence === null || createdAt === null) return null
   const event: PartnerEvent = { ...(yield* decodeFact({ type, data })), id, sequence, createdAt }
-  const claimed: ClaimedDelivery = {
+  const taken: TakenAttempt = {
     endpointId,
     url,
     secrets: opened(secrets, endpointId, key),
@@ -121,7 +121,7 @@ const toClaimed = Effect.fnUntraced(function*(row: typeof ClaimedRow.Type, manua
     manual,
     fence
   }
-  return claimed
+  return taken
 })
 
 const iso = DateTime.formatIso
@@ -185,9 +185,9 @@ export const layer = Layer.effect(
       execute: (grantId) => sql`SELECT last_sequence AS head FROM partner_feeds WHERE grant_id = ${grantId}`
     })
 
-    const until = sql`clock_timestamp() + make_interval(secs => ${Duration.toSeconds(CLAIM_TIME)})`
+    const until = sql`clock_timestamp() + make_interval(secs => ${Duration.toSeconds(TAKEN_TIME)})`
     const event = sql.literal(`p.id AS "eventId", p.sequence, p.type, p.data, p.created_at AS "recordedAt"`)
-    const claimed = sql.literal(`e.id AS "endpointId", e.url, e.secrets, e.failures`)
+    const taken = sql.literal(`e.id AS "endpointId", e.url, e.secrets, e.failures`)
     const heard = sql.literal(`
       JOIN grants g ON g.id = e.grant_id AND g.revoked_at IS NULL
       JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL`)
@@ -208,10 +208,10 @@ export const layer = Layer.effect(
         UPDATE webhook_redeliveries r SET fence = r.fence + 1, claimed_until = ${until}
         FROM due, webhook_endpoints e, partner_events p
         WHERE (r.endpoint_id, r.event_id) = (due.endpoint_id, due.event_id) AND e.id = r.endpoint_id AND p.id = r.event_id
-        RETURNING ${claimed}, ${event}, r.fence`
+        RETURNING ${taken}, ${event}, r.fence`
     })
     // One statement, so that the head and the events are seen at the same moment: what is not wanted up to the head is
-    // passed over, and what comes after the head is found by the next claim.
+    // passed over, and what comes after the head is found the next time.
     const ordered = SqlSchema.findAll({
       Request: Schema.Struct({ now: Schema.String, limit: Schema.Int }),
       Result: ClaimedRow,
@@ -234,7 +234,7 @@ export const layer = Layer.effect(
           fence = e.fence + 1,
           claimed_until = CASE WHEN p.id IS NOT NULL THEN ${until} END
         FROM next p WHERE e.id = p.endpoint
-        RETURNING ${claimed}, ${event}, e.fence`
+        RETURNING ${taken}, ${event}, e.fence`
     })
 
     return WebhookStore.of({
@@ -334,7 +334,7 @@ export const layer = Layer.effect(
         guard
       ),
 
-      claim: Effect.fn("WebhookStore.claim")(function*(now, limit) {
+      take: Effect.fn("WebhookStore.take")(function*(now, limit) {
         const inLine = (limit: number) => limit === 0 ? Effect.succeed([]) : ordered({ now: iso(now), limit })
         const half = Math.ceil(limit / 2)
         const due = yield* inLine(half)
@@ -342,16 +342,16 @@ export const layer = Layer.effect(
         const more = due.length < half ? [] : yield* inLine(limit - due.length - asked.length)
         if (asked.length + due.length + more.length === 0) return []
         const sealing = yield* key
-        const claimed = [
+        const taken = [
           ...(yield* Effect.forEach(asked, (row) => toClaimed(row, true, sealing))),
           ...(yield* Effect.forEach([...due, ...more], (row) => toClaimed(row, false, sealing)))
         ]
-        return claimed.filter((delivery) => delivery !== null)
+        return taken.filter((delivery) => delivery !== null)
       }, guard),
 
       record: Effect.fn("WebhookStore.record")(
-        function*(claimed, made, next, at) {
-          const { attempt, endpointId, event, fence, manual } = claimed
+        function*(taken, made, next, at) {
+          const { attempt, endpointId, event, fence, manual } = taken
           const held = manual
             ? yield* sql`
             DELETE FROM webhook_redeliveries WHERE endpoint_id = ${endpointId} AND event_id = ${event.id} AND fence = ${fence} RETURNING 1`

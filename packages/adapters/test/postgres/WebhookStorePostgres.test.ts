@@ -18,7 +18,7 @@ const Fixture = Layer.effect(
   WebhookFixture,
   Effect.map(SqlClient.SqlClient, (sql) =>
     WebhookFixture.of({
-      expireClaims: Effect.orDie(Effect.andThen(
+      expireTaken: Effect.orDie(Effect.andThen(
         sql`UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until IS NOT NULL`,
         Effect.asVoid(sql`UPDATE webhook_redeliveries SET claimed_until = now() WHERE claimed_until IS NOT NULL`)
       ))
@@ -76,7 +76,7 @@ it.layer(
       const data = { claimId: id, leadId: "lead", variant: "one", occurredAt: at, projectId: id }
       const tell = [{ grantId, fact: { type: "project.connected" as const, data } }]
       yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), at)
-      const [claimed] = yield* store.claim(at, 10)
-      assert.deepStrictEqual(claimed?.secrets.map(({ value }) => Redacted.value(value)), [Redacted.value(earlier)])
+      const [taken] = yield* store.take(at, 10)
+      assert.deepStrictEqual(taken?.secrets.map(({ value }) => Redacted.value(value)), [Redacted.value(earlier)])
     }))
 })

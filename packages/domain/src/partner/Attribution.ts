@@ -1,5 +1,5 @@
 /**
- * Which partner's offer a fact counts for (decisions 11.2). Pure: each decision is handed what is known, read under the
+ * Which partner's claim a fact counts for (decisions 11.2). Pure: each decision is handed what is known, read under the
  * attribution lock, and says what is to be kept and what the feeds tell, all in one transaction. Attribution is first
  * touch: once set, a touch never changes, whatever comes later and from whichever grant.
  */
@@ -34,8 +34,8 @@ const Instant = Schema.String.check(isAsWritten).pipe(
 export const RecipientId = text(1, 200)
 export const OrganizationId = AnyUuid
 
-/** A partner's offer of credits, reserved for whoever claims it (decisions 11.1). */
-export const Offer = Schema.Struct({
+/** What a partner offers with a claim: credits, reserved for whoever claims them (decisions 11.1). */
+export const ClaimTerms = Schema.Struct({
   claimId: AnyUuid,
   grantId: AnyUuid,
   leadId: text(1, 200),
@@ -43,20 +43,20 @@ export const Offer = Schema.Struct({
   /** Credits, at least 1. */
   creditAmount: CreditAmount
 })
-export type Offer = typeof Offer.Type
+export type ClaimTerms = typeof ClaimTerms.Type
 
-/** For whom an offer is claimed. */
+/** For whom a claim is claimed. */
 export const Claimant = Schema.Struct({ recipientId: RecipientId, organizationId: OrganizationId })
 export type Claimant = typeof Claimant.Type
 
-/** An offer and what became of it. `claimed: null` is pending. */
+/** A claim and what became of it. `claimed: null` is pending. */
 export interface Claim {
-  readonly offer: Offer
+  readonly terms: ClaimTerms
   readonly createdAt: DateTime.Utc
   readonly claimed: (Claimant & { readonly at: DateTime.Utc }) | null
 }
 
-/** The first offer claimed for a recipient in an organization, or for an organization. Never updated. */
+/** The first claim that was claimed for a recipient in an organization, or for an organization. Never updated. */
 export interface Touch {
   readonly grantId: string
   readonly claimId: Uuid
@@ -110,23 +110,23 @@ const tell = (touch: Touch | null, fact: (of: Touch) => PartnerFact): ReadonlyAr
 const since = (touch: Touch | null, at: DateTime.Utc): Touch | null =>
   touch !== null && DateTime.isGreaterThanOrEqualTo(at, touch.claimedAt) ? touch : null
 
-/** Makes and reserves an offer. `known` is the claim of its id. */
+/** Makes and reserves a claim. `known` is the claim of its id. */
 export const createClaim = (
   known: Claim | null,
-  offer: Offer,
+  terms: ClaimTerms,
   at: DateTime.Utc
 ): Result.Result<{ readonly recorded: Recorded; readonly claim: Claim; readonly tell: ReadonlyArray<Telling> }, FactConflict> =>
-  Result.map(once(known?.offer ?? null, offer, `Claim ${offer.claimId}`), (recorded) => {
+  Result.map(once(known?.terms ?? null, terms, `Claim ${terms.claimId}`), (recorded) => {
     if (known !== null) return { recorded, claim: known, tell: [] }
-    const { grantId, ...data } = offer
+    const { grantId, ...data } = terms
     return {
       recorded,
-      claim: { offer, createdAt: at, claimed: null },
+      claim: { terms, createdAt: at, claimed: null },
       tell: [{ grantId, fact: { type: "credit_claim.created", data: { ...data, createdAt: at, status: "pending", claimedAt: null } } }]
     }
   })
 
-/** What claiming an offer brings about, once. */
+/** What claiming brings about, once. */
 export interface Claiming {
   readonly recorded: Recorded
   readonly claim: Claim
@@ -138,7 +138,7 @@ export interface Claiming {
 }
 
 /**
- * Claims an offer. `touches` are those of the claimant now; `at` is the store's time under the attribution lock, so that
+ * Claims one. `touches` are those of the claimant now; `at` is the store's time under the attribution lock, so that
  * claims are ordered by their commits.
  */
 export const claim = (
@@ -147,16 +147,16 @@ export const claim = (
   touches: { readonly recipient: Touch | null; readonly organization: Touch | null },
   at: DateTime.Utc
 ): Result.Result<Claiming, FactConflict> => {
-  const { claimed, createdAt, offer } = known
+  const { claimed, createdAt, terms } = known
   const before = claimed === null ? null : { recipientId: claimed.recipientId, organizationId: claimed.organizationId }
-  return Result.map(once(before, claimant, `The claiming of ${offer.claimId}`), (recorded) => {
+  return Result.map(once(before, claimant, `The claiming of ${terms.claimId}`), (recorded) => {
     if (claimed !== null) return { recorded, claim: known, credits: 0, touch: { recipient: null, organization: null }, tell: [] }
-    const { grantId, ...data } = offer
-    const touch: Touch = { grantId, claimId: offer.claimId, leadId: offer.leadId, variant: offer.variant, claimedAt: at }
+    const { grantId, ...data } = terms
+    const touch: Touch = { grantId, claimId: terms.claimId, leadId: terms.leadId, variant: terms.variant, claimedAt: at }
     return {
       recorded,
       claim: { ...known, claimed: { ...claimant, at } },
-      credits: offer.creditAmount,
+      credits: terms.creditAmount,
       touch: {
         recipient: touches.recipient === null ? touch : null,
         organization: touches.organization === null ? touch : null

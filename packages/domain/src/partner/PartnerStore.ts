@@ -4,7 +4,7 @@ import { type GrantNotFound } from "../access/AccessStore.ts"
 import { type Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { type Claim, type Claimant, type FactConflict, type Invoice, type Offer, type Project, type Recorded } from "./Attribution.ts"
+import { type Claim, type Claimant, type FactConflict, type Invoice, type ClaimTerms, type Project, type Recorded } from "./Attribution.ts"
 import { type PartnerEvent, type PartnerFact } from "./PartnerEvent.ts"
 
 /** A fact and the grant whose feed tells it. */
@@ -61,7 +61,7 @@ export class PartnerStore extends Context.Service<PartnerStore, {
     decide: Effect.Effect<{ readonly result: A; readonly tell: ReadonlyArray<Telling> }, E>,
     at: DateTime.Utc
   ): Effect.Effect<A, E | StoreUnavailable>
-  createClaim(offer: Offer): Effect.Effect<
+  createClaim(terms: ClaimTerms): Effect.Effect<
     { readonly recorded: Recorded; readonly claim: Claim },
     FactConflict | GrantNotFound | StoreUnavailable
   >

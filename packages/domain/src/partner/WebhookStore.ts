@@ -34,7 +34,7 @@ export interface EndpointKey {
 }
 
 /** One attempt, in the log. */
-export interface Delivery {
+export interface Attempt {
   /** Greater than that of every earlier one of the endpoint; a page goes on below it. */
   readonly position: number
   readonly eventId: Uuid
@@ -51,20 +51,20 @@ export interface Delivery {
   readonly outcome: Outcome
 }
 
-/** A worker's right to make one attempt, for {@link CLAIM_TIME}. */
-export interface ClaimedDelivery {
+/** A worker's right to make one attempt, for {@link TAKEN_TIME}. */
+export interface TakenAttempt {
   readonly endpointId: Uuid
   readonly url: string
   readonly secrets: ReadonlyArray<Secret>
   readonly event: PartnerEvent
   readonly attempt: number
   readonly manual: boolean
-  /** Grows with each claim. A record with an old one changes nothing. */
+  /** Grows each time it is taken. A record with an old one changes nothing. */
   readonly fence: number
 }
 
 /** Longer than an attempt with all around it can take. A worker that died keeps the endpoint waiting for so long. */
-export const CLAIM_TIME = Duration.minutes(1)
+export const TAKEN_TIME = Duration.minutes(1)
 
 /** How long the log is kept (ours). */
 export const LOG_RETENTION = Duration.days(30)
@@ -82,8 +82,8 @@ export const told = (
 })
 
 /**
- * Checked by `testing/WebhookStoreContract`. Of an endpoint, one event at a time is claimed, in the order of the feed, and
- * the next one only once it is delivered. Times of retries are the caller's, claims last by the store's own time. What
+ * Checked by `testing/WebhookStoreContract`. Of an endpoint, one event at a time is taken, in the order of the feed, and
+ * the next one only once it is delivered. Times of retries are the caller's, what is taken is held by the store's own time. What
  * changes an endpoint is in the audit log.
  */
 export class WebhookStore extends Context.Service<WebhookStore, {
@@ -97,7 +97,7 @@ export class WebhookStore extends Context.Service<WebhookStore, {
   find(key: EndpointKey): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
   /** With its log. Nothing more is sent, but for what is on its way. */
   remove(key: EndpointKey, at: DateTime.Utc): Effect.Effect<void, EndpointNotFound | StoreUnavailable>
-  /** From the next claim on. Secrets before it sign along as `rotated` says. */
+  /** From the next attempt on. Secrets before it sign along as `rotated` says. */
   rotate(key: EndpointKey, secret: Redacted.Redacted, at: DateTime.Utc): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
   /** See `enabled`. Safe to call twice. */
   enable(key: EndpointKey, at: DateTime.Utc): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
@@ -105,7 +105,7 @@ export class WebhookStore extends Context.Service<WebhookStore, {
   deliveries(
     key: EndpointKey,
     page: { readonly before: number | null; readonly limit: number }
-  ): Effect.Effect<ReadonlyArray<Delivery>, EndpointNotFound | StoreUnavailable>
+  ): Effect.Effect<ReadonlyArray<Attempt>, EndpointNotFound | StoreUnavailable>
   /**
    * Has one event of the grant's feed sent once more, beside the line and whatever the endpoint's standing, types included.
    * One that waits already waits once.
@@ -120,14 +120,14 @@ export class WebhookStore extends Context.Service<WebhookStore, {
    * revoked or whose organization is suspended. Manual ones, one of an endpoint at a time, get what the line leaves: that
    * is half of it while they wait, so that nobody who asks for much keeps others from their events.
    */
-  claim(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<ClaimedDelivery>, StoreUnavailable>
+  take(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<TakenAttempt>, StoreUnavailable>
   /**
-   * Logs the attempt and moves its endpoint on as `standingAfter` says; a manual one is only logged. `false`: the claim was
+   * Logs the attempt and moves its endpoint on as `standingAfter` says; a manual one is only logged. `false`: what was taken was
    * another's by then, or the endpoint is deleted; nothing was changed.
    */
   record(
-    claimed: ClaimedDelivery,
-    attempt: Pick<Delivery, "at" | "durationMillis" | "outcome">,
+    taken: TakenAttempt,
+    attempt: Pick<Attempt, "at" | "durationMillis" | "outcome">,
     next: Next,
     at: DateTime.Utc
   ): Effect.Effect<boolean, StoreUnavailable>

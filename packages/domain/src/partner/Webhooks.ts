@@ -4,7 +4,7 @@ import { Ids, type Uuid } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { type Endpoint, mintSecret, type WantedTypes } from "./Webhook.ts"
 import { type TargetRefused, WebhookSender } from "./WebhookSender.ts"
-import { type Delivery, type EndpointNotFound, type PartnerEventNotFound, type TooManyEndpoints, WebhookStore } from "./WebhookStore.ts"
+import { type Attempt, type EndpointNotFound, type PartnerEventNotFound, type TooManyEndpoints, WebhookStore } from "./WebhookStore.ts"
 
 /** An endpoint with the one chance to read its secret. */
 export interface WithSecret {
@@ -14,7 +14,7 @@ export interface WithSecret {
 
 /** A page of an endpoint's log, newest first. */
 export interface DeliveryPage {
-  readonly deliveries: ReadonlyArray<Delivery>
+  readonly deliveries: ReadonlyArray<Attempt>
   /** The `before` of the next page; `null`: this is the last one. */
   readonly nextCursor: number | null
 }

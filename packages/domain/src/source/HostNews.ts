@@ -10,7 +10,7 @@ export class NotAuthentic extends Schema.TaggedError<NotAuthentic>()("NotAuthent
 }
 
 /** A request as it came in. */
-export interface Delivery {
+export interface SignedNews {
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>
   /** Exactly what was sent: the signature is over its bytes. */
@@ -25,5 +25,5 @@ export interface News {
 
 export class HostNews extends Context.Service<HostNews, {
   /** `null`: authentic, and nothing that concerns us. */
-  read(delivery: Delivery): Effect.Effect<News | null, NotAuthentic>
+  read(sent: SignedNews): Effect.Effect<News | null, NotAuthentic>
 }>()("@slipway/domain/HostNews") {}

@@ -8,7 +8,7 @@ import {
   createClaim,
   Invoice,
   isInitialPayment,
-  Offer,
+  ClaimTerms,
   openPullRequest,
   payInvoice,
   Project,
@@ -21,17 +21,17 @@ import {
 import { DateTime, Result, Schema } from "effect"
 
 const at = (minute: number) => DateTime.makeUnsafe(`2026-11-21T02:${String(minute).padStart(2, "0")}:00.000Z`)
-const offer: Offer = {
+const terms: ClaimTerms = {
   claimId: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e00",
   grantId: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e01",
   leadId: "lead",
   variant: "b",
   creditAmount: 500
 }
-const lead = { claimId: offer.claimId, leadId: "lead", variant: "b" }
+const lead = { claimId: terms.claimId, leadId: "lead", variant: "b" }
 const somebody: Claimant = { recipientId: "user_1", organizationId: "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e02" }
-const pending: Claim = { offer, createdAt: at(1), claimed: null }
-const touch: Touch = { ...lead, grantId: offer.grantId, claimedAt: at(10) }
+const pending: Claim = { terms, createdAt: at(1), claimed: null }
+const touch: Touch = { ...lead, grantId: terms.grantId, claimedAt: at(10) }
 const other: Touch = { grantId: "g2", claimId: "c2", leadId: "earlier", variant: "a", claimedAt: at(5) }
 const none = { recipient: null, organization: null }
 const conflict = (result: Result.Result<unknown, { readonly message: string }>) =>
@@ -39,32 +39,32 @@ const conflict = (result: Result.Result<unknown, { readonly message: string }>) 
 
 describe("creating a claim", () => {
   it("reserves it and tells its grant", () => {
-    assert.deepStrictEqual(Result.getOrThrow(createClaim(null, offer, at(1))), {
+    assert.deepStrictEqual(Result.getOrThrow(createClaim(null, terms, at(1))), {
       recorded: "new",
       claim: pending,
       tell: [{
-        grantId: offer.grantId,
+        grantId: terms.grantId,
         fact: { type: "credit_claim.created", data: { ...lead, creditAmount: 500, createdAt: at(1), status: "pending", claimedAt: null } }
       }]
     })
   })
   it("again is known and told nobody, also when it was claimed since", () => {
     for (const known of [pending, { ...pending, claimed: { ...somebody, at: at(2) } }]) {
-      assert.deepStrictEqual(Result.getOrThrow(createClaim(known, { ...offer }, at(9))), { recorded: "known", claim: known, tell: [] })
+      assert.deepStrictEqual(Result.getOrThrow(createClaim(known, { ...terms }, at(9))), { recorded: "known", claim: known, tell: [] })
     }
   })
-  it.each<Partial<Offer>>([{ grantId: somebody.organizationId }, { leadId: "x" }, { variant: "x" }, { creditAmount: 501 }])(
+  it.each<Partial<ClaimTerms>>([{ grantId: somebody.organizationId }, { leadId: "x" }, { variant: "x" }, { creditAmount: 501 }])(
     "again with %o is a conflict",
     (change) =>
       assert.strictEqual(
-        conflict(createClaim(pending, { ...offer, ...change }, at(9))),
-        `Claim ${offer.claimId} is known already, with other values.`
+        conflict(createClaim(pending, { ...terms, ...change }, at(9))),
+        `Claim ${terms.claimId} is known already, with other values.`
       )
   )
 })
 
 it("a conflict is told apart by its tag", () =>
-  assert.strictEqual(Result.getOrThrow(Result.flip(createClaim(pending, { ...offer, variant: "x" }, at(9))))._tag, "FactConflict"))
+  assert.strictEqual(Result.getOrThrow(Result.flip(createClaim(pending, { ...terms, variant: "x" }, at(9))))._tag, "FactConflict"))
 
 describe("claiming", () => {
   it("gives the credits and sets both touches, the first time", () => {
@@ -75,15 +75,15 @@ describe("claiming", () => {
       credits: 500,
       touch: { recipient: touch, organization: touch },
       tell: [{
-        grantId: offer.grantId,
+        grantId: terms.grantId,
         fact: { type: "credit_claim.claimed", data: { ...lead, creditAmount: 500, createdAt: at(1), status: "claimed", claimedAt: at(10) } }
       }]
     })
   })
-  it("a later offer replaces neither touch, gives its credits and tells its own grant", () => {
+  it("a later terms replaces neither touch, gives its credits and tells its own grant", () => {
     const both = Result.getOrThrow(claim(pending, somebody, { recipient: other, organization: other }, at(10)))
     assert.deepStrictEqual(both.touch, none)
-    assert.deepStrictEqual([both.credits, both.tell.map(({ grantId }) => grantId)], [500, [offer.grantId]])
+    assert.deepStrictEqual([both.credits, both.tell.map(({ grantId }) => grantId)], [500, [terms.grantId]])
     const organization = Result.getOrThrow(claim(pending, somebody, { recipient: null, organization: other }, at(10)))
     assert.deepStrictEqual(organization.touch, { recipient: touch, organization: null })
     const recipient = Result.getOrThrow(claim(pending, somebody, { recipient: other, organization: null }, at(10)))
@@ -99,12 +99,12 @@ describe("claiming", () => {
       tell: []
     })
   })
-  it.each<Partial<Claimant>>([{ recipientId: "user_2" }, { organizationId: offer.claimId }])(
+  it.each<Partial<Claimant>>([{ recipientId: "user_2" }, { organizationId: terms.claimId }])(
     "again for %o is a conflict",
     (change) =>
       assert.strictEqual(
         conflict(claim(claimed, { ...somebody, ...change }, none, at(20))),
-        `The claiming of ${offer.claimId} is known already, with other values.`
+        `The claiming of ${terms.claimId} is known already, with other values.`
       )
   )
 })
@@ -118,7 +118,7 @@ describe("connecting a project", () => {
       assert.deepStrictEqual(Result.getOrThrow(connectProject(null, given, touch)), {
         recorded: "new",
         tell: isTold
-          ? [{ grantId: offer.grantId, fact: { type: "project.connected", data: { ...lead, occurredAt: at(minute), projectId: "p" } } }]
+          ? [{ grantId: terms.grantId, fact: { type: "project.connected", data: { ...lead, occurredAt: at(minute), projectId: "p" } } }]
           : []
       })
     }
@@ -127,7 +127,7 @@ describe("connecting a project", () => {
     assert.deepStrictEqual(Result.getOrThrow(connectProject(null, project, null)), { recorded: "new", tell: [] }))
   it("again tells nobody, also when there is a touch by now", () =>
     assert.deepStrictEqual(Result.getOrThrow(connectProject({ ...project }, project, touch)), { recorded: "known", tell: [] }))
-  it.each<Partial<Project>>([{ recipientId: "x" }, { organizationId: offer.claimId }, { repo: "acme/two" }, { connectedAt: at(11) }])(
+  it.each<Partial<Project>>([{ recipientId: "x" }, { organizationId: terms.claimId }, { repo: "acme/two" }, { connectedAt: at(11) }])(
     "again with %o is a conflict",
     (change) =>
       assert.strictEqual(
@@ -141,7 +141,7 @@ describe("a task", () => {
   const task: Task = { taskId: "c_aaaaaaaaaaaa", projectId: "p", touch }
   it("of somebody with a touch is told when it is created", () => {
     assert.deepStrictEqual(startTask(task, at(3)), [
-      { grantId: offer.grantId, fact: { type: "task.started", data: { ...lead, occurredAt: at(3), taskId: task.taskId, projectId: "p" } } }
+      { grantId: terms.grantId, fact: { type: "task.started", data: { ...lead, occurredAt: at(3), taskId: task.taskId, projectId: "p" } } }
     ])
     assert.deepStrictEqual(
       startTask({ ...task, projectId: null }, at(3)).map(({ fact }) => "projectId" in fact.data && fact.data.projectId),
@@ -150,7 +150,7 @@ describe("a task", () => {
   })
   it("counts for whom it counted when it was created, when its pull request is opened", () => {
     assert.deepStrictEqual(openPullRequest(task, "id", at(4)), [{
-      grantId: offer.grantId,
+      grantId: terms.grantId,
       fact: { type: "pull_request.opened", data: { ...lead, occurredAt: at(4), pullRequestId: "id", taskId: task.taskId, projectId: "p" } }
     }])
   })
@@ -170,7 +170,7 @@ describe("the project of a task", () => {
   })
   it("is the organization's first one for the repository, whatever its case", () => {
     const projects = [projectAt("c", 2), projectAt("b", 1), projectAt("a", 1), projectAt("other", 0, "acme/other"),
-      projectAt("theirs", 0, "acme/shop", offer.claimId)]
+      projectAt("theirs", 0, "acme/shop", terms.claimId)]
     assert.strictEqual(projectFor(projects, somebody.organizationId, "Acme/Shop"), "a")
     assert.strictEqual(projectFor([projectAt("a", 2), projectAt("b", 1)], somebody.organizationId, "acme/shop"), "b")
     assert.strictEqual(projectFor([projectAt("a", 1), projectAt("b", 1)], somebody.organizationId, "acme/shop"), "a")
@@ -195,7 +195,7 @@ describe("a paid invoice", () => {
     assert.deepStrictEqual(Result.getOrThrow(payInvoice(null, invoice, { touch, paid: false }, "id")), {
       recorded: "new",
       paid: true,
-      tell: [{ grantId: offer.grantId, fact: { type: "conversion.paid", data: { ...lead, occurredAt: at(10), conversionId: "id" } } }]
+      tell: [{ grantId: terms.grantId, fact: { type: "conversion.paid", data: { ...lead, occurredAt: at(10), conversionId: "id" } } }]
     })
   })
   it.each(
@@ -217,7 +217,7 @@ describe("a paid invoice", () => {
       })
     }
   })
-  it.each<Partial<Invoice>>([{ organizationId: offer.claimId }, { kind: "other" }, { amountMinor: 2 }, { currency: "USD" }, {
+  it.each<Partial<Invoice>>([{ organizationId: terms.claimId }, { kind: "other" }, { amountMinor: 2 }, { currency: "USD" }, {
     paidAt: at(11)
   }])(
     "again with %o is a conflict",
@@ -241,7 +241,7 @@ describe("what comes in", () => {
   const project = { projectId: "p", ...somebody, repo: "acme/shop", connectedAt: at }
   const invoice = { invoiceId: "i", organizationId: somebody.organizationId, kind: "other", amountMinor: 0, currency: "EUR", paidAt: at }
   const samples = [
-    ["an offer", Offer, offer],
+    ["a claim", ClaimTerms, terms],
     ["a claimant", Claimant, somebody],
     ["a project", Project, project],
     ["an invoice", Invoice, invoice]
@@ -255,8 +255,8 @@ describe("what comes in", () => {
   })
   it.each(
     [
-      ["an offer's lead", Offer, offer, "leadId"],
-      ["an offer's variant", Offer, offer, "variant"],
+      ["a claim's lead", ClaimTerms, terms, "leadId"],
+      ["a claim's variant", ClaimTerms, terms, "variant"],
       ["a recipient", Claimant, somebody, "recipientId"],
       ["a project's id", Project, project, "projectId"],
       ["an invoice's id", Invoice, invoice, "invoiceId"]
@@ -267,8 +267,8 @@ describe("what comes in", () => {
   })
   it.each(
     [
-      ["claims and grants have UUIDs", Offer, offer, { claimId: ["c"], grantId: ["g"] }],
-      ["credits are a whole number from 1", Offer, offer, { creditAmount: [0, 1.5, 2 ** 53] }],
+      ["claims and grants have UUIDs", ClaimTerms, terms, { claimId: ["c"], grantId: ["g"] }],
+      ["credits are a whole number from 1", ClaimTerms, terms, { creditAmount: [0, 1.5, 2 ** 53] }],
       ["organizations have UUIDs", Claimant, somebody, { organizationId: ["acme"] }],
       ["projects have a repository and a time", Project, project, {
         repo: ["shop"],
@@ -293,8 +293,8 @@ describe("what comes in", () => {
     }
   })
   it("UUIDs are the same in any case", () => {
-    const shouted = { ...offer, claimId: offer.claimId.toUpperCase(), grantId: offer.grantId.toUpperCase() }
-    assert.deepStrictEqual(Schema.decodeUnknownSync(Offer)(shouted), offer)
+    const shouted = { ...terms, claimId: terms.claimId.toUpperCase(), grantId: terms.grantId.toUpperCase() }
+    assert.deepStrictEqual(Schema.decodeUnknownSync(ClaimTerms)(shouted), terms)
     assert.deepStrictEqual(
       Schema.decodeUnknownSync(Claimant)({ ...somebody, organizationId: somebody.organizationId.toUpperCase() }),
       somebody

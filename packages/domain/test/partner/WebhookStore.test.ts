@@ -4,7 +4,7 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as WebhookStoreMemory from "@slipway/domain/memory/WebhookStoreMemory"
-import { CLAIM_TIME } from "@slipway/domain/partner/WebhookStore"
+import { TAKEN_TIME } from "@slipway/domain/partner/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
 import { Duration, Layer } from "effect"
 import { TestClock } from "effect/testing"
@@ -13,7 +13,7 @@ suite(
   "memory",
   Layer.merge(
     WebhookStoreMemory.layer,
-    Layer.succeed(WebhookFixture, WebhookFixture.of({ expireClaims: TestClock.adjust(Duration.toMillis(CLAIM_TIME)) }))
+    Layer.succeed(WebhookFixture, WebhookFixture.of({ expireTaken: TestClock.adjust(Duration.toMillis(TAKEN_TIME)) }))
   ).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Access.layer),

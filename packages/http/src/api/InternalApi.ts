@@ -2,7 +2,7 @@
  * What the operator's own systems tell of (decisions, section 11.1), and the webhooks of a grant. Not part of the public
  * interface and its document: facts need the scope `partner:ingest`, whatever the grant.
  */
-import { Claimant, Invoice, Offer, Project } from "@slipway/domain/partner/Attribution"
+import { Claimant, Invoice, ClaimTerms, Project } from "@slipway/domain/partner/Attribution"
 import { Timestamp } from "@slipway/domain/Timestamp"
 import { Schema, Struct } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -14,7 +14,7 @@ import { WebhooksApi } from "./WebhooksApi.ts"
 
 /** An offer and what became of it. What is `null` is not known before it is claimed. */
 export const ClaimResource = Schema.Struct({
-  ...Offer.fields,
+  ...ClaimTerms.fields,
   status: Schema.Literals(["pending", "claimed"]),
   createdAt: Timestamp,
   claimedAt: Schema.NullOr(Timestamp),
@@ -32,8 +32,8 @@ const told = <S extends Schema.Top>(resource: S) => [resource.pipe(HttpApiSchema
 class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
   .add(
     HttpApiEndpoint.put("createClaim", "/claims/:claimId", {
-      params: { claimId: Offer.fields.claimId },
-      payload: Offer.mapFields(Struct.omit(["claimId"])).annotate({ identifier: "CreateClaim" }),
+      params: { claimId: ClaimTerms.fields.claimId },
+      payload: ClaimTerms.mapFields(Struct.omit(["claimId"])).annotate({ identifier: "CreateClaim" }),
       success: told(ClaimResource),
       error: [GrantNotFound, FactConflict]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
@@ -41,7 +41,7 @@ class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
       description: "Reserves an offer of credits under its id, for whoever claims it. Its grant is told."
     })),
     HttpApiEndpoint.put("claimCredits", "/claims/:claimId/claimed", {
-      params: { claimId: Offer.fields.claimId },
+      params: { claimId: ClaimTerms.fields.claimId },
       payload: Schema.Struct(Claimant.fields).annotate({ identifier: "Claimant" }),
       success: told(ClaimResource),
       error: [ClaimNotFound, FactConflict]

@@ -6,8 +6,8 @@ import { HttpApiBuilder } from "effect/http-api"
 import { ClaimResource, InternalApi } from "../api/InternalApi.ts"
 import { json } from "../server/Respond.ts"
 
-const toResource = ({ claimed, createdAt, offer }: Claim): ClaimResource => ({
-  ...offer,
+const toResource = ({ claimed, createdAt, terms }: Claim): ClaimResource => ({
+  ...terms,
   status: claimed === null ? "pending" : "claimed",
   createdAt,
   claimedAt: claimed?.at ?? null,

@@ -1,7 +1,7 @@
 /** Translates requests about webhook endpoints into domain calls. */
 import { type Endpoint, isDelivered } from "@slipway/domain/partner/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
-import type { Delivery } from "@slipway/domain/partner/WebhookStore"
+import type { Attempt } from "@slipway/domain/partner/WebhookStore"
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { InternalApi } from "../api/InternalApi.ts"
@@ -24,7 +24,7 @@ const toResource = ({ createdAt, cursor, disabled, dueAt, failures, id, types, u
 
 const withSecret = ({ endpoint, secret }: WithSecret) => ({ ...toResource(endpoint), secret: Redacted.value(secret) })
 
-const toEntry = ({ at, attempt, durationMillis, eventId, manual, outcome, sequence }: Delivery): DeliveryResource => ({
+const toEntry = ({ at, attempt, durationMillis, eventId, manual, outcome, sequence }: Attempt): DeliveryResource => ({
   eventId,
   sequence,
   attempt,

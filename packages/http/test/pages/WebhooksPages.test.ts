@@ -74,7 +74,7 @@ const tell = Effect.fnUntraced(function*({ grantId }: Visitor) {
 const attempt = Effect.fnUntraced(function*(id: string, outcome: Outcome, next: Next, durationMillis = 12) {
   const store = yield* WebhookStore
   const at = yield* DateTime.now
-  const claimed = (yield* store.claim(at, 1000)).find(({ endpointId }) => endpointId === id)
+  const claimed = (yield* store.take(at, 1000)).find(({ endpointId }) => endpointId === id)
   assert(claimed !== undefined)
   yield* store.record(claimed, { at, durationMillis, outcome }, next, at)
   return claimed

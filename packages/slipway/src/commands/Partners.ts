@@ -2,7 +2,7 @@
 import { AccessStore, GrantNotFound } from "@slipway/domain/access/AccessStore"
 import { Ids } from "@slipway/domain/Ids"
 import { formatUsd } from "@slipway/domain/models/Budget"
-import { type Claim, Claimant, Invoice, Offer, Project, type Recorded } from "@slipway/domain/partner/Attribution"
+import { type Claim, Claimant, Invoice, ClaimTerms, Project, type Recorded } from "@slipway/domain/partner/Attribution"
 import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { DateTime, Effect, Option, Schema } from "effect"
@@ -17,8 +17,8 @@ export const grantOf = Effect.fnUntraced(function*(idOrName: string) {
   return grant ?? (yield* new GrantNotFound({ grant: idOrName }))
 })
 
-const shown = ({ claimed, createdAt, offer }: Claim) => ({
-  ...offer,
+const shown = ({ claimed, createdAt, terms }: Claim) => ({
+  ...terms,
   status: claimed === null ? "pending" : "claimed",
   createdAt: DateTime.formatIso(createdAt),
   claimedAt: claimed === null ? null : DateTime.formatIso(claimed.at),
@@ -41,12 +41,15 @@ const whole = <S extends Schema.Codec<number, number>>(number: S) => Schema.Numb
 
 const createClaim = Command.make("create", {
   grant: Flag.String("grant").pipe(Flag.withDescription("Id or name of the partner's grant")),
-  lead: Flag.String("lead").pipe(Flag.withDescription("The partner's name for the customer"), Flag.withSchema(Offer.fields.leadId)),
-  variant: Flag.String("variant").pipe(Flag.withDescription("The partner's name for the offer"), Flag.withSchema(Offer.fields.variant)),
-  credits: Flag.String("credits").pipe(Flag.withDescription("Credits, at least 1"), Flag.withSchema(whole(Offer.fields.creditAmount))),
+  lead: Flag.String("lead").pipe(Flag.withDescription("The partner's name for the customer"), Flag.withSchema(ClaimTerms.fields.leadId)),
+  variant: Flag.String("variant").pipe(
+    Flag.withDescription("The partner's name for the offer"),
+    Flag.withSchema(ClaimTerms.fields.variant)
+  ),
+  credits: Flag.String("credits").pipe(Flag.withDescription("Credits, at least 1"), Flag.withSchema(whole(ClaimTerms.fields.creditAmount))),
   id: Flag.String("id").pipe(
     Flag.withDescription("Id of the claim, a UUID; with it, the command may be repeated"),
-    Flag.withSchema(Offer.fields.claimId),
+    Flag.withSchema(ClaimTerms.fields.claimId),
     Flag.optional
   ),
   json
@@ -59,7 +62,7 @@ const createClaim = Command.make("create", {
     const { claim, recorded } = yield* store.createClaim({ claimId, grantId: grant.id, leadId, variant, creditAmount })
     yield* print(json, shown(claim), () => spoken(recorded, `Claim ${claimId} of grant ${grant.name} is made: ${creditAmount} credits`))
   }))).pipe(
-    Command.withDescription("Reserve an offer of credits"),
+    Command.withDescription("Reserve a claim of credits"),
     Command.withExamples([{
       command: "slipway partners claims create --grant acme --lead lead-1 --variant b --credits 500",
       description: "500 credits for whoever claims them"
@@ -67,7 +70,7 @@ const createClaim = Command.make("create", {
   )
 
 const claimClaim = Command.make("claim", {
-  id: Argument.String("id").pipe(Argument.withDescription("Id of the claim"), Argument.withSchema(Offer.fields.claimId)),
+  id: Argument.String("id").pipe(Argument.withDescription("Id of the claim"), Argument.withSchema(ClaimTerms.fields.claimId)),
   recipient,
   organization,
   json
@@ -76,9 +79,9 @@ const claimClaim = Command.make("claim", {
     const store = yield* PartnerStore
     const { claim, recorded } = yield* store.claim(id, { recipientId, organizationId })
     yield* print(json, shown(claim), () =>
-      spoken(recorded, `Claim ${id} is claimed: organization ${organizationId} has ${claim.offer.creditAmount} more credits`))
+      spoken(recorded, `Claim ${id} is claimed: organization ${organizationId} has ${claim.terms.creditAmount} more credits`))
   }))).pipe(
-    Command.withDescription("Claim an offer for a user in an organization: adds the credits, once"),
+    Command.withDescription("Claim credits for a user in an organization: adds the credits, once"),
     Command.withExamples([{
       command: "slipway partners claims claim <claim> --recipient <user> --organization <organization>",
       description: "The first claim of a user there is the one that later work counts for"

@@ -2,7 +2,7 @@
 import { AnyUuid } from "@slipway/domain/partner/Attribution"
 import { type Endpoint, EVENT_TYPES, isDelivered, WantedTypes } from "@slipway/domain/partner/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
-import { type Delivery, EndpointNotFound } from "@slipway/domain/partner/WebhookStore"
+import { type Attempt, EndpointNotFound } from "@slipway/domain/partner/WebhookStore"
 import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { settings } from "../settings/Webhooks.ts"
@@ -54,7 +54,7 @@ const described = (one: ReturnType<typeof shown>) =>
     ["CREATED", one.createdAt]
   ])
 
-const entry = ({ at, attempt, durationMillis, eventId, manual, outcome, sequence }: Delivery) => ({
+const entry = ({ at, attempt, durationMillis, eventId, manual, outcome, sequence }: Attempt) => ({
   eventId,
   sequence,
   attempt,

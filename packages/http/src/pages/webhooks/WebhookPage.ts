@@ -5,7 +5,7 @@ import type { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/Partners"
 import type { Endpoint } from "@slipway/domain/partner/Webhook"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
-import { type Delivery, LOG_RETENTION } from "@slipway/domain/partner/WebhookStore"
+import { type Attempt, LOG_RETENTION } from "@slipway/domain/partner/WebhookStore"
 import { Counter } from "@slipway/domain/Text"
 import { Duration, Effect, Schema } from "effect"
 import { html, type Html } from "../Html.ts"
@@ -42,7 +42,7 @@ const positionOf = ({ url }: Page.Asked) => {
 const took = (millis: number): string => millis < 1000 ? `${millis} ms` : `${(millis / 1000).toFixed(1)} s`
 
 interface Line {
-  readonly delivery: Delivery
+  readonly delivery: Attempt
   readonly type: PartnerEvent["type"] | undefined
   /** The event's newest one on this page: it has the button. */
   readonly isNewest: boolean
