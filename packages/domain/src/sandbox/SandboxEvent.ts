@@ -241,6 +241,8 @@ const Envelope = Schema.Struct({
   ts: Timestamp,
   sandbox_id: SandboxId
 })
+/** An event as every reader gets it. */
+export type WireEvent = typeof Envelope.Encoded & typeof SandboxEvent.Encoded
 const encodeEnvelope = Schema.encodeSync(Envelope)
 const encodeEvent = Schema.encodeSync(SandboxEvent)
 const decodeEnvelope = Schema.decodeUnknownSync(Envelope)

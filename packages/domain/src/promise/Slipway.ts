@@ -1,0 +1,254 @@
+/**
+ * The use cases of sandboxes for those who do not write Effect: promises, plain JSON, an async iterable. What fails rejects
+ * with the error of the use case, told by its `_tag`: `InvalidRequest`, `SandboxNotFound`, `TurnActive`, ….
+ */
+import { Cause, Clock, Deferred, Effect, Layer, ManagedRuntime, Option, Random, Schema, Stream } from "effect"
+import type { Principal } from "../access/Principal.ts"
+import { drawnFrom } from "../DrawnIds.ts"
+import { Hints, makeLocal, type Topic, WORK } from "../Hints.ts"
+import { Ids } from "../Ids.ts"
+import { reader } from "../InvalidRequest.ts"
+import { type Catalogue, ModelCatalogue } from "../models/ModelCatalogue.ts"
+import { nextPage } from "../Page.ts"
+import type { Decision } from "../sandbox/Approval.ts"
+import type { CommandResult } from "../sandbox/Command.ts"
+import { Sandbox } from "../sandbox/Sandbox.ts"
+import { Sandboxes } from "../sandbox/Sandboxes.ts"
+import type { SandboxStatus, WireEvent } from "../sandbox/SandboxEvent.ts"
+import { SandboxEvents } from "../sandbox/SandboxEvents.ts"
+import { bytesOf, SandboxStore, topicsOf } from "../sandbox/SandboxStore.ts"
+import { SandboxId } from "../SandboxId.ts"
+import type { RepoName } from "../source/RepoRef.ts"
+import { Timestamp } from "../Timestamp.ts"
+
+type Promised<Service> = {
+  readonly [K in keyof Service]: Service[K] extends (...given: infer Given) => Effect.Effect<infer A, infer _E>
+    ? (...given: Given) => Promise<A>
+    : never
+}
+
+/**
+ * The `SandboxStore` port as promises. A rejection that has a `_tag` is one of the errors that the port's method names, and
+ * goes on to the caller as it is; so does any other one, as a bug. The store sends no hints: that is done for it.
+ */
+export type PromisedStore = Promised<SandboxStore["Service"]>
+
+export interface Options {
+  /**
+   * A store of yours, or a layer of one that needs at most `Hints`: `SandboxStoreMemory.layer` of
+   * `@slipway/domain/memory/SandboxStoreMemory` to begin with.
+   */
+  readonly store: PromisedStore | Layer.Layer<SandboxStore, unknown, Hints>
+  /** Where ids are drawn from: the platform's Web Crypto, `crypto`. A seed gives the same ids again, for tests: they can be guessed. */
+  readonly ids: { getRandomValues(bytes: Uint8Array<ArrayBuffer>): unknown } | { readonly seed: string | number }
+  /** What time it is, in milliseconds or as a `Date`. Left out: the machine's. */
+  readonly clock?: { now(): number | { getTime(): number } } | undefined
+  /**
+   * Called once, with what to call when another process changed a sandbox, by its id; returns how to stop. Without it, changes
+   * of other processes are seen within a second.
+   */
+  readonly hints?: ((changed: (sandboxId: string) => void) => () => void) | undefined
+  /** What a creation may name. Left out: the model that needs no account. */
+  readonly models?: Catalogue | undefined
+}
+
+/** Who asks: everything is of their grant. Whether they may is decided before. `test`: only models that need no account. */
+export type Caller = Pick<Principal, "grantId" | "organizationId" | "userId"> & Partial<Principal>
+
+/** A sandbox as plain JSON; times are ISO 8601 in UTC. */
+export type SandboxJson = typeof Sandbox.Encoded
+
+/** Of a request that makes something: 1 to 255 printable ASCII characters. The same request with the same key is done once. */
+export interface KeyedOptions {
+  readonly idempotencyKey?: string | undefined
+}
+
+const Position = Schema.Struct({ createdAt: Timestamp, id: SandboxId })
+
+export interface ListOptions {
+  /** At least 1; 100 when left out. */
+  readonly limit?: number | undefined
+  readonly status?: SandboxStatus | undefined
+  readonly repo?: RepoName | undefined
+  /** `next` of the page before. */
+  readonly after?: typeof Position.Encoded | null | undefined
+}
+
+/** Requests, prompts and ids may be anything: what does not fit rejects with `InvalidRequest`. */
+export interface Slipway {
+  /** `request`: as the body of a creation in the HTTP API. `replayed`: an equal request came under this key before. */
+  create(by: Caller, request: unknown, options?: KeyedOptions): Promise<{ readonly sandbox: SandboxJson; readonly replayed: boolean }>
+  get(by: Caller, id: string): Promise<SandboxJson>
+  /** Newest first. `next`: where the next page begins; `null`: this is the last one. */
+  list(by: Caller, options?: ListOptions): Promise<{
+    readonly sandboxes: ReadonlyArray<SandboxJson>
+    readonly next: typeof Position.Encoded | null
+  }>
+  /** Starts the next turn of a running sandbox that has no active one. */
+  sendMessage(by: Caller, id: string, prompt: unknown, options?: KeyedOptions): Promise<CommandResult & { readonly turnId: string }>
+  terminate(by: Caller, id: string): Promise<CommandResult>
+  interrupt(by: Caller, id: string): Promise<CommandResult>
+  /** The first decision of an approval wins. */
+  approve(by: Caller, id: string, approvalId: string): Promise<CommandResult>
+  deny(by: Caller, id: string, approvalId: string): Promise<CommandResult>
+  /** Every event after `after` (0: all), as it comes; ends after the last one of a sandbox that is over, and when this is closed. */
+  events(by: Caller, id: string, options?: { readonly after?: number | undefined }): AsyncIterable<WireEvent>
+  /** Ends what still follows events and releases the store. Until then the process stays alive. */
+  close(): Promise<void>
+}
+
+/** How soon readers look for what no hint told of. */
+const LOOK_AGAIN = "1 second"
+
+const clockOf = (now: () => number | { getTime(): number }) => (machine: Clock.Clock): Clock.Clock => {
+  const millis = () => {
+    const time = now()
+    return typeof time === "number" ? time : time.getTime()
+  }
+  const nanos = () => BigInt(Math.round(millis())) * 1_000_000n
+  return {
+    currentTimeMillisUnsafe: millis,
+    currentTimeMillis: Effect.sync(millis),
+    currentTimeNanosUnsafe: nanos,
+    currentTimeNanos: Effect.sync(nanos),
+    monotonicTimeNanosUnsafe: () => machine.monotonicTimeNanosUnsafe(),
+    monotonicTimeNanos: machine.monotonicTimeNanos,
+    sleep: (duration) => machine.sleep(duration)
+  }
+}
+
+const idsOf = (source: Options["ids"]) => {
+  if ("seed" in source) {
+    return Random.withSeed(Effect.map(Random.Random, (random) => drawnFrom(() => random.nextDoubleUnsafe())), source.seed)
+  }
+  const bytes = new Uint8Array(8)
+  const view = new DataView(bytes.buffer)
+  return Effect.succeed(drawnFrom(() => {
+    source.getRandomValues(bytes)
+    // The 53 bits of a double's fraction.
+    return (view.getUint32(0) * 2 ** 21 + (view.getUint32(4) >>> 11)) / 2 ** 53
+  }))
+}
+
+const hintsOf = Effect.fnUntraced(function*(subscribe: Options["hints"]) {
+  const local = makeLocal()
+  if (subscribe !== undefined) {
+    yield* Effect.acquireRelease(
+      Effect.sync(() => subscribe((sandboxId: Topic) => Effect.runSync(local.publish([sandboxId])))),
+      (stop) => Effect.sync(stop)
+    )
+  }
+  const lookAgain = Effect.suspend(() => local.publish(Array.from(local.topics())))
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(LOOK_AGAIN), lookAgain)))
+  return Hints.of(local)
+})
+
+const isTagged = (error: unknown) => typeof error === "object" && error !== null && "_tag" in error && typeof error._tag === "string"
+
+/** `E`: what the port's method names; the store is believed. */
+const asked = <A, E>(ask: () => Promise<A>): Effect.Effect<A, E> =>
+  Effect.catch(
+    Effect.tryPromise({ try: ask, catch: (error) => error }),
+    (error) => isTagged(error) ? Effect.fail(error as E) : Effect.die(error)
+  )
+
+const storeOf = (store: PromisedStore) =>
+  Effect.map(Hints, (hints) =>
+    SandboxStore.of({
+      create: (request) =>
+        Effect.tap(
+          asked(() => store.create(request)),
+          ({ replayed, sandbox }) => replayed ? Effect.void : hints.publish([sandbox.id, WORK])
+        ),
+      replay: (grantId, keyed) => asked(() => store.replay(grantId, keyed)),
+      find: (key) => asked(() => store.find(key)),
+      list: (grantId, query) => asked(() => store.list(grantId, query)),
+      log: (id, after, limit) => asked(() => store.log(id, after, limit)),
+      messages: (id, after, limit) => asked(() => store.messages(id, after, limit)),
+      command: (key, command, now, keyed) =>
+        Effect.tap(asked(() => store.command(key, command, now, keyed)), ({ events }) => hints.publish(topicsOf(key.id, events))),
+      change: (id, by, decide, now, opened) =>
+        Effect.tap(asked(() => store.change(id, by, decide, now, opened)), ({ events }) => hints.publish(topicsOf(id, events))),
+      approvals: (id, approvalIds) => asked(() => store.approvals(id, approvalIds)),
+      purged: (id) => asked(() => store.purged(id))
+    }))
+
+const encode = Schema.encodeSync(Sandbox)
+const encodePosition = Schema.encodeSync(Position)
+const readId = reader(SandboxId, "sandboxId")
+const readPosition = reader(Schema.NullOr(Position), "after")
+
+const principalOf = (by: Caller): Principal => ({
+  credential: { _tag: "Key", keyId: "embedded" },
+  scopes: new Set(),
+  test: false,
+  ...by
+})
+
+/** Opens the rules over a store. Rejects when the store cannot be opened. */
+export const open = async ({ clock, hints, ids, models, store }: Options): Promise<Slipway> => {
+  const ports = Layer.mergeAll(
+    Layer.effect(Hints, hintsOf(hints)),
+    Layer.effect(Ids, idsOf(ids)),
+    models === undefined ? Layer.empty : Layer.succeed(ModelCatalogue, models),
+    clock === undefined ? Layer.empty : Layer.effect(Clock.Clock, Effect.map(Clock.Clock, clockOf(() => clock.now())))
+  )
+  const runtime = ManagedRuntime.make(
+    Layer.merge(Sandboxes.layer, SandboxEvents.layer).pipe(
+      Layer.provide("create" in store ? Layer.effect(SandboxStore, storeOf(store)) : store),
+      Layer.provideMerge(ports)
+    )
+  )
+  const context = await runtime.context()
+  const closing = Deferred.makeUnsafe<void>()
+
+  const sandboxes = Effect.runSync(Effect.provide(Sandboxes, context))
+  const log = Effect.runSync(Effect.provide(SandboxEvents, context))
+  const withId = <A, E>(id: string, use: (id: SandboxId) => Effect.Effect<A, E>) =>
+    runtime.runPromise(Effect.flatMap(Effect.fromResult(readId(id)), use))
+  const decide = (by: Caller, id: string, approvalId: string, decision: Decision) =>
+    withId(id, (id) => sandboxes.decideApproval(principalOf(by), id, approvalId, decision))
+
+  return {
+    create: (by, request, { idempotencyKey } = {}) =>
+      runtime.runPromise(
+        Effect.map(
+          sandboxes.create(principalOf(by), request, Option.fromUndefinedOr(idempotencyKey)),
+          ({ replayed, sandbox }) => ({ sandbox: encode(sandbox), replayed })
+        )
+      ),
+    get: (by, id) => withId(id, (id) => Effect.map(sandboxes.get(principalOf(by), id), encode)),
+    list: (by, { after = null, limit = 100, repo = null, status = null } = {}) =>
+      runtime.runPromise(Effect.gen(function*() {
+        const position = yield* Effect.fromResult(readPosition(after))
+        const { more, page } = yield* nextPage(
+          limit,
+          bytesOf.sandbox,
+          (last, limit) => sandboxes.list(principalOf(by), { after: last ?? position, limit, repo, status })
+        )
+        return { sandboxes: page.map((sandbox) => encode(sandbox)), next: more === null ? null : encodePosition(more) }
+      })),
+    sendMessage: (by, id, prompt, { idempotencyKey } = {}) =>
+      withId(id, (id) => sandboxes.sendMessage(principalOf(by), id, prompt, Option.fromUndefinedOr(idempotencyKey))),
+    terminate: (by, id) => withId(id, (id) => sandboxes.terminate(principalOf(by), id)),
+    interrupt: (by, id) => withId(id, (id) => sandboxes.interrupt(principalOf(by), id)),
+    approve: (by, id, approvalId) => decide(by, id, approvalId, "approve"),
+    deny: (by, id, approvalId) => decide(by, id, approvalId, "deny"),
+    events: (by, id, { after = 0 } = {}) =>
+      Effect.fromResult(readId(id)).pipe(
+        Effect.flatMap((id) => log.follow(principalOf(by), id, after)),
+        Effect.map(({ frames }) => frames),
+        Stream.unwrap,
+        Stream.flatMap((frame) => Stream.fromIterable(frame._tag === "Entries" ? frame.entries : [])),
+        Stream.map(({ wire }): WireEvent => JSON.parse(wire)),
+        Stream.interruptWhen(Deferred.await(closing)),
+        // What it waits for is interrupted when the store is released first.
+        Stream.catchCauseIf((cause) => Cause.hasInterruptsOnly(cause) && Deferred.isDoneUnsafe(closing), () => Stream.empty),
+        Stream.toAsyncIterableWith(context)
+      ),
+    close: async () => {
+      Deferred.doneUnsafe(closing, Effect.void)
+      await runtime.dispose()
+    }
+  }
+}

@@ -1,0 +1,141 @@
+import { assert, it } from "@effect/vitest"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import { type Caller, open, type Options, type PromisedStore } from "@slipway/domain/promise"
+import { ApprovalNotFound } from "@slipway/domain/sandbox/Command"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { DateTime, Effect, Layer, ManagedRuntime } from "effect"
+
+const by: Caller = { grantId: "g", organizationId: "o", userId: "u" }
+const request = { repos: [{ fullName: "acme/shop" }], prompt: "Fix the flaky test." }
+const rejection = (asked: Promise<unknown>): Promise<unknown> =>
+  asked.then((value) => assert.fail(`not rejected: ${JSON.stringify(value)}`), (error: unknown) => error)
+
+const all = async <A>(items: AsyncIterable<A>) => {
+  const found: Array<A> = []
+  for await (const item of items) found.push(item)
+  return found
+}
+
+it("an embedder's whole day", async () => {
+  let now = Date.parse("2026-11-22T08:00:00Z")
+  const slipway = await open({ store: SandboxStoreMemory.layer, ids: crypto, clock: { now: () => new Date(now) } })
+  const { replayed, sandbox } = await slipway.create(by, request, { idempotencyKey: "order-1" })
+  assert.deepInclude(sandbox, { status: "queued", title: "Fix the flaky test.", createdAt: "2026-11-22T08:00:00.000Z" })
+  assert.match(sandbox.id, /^c_[a-z2-9]{12}$/u)
+  assert.isFalse(replayed)
+  assert.deepStrictEqual(await slipway.create(by, request, { idempotencyKey: "order-1" }), { sandbox, replayed: true })
+  now += 60_000
+  const { sandbox: second } = await slipway.create(by, { ...request, prompt: "Another." })
+
+  assert.deepStrictEqual(await slipway.get(by, sandbox.id), sandbox)
+  const first = await slipway.list(by, { limit: 1 })
+  assert.deepStrictEqual(first.sandboxes, [second])
+  assert.deepStrictEqual(await slipway.list(by, { limit: 1, after: first.next }), { sandboxes: [sandbox], next: null })
+
+  const refused = await rejection(
+    slipway.create(by, { ...request, repos: [{ fullName: "../../etc/passwd" }] }, { idempotencyKey: "order-2" })
+  )
+  assert.deepInclude(refused, { _tag: "InvalidRequest", message: "repos[0].fullName: owner/name expected" })
+  assert.deepInclude(await rejection(slipway.get(by, "nonsense")), { _tag: "InvalidRequest", field: "sandboxId" })
+  assert.instanceOf(await rejection(slipway.get({ ...by, grantId: "another" }, sandbox.id)), SandboxNotFound)
+  assert.deepInclude(await rejection(slipway.sendMessage(by, sandbox.id, "Go on.")), { _tag: "SandboxNotRunning" })
+  assert.instanceOf(await rejection(slipway.approve(by, sandbox.id, "t1")), ApprovalNotFound)
+  assert.deepInclude(await slipway.interrupt(by, sandbox.id), { outcome: "rejected", rejection: "no_active_turn" })
+
+  const following = slipway.events(by, sandbox.id)[Symbol.asyncIterator]()
+  assert.deepInclude((await following.next()).value, { id: "1", sandbox_id: sandbox.id, type: "sandbox.status" })
+  const next = following.next()
+  assert.deepInclude(await slipway.terminate(by, sandbox.id), { outcome: "applied" })
+  assert.deepInclude((await next).value, { id: "2" })
+  const rest = await all({ [Symbol.asyncIterator]: () => following })
+  assert.strictEqual(rest.length, 1)
+  assert.deepInclude(rest[0]?.data, { status: "terminated" })
+  assert.deepInclude(await rejection(all(slipway.events(by, sandbox.id, { after: 99 }))), { _tag: "CursorAhead" })
+
+  const left = all(slipway.events(by, second.id))
+  await slipway.close()
+  assert.isAtMost((await left).length, 1)
+})
+
+/** A store of somebody who writes promises, and a worker of theirs beside it. */
+const world = () => {
+  const runtime = ManagedRuntime.make(SandboxStoreMemory.layer.pipe(Layer.provideMerge(HintsMemory.layer)))
+  const run = <A, E>(use: (store: SandboxStore["Service"]) => Effect.Effect<A, E>) => runtime.runPromise(SandboxStore.use(use))
+  const store: PromisedStore = {
+    create: (request) => run((store) => store.create(request)),
+    replay: (grantId, keyed) => run((store) => store.replay(grantId, keyed)),
+    find: (key) => run((store) => store.find(key)),
+    list: (grantId, query) => run((store) => store.list(grantId, query)),
+    log: (id, after, limit) => run((store) => store.log(id, after, limit)),
+    messages: (id, after, limit) => run((store) => store.messages(id, after, limit)),
+    command: (key, command, now, keyed) => run((store) => store.command(key, command, now, keyed)),
+    change: (id, by, decide, now, opened) => run((store) => store.change(id, by, decide, now, opened)),
+    approvals: (id, approvalIds) => run((store) => store.approvals(id, approvalIds)),
+    purged: (id) => run((store) => store.purged(id))
+  }
+  const work = (id: string, command: SystemCommand) =>
+    run((store) =>
+      Effect.gen(function*() {
+        const [now, limits] = [yield* DateTime.now, yield* Policy]
+        return yield* store.change(id as SandboxId, "policy", (sandbox) => decide(sandbox, command, { now, limits }), now)
+      })
+    )
+  return { store, work, close: () => runtime.dispose() }
+}
+
+it("a store of promises: turns go on by messages, hints of other processes are followed, and it hears its caller's refusals", async () => {
+  const { close, store, work } = world()
+  let changed = (_sandboxId: string) => {}
+  let stopped = false
+  const hints: Options["hints"] = (listener) => {
+    changed = listener
+    return () => stopped = true
+  }
+  const slipway = await open({ store, ids: { seed: 1 }, hints })
+  const { sandbox: { id } } = await slipway.create(by, request)
+  const following = slipway.events(by, id, { after: 1 })[Symbol.asyncIterator]()
+  const next = following.next()
+  await work(id, { _tag: "StartBoot" })
+  changed(id)
+  assert.deepInclude((await next).value?.data, { status: "creating" })
+  await work(id, { _tag: "FinishBoot", turnId: "turn-1" })
+  await work(id, { _tag: "StartTurn", turnId: "turn-1" })
+  assert.deepInclude(await rejection(slipway.sendMessage(by, id, "Too early.")), { _tag: "TurnActive" })
+  await work(id, { _tag: "EndTurn", turnId: "turn-1", state: "succeeded" })
+  const sent = await slipway.sendMessage(by, id, "Go on.", { idempotencyKey: "m1" })
+  const again = await slipway.sendMessage(by, id, "Go on.", { idempotencyKey: "m1" })
+  assert.deepStrictEqual([sent.outcome, again.outcome, again.turnId], ["applied", "duplicate", sent.turnId])
+  assert.deepInclude((await slipway.get(by, id)).turn, { n: 2, prompt: "Go on." })
+  await slipway.close()
+  assert.isTrue(stopped)
+  await close()
+})
+
+it("what a store rejects with reaches the caller as it is: errors of the port, and bugs", async () => {
+  const { close, store } = world()
+  for (const error of [new StoreUnavailable({ cause: "down" }), new TypeError("a bug")]) {
+    const slipway = await open({ store: { ...store, find: () => Promise.reject(error) }, ids: { seed: 1 } })
+    assert.strictEqual(await rejection(slipway.get(by, "c_222222222222")), error)
+    await slipway.close()
+  }
+  await close()
+})
+
+it("a seed gives the same ids again, and an open that fails rejects", async () => {
+  const idOf = async (ids: Options["ids"]) => {
+    const slipway = await open({ store: SandboxStoreMemory.layer, ids })
+    const { sandbox } = await slipway.create(by, request)
+    await slipway.close()
+    return sandbox.id
+  }
+  assert.strictEqual(await idOf({ seed: "s" }), await idOf({ seed: "s" }))
+  assert.notStrictEqual(await idOf({ seed: "s" }), await idOf({ seed: "t" }))
+  assert.notStrictEqual(await idOf(crypto), await idOf(crypto))
+  const failing = Layer.effect(SandboxStore, Effect.fail(new StoreUnavailable({ cause: "no database" })))
+  assert.instanceOf(await rejection(open({ store: failing, ids: crypto })), StoreUnavailable)
+})
