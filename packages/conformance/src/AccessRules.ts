@@ -7,7 +7,7 @@ import { API, SANDBOXES, UNKNOWN, type World } from "./World.ts"
 export const REALM = "Bearer realm=\"slipway\""
 export const INVALID = `${REALM}, error="invalid_token", error_description="The API key is not valid."`
 
-const rule = rulesOf("authentication", "decisions 9")
+const rule = rulesOf("authentication", "docs/decisions.md 9")
 
 export const unauthorized = (reply: Reply, challenge: string, to: string) => {
   refused(reply, 401, "unauthorized", to)
@@ -53,7 +53,7 @@ const before = (name: string, what: string, path: string, ask: Ask) =>
       "unauthorized",
       `${ask.method ?? "a request"} without a key`
     )
-  }, { source: "decisions 1" })
+  }, { source: "docs/decisions.md 1" })
 
 const authentication = [
   rule("missing", "No key: 401 with a Bearer challenge that names the realm and no error.", async (world) => {
@@ -112,7 +112,7 @@ const authentication = [
         `${method} ${path.slice(API.length)} without a key`
       )
     }
-  }, { source: "interface 4" }),
+  }, { source: "docs/interface.md 4" }),
   before("404", "an unknown route", "/api/nothing", {}),
   before("405", "a wrong method", SANDBOXES, { method: "DELETE" }),
   before("400", "an invalid query", `${SANDBOXES}?limit=0`, {}),
@@ -125,10 +125,10 @@ const authentication = [
     for (const path of ["/api/nothing", UNKNOWN]) {
       refused(await world.http.ask(path, { key: world.options.noScopeKey }), 403, "insufficient_scope", path)
     }
-  }, { needs: ["no-scope-key"], source: "decisions 1" })
+  }, { needs: ["no-scope-key"], source: "docs/decisions.md 1" })
 ]
 
-const rate = rulesOf("rates", "decisions 10")
+const rate = rulesOf("rates", "docs/decisions.md 10")
 
 const POLICY = /^"default";q=(\d+);w=60$/u
 const LIMIT = /^"default";r=(\d+);t=(\d+)$/u
@@ -184,7 +184,7 @@ const rates = [
       const [, left, grows] = LIMIT.exec(reply.header("ratelimit") ?? "") ?? []
       if (left === "0") same(grows, reply.header("retry-after"), "t of RateLimit")
     }
-  }, { source: "interface 7" })
+  }, { source: "docs/interface.md 7" })
 ]
 
 export const rules = [...authentication, ...rates]

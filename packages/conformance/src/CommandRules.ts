@@ -4,7 +4,7 @@ import { derived } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
 import { type Box, type Event, SANDBOXES, UNKNOWN, type World } from "./World.ts"
 
-const rule = rulesOf("commands", "decisions 3")
+const rule = rulesOf("commands", "docs/decisions.md 3")
 const running = { needs: ["repo"] } as const
 
 const result = (reply: Reply, to: string) => {
@@ -57,7 +57,7 @@ export const rules = [
       fits(result(await world.post(box, "/terminate"), "terminate").json.value, done, "")
       fits(result(await world.post(box, "/interrupt"), "interrupt").json.value, refusal, "")
     },
-    { ...running, source: "interface 2.4" }
+    { ...running, source: "docs/interface.md 2.4" }
   ),
   rule("terminate", "terminate is applied, with the id derived from <id>/terminate.", async (world) => {
     const id = answered(await world.create(), 201, "a creation").json.at("id").string
@@ -286,7 +286,7 @@ export const rules = [
     const ask = (n: number) => world.http.ask(`${UNKNOWN}/approvals/${"a".repeat(n)}`, { body: { decision: "deny" } })
     refused(await ask(300), 404, "not_found", "an approval id of 300 characters")
     refused(await ask(301), 400, "invalid_request", "one of 301")
-  }, { source: "decisions 12" }),
+  }, { source: "docs/decisions.md 12" }),
   {
     ...rule(
       "approval-expired",

@@ -21,7 +21,7 @@ import { derived, turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
 import { unique, UNKNOWN, type World } from "./World.ts"
 
-const rule = rulesOf("pull-request", "decisions 7")
+const rule = rulesOf("pull-request", "docs/decisions.md 7")
 const running = { needs: ["repo"] } as const
 
 const pullRequest: Shape = object({
@@ -109,7 +109,7 @@ export const rules = [
       "changed files and additions",
       found.value
     )
-  }, { ...running, source: "interface 4.7" }),
+  }, { ...running, source: "docs/interface.md 4.7" }),
   rule("shape", "The reply has every field, of a pull request too, and no other.", async (world) => {
     const { box } = await published(world)
     const json = status(await world.post(box, "/pull-request", {}), "publishing")
@@ -120,7 +120,7 @@ export const rules = [
       ["idle", world.repo],
       "actionState and repository"
     )
-  }, { ...running, source: "interface 2.5" }),
+  }, { ...running, source: "docs/interface.md 2.5" }),
   rule("once", "Publishing again, one after the other or at once, keeps the pull request.", async (world) => {
     const { box, number } = await published(world)
     const replies = [
@@ -139,7 +139,7 @@ export const rules = [
     const json = status(await world.get(box, "/pull-request"), "the pull request")
     fits(json.value, statusShape, "")
     same(json.at("pullRequest").at("number").value, number, "number")
-  }, { ...running, source: "decisions 8" }),
+  }, { ...running, source: "docs/decisions.md 8" }),
   rule("update", "Publishing a further change pushes it to the same pull request.", async (world) => {
     const { box, number } = await published(world)
     const before = status(await world.get(box, "/pull-request"), "the pull request").at("pullRequest").at("headSha").string
@@ -174,7 +174,7 @@ export const rules = [
       `one that is idle with number ${number}`,
       found.at(-1)?.value
     )
-  }, { ...running, source: "decisions 5" }),
+  }, { ...running, source: "docs/decisions.md 5" }),
   rule("nothing", "Without a change to publish: 409 invalid_request, no sandbox changes to publish.", async (world) => {
     const reply = refused(
       await world.post(await world.busy(), "/pull-request"),
@@ -225,7 +225,7 @@ export const rules = [
 
 // ---------------------------------------------------------------------------------------------------------------
 
-const message = rulesOf("messages", "decisions 8")
+const message = rulesOf("messages", "docs/decisions.md 8")
 
 const send = async (world: World, prompt: string, headers: Record<string, string> = {}) => {
   const box = await world.resting()
@@ -262,7 +262,7 @@ export const messages = [
         turnId(box.id, n)
       ], "commandId and turnId")
     },
-    { ...running, source: "decisions 3" }
+    { ...running, source: "docs/decisions.md 3" }
   ),
   message("turn-active", "A message during a turn is 409 turn_active.", async (world) => {
     const { box } = await world.hanging()
@@ -313,7 +313,7 @@ export const messages = [
         "outcome and Idempotent-Replayed"
       )
     },
-    { ...running, source: "decisions 4" }
+    { ...running, source: "docs/decisions.md 4" }
   ),
   message("changed", "Another message under the same Idempotency-Key is 409 idempotency_conflict.", async (world) => {
     const headers = { "idempotency-key": `conformance ${unique()}` }
@@ -325,13 +325,13 @@ export const messages = [
       "idempotency_conflict",
       "another message"
     )
-  }, { ...running, source: "decisions 4" }),
+  }, { ...running, source: "docs/decisions.md 4" }),
   message("key-scope", "An Idempotency-Key of a creation counts anew for a message.", async (world) => {
     const headers = { "idempotency-key": `conformance ${unique()}` }
     answered(await world.create({}, headers), 201, "a creation")
     const { reply } = await send(world, "Conformance: [[say Scope.]]", headers)
     answered(reply, 201, "a message under the key of a creation")
-  }, { ...running, source: "decisions 4" }),
+  }, { ...running, source: "docs/decisions.md 4" }),
   message(
     "list",
     "Messages are {id, turnId, role, text, createdAt}, oldest first, the prompt before the answers.",

@@ -21,12 +21,12 @@ import {
 import { rulesOf } from "./Rule.ts"
 import { Box, MODEL, NO_REPO, SANDBOXES, unique, type World } from "./World.ts"
 
-const rule = rulesOf("creation", "interface 4.2")
+const rule = rulesOf("creation", "docs/interface.md 4.2")
 
 export const statuses = ["queued", "creating", "running", "succeeded", "failed", "terminating", "terminated"]
 export const usage = object({ llmRequestCount: count, costMicroUsd: count, creditsChargedMicros: count })
 
-/** The Sandbox of interface 2.1. */
+/** The Sandbox of docs/interface.md 2.1. */
 export const sandboxShape: Shape = object({
   id: matching(/^c_[a-z2-9]{12}$/u, "c_ and 12 of a-z2-9"),
   worktreeId: filled,
@@ -71,7 +71,7 @@ const creation = [
       sandboxShape,
       ""
     )
-  }, { source: "interface 2.1" }),
+  }, { source: "docs/interface.md 2.1" }),
   rule(
     "initial",
     "A sandbox begins queued, with no turn, no usage, no error, not started and not completed.",
@@ -82,21 +82,21 @@ const creation = [
       same(json.at("usage").value, { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }, "usage")
       for (const name of ["error", "startedAt", "completedAt"]) same(json.at(name).value, null, name)
     },
-    { source: "decisions 2.1" }
+    { source: "docs/decisions.md 2.1" }
   ),
   rule("worktree", "worktreeId is w_ and the characters of id.", async (world) => {
     const json = created(await world.created())
     same(json.at("worktreeId").value, `w_${json.at("id").string.slice(2)}`, "worktreeId")
-  }, { source: "decisions 1" }),
+  }, { source: "docs/decisions.md 1" }),
   rule("verbatim", "Title and metadata are kept as they came: no trimming, no normalisation.", async (world) => {
     const json = created(await world.created())
     same(json.at("title").value, "  A title \u00e9 e\u0301 \u{1f600} ", "title")
     same(json.at("metadata").value, { ticket: "C-1" }, "metadata")
-  }, { source: "decisions 12" }),
+  }, { source: "docs/decisions.md 12" }),
   rule("model", "The model is returned by its id; one that is left out is the default's.", async (world) => {
     same(created(await world.created()).at("model").value, MODEL, "model")
     fits(created(await world.create({ model: undefined })).at("model").value, filled, "model")
-  }, { source: "decisions 2.3" }),
+  }, { source: "docs/decisions.md 2.3" }),
   rule("metadata-default", "Metadata that is left out is {}.", async (world) => {
     same(created(await world.create()).at("metadata").value, {}, "metadata")
   }),
@@ -104,21 +104,21 @@ const creation = [
     same(created(await world.created()).at("repos").value, [{ fullName: world.repo }], "repos")
     const repos = [{ fullName: world.repo, ref: "conformance/no-such-branch" }]
     same(created(await world.create({ repos })).at("repos").value, repos, "repos")
-  }, { source: "decisions 1" }),
+  }, { source: "docs/decisions.md 1" }),
   rule(
     "title-derived",
     "A title that is left out is the first line of the prompt that is not blank, its spaces collapsed.",
     async (world) => {
       same(await titleOf(world, "\n \t\n  Fix   the\t  bug  \nnow"), "Fix the bug", "title")
     },
-    { source: "decisions 2.3" }
+    { source: "docs/decisions.md 2.3" }
   ),
   rule("title-cut", "A derived title is cut to 120 characters.", async (world) => {
     same(await titleOf(world, "\u{1f600}".repeat(200)), "\u{1f600}".repeat(120), "title")
-  }, { source: "decisions 2.3" }),
+  }, { source: "docs/decisions.md 2.3" }),
   rule("title-untitled", "A prompt of blank lines gives Untitled sandbox.", async (world) => {
     same(await titleOf(world, " \n\t\n"), "Untitled sandbox", "title")
-  }, { source: "decisions 2.3" }),
+  }, { source: "docs/decisions.md 2.3" }),
   rule("required", "repos and prompt are required.", async (world) => {
     await world.refuses({ repos: undefined }, "no repos")
     await world.refuses({ prompt: undefined }, "no prompt")
@@ -138,11 +138,11 @@ const creation = [
       holds(message.includes(NO_REPO), "a message that names the repository", message)
       answered(await world.create({}, headers), 201, "another creation under the same key")
     },
-    { source: "decisions 1", needs: ["repo"] }
+    { source: "docs/decisions.md 1", needs: ["repo"] }
   ),
   rule("unknown-model", "A model that nobody knows is 400 invalid_model.", async (world) => {
     await world.refuses({ model: "conformance/no-such-model" }, "an unknown model", "invalid_model")
-  }, { source: "decisions 2.3" }),
+  }, { source: "docs/decisions.md 2.3" }),
   rule("efforts", "reasoningEffort is one of eight words.", async (world) => {
     for (const effort of ["", "High", "extreme"]) await world.refuses({ reasoningEffort: effort }, `effort "${effort}"`)
     await world.accepts({ reasoningEffort: "ultracode" }, "effort ultracode")
@@ -156,7 +156,7 @@ const creation = [
 
 // ---------------------------------------------------------------------------------------------------------------
 
-const limit = rulesOf("limits", "decisions 12")
+const limit = rulesOf("limits", "docs/decisions.md 12")
 
 const pairs = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`k${i}`, "v"]))
 const repos = (n: number) => Array.from({ length: n }, (_, i) => ({ fullName: `conformance/r${i}` }))
@@ -302,7 +302,7 @@ const limits = [
 
 // ---------------------------------------------------------------------------------------------------------------
 
-const idempotent = rulesOf("idempotency", "decisions 4")
+const idempotent = rulesOf("idempotency", "docs/decisions.md 4")
 
 const again = async (world: World, change: (body: Record<string, unknown>) => unknown = (body) => body) => {
   const { body, key } = await world.keyed()
@@ -346,7 +346,7 @@ const idempotency = [
     ) {
       await conflict(world, `another ${Object.keys(more)[0]}`, (body) => ({ ...body, ...more }))
     }
-  }, { source: "interface 4.2" }),
+  }, { source: "docs/interface.md 4.2" }),
   idempotent("spelling", "Order of members, white space and spelled-out defaults do not count.", async (world) => {
     answered(
       await again(world, (body) => Object.fromEntries(Object.entries(body).reverse())),

@@ -4,7 +4,7 @@ import { holds, type Json, same } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { API, type World } from "./World.ts"
 
-const rule = rulesOf("documents", "decisions 8")
+const rule = rulesOf("documents", "docs/decisions.md 8")
 
 const openapi = async (world: World) =>
   answered(await world.http.ask("/openapi.json", { key: null }), 200, "/openapi.json without a key").json

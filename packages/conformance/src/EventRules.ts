@@ -23,7 +23,7 @@ import { turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
 import { ASKED, type Box, CANARY, type Event, eventOf, HIDDEN, RECALLS, UNKNOWN, WORKED, type World } from "./World.ts"
 
-const rule = rulesOf("events", "decisions 5")
+const rule = rulesOf("events", "docs/decisions.md 5")
 const running = { needs: ["repo"] } as const
 
 /** More than a page of ours has: how a server bounds its pages is its own choice, but not whether. */
@@ -130,7 +130,7 @@ export const rules = [
       }, { optional: { turn_id: uuid } })
       for (const { json } of await world.log()) fits(json.value, envelope, "event")
     },
-    { ...running, source: "interface 2.4a" }
+    { ...running, source: "docs/interface.md 2.4a" }
   ),
   rule("ids", "Ids are digits, start at 1 and strictly increase.", async (world) => {
     const ids = (await world.log()).map(({ json }) => json.at("id").string)
@@ -166,7 +166,7 @@ export const rules = [
       "turn ids"
     )
     same(started.map(({ data }) => data.at("prompt_id").value), started.map(({ turnId: turn }) => turn), "prompt ids")
-  }, { ...running, source: "decisions 2.2" }),
+  }, { ...running, source: "docs/decisions.md 2.2" }),
   rule("prompt", "turn.started has the prompt's text.", async (world) => {
     const [started] = parts(await world.log(), "turn.started")
     holds(
@@ -376,7 +376,7 @@ export const rules = [
       holds(texts.filter((bytes) => bytes >= 200_000).length >= RECALLS, `${RECALLS} texts of 200,000 bytes on all pages`, texts)
       holds(sizes.length > 1, "several pages", sizes)
     },
-    { ...running, source: "SECURITY.md" }
+    { ...running, source: "docs/decisions.md 1" }
   ),
   rule("after-0", "after=0 is the beginning, and what is meant without after.", async (world) => {
     const box = await world.worked()

@@ -23,7 +23,7 @@ import {
 import { rulesOf } from "./Rule.ts"
 import { API, type World } from "./World.ts"
 
-const rule = rulesOf("feed", "decisions 11.3")
+const rule = rulesOf("feed", "docs/decisions.md 11.3")
 
 const FEED = `${API}/events`
 
@@ -80,18 +80,18 @@ export const rules = [
     for (const query of ["", "?limit=1", `?after=${Number.MAX_SAFE_INTEGER}`]) {
       fits((await page(world, query)).json.value, shape, "")
     }
-  }, { source: "interface 4.12" }),
+  }, { source: "docs/interface.md 4.12" }),
   rule("event", "An event is {id, sequence, type, data, createdAt} and nothing else.", async (world) => {
     const shape = object({ id: uuid, sequence: positive, type: filled, data: object({}, member), createdAt: timestamp })
     fits(values((await beginning(world)).events), listOf(shape), "data")
-  }, { source: "interface 2.7" }),
+  }, { source: "docs/interface.md 2.7" }),
   rule("payload", "The data of each event is as its type says.", async (world) => {
     for (const event of (await beginning(world)).events) {
       const type = event.at("type").string
       const shape = Object.hasOwn(payloads, type) ? payloads[type] : undefined
       if (shape !== undefined) fits(event.at("data").value, shape, `data of ${type}`)
     }
-  }, { source: "interface 6.2" }),
+  }, { source: "docs/interface.md 6.2" }),
   rule("sequence", "Events come in the order of their sequence, from 1 and without gaps.", async (world) => {
     const sequences = (await beginning(world)).events.map((event) => event.at("sequence").value)
     same(sequences, sequences.map((_, i) => i + 1), "sequences")
@@ -100,7 +100,7 @@ export const rules = [
     const first = await beginning(world)
     holds(new Set(ids(first)).size === first.events.length, "distinct ids", ids(first))
     same(ids(await beginning(world)).slice(0, first.events.length), ids(first), "ids read again")
-  }, { source: "interface 2.7" }),
+  }, { source: "docs/interface.md 2.7" }),
   rule("after-0", "after=0 is the beginning, and what is meant without after.", async (world) => {
     const from0 = await page(world, "?after=0")
     const plain = await page(world, "")
@@ -118,7 +118,7 @@ export const rules = [
       after = Number(nextCursor)
     }
     same(found.slice(0, whole.length), whole, "the events of several pages")
-  }, { source: "interface 4.12" }),
+  }, { source: "docs/interface.md 4.12" }),
   rule("empty-page", "An empty page keeps the cursor.", async (world) => {
     let after: unknown = 0
     for (let i = 0;; i++) {
@@ -127,7 +127,7 @@ export const rules = [
       if (events.length > 0) after = events.at(-1)?.at("sequence").number
       else return same(nextCursor, after, "nextCursor of an empty page")
     }
-  }, { source: "interface 4.12" }),
+  }, { source: "docs/interface.md 4.12" }),
   rule("ahead", "A cursor ahead of the newest event is an empty page that keeps it.", async (world) => {
     for (const after of [2 ** 31, Number.MAX_SAFE_INTEGER]) {
       same((await page(world, `?after=${after}`)).json.value, { data: [], nextCursor: after }, `after=${after}:`)
@@ -152,35 +152,35 @@ export const rules = [
     const plain = await page(world, "")
     goesOn(plain, hundred, "without limit:")
     holds(plain.events.length <= 100, "at most 100 events without limit", plain.events.length)
-  }, { source: "interface 4.12" }),
+  }, { source: "docs/interface.md 4.12" }),
   rule("repeated-query", "A cursor or limit that is repeated is 400.", async (world) => {
     refused(await world.http.ask(`${FEED}?limit=1&limit=1`), 400, "invalid_request", "limit twice")
     const codes = ["invalid_cursor", "invalid_request"]
     refused(await world.http.ask(`${FEED}?after=1&after=1`), 400, codes, "after twice")
-  }, { source: "decisions 1" }),
+  }, { source: "docs/decisions.md 1" }),
   rule("unknown-query", "Unknown query parameters are ignored.", async (world) => {
     same(
       (await page(world, `?after=${Number.MAX_SAFE_INTEGER}&color=red&color=blue&since=x`)).json.value,
       { data: [], nextCursor: Number.MAX_SAFE_INTEGER },
       "the page with parameters that nobody knows:"
     )
-  }, { source: "decisions 1" }),
+  }, { source: "docs/decisions.md 1" }),
   rule("key", "Without a valid key: 401 with the challenge.", async (world) => {
     unauthorized(await world.http.ask(FEED, { key: null }), REALM, "a feed without a key")
     unauthorized(await world.http.ask(FEED, { key: "nonsense" }), INVALID, "a feed with a malformed key")
-  }, { source: "interface 5" }),
+  }, { source: "docs/interface.md 5" }),
   rule("scope", "A key without the scope sandboxes: 403 with a challenge that names it.", async (world) => {
     insufficientScope(await world.http.ask(FEED, { key: world.options.noScopeKey }))
-  }, { needs: ["no-scope-key"], source: "decisions 9" }),
+  }, { needs: ["no-scope-key"], source: "docs/decisions.md 9" }),
   rule("own", "No event is in the feeds of two grants.", async (world) => {
     const [ours, theirs] = [ids(await page(world, "")), ids(await page(world, "", world.otherKey))]
     if (ours.length + theirs.length === 0) throw new Skip("neither grant has partner events")
     same(theirs.filter((id) => ours.includes(id)), [], "events in both feeds")
-  }, { needs: ["other-key"], source: "interface 1" }),
+  }, { needs: ["other-key"], source: "docs/interface.md 1" }),
   rule("wrong-method", "A wrong method is 405 method_not_allowed with Allow.", async (world) => {
     for (const method of ["POST", "PUT", "PATCH", "DELETE"]) {
       const reply = refused(await world.http.ask(FEED, { method }), 405, "method_not_allowed", method)
       same((reply.header("allow") ?? "").split(/ *, */u).sort(), ["GET", "HEAD", "OPTIONS"], "Allow")
     }
-  }, { source: "decisions 1" })
+  }, { source: "docs/decisions.md 1" })
 ]

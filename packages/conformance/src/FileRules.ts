@@ -4,7 +4,7 @@ import { count, filled, finite, fits, flag, holds, is, type Json, listOf, nullOr
 import { rulesOf } from "./Rule.ts"
 import { CANARY, type World } from "./World.ts"
 
-const rule = rulesOf("files", "decisions 6")
+const rule = rulesOf("files", "docs/decisions.md 6")
 const running = { needs: ["repo"] } as const
 
 const entry: Shape = object({
@@ -101,7 +101,7 @@ export const rules = [
     fits(json.value, listing, "")
     same([json.at("directory").value, json.at("scope").value], ["", "all"], "directory and scope")
     fits(answered(await tree(world, "conformance"), 200, "a tree").json.value, listing, "")
-  }, { ...running, source: "interface 2.6" }),
+  }, { ...running, source: "docs/interface.md 2.6" }),
   rule("tree-root", "No directory and an empty one are the root.", async (world) => {
     const names = [...(await entries(world)).keys()]
     same([...(await entries(world, "")).keys()], names, "entries of the empty directory")
@@ -195,7 +195,7 @@ export const rules = [
         "download of conformance/x/../.env"
       )
     },
-    { ...running, source: "interface 4.11" }
+    { ...running, source: "docs/interface.md 4.11" }
   ),
   rule("not-protected", "Samples and instructions for agents are content.", async (world) => {
     same(
@@ -278,7 +278,7 @@ export const rules = [
       headersOnly: true
     })
     same([most.status, most.header("content-length")], [200, "104857600"], "status and length of 100 MiB")
-  }, { ...running, source: "interface 8" }),
+  }, { ...running, source: "docs/interface.md 8" }),
   rule("path-length", "directory has at most 1000 characters, path 1 to 1000.", async (world) => {
     const box = await world.worked()
     const path = (length: number) => "p/".repeat(500).slice(0, length - 1) + "x"
@@ -288,7 +288,7 @@ export const rules = [
     refused(await download(world, path(1000) + "x"), 400, "invalid_request", "one of 1001")
     refused(await download(world, ""), 400, "invalid_request", "an empty path")
     refused(await world.get(box, "/files/download"), 400, "invalid_request", "no path")
-  }, { ...running, source: "decisions 12" }),
+  }, { ...running, source: "docs/decisions.md 12" }),
   rule("not-running", "Files of a sandbox that does not run are 409 sandbox_not_running.", async (world) => {
     const { box } = await world.ended()
     for (const path of ["tree", "download?path=a", "content?path=a"]) {
@@ -359,14 +359,14 @@ export const rules = [
       )
       same(json.at("base").value, null, "base of a new file")
     },
-    { ...running, source: "decisions 8" }
+    { ...running, source: "docs/decisions.md 8" }
   ),
   rule("content-base", "base is the file as the sandbox found it.", async (world) => {
     const file = [...(await entries(world)).values()].find((item) => item.at("status").value === "modified")
     const { json } = answered(await content(world, file?.at("path").string ?? ""), 200, "content of a changed file")
     same(json.at("status").value, "modified", "status")
     same(json.at("working").at("content").value, `${json.at("base").at("content").string}changed\n`, "working")
-  }, { ...running, source: "decisions 8" }),
+  }, { ...running, source: "docs/decisions.md 8" }),
   rule(
     "content-hash",
     "hash is the id git gives a blob of the bytes, ref is working or the commit.",
@@ -382,12 +382,12 @@ export const rules = [
         same(version.at("hash").value, blobId(version.at("content").string, hash), `hash of ${name}`)
       }
     },
-    { ...running, source: "decisions 8" }
+    { ...running, source: "docs/decisions.md 8" }
   ),
   rule("content-missing", "Of a path that was never there every version is null.", async (world) => {
     const { json } = answered(await content(world, "conformance/missing/file"), 200, "content of nothing")
     for (const name of ["working", "head", "base", "status", "size"]) same(json.at(name).value, null, name)
-  }, { ...running, source: "decisions 8" }),
+  }, { ...running, source: "docs/decisions.md 8" }),
   rule("content-binary", "A binary file has no content.", async (world) => {
     const { json } = answered(await content(world, "conformance/binary.bin"), 200, "content of a binary file")
     const working = json.at("working")
@@ -397,10 +397,10 @@ export const rules = [
       "content, text, size and binary"
     )
     same(json.at("binary").value, true, "binary")
-  }, { ...running, source: "decisions 8" }),
+  }, { ...running, source: "docs/decisions.md 8" }),
   rule("content-too-large", "Content above 1 MiB is 413 file_too_large.", async (world) => {
     refused(await content(world, "conformance/big/text"), 413, "file_too_large", "1 MiB and a byte")
-  }, { ...running, source: "decisions 8" }),
+  }, { ...running, source: "docs/decisions.md 8" }),
   rule("large-bytes", "A large download arrives whole.", async (world) => {
     const reply = answered(await download(world, "conformance/big/text"), 200, "a download of 1 MiB and a byte")
     same(reply.bytes.length, 2 ** 20 + 1, "bytes")

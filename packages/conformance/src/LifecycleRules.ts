@@ -4,9 +4,9 @@ import { turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
 import type { Box, Event, World } from "./World.ts"
 
-const rule = rulesOf("lifecycle", "decisions 2.1")
+const rule = rulesOf("lifecycle", "docs/decisions.md 2.1")
 const running = { needs: ["repo"] } as const
-const turns = { ...running, source: "decisions 2.2" } as const
+const turns = { ...running, source: "docs/decisions.md 2.2" } as const
 
 const causes = (log: ReadonlyArray<Event>) =>
   log.flatMap(({ data, type }) =>

@@ -4,7 +4,7 @@ import { holds, type Json, same, Skip, nullOr, filled, fits } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { SANDBOXES, unique, type World } from "./World.ts"
 
-const rule = rulesOf("list", "interface 4.1")
+const rule = rulesOf("list", "docs/interface.md 4.1")
 
 const list = async (world: World, query = "", key?: string) =>
   answered(await world.http.ask(`${SANDBOXES}${query}`, key === undefined ? {} : { key }), 200, `a list${query}`).json
@@ -43,7 +43,7 @@ export const rules = [
     await few(world)
     const places = (await list(world)).at("data").items.map((item) => `${item.at("createdAt").string} ${item.at("id").string}`)
     same(places, [...places].sort().reverse(), "order")
-  }, { source: "decisions 1" }),
+  }, { source: "docs/decisions.md 1" }),
   rule("newest", "A sandbox is listed first once it is created.", async (world) => {
     const { json } = answered(await world.create(), 201, "a creation")
     same(ids(await list(world, "?limit=1")), [json.at("id").value], "first")
@@ -107,7 +107,7 @@ export const rules = [
       [],
       `sandboxes of a repository that nobody used (${id})`
     )
-  }, { source: "decisions 1" }),
+  }, { source: "docs/decisions.md 1" }),
   rule("repo-any", "repo matches any of a sandbox's repositories.", async (world) => {
     const { id } = await world.keyed()
     holds(
@@ -115,7 +115,7 @@ export const rules = [
       "a sandbox by its second repository",
       id
     )
-  }, { needs: ["second-repo"], source: "decisions 1" }),
+  }, { needs: ["second-repo"], source: "docs/decisions.md 1" }),
   rule("repo-malformed", "A repo that cannot be one is 400.", async (world) => {
     for (const repo of ["x", "a/b/c", "-a/b", "a/b.git", `o/${"n".repeat(200)}`]) {
       refused(await world.http.ask(`${SANDBOXES}?repo=${repo}`), 400, "invalid_request", repo.slice(0, 20))
@@ -126,7 +126,7 @@ export const rules = [
     for (const filter of ["status=running", `repo=${world.repo}`, "limit=7"]) {
       await list(world, `?after=${after}&${filter}`)
     }
-  }, { source: "decisions 1" }),
+  }, { source: "docs/decisions.md 1" }),
   rule("cursor-tampered", "A cursor that was tampered with is 400 invalid_cursor.", async (world) => {
     const good = await cursor(world)
     const middle = Math.floor(good.length / 2)
@@ -139,7 +139,7 @@ export const rules = [
         "a tampered cursor"
       )
     }
-  }, { source: "decisions 1" }),
+  }, { source: "docs/decisions.md 1" }),
   rule("cursor-length", "A cursor has 1 to 1000 characters.", async (world) => {
     for (const after of ["", "A".repeat(1000), "A".repeat(1001)]) {
       refused(
@@ -163,10 +163,10 @@ export const rules = [
       "invalid_cursor",
       "another grant's cursor"
     )
-  }, { needs: ["other-key"], source: "decisions 1" }),
+  }, { needs: ["other-key"], source: "docs/decisions.md 1" }),
   rule("own", "Only sandboxes of the key's grant are listed.", async (world) => {
     // The newest of all: on the first page of whoever sees it.
     const id = (await world.created()).json.at("id").string
     holds(!ids(await list(world, "", world.otherKey)).includes(id), "no sandbox of another grant", id)
-  }, { needs: ["other-key"], source: "interface 4.1" })
+  }, { needs: ["other-key"], source: "docs/interface.md 4.1" })
 ]

@@ -5,7 +5,7 @@ import { digits, fits, holds, is, listOf, nullOr, object, same, text, timestamp 
 import { rulesOf } from "./Rule.ts"
 import type { Box, World } from "./World.ts"
 
-const rule = rulesOf("stream", "decisions 5")
+const rule = rulesOf("stream", "docs/decisions.md 5")
 const running = { needs: ["repo"] } as const
 
 /** How long a reader waits for what is due now. */
@@ -132,7 +132,7 @@ export const rules = [
         "turn of a sandbox that never ran"
       )
     },
-    { ...running, source: "decisions 2.2" }
+    { ...running, source: "docs/decisions.md 2.2" }
   ),
   rule("snapshot-approvals", "The snapshot has the pending approvals as they were requested.", async (world) => {
     const { approval, box } = await world.pending()
@@ -194,7 +194,7 @@ export const rules = [
   rule("last-event-id", "Last-Event-ID resumes like since.", async (world) => {
     const { blocks } = await read(world, await world.worked(), { lastEventId: 7 }, isCaughtUp)
     same(envelopes(blocks), await after(world, 7), "events after 7")
-  }, { ...running, source: "interface 4.9" }),
+  }, { ...running, source: "docs/interface.md 4.9" }),
   rule("both", "Last-Event-ID beats since.", async (world) => {
     const { blocks } = await read(world, await world.worked(), { since: 2, lastEventId: 7 }, isCaughtUp)
     same(envelopes(blocks), await after(world, 7), "events after 7")

@@ -3,7 +3,7 @@ import { fits, holds, listOf, same, timestamp, uri } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { API, SANDBOXES, UNKNOWN, type World } from "./World.ts"
 
-const rule = rulesOf("wire", "decisions 1")
+const rule = rulesOf("wire", "docs/decisions.md 1")
 
 const REQUEST_ID = /^req_[0-9A-HJKMNP-TV-Z]{26}$/u
 const BODY = { repos: [{ fullName: "conformance/example" }], prompt: "x" }
@@ -101,7 +101,7 @@ export const rules = [
   ),
   rule("error-body", "The body of every error is {error: {code, message}} and nothing else.", async (world) => {
     for (const [what, reply] of await samples(world)) if (reply.status >= 400) errorBody(reply, `the answer to ${what}`)
-  }, { source: "interface 7" }),
+  }, { source: "docs/interface.md 7" }),
   rule("unknown-route", "An unknown route is 404 not_found.", async (world) => {
     refused(await world.http.ask("/api/nothing"), 404, "not_found", "an unknown route under /api/")
     refused(await world.http.ask(`${SANDBOXES.replace("v1", "v2")}`), 404, "not_found", "an unknown version")
@@ -137,7 +137,7 @@ export const rules = [
       "payload_too_large",
       "1 MiB and a byte"
     )
-  }, { source: "decisions 12" }),
+  }, { source: "docs/decisions.md 12" }),
   rule("too-large-chunked", "A body above 1 MiB is 413 too when it does not say its length.", async (world) => {
     refused(
       await world.http.ask(SANDBOXES, { body: " ".repeat(2 ** 20 + 1), chunked: true }),
@@ -145,7 +145,7 @@ export const rules = [
       "payload_too_large",
       "1 MiB and a byte in chunks"
     )
-  }, { source: "decisions 12" }),
+  }, { source: "docs/decisions.md 12" }),
   rule("not-too-large", "A body of exactly 1 MiB is taken.", async (world) => {
     const body = JSON.stringify(world.creation({ prompt: "probe" })).padEnd(2 ** 20)
     const reply = await world.probeRaw(body)
@@ -154,7 +154,7 @@ export const rules = [
       "a body of 1 MiB to be accepted",
       summary(reply)
     )
-  }, { source: "decisions 12" }),
+  }, { source: "docs/decisions.md 12" }),
   rule("media-type", "A body that is not declared application/json is 415 unsupported_media_type.", async (world) => {
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", null]) {
       const reply = await world.http.ask(SANDBOXES, { body: BODY, headers: { "content-type": type } })
@@ -228,7 +228,7 @@ export const rules = [
   rule("unknown-property", "An unknown property of a body is 400 invalid_request.", async (world) => {
     await world.refuses({ color: "red" }, "a property that nobody knows")
     await world.refuses({ repos: [{ fullName: world.repo, color: "red" }] }, "one within repos")
-  }, { source: "interface 4.2" }),
+  }, { source: "docs/interface.md 4.2" }),
   rule("wrong-type", "A property of another type is 400 invalid_request.", async (world) => {
     for (
       const more of [{ prompt: 1 }, { title: null }, { repos: {} }, { repos: ["a/b"] }, { metadata: [] }, {
@@ -292,7 +292,7 @@ export const rules = [
         `after=${value.slice(0, 20)}`
       )
     }
-  }, { source: "decisions 12" }),
+  }, { source: "docs/decisions.md 12" }),
   rule("head", "HEAD has the status and headers of GET and no body.", async (world) => {
     for (const path of [UNKNOWN, `${SANDBOXES}?limit=0`, "/healthz"]) {
       const get = await world.http.ask(path)

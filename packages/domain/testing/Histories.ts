@@ -27,7 +27,7 @@ import { SandboxId, turnId } from "../src/SandboxId.ts"
 /** Derived ids show the name they stand for. */
 export const ids = { derive: (name: string) => name }
 
-/** The defaults of decisions 2.1, 2.2 and 3, stated again. */
+/** The defaults of docs/decisions.md 2.1, 2.2 and 3, stated again. */
 export const limits: Limits = {
   queue: Duration.minutes(60),
   boot: Duration.minutes(10),

@@ -48,11 +48,11 @@ const answered = ({ moments }: History) => moments.flatMap((moment) => moment.re
 /** Of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
-    name: "changes its status only as decisions 2.1 say",
+    name: "changes its status only as docs/decisions.md 2.1 say",
     holds: (history) => statusesAreReachable(eventsOf(history), history.sandbox)
   },
   {
-    name: "moves its turns only as decisions 2.2 say, one at a time",
+    name: "moves its turns only as docs/decisions.md 2.2 say, one at a time",
     holds: (history) => turnsAreReachable(eventsOf(history), history.sandbox, (n) => `${creation.id}/turn/${n}`)
   },
   {

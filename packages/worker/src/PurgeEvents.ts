@@ -1,4 +1,7 @@
-/** Forgets what nobody was promised any longer: the events of sandboxes that ended long ago, and idempotency keys (decisions, sections 4 and 5). */
+/**
+ * Forgets what nobody was promised any longer: the events of sandboxes that ended long ago, and idempotency keys
+ * (docs/decisions.md 4 and 5).
+ */
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { DateTime, Effect, Metric } from "effect"

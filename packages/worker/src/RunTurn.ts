@@ -15,7 +15,7 @@ import type { HeldSandbox, View } from "./HeldSandbox.ts"
 import { Timing } from "./Timing.ts"
 import { TurnJournal } from "./TurnJournal.ts"
 
-/** Whether events say what tool calls do and write: `preview` and `detail` (decisions, section 5). Configuration. */
+/** Whether events say what tool calls do and write: `preview` and `detail` (docs/decisions.md 5). Configuration. */
 export const ShowToolDetail = Context.Reference<boolean>("@slipway/worker/ShowToolDetail", { defaultValue: () => true })
 
 /** What one turn may have written in a second, so that none keeps the store from others. */

@@ -4,11 +4,11 @@ import { Context, Duration } from "effect"
 export interface Timings {
   /** Every loop looks again after this, hint or not. */
   readonly tick: Duration.Duration
-  /** Between two `message.updated` of one part (decisions, section 5). */
+  /** Between two `message.updated` of one part (docs/decisions.md 5). */
   readonly message: Duration.Duration
-  /** Between two `usage.updated` (decisions, section 5). */
+  /** Between two `usage.updated` (docs/decisions.md 5). */
   readonly usage: Duration.Duration
-  /** How long an agent may take to end a turn it was asked to end, before it is killed (agents.md, section 11). */
+  /** How long an agent may take to end a turn it was asked to end, before it is killed (docs/decisions.md 2.2). */
   readonly interrupt: Duration.Duration
   /** An agent that lived this long was a good one: losing it says nothing about the next. */
   readonly steady: Duration.Duration

@@ -17,9 +17,9 @@ import { Redaction, Redactor } from "../redaction/Redaction.ts"
 import type { OutputEnded } from "./stdio/JsonLines.ts"
 import * as TurnEvents from "./TurnEvents.ts"
 
-/** A cold start of the slowest agent takes 3.5 s, twice that in a cold home (agents.md, section 12), and a minute beside a dozen others on two cores. */
+/** A cold start of the slowest agent takes 3.5 s, twice that in a cold home, and a minute beside a dozen others on two cores. */
 const START_WITHIN = Duration.minutes(3)
-/** Times of the polite part of the end (agents.md, section 11); what is left after them is the box's to kill. */
+/** Times of the polite part of the end (docs/decisions.md 2.2); what is left after them is the box's to kill. */
 const INTERRUPT_WITHIN = Duration.seconds(1)
 const EXIT_WITHIN = Duration.seconds(2)
 

@@ -50,7 +50,7 @@ const shared = (location: DatabaseLocation) => ({
 
 /**
  * Pools for writing, for reading and for the renewal of leases. `lock_timeout`: how long a request waits for another one's
- * lock before it is told to come again (decisions, section 4).
+ * lock before it is told to come again (docs/decisions.md 4).
  */
 export const layer = (location: DatabaseLocation, { reading = 4, writing = 10 } = {}) => {
   const settings = {

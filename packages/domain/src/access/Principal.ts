@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import type { Actor } from "./AuditLog.ts"
 
-/** What a key opens (decisions, section 9). */
+/** What a key opens (docs/decisions.md 9). */
 export const Scope = Schema.Literals(["sandboxes", "partner:ingest", "webhooks", "metrics:read"])
 export type Scope = typeof Scope.Type
 

@@ -1,4 +1,4 @@
-/** Listings of a working tree (interface 2.6). */
+/** Listings of a working tree (docs/interface.md 2.6). */
 import { Schema } from "effect"
 import { Counter } from "../Text.ts"
 
@@ -10,7 +10,7 @@ import { Counter } from "../Text.ts"
 export const FileStatus = Schema.Literals(["added", "deleted", "modified", "renamed", "untracked"])
 export type FileStatus = typeof FileStatus.Type
 
-/** One row of a listing (interface 2.6). Times are milliseconds since 1970, sizes bytes. */
+/** One row of a listing (docs/interface.md 2.6). Times are milliseconds since 1970, sizes bytes. */
 export const FileEntry = Schema.Struct({
   name: Schema.String.annotateKey({ description: "Its name in the directory." }),
   path: Schema.String.annotateKey({ description: "Relative to the repository, `/` between segments." }),
@@ -36,7 +36,7 @@ export type FileEntry = typeof FileEntry.Type
 export const PartialWarning = Schema.Literals(["entries_truncated", "unreadable_entries", "invalid_names"])
 export type PartialWarning = typeof PartialWarning.Type
 
-/** The listing of one directory (interface 2.6). */
+/** The listing of one directory (docs/interface.md 2.6). */
 export const FileTree = Schema.Struct({
   directory: Schema.String.annotateKey({ description: "Normalised; the root is empty." }),
   entries: Schema.Array(FileEntry).annotateKey({
@@ -47,7 +47,7 @@ export const FileTree = Schema.Struct({
 }).annotate({ identifier: "FileTree" })
 export type FileTree = typeof FileTree.Type
 
-/** A directory shows at most this many entries (decisions, section 6). */
+/** A directory shows at most this many entries (docs/decisions.md 6). */
 export const MAX_ENTRIES = 5_000
 
 /** A file that differs from the commit the sandbox started from: as its entry in a listing says. */

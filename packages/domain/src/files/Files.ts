@@ -1,4 +1,4 @@
-/** Read-only access to the working trees of a running sandbox (decisions, section 6). */
+/** Read-only access to the working trees of a running sandbox (docs/decisions.md 6). */
 import { Context, Effect, Layer, Schema, type Scope } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"

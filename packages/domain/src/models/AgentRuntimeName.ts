@@ -1,5 +1,5 @@
 import { Schema } from "effect"
 
-/** The public names of the runtimes (interface 2.1). The offline agent reports itself as `opencode`. */
+/** The public names of the runtimes (docs/interface.md 2.1). The offline agent reports itself as `opencode`. */
 export const AgentRuntimeName = Schema.Literals(["opencode", "codex", "claude", "grok"])
 export type AgentRuntimeName = typeof AgentRuntimeName.Type

@@ -1,4 +1,4 @@
-/** The models a creation may name, and what each can do (decisions 2.3). Configuration. */
+/** The models a creation may name, and what each can do (docs/decisions.md 2.3). Configuration. */
 import { Context, Result, Schema } from "effect"
 import { Counter, text } from "../Text.ts"
 import { AgentRuntimeName } from "./AgentRuntimeName.ts"

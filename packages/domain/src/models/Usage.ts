@@ -1,4 +1,4 @@
-/** What a sandbox has used (interface 2.3). Eventually consistent; counters saturate at 2^53−1. */
+/** What a sandbox has used (docs/interface.md 2.3). Eventually consistent; counters saturate at 2^53−1. */
 import { Schema } from "effect"
 import { Counter, saturatingAdd } from "../Text.ts"
 

@@ -1,5 +1,5 @@
 /**
- * Which partner's claim a fact counts for (decisions 11.2). Pure: each decision is handed what is known, read under the
+ * Which partner's claim a fact counts for (docs/decisions.md 11.2). Pure: each decision is handed what is known, read under the
  * attribution lock, and says what is to be kept and what the feeds tell, all in one transaction. Attribution is first
  * touch: once set, a touch never changes, whatever comes later and from whichever grant.
  */
@@ -34,7 +34,7 @@ const Instant = Schema.String.check(isAsWritten).pipe(
 export const RecipientId = text(1, 200)
 export const OrganizationId = AnyUuid
 
-/** What a partner offers with a claim: credits, reserved for whoever claims them (decisions 11.1). */
+/** What a partner offers with a claim: credits, reserved for whoever claims them (docs/decisions.md 11.1). */
 export const ClaimTerms = Schema.Struct({
   claimId: AnyUuid,
   grantId: AnyUuid,

@@ -1,4 +1,4 @@
-/** What the feed of a grant tells (interface 2.7, 6.2): six types of events, each with exactly its payload. */
+/** What the feed of a grant tells (docs/interface.md 2.7, 6.2): six types of events, each with exactly its payload. */
 import { Schema, Tuple } from "effect"
 import { Counter, text } from "../Text.ts"
 import { timestamp } from "../Timestamp.ts"
@@ -62,7 +62,7 @@ export const PartnerFact = Schema.Union([
 ])
 export type PartnerFact = typeof PartnerFact.Type
 
-/** A fact as the feed and webhooks tell it (interface 2.7). */
+/** A fact as the feed and webhooks tell it (docs/interface.md 2.7). */
 export const PartnerEvent = PartnerFact.mapMembers(Tuple.map(Schema.fieldsAssign({
   id: Uuid.annotateKey({ description: "Given when it is recorded: the same in every delivery and every reading." }),
   sequence: Counter.check(Schema.isGreaterThanOrEqualTo(1)).annotateKey({ description: "From 1, without gaps, within the grant." }),

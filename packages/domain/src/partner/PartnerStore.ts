@@ -1,4 +1,4 @@
-/** Port: what partners are told of and the credits they give (decisions, section 11). Checked by `testing/PartnerStoreContract`. */
+/** Port: what partners are told of and the credits they give (docs/decisions.md 11). Checked by `testing/PartnerStoreContract`. */
 import { Context, type DateTime, type Effect, Schema } from "effect"
 import { type GrantNotFound } from "../access/AccessStore.ts"
 import { type Uuid } from "../Ids.ts"

@@ -1,5 +1,5 @@
 /**
- * Publishing a sandbox's changes as a draft pull request (docs/decisions.md, section 7). A request records the wish; the
+ * Publishing a sandbox's changes as a draft pull request (docs/docs/decisions.md 7). A request records the wish; the
  * worker that holds the lease carries it out; both sides read the outcome from the sandbox.
  */
 import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } from "effect"
@@ -23,7 +23,7 @@ export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("No
   }
 }
 
-/** How long a request waits for its publication before it answers that it is still under way (decisions, section 7). */
+/** How long a request waits for its publication before it answers that it is still under way (docs/decisions.md 7). */
 export const WAIT = Duration.seconds(20)
 
 /** From a working tree to one draft pull request, whatever happens in between. */

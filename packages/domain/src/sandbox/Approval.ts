@@ -1,4 +1,4 @@
-/** Tool calls that wait for a person (decisions, section 3). The first decision wins and stays. */
+/** Tool calls that wait for a person (docs/decisions.md 3). The first decision wins and stays. */
 import { Schema } from "effect"
 import { text } from "../Text.ts"
 import { ApprovalOutcome, ApprovalResolver } from "./SandboxEvent.ts"

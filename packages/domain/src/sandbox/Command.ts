@@ -1,5 +1,5 @@
 /**
- * The commands of people (decisions, section 3): terminate, interrupt, decide an approval, send a message. Each has a
+ * The commands of people (docs/decisions.md 3): terminate, interrupt, decide an approval, send a message. Each has a
  * natural identity, so repeating one finds the first. Every command is decided under the lock of its sandbox and is
  * durable before it is answered.
  */
@@ -16,7 +16,7 @@ import { isActive } from "./Turn.ts"
 /** 1 to 60000 characters. */
 export const Prompt = text(1, 60_000)
 
-/** Why a command has no effect (decisions, section 3). Retrying does not help. */
+/** Why a command has no effect (docs/decisions.md 3). Retrying does not help. */
 export const Rejection = Schema.Literals([
   "sandbox_terminal",
   "no_active_turn",
@@ -25,7 +25,7 @@ export const Rejection = Schema.Literals([
 ])
 export type Rejection = typeof Rejection.Type
 
-/** What the caller of a command is told (interface 2.4). `rejection` is there iff the outcome is `rejected`. */
+/** What the caller of a command is told (docs/interface.md 2.4). `rejection` is there iff the outcome is `rejected`. */
 export const CommandResult = Schema.Struct({
   commandId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "Names the command: repeating it gives the same id." }),
   revision: Counter.annotateKey({ description: "Of the sandbox after the command; unchanged by a rejected one." }),
@@ -84,7 +84,7 @@ export interface Command<E> {
   identity(sandbox: Sandbox): Uuid
   /** The approval it is about. */
   readonly approvalId: string | null
-  /** The first situation of decisions, section 3, that matches. */
+  /** The first situation of docs/decisions.md 3, that matches. */
   decide(current: Current): Result.Result<Verdict, E>
 }
 

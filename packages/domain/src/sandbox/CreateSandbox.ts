@@ -1,4 +1,4 @@
-/** What a creation may ask for (interface 4.2), and what is made of it. */
+/** What a creation may ask for (docs/interface.md 4.2), and what is made of it. */
 import { Effect, Schema } from "effect"
 import type { DateTime } from "effect"
 import { type Model, ModelId } from "../models/ModelCatalogue.ts"
@@ -10,7 +10,7 @@ import { text } from "../Text.ts"
 import { Prompt } from "./Command.ts"
 import { type Creation, Metadata } from "./Sandbox.ts"
 
-/** At most this many repositories in one sandbox (decisions, section 12). */
+/** At most this many repositories in one sandbox (docs/decisions.md 12). */
 export const MAX_REPOS = 16
 
 const Repos = Schema.Array(RepoRef).check(
@@ -23,7 +23,7 @@ const Repos = Schema.Array(RepoRef).check(
 )
 
 /**
- * The body of a creation (interface 4.2), with its defaults filled in. Unknown fields are refused where it is decoded.
+ * The body of a creation (docs/interface.md 4.2), with its defaults filled in. Unknown fields are refused where it is decoded.
  */
 export const CreateSandbox = Schema.Struct({
   repos: Repos.annotateKey({ description: "What to work on: 1 to 16, which differ in more than case." }),
@@ -44,7 +44,7 @@ export const CreateSandbox = Schema.Struct({
 }).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
 
-/** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (decisions 2.3). */
+/** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (docs/decisions.md 2.3). */
 export const titleOf = (prompt: string): string => {
   const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) =>
     candidate !== ""

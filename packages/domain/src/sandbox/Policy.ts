@@ -1,4 +1,4 @@
-/** The time limits of a sandbox's life. Configuration; the defaults are those of decisions 2.1, 2.2, 3 and 5. */
+/** The time limits of a sandbox's life. Configuration; the defaults are those of docs/decisions.md 2.1, 2.2, 3 and 5. */
 import { Context, Duration } from "effect"
 
 /** How long each state of a sandbox may last. */

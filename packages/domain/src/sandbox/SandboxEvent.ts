@@ -1,5 +1,5 @@
 /**
- * The public event log of a sandbox (decisions, section 5). The same events are the aggregate's history: `evolve` in
+ * The public event log of a sandbox (docs/decisions.md 5). The same events are the aggregate's history: `evolve` in
  * `Sandbox.ts` folds them. Field case is that of the wire. Event types and `data` fields may be added, never removed.
  */
 import { type DateTime, Schema } from "effect"
@@ -12,7 +12,7 @@ import { Finish } from "./AgentRuntime.ts"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 import { TurnOutcome, TurnState } from "./Turn.ts"
 
-/** Where a sandbox is in its life (interface 3); `Transition.ts` has the legal steps. */
+/** Where a sandbox is in its life (docs/interface.md 3); `Transition.ts` has the legal steps. */
 export const SandboxStatus = Schema.Literals([
   "queued",
   "creating",
@@ -28,7 +28,7 @@ export type SandboxStatus = typeof SandboxStatus.Type
 export const Initiator = Schema.Literals(["user", "policy", "provider", "system"])
 export type Initiator = typeof Initiator.Type
 
-/** Why it got there (decisions 2.1). */
+/** Why it got there (docs/decisions.md 2.1). */
 export const StatusReason = Schema.Literals([
   "queue_timeout",
   "boot_timeout",

@@ -1,4 +1,4 @@
-/** Reading a sandbox's log: pages for gaps, and a live stream that never skips or repeats (decisions, section 5). */
+/** Reading a sandbox's log: pages for gaps, and a live stream that never skips or repeats (docs/decisions.md 5). */
 import { Context, Effect, Exit, Latch, Layer, RcMap, Schema, type Scope, Stream } from "effect"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
@@ -26,7 +26,7 @@ export class CursorExpired extends Schema.TaggedError<CursorExpired>()("CursorEx
 
 const readCursor = reader(Schema.NullOr(Counter), "after")
 
-/** The most events one read takes from the log (decisions, section 12). */
+/** The most events one read takes from the log (docs/decisions.md 12). */
 export const PAGE = 100
 
 /** Characters of the log one reader may hold while its consumer is slow: pages of large events get shorter. */

@@ -1,4 +1,4 @@
-/** What time does to a sandbox (decisions 2.1, 2.2 and 3): every limit that can come due, and its consequence. */
+/** What time does to a sandbox (docs/decisions.md 2.1, 2.2 and 3): every limit that can come due, and its consequence. */
 import { DateTime, type Duration, Result } from "effect"
 import type { Limits } from "./Policy.ts"
 import { evolveAll, type Sandbox } from "./Sandbox.ts"

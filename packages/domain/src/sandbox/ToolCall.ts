@@ -1,6 +1,6 @@
 /**
  * What people are shown of a tool call: before it is allowed a `Preview` of what will happen, and with each of its updates
- * a `Detail` of what happened (decisions, section 5). All of it is text of others: bounded, and visible in full.
+ * a `Detail` of what happened (docs/decisions.md 5). All of it is text of others: bounded, and visible in full.
  */
 import { Result, Schema } from "effect"
 import { isProtected } from "../source/FileRules.ts"
@@ -33,12 +33,12 @@ export const Detail = Schema.Struct({
 })
 export type Detail = typeof Detail.Type
 
-/** Bytes of UTF-8 of a preview (decisions, section 5). */
+/** Bytes of UTF-8 of a preview (docs/decisions.md 5). */
 export const PREVIEW_BYTES = 64 * 1024
-/** Bytes of UTF-8 of a call's output (decisions, section 5). */
+/** Bytes of UTF-8 of a call's output (docs/decisions.md 5). */
 export const OUTPUT_BYTES = 8 * 1024
 export const MAX_PATHS = 100
-/** Characters of one path, as in the interface (interface 8). */
+/** Characters of one path, as in the interface (docs/interface.md 8). */
 export const MAX_PATH_CHARACTERS = 1000
 
 /** A tool call in the agent's words, whole and as they are. */

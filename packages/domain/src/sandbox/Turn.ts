@@ -1,9 +1,9 @@
-/** The turn state machine (decisions 2.2): one prompt and what the agent makes of it. A sandbox has one turn at a time. */
+/** The turn state machine (docs/decisions.md 2.2): one prompt and what the agent makes of it. A sandbox has one turn at a time. */
 import { Schema } from "effect"
 import { Counter } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 
-/** Where a turn is (decisions 2.2). */
+/** Where a turn is (docs/decisions.md 2.2). */
 export const TurnState = Schema.Literals([
   "pending",
   "running",

@@ -15,12 +15,12 @@ export class FileProtected extends Schema.TaggedError<FileProtected>()("FileProt
   }
 }
 
-/** Bytes; larger files are refused by the size of the open descriptor (interface 4.11: 100 MiB). */
+/** Bytes; larger files are refused by the size of the open descriptor (docs/interface.md 4.11: 100 MiB). */
 export const MAX_DOWNLOAD_BYTES = 104_857_600
-/** Bytes; the most a file may have to be shown as text (decisions, section 8). */
+/** Bytes; the most a file may have to be shown as text (docs/decisions.md 8). */
 export const MAX_CONTENT_BYTES = 1_048_576
 
-// Names no segment may have, case-folded (decisions, section 6): what agents read as instructions to themselves.
+// Names no segment may have, case-folded (docs/decisions.md 6): what agents read as instructions to themselves.
 const AGENT_NAMES: ReadonlySet<string> = new Set([
   "opencode.json",
   "opencode.jsonc",

@@ -5,7 +5,7 @@ import { Counter } from "../Text.ts"
 import { timestamp } from "../Timestamp.ts"
 import { type RepoName } from "./RepoRef.ts"
 
-/** A pull request as the host has it (interface 2.5). */
+/** A pull request as the host has it (docs/interface.md 2.5). */
 export const PullRequest = Schema.Struct({
   id: Counter.annotateKey({ description: "The host's number of it, over all repositories." }),
   nodeId: Schema.String.annotateKey({ description: "The host's other id of it." }),

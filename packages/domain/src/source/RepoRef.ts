@@ -32,7 +32,7 @@ export const Ref = text(1, 255).check(
   Schema.makeFilter(isRefName, { expected: "a branch, a tag or a full commit id", toJsonSchema: () => [{}, true] })
 )
 
-/** A repository a sandbox works on, and where in it to start (interface 2.2). */
+/** A repository a sandbox works on, and where in it to start (docs/interface.md 2.2). */
 export const RepoRef = Schema.Struct({
   fullName: RepoName.annotateKey({ description: "`owner/name`, in any case of letters." }),
   ref: Schema.optionalKey(Ref).annotateKey({ description: "Branch, tag or full commit id to start from. Left out: the default branch." })

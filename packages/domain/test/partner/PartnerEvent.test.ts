@@ -8,7 +8,7 @@ const lead = { claimId, leadId: "lead-1", variant: "a" }
 const claim = { ...lead, creditAmount: 500, createdAt: at }
 const attributed = { ...lead, occurredAt: at }
 
-/** One fact of every type as it is on the wire (interface 2.7), and what it is about. */
+/** One fact of every type as it is on the wire (docs/interface.md 2.7), and what it is about. */
 const samples = [
   [{ type: "credit_claim.created", data: { ...claim, status: "pending", claimedAt: null } }, claimId],
   [{ type: "credit_claim.claimed", data: { ...claim, status: "claimed", claimedAt: at } }, claimId],

@@ -1,4 +1,4 @@
-/** The conversation of a sandbox (decisions, section 8). */
+/** The conversation of a sandbox (docs/decisions.md 8). */
 import { CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
 import { timestamp } from "@slipway/domain/Timestamp"
 import { Schema } from "effect"

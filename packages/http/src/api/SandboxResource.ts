@@ -11,7 +11,7 @@ import { Schema } from "effect"
 
 const link = (description: string) => Schema.String.annotate({ format: "uri" }).annotateKey({ description })
 
-/** A sandbox as the interface shows it (interface 2.1). */
+/** A sandbox as the interface shows it (docs/interface.md 2.1). */
 export const SandboxResource = Schema.Struct({
   id: SandboxId.annotateKey({ description: "Names the sandbox." }),
   worktreeId: Schema.NonEmptyString.annotateKey({ description: "Names its working trees." }),

@@ -1,4 +1,4 @@
-/** Sandboxes and the commands on them (interface 4.1 to 4.6). */
+/** Sandboxes and the commands on them (docs/interface.md 4.1 to 4.6). */
 import { ApprovalId, Decision } from "@slipway/domain/sandbox/Approval"
 import { CommandResult } from "@slipway/domain/sandbox/Command"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"

@@ -1,4 +1,4 @@
-/** Who calls, and whether now (decisions, sections 9 and 10). Runs before anything is routed. */
+/** Who calls, and whether now (docs/decisions.md 9 and 10). Runs before anything is routed. */
 import { Access } from "@slipway/domain/access/Access"
 import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
 import { fromHeader } from "@slipway/domain/access/ApiKey"

@@ -1,4 +1,4 @@
-/** Reads a body once, whole and checked, so that what the schemas see is JSON text of a bearable shape (decisions, section 1). */
+/** Reads a body once, whole and checked, so that what the schemas see is JSON text of a bearable shape (docs/decisions.md 1). */
 import { ByteSize, Effect, Layer } from "effect"
 import { HttpIncomingMessage, HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
@@ -6,7 +6,7 @@ import { InvalidIdempotencyKey, InvalidRequest, PayloadTooLarge, UnsupportedMedi
 import { JsonBody } from "../api/Middleware.ts"
 import * as Wire from "./Wire.ts"
 
-/** 1 MiB (decisions, section 12). */
+/** 1 MiB (docs/decisions.md 12). */
 const MAX_BODY = ByteSize.mebibytes(1)
 const MAX_BODY_BYTES = ByteSize.toNumberUnsafe(MAX_BODY)
 

@@ -9,7 +9,7 @@ const wire = (history: History) => Schema.encodeSync(SandboxResource)(toResource
 const self = `${url}/api/public/v1/sandboxes/c_abcdefgh2345`
 
 describe("the sandbox of the interface", () => {
-  it("has every field of interface 2.1, and no other", () => {
+  it("has every field of docs/interface.md 2.1, and no other", () => {
     assert.deepStrictEqual<object>(wire(new History()), {
       id: "c_abcdefgh2345",
       worktreeId: "w_abcdefgh2345",
