@@ -3,7 +3,6 @@ import type { Principal } from "@slipway/domain/access/Principal"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
-import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxId } from "@slipway/domain/SandboxId"
@@ -21,12 +20,14 @@ const everybody: Principal = {
   test: false
 }
 
-const Question = Schema.Struct({ question: CreateSandbox.fields.prompt })
+/** The text itself is read by the use cases. */
+const Question = Schema.Struct({ question: Schema.String })
 const question = Effect.map(HttpServerRequest.schemaBodyJson(Question), (body) => body.question)
 const conversation = Effect.map(HttpRouter.schemaPathParams(Schema.Struct({ id: SandboxId })), ({ id }) => id)
 
 const refusals: Readonly<Record<string, number>> = {
   SchemaError: 400,
+  InvalidRequest: 400,
   HttpServerError: 400,
   SandboxNotFound: 404,
   SandboxNotRunning: 409,
@@ -53,7 +54,7 @@ export const routes = Layer.unwrap(Effect.gen(function*() {
       "POST",
       "/conversations",
       answered(Effect.gen(function*() {
-        const request = yield* Schema.decodeEffect(CreateSandbox)({ repos: [{ fullName: "acme/shop" }], prompt: yield* question })
+        const request = { repos: [{ fullName: "acme/shop" }], prompt: yield* question }
         const { sandbox } = yield* sandboxes.create(everybody, request, Option.none())
         return HttpServerResponse.jsonUnsafe({ id: sandbox.id }, { status: 201 })
       }))

@@ -19,13 +19,13 @@ test("a restart forgets neither a sandbox, nor its log, nor a command, nor a key
   expect(ended.json()).toMatchObject({ outcome: "applied" })
   const sandbox = (await before.inject(`/sandboxes/${id}`)).json<{ status: string }>()
   expect(sandbox.status).toBe("terminated")
-  const events = (await before.inject(`/sandboxes/${id}/events`)).json<Array<unknown>>()
-  expect(events).toHaveLength(3)
+  const events = (await before.inject(`/sandboxes/${id}/events`)).body
+  expect(events.match(/^id: .*$/gmu)).toEqual(["id: 1", "id: 2", "id: 3"])
   await before.close()
 
   const after = makeApp(journal)
   expect((await after.inject(`/sandboxes/${id}`)).json()).toEqual(sandbox)
-  expect((await after.inject(`/sandboxes/${id}/events`)).json()).toEqual(events)
+  expect((await after.inject(`/sandboxes/${id}/events`)).body).toBe(events)
   expect((await after.inject({ method: "DELETE", url: `/sandboxes/${id}` })).json()).toMatchObject({ outcome: "duplicate" })
   const replayed = await create(after, request, { "idempotency-key": "first" })
   expect([replayed.statusCode, replayed.json<{ id: string }>().id]).toEqual([200, id])
