@@ -29,16 +29,19 @@ const targetOf = (file, specifier, exportsOf) => {
   if (specifier.startsWith(".")) return path.posix.normalize(path.posix.join(path.posix.dirname(file), specifier))
   const [, name, module = ""] = /^@slipway\/([^/]+)\/?(.*)$/u.exec(specifier) ?? []
   if (name === undefined) return undefined
-  for (const [pattern, target] of exportsOf(name)) {
-    const [before, after] = pattern.split("*")
-    const wanted = `./${module}`.replace(/\/$/u, "")
-    if (
-      after === undefined
-        ? wanted === pattern || module === "" && pattern === "."
-        : wanted.startsWith(before) && wanted.endsWith(after)
-    ) {
-      return path.posix.join("packages", name, target.replace("*", wanted.slice(before.length, wanted.length - (after ?? "").length)))
-    }
+  // `internal/…` is for tests of other packages: it is not published.
+  if (module.startsWith("internal/")) throw new Error(`${file} imports ${specifier}, which is not published`)
+  const wanted = module === "" ? "." : `./${module}`
+  // As Node resolves them: a name of its own first, then the pattern that says most of what stands before its `*`.
+  const [[pattern, target] = []] = exportsOf(name)
+    .filter(([pattern]) => {
+      const [before, after] = pattern.split("*")
+      return after === undefined ? wanted === pattern : wanted.startsWith(before) && wanted.endsWith(after)
+    })
+    .sort(([a], [b]) => Number(a.includes("*")) - Number(b.includes("*")) || b.indexOf("*") - a.indexOf("*"))
+  if (typeof target === "string") {
+    const [before, after = ""] = pattern.split("*")
+    return path.posix.join("packages", name, target.replace("*", wanted.slice(before.length, wanted.length - after.length)))
   }
   throw new Error(`${file} imports ${specifier}, which ${name} does not export`)
 }
@@ -49,7 +52,7 @@ const edgesAt = (root) => {
   const exportsOf = (name) => {
     if (!manifests.has(name)) {
       const { exports } = JSON.parse(readFileSync(path.join(root, "packages", name, "package.json"), "utf8"))
-      manifests.set(name, Object.entries(exports).filter(([, target]) => target !== null))
+      manifests.set(name, Object.entries(exports))
     }
     return manifests.get(name)
   }

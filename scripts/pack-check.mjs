@@ -12,12 +12,17 @@ const run = (command, args) => execute(command, args, { maxBuffer: 64 * 1024 * 1
 const modulesOf = async (tarball) => {
   const files = (await run("tar", ["-tzf", tarball])).stdout.split("\n").map((file) => file.replace(/^package/u, "."))
   const { exports } = JSON.parse((await run("tar", ["-xzOf", tarball, "package/package.json"])).stdout)
+  const takenOut = Object.keys(exports).filter((name) => exports[name] === null)
+  const isTakenOut = (name) =>
+    exports[name] === undefined && takenOut.some((pattern) => pattern.endsWith("*") && name.startsWith(pattern.slice(0, -1))) ||
+    exports[name] === null
   return Object.entries(exports).flatMap(([name, target]) => {
-    if (!target.endsWith(".js")) return []
+    if (!target?.endsWith(".js")) return []
     if (!name.includes("*")) return [name]
     const [before, after] = target.split("*")
     return files.filter((file) => file.startsWith(before) && file.endsWith(after))
       .map((file) => name.replace("*", file.slice(before.length, -after.length)))
+      .filter((module) => !isTakenOut(module))
   })
 }
 

@@ -14,29 +14,36 @@ import { promisify } from "node:util"
 const run = promisify(execFile)
 const root = path.resolve(import.meta.dirname, "..")
 
-/** What each package adds to its workspace manifest. */
+/** What each package adds to its workspace manifest, and the files it has beside its modules; `docs` are of the repository. */
 const packages = {
   domain: {
-    sideEffects: false,
-    // Core modules of Effect alone, which a minor does not break: one `effect` for it and the application around it.
-    dependencies: ({ effect }) => ({ effect: `^${effect}` }),
-    // Only the contract suites of `testing` need them.
-    peerDependencies: { "@effect/vitest": "^4.0.5", vitest: "^5.1.1" },
-    peerDependenciesMeta: { "@effect/vitest": { optional: true }, vitest: { optional: true } }
+    docs: ["docs/interface.md", "docs/decisions.md"],
+    manifest: {
+      sideEffects: false,
+      // Only the contract suites of `testing` need them.
+      peerDependencies: { "@effect/vitest": "^4.0.5", vitest: "^5.1.1" },
+      peerDependenciesMeta: { "@effect/vitest": { optional: true }, vitest: { optional: true } }
+    }
   },
-  adapters: { sideEffects: ["./src/agents/offline/main.js"] },
-  worker: { sideEffects: false },
-  client: {
-    sideEffects: false,
-    engines: { node: ">=20" },
-    // Of `./effect` alone.
-    peerDependencies: { "@slipway/http": "0.0.0", effect: "^4.1.0" },
-    peerDependenciesMeta: { "@slipway/http": { optional: true }, effect: { optional: true } }
-  },
-  http: { sideEffects: ["./src/main.js", "./bin/slipway.js"] }
+  adapters: { manifest: { sideEffects: ["./src/agents/offline/main.js"] } },
+  worker: { manifest: { sideEffects: false } },
+  client: { manifest: { sideEffects: false, engines: { node: ">=20" } } },
+  conformance: { manifest: { sideEffects: false } },
+  http: { folders: ["assets"], manifest: { sideEffects: false } },
+  slipway: { folders: ["bin"], manifest: { sideEffects: ["./src/main.js", "./bin/slipway.js"] } }
 }
 
-const published = (manifest, folders, { dependencies = (own) => own, ...more }) => ({
+/**
+ * The entries of `exports` that are published: `internal/…` is for tests of the workspace, and `testing` of most packages is not
+ * packed. An entry that is `null` takes something out of a folder that is exported.
+ */
+const exportsOf = (manifest, folders) =>
+  Object.entries(manifest.exports)
+    .filter(([name]) => !name.startsWith("./internal/"))
+    .filter(([name, target]) => folders.includes((target ?? name).split("/")[1]))
+    .map(([name, target]) => [name, target?.replace(/\.ts$/u, ".js") ?? null])
+
+const published = (manifest, folders, { peerDependencies = {}, peerDependenciesMeta = {}, ...more }) => ({
   name: manifest.name,
   version: manifest.version,
   description: manifest.description,
@@ -45,16 +52,11 @@ const published = (manifest, folders, { dependencies = (own) => own, ...more }) 
   engines: { node: ">=22.19" },
   files: folders,
   ...(manifest.bin === undefined ? {} : { bin: manifest.bin }),
-  exports: {
-    ...Object.fromEntries(
-      Object.entries(manifest.exports)
-        .filter(([, target]) => folders.includes(target.split("/")[1]))
-        .map(([name, target]) => [name, target.replace(/\.ts$/u, ".js")])
-    ),
-    "./package.json": "./package.json"
-  },
-  dependencies: dependencies(manifest.dependencies),
+  exports: { ...Object.fromEntries(exportsOf(manifest, folders)), "./package.json": "./package.json" },
+  dependencies: manifest.dependencies,
   ...(manifest.optionalDependencies === undefined ? {} : { optionalDependencies: manifest.optionalDependencies }),
+  peerDependencies: { ...manifest.peerDependencies, ...peerDependencies },
+  peerDependenciesMeta: { ...manifest.peerDependenciesMeta, ...peerDependenciesMeta },
   ...more
 })
 
@@ -67,20 +69,20 @@ const nameCompiledModules = async (folder) => {
   }
 }
 
-const pack = async (name, more, staging, destination) => {
+const pack = async (name, { docs = [], folders: plain = [], manifest: more }, staging, destination) => {
   const source = path.join(root, "packages", name)
   const stage = path.join(staging, name)
   const tsc = path.join(root, "node_modules/.bin/tsc")
   await run(tsc, ["-p", "tsconfig.build.json", "--rootDir", ".", "--outDir", stage, "--inlineSources"], { cwd: source })
   await nameCompiledModules(stage)
   const manifest = JSON.parse(await readFile(path.join(source, "package.json"), "utf8"))
-  // What is not compiled: the command, and the files of pages.
-  for (const folder of manifest.bin === undefined ? [] : ["bin", "assets"]) {
+  for (const folder of plain) {
     await cp(path.join(source, folder), path.join(stage, folder), {
       recursive: true,
       filter: (file) => path.basename(file) !== "tsconfig.json"
     })
   }
+  for (const file of docs) await cp(path.join(root, file), path.join(stage, file))
   const folders = (await readdir(stage, { withFileTypes: true })).filter((entry) => entry.isDirectory()).map((entry) => entry.name)
   await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(manifest, folders, more), null, 2)}\n`)
   await cp(path.join(source, "README.md"), path.join(stage, "README.md"))

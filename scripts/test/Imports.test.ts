@@ -5,7 +5,10 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 
 /** What the script says of a repository with these modules; each is `<package>/<path>` and what it imports. */
-const check = (modules: Readonly<Record<string, ReadonlyArray<string>>>) => {
+const check = (
+  modules: Readonly<Record<string, ReadonlyArray<string>>>,
+  exports: Readonly<Record<string, string | null>> = { "./testing/*": "./testing/*.ts", "./*": "./src/*.ts" }
+) => {
   const root = mkdtempSync(path.join(tmpdir(), "slipway-imports-test-"))
   try {
     for (const [name, imports] of Object.entries(modules)) {
@@ -14,7 +17,7 @@ const check = (modules: Readonly<Record<string, ReadonlyArray<string>>>) => {
       writeFileSync(file, imports.map((specifier) => `import {\n  x\n} from "${specifier}"\n`).join(""))
       writeFileSync(
         path.join(root, "packages", name.split("/")[0] ?? "", "package.json"),
-        JSON.stringify({ exports: { "./testing/*": "./testing/*.ts", "./*": "./src/*.ts" } })
+        JSON.stringify({ exports })
       )
     }
     const { status, stderr, stdout } = spawnSync(process.execPath, [path.join(import.meta.dirname, "../imports.mjs"), "--in", root], {
@@ -58,4 +61,19 @@ it.each([
   const { status, stderr } = check(modules as Readonly<Record<string, ReadonlyArray<string>>>)
   assert.strictEqual(status, 1)
   assert.include(stderr, `a circle: ${circle}`)
+})
+
+it.each([
+  ["a module that is not exported", "@slipway/domain/access/Secret", "domain does not export"],
+  ["one that is taken out of an exported folder", "@slipway/domain/testing/Steps", "domain does not export"],
+  ["what is there for tests of other packages", "@slipway/domain/internal/access/Secret", "is not published"]
+])("fails for an import of %s", (_, specifier, message) => {
+  const { status, stderr } = check({ "domain/src/access/Secret": [], "domain/testing/Steps": [], "http/src/api/Api": [specifier] }, {
+    "./testing/*": "./testing/*.ts",
+    "./testing/Steps": null,
+    "./internal/*": "./src/*.ts"
+  })
+  assert.strictEqual(status, 1)
+  assert.include(stderr, `packages/http/src/api/Api.ts imports ${specifier}`)
+  assert.include(stderr, message)
 })

@@ -23,7 +23,7 @@ import {
 } from "@slipway/client"
 import type * as Log from "@slipway/domain/sandbox/SandboxEvent"
 import { Api } from "@slipway/http/api/Api"
-import type { snapshotOf } from "@slipway/http/handlers/EventFrames"
+import type { snapshotOf } from "@slipway/http/internal/handlers/EventFrames"
 import type { Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, type HttpApiGroup } from "effect/http-api"
 

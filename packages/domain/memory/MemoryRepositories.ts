@@ -1,6 +1,6 @@
 /** Repositories of one process: what the memory layers share instead of git. */
 import { Context, Layer } from "effect"
-import { digest } from "../src/Digest.ts"
+import { digest } from "../src/internal/Digest.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"
 
 /** Text by path, relative to the repository. */

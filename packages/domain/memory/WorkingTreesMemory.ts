@@ -1,6 +1,5 @@
 /** `WorkingTrees` in memory: for tests and for embedding without a database. State dies with the layer. */
 import { Clock, Effect, Layer, Stream } from "effect"
-import { sha1 } from "../src/Digest.ts"
 import {
   FileNotFound,
   IsDirectory,
@@ -13,6 +12,7 @@ import {
   type FileVersion,
   WorkingTrees
 } from "../src/files/WorkingTrees.ts"
+import { sha1 } from "../src/internal/Digest.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import { FileProtected, isProtected } from "../src/source/FileRules.ts"
 import { isCommitId, isRefName, type RepoName, sameRepo } from "../src/source/RepoRef.ts"

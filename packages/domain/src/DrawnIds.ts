@@ -1,7 +1,7 @@
 /** `Ids` from one source of randomness, in plain code. */
 import { Clock, Effect } from "effect"
-import { digest, uuid5 } from "./Digest.ts"
 import { Ids, NAMESPACE } from "./Ids.ts"
+import { digest, uuid5 } from "./internal/Digest.ts"
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { digest, sha1, sha256, uuid5 } from "@slipway/domain/Digest"
 import { Ids } from "@slipway/domain/Ids"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
+import { digest, sha1, sha256, uuid5 } from "../src/internal/Digest.ts"
 
 const utf8 = new TextEncoder()
 

@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Principal } from "@slipway/domain/access/Principal"
-import type { InvalidRequest } from "@slipway/domain/InvalidRequest"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
@@ -9,6 +8,7 @@ import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Exit, Layer, Option, Result, Schema } from "effect"
+import type { InvalidRequest } from "../src/InvalidRequest.ts"
 
 const by: Principal = {
   credential: { _tag: "Key", keyId: "k" },

@@ -4,9 +4,9 @@
  */
 import { Arbitrary, DateTime, Schema } from "effect"
 import { type Principal, Scope } from "../src/access/Principal.ts"
-import { uuid5 } from "../src/Digest.ts"
 import { FileEntry, FileStatus, FileTree, PartialWarning } from "../src/files/FileTree.ts"
 import { NAMESPACE, type Uuid } from "../src/Ids.ts"
+import { uuid5 } from "../src/internal/Digest.ts"
 import { AgentRuntimeName } from "../src/models/AgentRuntimeName.ts"
 import { Model, ModelId } from "../src/models/ModelCatalogue.ts"
 import { ReasoningEffort } from "../src/models/ReasoningEffort.ts"

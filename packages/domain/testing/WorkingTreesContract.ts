@@ -5,9 +5,9 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Effect, type Layer, Result, type Scope, Stream } from "effect"
-import { sha1, sha256 } from "../src/Digest.ts"
 import type { FileEntry } from "../src/files/FileTree.ts"
 import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
+import { sha1, sha256 } from "../src/internal/Digest.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import type { Remote } from "../src/source/SourceHost.ts"

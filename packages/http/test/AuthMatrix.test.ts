@@ -10,9 +10,9 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { Ids } from "@slipway/domain/Ids"
 import { Api } from "@slipway/http/api/Api"
 import { InternalApi } from "@slipway/http/api/InternalApi"
-import * as SessionCookie from "@slipway/http/server/SessionCookie"
 import { Console, Effect, Redacted } from "effect"
 import { HttpApi } from "effect/http-api"
+import * as SessionCookie from "../src/server/SessionCookie.ts"
 import { ask, type Ask, joined, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 
 /** Columns as wide as their widest cell. */

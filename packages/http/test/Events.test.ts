@@ -4,8 +4,8 @@ import { Members } from "@slipway/domain/access/Members"
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { LiveResponses } from "@slipway/http/server/LiveResponses"
 import { DateTime, Duration, Effect, Fiber } from "effect"
+import { LiveResponses } from "../src/server/LiveResponses.ts"
 import {
   ask,
   create,

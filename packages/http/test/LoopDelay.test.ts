@@ -6,9 +6,9 @@ import { Access } from "@slipway/domain/access/Access"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
-import { NAME } from "@slipway/http/server/SessionCookie"
 import { Effect, Redacted } from "effect"
 import { monitorEventLoopDelay } from "node:perf_hooks"
+import { NAME } from "../src/server/SessionCookie.ts"
 import { ask, type Ask, creation, layer as http, mintKey, running, SANDBOXES } from "../testing/Harness.ts"
 
 const MIB = 2 ** 20

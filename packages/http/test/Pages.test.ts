@@ -10,10 +10,10 @@ import { SessionLifetimes } from "@slipway/domain/access/Session"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import * as IdentityProviderMemory from "@slipway/domain/memory/IdentityProviderMemory"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { localPath } from "@slipway/http/pages/Page"
 import { keepsSessions } from "@slipway/http/pages/people/SignInPages"
-import { NAME } from "@slipway/http/server/SessionCookie"
 import { DateTime, Duration, Effect, Layer, Redacted } from "effect"
+import { localPath } from "../src/pages/Page.ts"
+import { NAME } from "../src/server/SessionCookie.ts"
 import { ask, type Ask, joined, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "../testing/Harness.ts"
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ import { Api } from "@slipway/http/api/Api"
 import { InternalApi } from "@slipway/http/api/InternalApi"
 import { Authenticated } from "@slipway/http/api/Middleware"
 import { AREAS } from "@slipway/http/api/Routing"
-import { addressOf } from "@slipway/http/pages/Assets"
-import { Routes } from "@slipway/http/server/Routes"
 import { Effect, Layer } from "effect"
 import { HttpApi } from "effect/http-api"
+import { addressOf } from "../src/pages/Assets.ts"
+import { Routes } from "../src/server/Routes.ts"
 import { ask, json, layer as http, refused, SANDBOXES } from "../testing/Harness.ts"
 
 interface Endpoint {

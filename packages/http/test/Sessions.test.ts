@@ -4,8 +4,8 @@ import { Access } from "@slipway/domain/access/Access"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Members } from "@slipway/domain/access/Members"
 import { Sessions } from "@slipway/domain/access/Sessions"
-import * as SessionCookie from "@slipway/http/server/SessionCookie"
 import { Effect, Redacted } from "effect"
+import * as SessionCookie from "../src/server/SessionCookie.ts"
 import { ask, create, fieldsOf, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 /** Signs a new member in, in a grant of the name. */

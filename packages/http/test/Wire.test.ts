@@ -2,8 +2,8 @@ import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import { Sessions } from "@slipway/domain/access/Sessions"
-import * as SessionCookie from "@slipway/http/server/SessionCookie"
 import { Duration, Effect, Redacted } from "effect"
+import * as SessionCookie from "../src/server/SessionCookie.ts"
 import { ask, create, creation, joined, json, layer as http, mintKey, raw, refused, type Reply, SANDBOXES } from "../testing/Harness.ts"
 
 layer(http(), { excludeTestServices: true })("every reply", (it) => {

@@ -6,12 +6,12 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as AgentHistory from "@slipway/worker/AgentHistory"
 import { Effect, Layer, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as AgentHistory from "../src/AgentHistory.ts"
 
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 const git = (path: string, ...args: ReadonlyArray<string>) =>

@@ -4,8 +4,8 @@ import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import * as HeldSandbox from "@slipway/worker/HeldSandbox"
 import { DateTime, Effect, Fiber } from "effect"
+import * as HeldSandbox from "../src/HeldSandbox.ts"
 import { create, eventsOf, find, pass, scenario, settle, stealLease } from "./Doubles.ts"
 
 const hold = Effect.gen(function*() {

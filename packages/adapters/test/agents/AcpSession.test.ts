@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as AcpSession from "@slipway/adapters/agents/acp/AcpSession"
 import { type AgentEvent, type AgentSessionOptions, finishes } from "@slipway/domain/sandbox/AgentRuntime"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import { Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
+import * as AcpSession from "../../src/agents/acp/AcpSession.ts"
 import { type Frame, make } from "./FakeProcess.ts"
 import { options } from "./Session.ts"
 

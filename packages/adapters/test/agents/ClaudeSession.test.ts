@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as ClaudeSession from "@slipway/adapters/agents/claude/ClaudeSession"
 import { Effect, Fiber, Result } from "effect"
+import * as ClaudeSession from "../../src/agents/claude/ClaudeSession.ts"
 import { make } from "./FakeProcess.ts"
 import { approving, converse, options, texts } from "./Session.ts"
 

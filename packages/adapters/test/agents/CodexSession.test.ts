@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as CodexSession from "@slipway/adapters/agents/codex/CodexSession"
 import type { AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { Effect, Fiber, Result } from "effect"
+import * as CodexSession from "../../src/agents/codex/CodexSession.ts"
 import { type Frame, make } from "./FakeProcess.ts"
 import { approving, converse, options, texts } from "./Session.ts"
 

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
-import * as JsonLines from "@slipway/adapters/agents/stdio/JsonLines"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
+import * as JsonLines from "../../src/agents/stdio/JsonLines.ts"
 import * as FakeProcess from "./FakeProcess.ts"
 
 const reader = Effect.gen(function*() {

@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import { offline } from "@slipway/adapters/agents/profiles/offline"
-import * as JsonLines from "@slipway/adapters/agents/stdio/JsonLines"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { AgentRuntime, type AgentEvent, type AgentSession, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -13,6 +12,7 @@ import { Effect, Layer, Result, Schema } from "effect"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import * as JsonLines from "../../src/agents/stdio/JsonLines.ts"
 import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
 
 const SessionOpened = Schema.Struct({ result: Schema.Struct({ sessionId: Schema.String }) })

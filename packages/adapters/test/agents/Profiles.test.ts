@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
-import { string } from "@slipway/adapters/agents/Toml"
 import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { Effect, Redacted } from "effect"
+import { string } from "../../src/agents/Toml.ts"
 import { box } from "./FakeProcess.ts"
 
 const INSTRUCTIONS = `Say "hi".\nNever $(rm -rf /) \u{1F600}`

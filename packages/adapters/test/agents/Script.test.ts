@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { parse, type Step } from "@slipway/adapters/agents/offline/Script"
 import { Schema } from "effect"
+import { parse, type Step } from "../../src/agents/offline/Script.ts"
 
 describe("Script", () => {
   it("reads directives in order and ignores everything else", () => {

@@ -1,8 +1,8 @@
 /** What is logged of an agent's standard error. */
 import { assert, describe, it } from "@effect/vitest"
-import * as CodexSession from "@slipway/adapters/agents/codex/CodexSession"
-import { StderrTail } from "@slipway/adapters/node/StderrTail"
 import { Effect, Logger } from "effect"
+import * as CodexSession from "../../src/agents/codex/CodexSession.ts"
+import { StderrTail } from "../../src/node/StderrTail.ts"
 import { examples } from "../redaction/Examples.ts"
 import { make } from "./FakeProcess.ts"
 import { approving, converse, options } from "./Session.ts"

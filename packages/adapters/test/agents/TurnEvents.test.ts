@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Asked, make, type ToolReport } from "@slipway/adapters/agents/TurnEvents"
 import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
 import { CUT_MARK, PART_BYTES } from "@slipway/domain/sandbox/OutputLimit"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import { utf8Length } from "@slipway/domain/Text"
 import { Schema } from "effect"
+import { type Asked, make, type ToolReport } from "../../src/agents/TurnEvents.ts"
 
 const Call = Schema.Literals(["c1", "c2", "c3"])
 const Status = Schema.Literals(["pending", "running", "completed", "error"])

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { isPublic } from "@slipway/adapters/egress/Addresses"
 import * as AllowList from "@slipway/adapters/egress/AllowList"
 import { Result } from "effect"
 import { networkInterfaces } from "node:os"
+import { isPublic } from "../../src/egress/Addresses.ts"
 
 describe("Addresses", () => {
   it.each([

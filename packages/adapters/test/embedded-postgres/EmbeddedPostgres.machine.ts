@@ -1,9 +1,6 @@
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
-import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
-import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
-import { inspect, run } from "@slipway/adapters/embedded-postgres/SystemProcess"
 import { Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -11,6 +8,9 @@ import { appendFile, chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, truncat
 import os from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
+import * as PostgresBinaries from "../../src/embedded-postgres/PostgresBinaries.ts"
+import * as ServerAccount from "../../src/embedded-postgres/ServerAccount.ts"
+import { inspect, run } from "../../src/embedded-postgres/SystemProcess.ts"
 
 const isRoot = process.getuid?.() === 0
 

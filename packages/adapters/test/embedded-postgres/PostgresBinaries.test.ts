@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
-import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
-import { run } from "@slipway/adapters/embedded-postgres/SystemProcess"
 import { Effect } from "effect"
 import { cp, lstat, mkdtemp, readdir, rm } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
+import * as PostgresBinaries from "../../src/embedded-postgres/PostgresBinaries.ts"
+import * as ServerAccount from "../../src/embedded-postgres/ServerAccount.ts"
+import { run } from "../../src/embedded-postgres/SystemProcess.ts"
 
 const isRoot = process.getuid?.() === 0
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Account, Accounts, find } from "@slipway/adapters/embedded-postgres/ServerAccount"
 import { Effect } from "effect"
+import { type Account, Accounts, find } from "../../src/embedded-postgres/ServerAccount.ts"
 
 /** A machine with these accounts, to which more can be added or not. */
 const machine = (accounts: Record<string, Account>, canCreate = true) =>

@@ -1,12 +1,12 @@
 /** No request costs more than was reserved for it, whatever it says. */
 import { assert, describe, it } from "@effect/vitest"
-import { upperBound } from "@slipway/adapters/gateway/Estimate"
-import { prepare } from "@slipway/adapters/gateway/Preparation"
 import { costOf, noTokens } from "@slipway/domain/models/Budget"
 import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
 import { Spending } from "@slipway/domain/models/Spending"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
 import { Effect, Fiber, Schema } from "effect"
+import { upperBound } from "../../src/gateway/Estimate.ts"
+import { prepare } from "../../src/gateway/Preparation.ts"
 import { layer, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 

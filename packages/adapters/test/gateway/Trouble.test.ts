@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { troubleOf } from "@slipway/adapters/gateway/Trouble"
 import { Effect, Layer, Logger } from "effect"
+import { troubleOf } from "../../src/gateway/Trouble.ts"
 import { KEY, layer, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import * as FairTurns from "@slipway/adapters/git/FairTurns"
 import { Deferred, Effect, Fiber } from "effect"
+import * as FairTurns from "../../src/git/FairTurns.ts"
 
 /** Work that is known to have begun, and ends when it is told to. */
 const world = (limits: FairTurns.Limits) => {

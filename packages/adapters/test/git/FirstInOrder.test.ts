@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import { FirstInOrder } from "@slipway/adapters/git/FirstInOrder"
 import { Schema } from "effect"
+import { FirstInOrder } from "../../src/git/FirstInOrder.ts"
 
 const Values = Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 50 })))
 const Most = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 8 }))

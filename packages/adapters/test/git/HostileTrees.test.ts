@@ -1,6 +1,5 @@
 /** The agent owns its tree and does its worst. Nothing of it may run here, and nothing from outside may get in. */
 import { assert, describe, it } from "@effect/vitest"
-import * as SafeTree from "@slipway/adapters/git/SafeTree"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -9,6 +8,7 @@ import { execFileSync, spawn } from "node:child_process"
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
 import { join } from "node:path"
+import * as SafeTree from "../../src/git/SafeTree.ts"
 import { agent, gitIn, source, temporaryFolder, tolerate } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
 

@@ -1,6 +1,5 @@
 /** Mirrors in the long run: many fetches, killed processes, and repositories that nobody asks for any more. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Mirrors from "@slipway/adapters/git/Mirrors"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -10,6 +9,7 @@ import { once } from "node:events"
 import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, watch, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
+import * as Mirrors from "../../src/git/Mirrors.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
 

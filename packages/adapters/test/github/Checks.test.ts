@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import * as Checks from "@slipway/adapters/github/Checks"
 import type { Checks as AllChecks } from "@slipway/domain/source/PullRequest"
+import * as Checks from "../../src/github/Checks.ts"
 
 type CheckRun = AllChecks["checkRuns"][number]
 type WorkflowRun = AllChecks["runs"][number]

@@ -1,9 +1,9 @@
 import { assert, it } from "@effect/vitest"
 import { GitHubFailed } from "@slipway/adapters/github/GitHubApi"
-import * as Installations from "@slipway/adapters/github/Installations"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
+import * as Installations from "../../src/github/Installations.ts"
 
 const shop = RepoName.make("Acme/shop")
 const other = RepoName.make("other/shop")

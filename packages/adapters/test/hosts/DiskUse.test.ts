@@ -1,12 +1,12 @@
 /** What a sandbox takes of a disk, wherever it puts it. */
 import { assert, describe, it } from "@effect/vitest"
-import * as DiskUse from "@slipway/adapters/hosts/box/DiskUse"
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import { Deferred, Effect, Fiber } from "effect"
 import { execFile, spawn } from "node:child_process"
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import * as DiskUse from "../../src/hosts/box/DiskUse.ts"
 import { isRoot, openFolder } from "./bubblewrap.fixture.ts"
 
 const MiB = 2 ** 20
@@ -71,7 +71,7 @@ describe("DiskUse", () => {
         writeFileSync(join(hidden, "file"), Buffer.alloc(4 * MiB, 1))
         for (const path of [join(hidden, "file"), hidden]) chownSync(path, user.uid, user.gid)
         chmodSync(hidden, 0)
-        const module = fileURLToPath(import.meta.resolve("@slipway/adapters/hosts/box/DiskUse"))
+        const module = fileURLToPath(import.meta.resolve("../../src/hosts/box/DiskUse.ts"))
         const script = `
         import { Effect } from "effect"
         import { excess } from ${JSON.stringify(module)}

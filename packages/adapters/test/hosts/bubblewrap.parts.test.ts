@@ -1,11 +1,11 @@
 /** Parts of the host that need no box. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Uids from "@slipway/adapters/hosts/box/Uids"
-import * as Cgroups from "@slipway/adapters/hosts/bubblewrap/Cgroups"
-import { filterFor } from "@slipway/adapters/hosts/bubblewrap/SeccompFilter"
 import { Effect } from "effect"
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import * as Uids from "../../src/hosts/box/Uids.ts"
+import * as Cgroups from "../../src/hosts/bubblewrap/Cgroups.ts"
+import { filterFor } from "../../src/hosts/bubblewrap/SeccompFilter.ts"
 import { temporaryFolder } from "./Machine.ts"
 
 /** The kernel's interpreter of classic BPF, for the instructions that filters use. */

@@ -1,6 +1,5 @@
 /** Boxes of Docker for tests, where a daemon answers. */
 import * as Egress from "@slipway/adapters/egress/Egress"
-import * as Daemon from "@slipway/adapters/hosts/docker/Daemon"
 import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Layer } from "effect"
@@ -8,6 +7,7 @@ import { execFileSync, spawnSync } from "node:child_process"
 import { chmodSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as Daemon from "../../src/hosts/docker/Daemon.ts"
 import { openFolder } from "./bubblewrap.fixture.ts"
 
 export const socket = process.env["SLIPWAY_DOCKER_SOCKET"] ?? Daemon.SOCKET

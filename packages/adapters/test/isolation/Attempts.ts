@@ -1,5 +1,4 @@
 /** What a hostile program tries. Each attempt is real and says whether it came off; none takes more than a machine can spare. */
-import { kill } from "@slipway/adapters/hosts/bubblewrap/Processes"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect } from "effect"
 import { spawn, spawnSync } from "node:child_process"
@@ -8,6 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { hostname, networkInterfaces } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { kill } from "../../src/hosts/bubblewrap/Processes.ts"
 import { freshId, isRoot, run } from "../hosts/bubblewrap.fixture.ts"
 import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
 import { lacking as lackingSizes } from "../hosts/sized.fixture.ts"

@@ -1,12 +1,8 @@
 /** A machine with something to find on it, and a service on it whose boxes may lack a layer. */
-import { isPublic } from "@slipway/adapters/egress/Addresses"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as Probe from "@slipway/adapters/hosts/box/Probe"
-import * as SandboxFolder from "@slipway/adapters/hosts/box/SandboxFolder"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
-import type { Tools } from "@slipway/adapters/hosts/bubblewrap/Launch"
-import * as Means from "@slipway/adapters/hosts/bubblewrap/Means"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import type { Box, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
@@ -16,6 +12,10 @@ import { randomUUID } from "node:crypto"
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs"
 import { createServer, type ListenOptions, type Server } from "node:net"
 import { join } from "node:path"
+import { isPublic } from "../../src/egress/Addresses.ts"
+import * as SandboxFolder from "../../src/hosts/box/SandboxFolder.ts"
+import type { Tools } from "../../src/hosts/bubblewrap/Launch.ts"
+import * as Means from "../../src/hosts/bubblewrap/Means.ts"
 import { freshId, openFolder } from "../hosts/bubblewrap.fixture.ts"
 
 /** What no box may see: whoever has read it was where it may not be. */

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Database from "@slipway/adapters/postgres/Database"
-import { guard } from "@slipway/adapters/postgres/SqlFailure"
 import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Effect, Exit, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { guard } from "../../src/postgres/SqlFailure.ts"
 
 const on = (url: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provide(self, Database.layer({ url: Redacted.make(url) }))
 

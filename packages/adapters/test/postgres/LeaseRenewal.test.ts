@@ -2,13 +2,13 @@ import { assert, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
-import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Leases } from "@slipway/domain/sandbox/Leases"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Deferred, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import * as LeasesPostgres from "../../src/postgres/LeasesPostgres.ts"
 
 /** One of them listens for hints. */
 const WRITING = 3

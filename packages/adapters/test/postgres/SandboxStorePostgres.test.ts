@@ -2,10 +2,8 @@ import { assert, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
-import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
-import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
@@ -18,6 +16,8 @@ import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStore
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import { Clock, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import * as LeasesPostgres from "../../src/postgres/LeasesPostgres.ts"
+import * as UpkeepPostgres from "../../src/postgres/UpkeepPostgres.ts"
 
 const Fixture = Layer.effect(
   StoreFixture,

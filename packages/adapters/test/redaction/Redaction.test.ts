@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redactor, SHOWN } from "@slipway/adapters/redaction/Redaction"
-import { shapes } from "@slipway/adapters/redaction/Shapes"
 import { Schema } from "effect"
 import { randomBytes } from "node:crypto"
+import { shapes } from "../../src/redaction/Shapes.ts"
 import { examples } from "./Examples.ts"
 
 const redactorOf = (...secrets: ReadonlyArray<string>) => {

@@ -1,7 +1,5 @@
 import { assert, it } from "@effect/vitest"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
-import * as LinkAddresses from "@slipway/adapters/worker-link/LinkAddresses"
-import * as Protocol from "@slipway/adapters/worker-link/LinkProtocol"
 import { isPrivate, parse } from "@slipway/adapters/worker-link/PrivateAddress"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
@@ -13,6 +11,8 @@ import { Deferred, Effect, Exit, Layer, Redacted, Scope, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { request as httpRequest } from "node:http"
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net"
+import * as LinkAddresses from "../../src/worker-link/LinkAddresses.ts"
+import * as Protocol from "../../src/worker-link/LinkProtocol.ts"
 import { addressOf, client, database, lease, server, WORKER } from "./Links.ts"
 
 const id = SandboxId.make("c_aaaaaaaaaaaa")

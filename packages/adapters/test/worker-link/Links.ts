@@ -2,7 +2,6 @@
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import * as LinkAddresses from "@slipway/adapters/worker-link/LinkAddresses"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
 import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/Files"
@@ -10,6 +9,7 @@ import { FileNotFound, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import * as LinkAddresses from "../../src/worker-link/LinkAddresses.ts"
 
 export const WORKER = "worker-1"
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Diff from "@slipway/http/pages/sandboxes/Diff"
 import { Schema } from "effect"
+import * as Diff from "../../src/pages/sandboxes/Diff.ts"
 
 const SIGNS = { context: " ", added: "+", removed: "-" }
 /** As a patch says it, without line feeds. */

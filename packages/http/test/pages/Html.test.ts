@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { visible } from "@slipway/domain/Visible"
-import { html, type Part } from "@slipway/http/pages/Html"
 import { Schema } from "effect"
+import { html, type Part } from "../../src/pages/Html.ts"
 
 /** Text as parsers can be given it: they know no NUL, and UTF-8 no lone surrogate. */
 const legible = (text: string) => text.toWellFormed().replaceAll("\0", "\ufffd")

@@ -3,8 +3,8 @@ import { assert, layer } from "@effect/vitest"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { headRef, noChecks } from "@slipway/domain/source/PullRequest"
 import { RepoNotAccessible, type SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
-import * as SessionCookie from "@slipway/http/server/SessionCookie"
 import { DateTime, Effect, Redacted } from "effect"
+import * as SessionCookie from "../../src/server/SessionCookie.ts"
 import { ask, create, joined, layer as http, mintKey } from "../../testing/Harness.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")

@@ -7,8 +7,8 @@ import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import * as SessionCookie from "@slipway/http/server/SessionCookie"
 import { DateTime, Effect, Redacted } from "effect"
+import * as SessionCookie from "../../src/server/SessionCookie.ts"
 import { ask, create, drive, joined, layer as http, mintKey, PUBLIC_URL, type Reply, running } from "../../testing/Harness.ts"
 
 const HOSTILE = `</h1><script>alert("1")</script>'&`

@@ -1,7 +1,7 @@
 /** A primary Postgres with a synchronous standby, from the binaries of the embedded one, behind an address that follows them. */
-import * as PostgresBinaries from "@slipway/adapters/embedded-postgres/PostgresBinaries"
-import * as ServerAccount from "@slipway/adapters/embedded-postgres/ServerAccount"
-import { environment, run } from "@slipway/adapters/embedded-postgres/SystemProcess"
+import * as PostgresBinaries from "@slipway/adapters/internal/embedded-postgres/PostgresBinaries"
+import * as ServerAccount from "@slipway/adapters/internal/embedded-postgres/ServerAccount"
+import { environment, run } from "@slipway/adapters/internal/embedded-postgres/SystemProcess"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { appendFile, chmod, chown, cp, mkdtemp, rm, writeFile } from "node:fs/promises"

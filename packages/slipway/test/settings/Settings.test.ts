@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Limits from "@slipway/adapters/hosts/box/Limits"
-import * as Daemon from "@slipway/adapters/hosts/docker/Daemon"
+import * as Daemon from "@slipway/adapters/internal/hosts/docker/Daemon"
 import { OptionNames } from "@slipway/adapters/options/OptionNames"
 import { KeysPerUser } from "@slipway/domain/access/Minting"
 import { Budgets } from "@slipway/domain/models/Budget"

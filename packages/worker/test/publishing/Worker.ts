@@ -15,9 +15,9 @@ import { isUnderWay, publicationOf } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as AgentHistory from "@slipway/worker/AgentHistory"
 import { Effect, Layer, Redacted } from "effect"
 import { join } from "node:path"
+import * as AgentHistory from "../../src/AgentHistory.ts"
 import { publishChanges } from "../../src/PublishChanges.ts"
 
 export const REPO = RepoName.make("Acme/App")
