@@ -9,6 +9,7 @@ import { createHash } from "node:crypto"
 import { constants } from "node:fs"
 import { chmod, chown, lstat, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from "node:fs/promises"
 import path from "node:path"
+import { codeOf } from "../node/ErrorCode.ts"
 import { OptionNames } from "../options/OptionNames.ts"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import * as GuardedServer from "./GuardedServer.ts"
@@ -119,7 +120,7 @@ const isAlive = (pid: number): boolean => {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM"
+    return codeOf(error) === "EPERM"
   }
 }
 

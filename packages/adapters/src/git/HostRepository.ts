@@ -9,6 +9,7 @@ import { randomUUID } from "node:crypto"
 import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { deleteTree } from "../node/DeleteTree.ts"
+import { codeOf } from "../node/ErrorCode.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
 import { layOut, setAttributes } from "./GitDir.ts"
 
@@ -87,7 +88,7 @@ const settle = async (gitDir: string): Promise<void> => {
 // Any other failure is no reason to believe that nothing is borrowed.
 const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
   self.catch((cause: unknown) => {
-    if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR")) return absent
+    if (codeOf(cause) === "ENOENT" || codeOf(cause) === "ENOTDIR") return absent
     throw cause
   })
 

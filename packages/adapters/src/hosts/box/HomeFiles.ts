@@ -6,6 +6,7 @@
 import { randomUUID } from "node:crypto"
 import { constants } from "node:fs"
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises"
+import { codeOf } from "../../node/ErrorCode.ts"
 
 /** A path that may not be written. The message is a sentence. */
 export class RefusedPath extends Error {}
@@ -14,8 +15,6 @@ export class RefusedPath extends Error {}
 export type Owner = { readonly uid: number; readonly gid: number } | null
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = constants
-
-const codeOf = (error: unknown) => error instanceof Error && "code" in error ? error.code : undefined
 
 /** The names of a relative path that stays below the home. */
 const segments = (path: string): readonly [folders: ReadonlyArray<string>, file: string] => {

@@ -18,6 +18,7 @@ import { access, chmod, mkdir, open as openFile, readdir, readFile, realpath, re
 import { join, resolve } from "node:path"
 import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
+import { codeOf } from "../../node/ErrorCode.ts"
 import * as KeyedLock from "../../node/KeyedLock.ts"
 import type { Limits } from "./Limits.ts"
 
@@ -113,8 +114,6 @@ const run = (program: string, ...args: ReadonlyArray<string>): Promise<number> =
 
 /** See e2fsck(8): from here on errors are left. */
 const UNCORRECTED = 4
-
-const codeOf = (error: unknown) => error instanceof Error && "code" in error ? error.code : undefined
 
 const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
   self.catch((error: unknown) => {

@@ -9,6 +9,7 @@ import { randomInt, randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { link, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import { codeOf } from "../../node/ErrorCode.ts"
 
 export const REGISTRY = "/var/lib/slipway/uids"
 
@@ -29,8 +30,6 @@ export const range = (uidMap = readFileSync("/proc/self/uid_map", "utf8")): Rang
     mapped.some(([start = 0, , length = 0]) => first >= start && first + count <= start + length)
   ) ?? null
 }
-
-const codeOf = (error: unknown) => error instanceof Error && "code" in error ? error.code : undefined
 
 const claimText = (directory: string, name: string) => `${directory}\n${name}\n`
 

@@ -7,6 +7,7 @@
  */
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import { codeOf } from "../../node/ErrorCode.ts"
 
 export interface GroupLimits {
   readonly memoryBytes: number
@@ -36,8 +37,6 @@ export interface Groups {
 export interface NoGroups {
   readonly reason: string
 }
-
-const codeOf = (error: unknown) => error instanceof Error && "code" in error ? error.code : undefined
 
 const orElse = <A>(promise: Promise<A>, fallback: A): Promise<A> => promise.catch(() => fallback)
 

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto"
 import { constants } from "node:fs"
 import { lstat, mkdir, open, rename, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import { codeOf } from "../../node/ErrorCode.ts"
 
 /** A path that may not be written. The message is a sentence. */
 export class RefusedPath extends Error {}
@@ -19,7 +20,7 @@ const segments = (path: string): ReadonlyArray<string> => {
 /** Makes the folder unless it is there. A link is none, wherever it leads. */
 const enter = async (folder: string) => {
   await mkdir(folder, { mode: 0o700 }).catch((error: unknown) => {
-    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error
+    if (codeOf(error) !== "EEXIST") throw error
   })
   if (!(await lstat(folder)).isDirectory()) throw new RefusedPath(`${folder} is not a folder.`)
 }
