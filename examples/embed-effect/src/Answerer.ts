@@ -1,7 +1,7 @@
 /** Our worker: boots nothing, and lets a function answer every prompt. Shows how a worker speaks to the rules. */
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
-import { Leases, type Claimed, LEASE_RENEWAL_SECONDS } from "@slipway/domain/sandbox/Leases"
+import { Leases, type Leased, LEASE_RENEWAL_SECONDS } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
@@ -57,7 +57,7 @@ const start = Effect.gen(function*() {
   }
 
   /** Works for one sandbox until it is over. A lease that was lost fails the next write, and somebody else goes on. */
-  const work = Effect.fnUntraced(function*({ lease, sandbox: first }: Claimed) {
+  const work = Effect.fnUntraced(function*({ lease, sandbox: first }: Leased) {
     const changed = yield* hints.watch(first.id)
     let sandbox = first
     while (!isSettled(sandbox.status)) {
@@ -69,17 +69,17 @@ const start = Effect.gen(function*() {
     }
   }, Effect.scoped)
 
-  const session = (claimed: Claimed) =>
-    work(claimed).pipe(
-      Effect.raceFirst(Effect.repeat(leases.renew([claimed.lease]), Schedule.spaced(`${LEASE_RENEWAL_SECONDS} seconds`))),
-      Effect.ensuring(Effect.ignore(leases.release(claimed.lease))),
+  const session = (leased: Leased) =>
+    work(leased).pipe(
+      Effect.raceFirst(Effect.repeat(leases.renew([leased.lease]), Schedule.spaced(`${LEASE_RENEWAL_SECONDS} seconds`))),
+      Effect.ensuring(Effect.ignore(leases.release(leased.lease))),
       Effect.catchCause((cause) => Effect.logWarning("left a sandbox to whoever comes next", cause))
     )
 
   // Watched before the first look, so that no hint falls between the two; a hint may be lost, so there is a tick as well.
   const waiting = yield* hints.watch(WORK)
-  yield* leases.claim(me, 16).pipe(
-    Effect.flatMap(Effect.forEach((claimed) => Effect.forkScoped(session(claimed)))),
+  yield* leases.take(me, 16).pipe(
+    Effect.flatMap(Effect.forEach((leased) => Effect.forkScoped(session(leased)))),
     Effect.andThen(Effect.timeoutOption(waiting, "1 second")),
     Effect.forever,
     Effect.forkScoped

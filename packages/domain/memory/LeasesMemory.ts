@@ -1,20 +1,20 @@
 /** `Leases` in memory, over the rows of `SandboxStoreMemory`. */
 import { DateTime, Effect } from "effect"
-import { claimOrder } from "../src/sandbox/Claiming.ts"
-import { type Claimed, LEASE_SECONDS, Leases } from "../src/sandbox/Leases.ts"
+import { type Leased, LEASE_SECONDS, Leases } from "../src/sandbox/Leases.ts"
+import { leaseOrder } from "../src/sandbox/Leasing.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
 import { leased, type SandboxRows } from "./SandboxRows.ts"
 
 export const make = (state: SandboxRows, limits: Limits): Leases["Service"] => {
   const { rows } = state
   return Leases.of({
-    claim: ({ machine }, limit, ending = limit) =>
+    take: ({ machine }, limit, ending = limit) =>
       Effect.map(DateTime.now, (now) => {
         const known = Array.from(rows.values(), ({ leaseUntil, machine, sandbox }) => ({
           ...sandbox,
           lease: leaseUntil === null || machine === null ? null : { machine, until: leaseUntil }
         }))
-        return claimOrder(known, { machine, now, lost: limits.lost }, { limit, ending }).flatMap((id): ReadonlyArray<Claimed> => {
+        return leaseOrder(known, { machine, now, lost: limits.lost }, { limit, ending }).flatMap((id): ReadonlyArray<Leased> => {
           const row = rows.get(id)
           if (row === undefined) return []
           const elsewhere = row.machine !== null && row.machine !== machine

@@ -7,7 +7,7 @@ import { Ids } from "../src/Ids.ts"
 import { offlineDemo } from "../src/models/ModelCatalogue.ts"
 import { type Command, terminate } from "../src/sandbox/Command.ts"
 import type { KeyedRequest } from "../src/sandbox/Idempotency.ts"
-import { Leases, type Claimed } from "../src/sandbox/Leases.ts"
+import { Leases, type Leased } from "../src/sandbox/Leases.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import type { Creation, Sandbox } from "../src/sandbox/Sandbox.ts"
 import { fromWire } from "../src/sandbox/SandboxEvent.ts"
@@ -97,16 +97,16 @@ export const asking = Effect.gen(function*() {
 export const eventsOf = (id: SandboxId) =>
   Effect.flatMap(SandboxStore, (store) => Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire))))
 
-export const claim = (id: SandboxId, by = machine) =>
+export const take = (id: SandboxId, by = machine) =>
   Effect.gen(function*() {
     const leases = yield* Leases
-    const claimed = yield* leases.claim(by, 10_000)
-    return claimed.find(({ sandbox }) => sandbox.id === id)
+    const taken = yield* leases.take(by, 10_000)
+    return taken.find(({ sandbox }) => sandbox.id === id)
   })
-export const claimed = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
-  const found = yield* claim(id, by)
+export const leased = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
+  const found = yield* take(id, by)
   assert.isDefined(found)
-  return found as Claimed
+  return found as Leased
 })
 
 /** A sandbox that was terminated while it booted: a worker has to release it. */

@@ -359,7 +359,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const store = yield* SandboxStore
         const leases = yield* Leases
         const { sandbox, turn } = yield* running
-        const [lease] = yield* leases.claim(machine, 1000).pipe(Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
+        const [lease] = yield* leases.take(machine, 1000).pipe(Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
         const flood: SystemCommand = {
           _tag: "RecordWork",
           turnId: turn,
@@ -371,7 +371,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const half = Array.from({ length: TURN_EVENTS / 2000 / 2 }, () => flood)
         yield* drive(sandbox, half, lease?.lease)
         yield* (yield* StoreFixture).expireLease(sandbox.id)
-        const [taken] = yield* leases.claim({ worker: "worker-2", machine: "machine-1" }, 1000).pipe(
+        const [taken] = yield* leases.take({ worker: "worker-2", machine: "machine-1" }, 1000).pipe(
           Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id))
         )
         const after = yield* drive(sandbox, [...half, flood], taken?.lease)

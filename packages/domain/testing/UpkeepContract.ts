@@ -13,7 +13,7 @@ import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { decide } from "../src/sandbox/SystemCommand.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import { SandboxId } from "../src/SandboxId.ts"
-import { StoreFixture, at, creationOf, make, drive, keyOf, asking, claimed, ending, type Stores, command } from "./SandboxStates.ts"
+import { StoreFixture, at, creationOf, make, drive, keyOf, asking, leased, ending, type Stores, command } from "./SandboxStates.ts"
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
@@ -162,10 +162,10 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           oldestQueuedAt: longAgo,
           pendingApprovals: before.pendingApprovals + 1
         })
-        const { lease } = yield* claimed(queued.id)
-        const { leased } = yield* upkeep.census
+        const { lease } = yield* leased(queued.id)
+        const held = (yield* upkeep.census).leased
         yield* leases.release(lease)
-        assert.strictEqual((yield* upkeep.census).leased, leased - 1)
+        assert.strictEqual((yield* upkeep.census).leased, held - 1)
         yield* command(keyOf(asked), decideApproval(ids, "call-1", "approve"), at)
         yield* drive(oldest, [{ _tag: "StartBoot" }])
         const later = yield* upkeep.census

@@ -5,7 +5,7 @@
 import { Hints } from "@slipway/domain/Hints"
 import type { Approval } from "@slipway/domain/sandbox/Approval"
 import { count } from "@slipway/domain/sandbox/Counting"
-import { Leases, type Claimed, type Lease, type StaleLease } from "@slipway/domain/sandbox/Leases"
+import { Leases, type Leased, type Lease, type StaleLease } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { type SandboxEvent, toWire } from "@slipway/domain/sandbox/SandboxEvent"
@@ -90,15 +90,15 @@ const readLog = Effect.fnUntraced(function*(store: SandboxStore["Service"], id: 
   }
 })
 
-export const make = Effect.fnUntraced(function*(claimed: Claimed) {
+export const make = Effect.fnUntraced(function*(leased: Leased) {
   const store = yield* SandboxStore
   const leases = yield* Leases
   const hints = yield* Hints
   const limits = yield* Policy
   const { tick } = yield* Timing
-  const { lease, sandbox: { grantId, id } } = claimed
-  const views = yield* SubscriptionRef.make<View>({ sandbox: claimed.sandbox, detached: false })
-  let agentSession = claimed.agentSession
+  const { lease, sandbox: { grantId, id } } = leased
+  const views = yield* SubscriptionRef.make<View>({ sandbox: leased.sandbox, detached: false })
+  let agentSession = leased.agentSession
 
   const observe = (sandbox: Sandbox) =>
     SubscriptionRef.update(views, (view) => sandbox.lastSeq > view.sandbox.lastSeq ? { ...view, sandbox } : view)

@@ -7,7 +7,7 @@ import { Hints, WORK } from "@slipway/domain/Hints"
 import { observed } from "@slipway/domain/Metrics"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import { declare } from "@slipway/domain/sandbox/Counting"
-import { Leases, type Claimed, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, type Worker } from "@slipway/domain/sandbox/Leases"
+import { Leases, type Leased, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, type Worker } from "@slipway/domain/sandbox/Leases"
 import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
 import { elapsedMillis } from "./Elapsed.ts"
 import { enforceLimits } from "./EnforceLimits.ts"
@@ -61,14 +61,14 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   yield* observed(heldGauge, () => ({ value: sessions.size }))
   yield* observed(slotsGauge, () => ({ value: slots }))
 
-  const begin = Effect.fnUntraced(function*(claimed: Claimed, validUntil: number) {
-    const held = yield* HeldSandbox.make(claimed)
+  const begin = Effect.fnUntraced(function*(leased: Leased, validUntil: number) {
+    const held = yield* HeldSandbox.make(leased)
     const before = Array.from(sessions).filter((session) => session.held.id === held.id)
     const own = yield* Scope.fork(sessionsScope)
     const running = Effect.gen(function*() {
       // An earlier session of ours lost this sandbox: first its agent must be gone.
       yield* Effect.forEach(before, ({ ended }) => Fiber.await(ended))
-      yield* SandboxSession.run(held, claimed.elsewhere).pipe(
+      yield* SandboxSession.run(held, leased.elsewhere).pipe(
         Scope.provide(own),
         Effect.onExit((exit) => Scope.close(own, exit))
       )
@@ -88,7 +88,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     )
     const session: Session = {
       held,
-      isEnding: claimed.sandbox.status === "terminating",
+      isEnding: leased.sandbox.status === "terminating",
       scope: own,
       ended: yield* Effect.forkIn(running, sessionsScope),
       validUntil,
@@ -131,18 +131,18 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     for (const session of sessions) if (session.validUntil <= late && !session.abandoned) yield* abandon(session)
   })
 
-  const claiming = yield* Semaphore.make(1)
-  const claim = Effect.gen(function*() {
+  const leasing = yield* Semaphore.make(1)
+  const take = Effect.gen(function*() {
     // Ending sandboxes come on top: a full worker must not keep them waiting.
     const ending = Array.from(sessions).filter(({ isEnding }) => isEnding).length
     const room = { live: Math.max(0, slots - (sessions.size - ending)), ending: Math.max(0, ENDING - ending) }
     const asked = yield* elapsedMillis
-    for (const claimed of yield* leases.claim({ worker, machine }, room.live, room.ending)) yield* begin(claimed, asked + LEASE_MILLIS)
-  }).pipe(claiming.withPermits(1), round("claim"))
+    for (const leased of yield* leases.take({ worker, machine }, room.live, room.ending)) yield* begin(leased, asked + LEASE_MILLIS)
+  }).pipe(leasing.withPermits(1), round("take"))
 
   const letGo = Effect.gen(function*() {
-    // Waits for a claim that is under way, whose leases must be given back too, and allows no other.
-    yield* claiming.take(1)
+    // Waits for a taking that is under way, whose leases must be given back too, and allows no other.
+    yield* leasing.take(1)
     yield* Effect.forEach(sessions, ({ ended, held }) => Effect.andThen(held.detach, Fiber.await(ended)), { concurrency: "unbounded" })
   })
 
@@ -150,7 +150,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     self.pipe(round(job), Effect.repeat(Schedule.spaced(interval)), Effect.forkScoped)
 
   const hinted = yield* hints.watch(WORK)
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(claim, Effect.timeoutOption(hinted, tick))))
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(take, Effect.timeoutOption(hinted, tick))))
   yield* every(renewal, "renew")(renew)
   yield* every(tick, "watchLeases")(watchLeases)
   yield* every(tick, "enforceLimits")(enforceLimits())

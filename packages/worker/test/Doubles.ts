@@ -354,7 +354,7 @@ export const startWorker = Effect.fnUntraced(function*(world: World, options: Pa
   })
   const leasing = Leases.of({
     ...leases,
-    claim: (by, limit, ending) => through(leases.claim(by, limit, ending)),
+    take: (by, limit, ending) => through(leases.take(by, limit, ending)),
     renew: (held) => through(leases.renew(held)),
     release: (lease) => through(leases.release(lease)),
     saveAgentSession: (lease, id) => through(leases.saveAgentSession(lease, id))
@@ -405,8 +405,8 @@ export const stealLease = Effect.fnUntraced(function*(id: SandboxId) {
   const leases = yield* Leases
   // A lease that was just given back is free for anybody.
   yield* Effect.orDie(leases.release({ sandboxId: id, fence: 1 }))
-  const claimed = yield* Effect.orDie(leases.claim({ worker: "thief", machine: "machine" }, 1))
-  return claimed.map(({ lease }) => lease)
+  const leased = yield* Effect.orDie(leases.take({ worker: "thief", machine: "machine" }, 1))
+  return leased.map(({ lease }) => lease)
 })
 
 export const find = (id: SandboxId, grantId = principal.grantId) => Effect.orDie(SandboxStore.use((store) => store.find({ grantId, id })))

@@ -10,8 +10,8 @@ import { create, eventsOf, find, pass, scenario, settle, stealLease } from "./Do
 
 const hold = Effect.gen(function*() {
   yield* create()
-  const [claimed] = yield* Leases.use((leases) => leases.claim({ worker: "worker", machine: "machine" }, 1))
-  return yield* HeldSandbox.make(claimed ?? assert.fail("nothing to claim"))
+  const [leased] = yield* Leases.use((leases) => leases.take({ worker: "worker", machine: "machine" }, 1))
+  return yield* HeldSandbox.make(leased ?? assert.fail("nothing to lease"))
 })
 
 scenario("a read that was overtaken by a write does not hide it", () =>

@@ -77,13 +77,13 @@ const wished = Effect.gen(function*() {
     keyed: null,
     organizationId: null
   })
-  const [claimed] = yield* leases.claim({ worker: "w", machine: "m" }, 1)
-  assert(claimed !== undefined)
-  const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+  const [leased] = yield* leases.take({ worker: "w", machine: "m" }, 1)
+  assert(leased !== undefined)
+  const report = (command: SystemCommand) => store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
   yield* report({ _tag: "StartBoot" })
   yield* report({ _tag: "FinishBoot", turnId: "t" })
   const { sandbox } = yield* store.change(id, { grantId: "g" }, (sandbox) => request(sandbox, REPO), at)
-  return { lease: claimed.lease, leases, sandbox }
+  return { lease: leased.lease, leases, sandbox }
 })
 
 const told = Effect.gen(function*() {
@@ -169,7 +169,7 @@ describe("a worker that publishes", () => {
     return Effect.gen(function*() {
       const { lease, leases, sandbox } = yield* wished
       yield* leases.endLeases("m")
-      yield* leases.claim({ worker: "v", machine: "m" }, 1)
+      yield* leases.take({ worker: "v", machine: "m" }, 1)
       assert.strictEqual((yield* Effect.flip(publishChanges(lease, sandbox, REPO)))._tag, "StaleLease")
       assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing"])
     }).pipe(Effect.provide(layer))

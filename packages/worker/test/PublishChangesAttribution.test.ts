@@ -53,14 +53,14 @@ const published = (times: number, changes = true) => {
     yield* partners.createClaim({ ...lead, grantId: "g", creditAmount: 1 })
     yield* partners.claim(claimId, { recipientId: creation.createdBy, organizationId })
     const { sandbox: { id } } = yield* store.create({ creation, keyed: null, organizationId })
-    const [claimed] = yield* leases.claim({ worker: "w", machine: "m" }, 1)
-    assert(claimed !== undefined)
+    const [leased] = yield* leases.take({ worker: "w", machine: "m" }, 1)
+    assert(leased !== undefined)
     for (const command of [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: "t" }] as const) {
-      yield* store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+      yield* store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
     }
     for (let i = 0; i < times; i++) {
-      const { sandbox: wished } = yield* store.change(id, claimed.lease, (sandbox) => request(sandbox, REPO), at)
-      yield* publishChanges(claimed.lease, wished, REPO)
+      const { sandbox: wished } = yield* store.change(id, leased.lease, (sandbox) => request(sandbox, REPO), at)
+      yield* publishChanges(leased.lease, wished, REPO)
     }
     const told = (yield* partners.feed("g", 2, 10)).map(({ data, type }) => ({ type, data }))
     return { told, id: pullRequestId(yield* Ids, { host: "memory", repo: REPO, number: 7 }) }

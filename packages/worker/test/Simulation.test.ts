@@ -107,7 +107,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
     change: (id, by, decide, now) => store.change(id, by !== "policy" && "fence" in by ? "policy" : by, decide, now)
   }))],
   ["a store that leases what another worker holds", "a sandbox is leased to one worker at a time", leases((leases) => ({
-    claim: (by, ...room) => Effect.andThen(leases.endLeases(by.machine), leases.claim(by, ...room))
+    take: (by, ...room) => Effect.andThen(leases.endLeases(by.machine), leases.take(by, ...room))
   }))],
   ["a store that forgets its keys", "a key makes one sandbox", store((store) => ({
     create: (request) => store.create({ ...request, keyed: null })

@@ -273,7 +273,7 @@ scenario("a worker that is shut down ends its turns, stops its agents and gives 
     assert.strictEqual((yield* Queue.take(world.agents[1]?.prompts ?? agent.prompts)).text, "Go on")
   }))
 
-scenario("a lease that a worker claims while it is shut down is given back", (world) =>
+scenario("a lease that a worker takes while it is shut down is given back", (world) =>
   Effect.gen(function*() {
     const first = yield* startWorker(world)
     yield* settle

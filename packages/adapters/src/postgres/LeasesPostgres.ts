@@ -1,6 +1,6 @@
 /** `Leases` on Postgres: a lease is columns of the sandbox's row. */
 import { Hints, WORK } from "@slipway/domain/Hints"
-import { type Claimed, LEASE_SECONDS, Leases, StaleLease } from "@slipway/domain/sandbox/Leases"
+import { type Leased, LEASE_SECONDS, Leases, StaleLease } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
@@ -10,7 +10,7 @@ import { COLUMNS, SandboxRow } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
-const ClaimedRow = Schema.Struct({
+const LeasedRow = Schema.Struct({
   ...SandboxRow.fields,
   fence: Int8,
   agentSession: Schema.NullOr(Schema.String),
@@ -31,7 +31,7 @@ export const layer = Layer.effect(
     const justNow = sql.literal("date_trunc('milliseconds', now())")
 
     return Leases.of({
-      claim: Effect.fn("Leases.claim")(function*({ machine, worker }, limit, ending = limit) {
+      take: Effect.fn("Leases.take")(function*({ machine, worker }, limit, ending = limit) {
         const isFree = sql`(lease_until IS NULL
           OR lease_until <= now() AND machine = ${machine}
           OR lease_until <= now() - make_interval(secs => ${Duration.toSeconds(limits.lost)}))`
@@ -39,9 +39,9 @@ export const layer = Layer.effect(
         const elsewhere = sql`machine IS NOT NULL AND machine <> ${machine} AS elsewhere`
         const rows = yield* SqlSchema.findAll({
           Request: Schema.Void,
-          Result: ClaimedRow,
+          Result: LeasedRow,
           // A grant's next one comes behind as many as workers hold of it, and behind its own that waited longer. What another
-          // worker is just claiming is passed over, so there is one to spare for each.
+          // worker is just taking is passed over, so there is one to spare for each.
           execute: () =>
             sql`
             WITH ending AS (
@@ -69,7 +69,7 @@ export const layer = Layer.effect(
             WHERE s.id = free.id
             RETURNING ${columns}, s.fence, s.agent_session AS "agentSession", free.elsewhere`
         })(undefined)
-        return rows.map(({ agentSession, elsewhere, fence, ...sandbox }): Claimed => ({
+        return rows.map(({ agentSession, elsewhere, fence, ...sandbox }): Leased => ({
           lease: { sandboxId: sandbox.id, fence },
           sandbox,
           agentSession,

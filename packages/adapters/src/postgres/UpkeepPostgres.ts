@@ -24,7 +24,7 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
 
-    // Every live row is in the partial index for claims, and no other one is looked at: 3 ms for 2,000 among 100,000 (2026-11-22).
+    // Every live row is in the partial index for leases, and no other one is looked at: 3 ms for 2,000 among 100,000 (2026-11-22).
     const censusRows = SqlSchema.findAll({
       Request: Schema.Void,
       Result: CensusRow,

@@ -17,7 +17,7 @@ export interface Lease {
 }
 
 /** A sandbox a worker may work for from now on. */
-export interface Claimed {
+export interface Leased {
   readonly lease: Lease
   readonly sandbox: Sandbox
   /** The agent's own session id, when an earlier worker got as far. */
@@ -46,11 +46,11 @@ export const LEASE_RENEWAL_SECONDS = 10
 export class Leases extends Context.Service<Leases, {
   /**
    * Leases up to `limit` sandboxes that need a worker and have none, and beyond them up to `ending` (default: `limit`) that
-   * are ending: they free room, and a full worker must not keep them from it. The rule is `claimOrder`: grants take turns, the one of which workers
-   * hold fewest first, and within a grant the longest waiting goes first. A lost worker's sandbox goes to a worker of the
-   * same machine at once, to another machine only after `Policy.lost`.
+   * are ending: they free room, and a full worker must not keep them from it. The rule is `leaseOrder`:
+   * grants take turns, the one of which workers hold fewest first, and within a grant the longest waiting goes first. A lost
+   * worker's sandbox goes to a worker of the same machine at once, to another machine only after `Policy.lost`.
    */
-  claim(by: Worker, limit: number, ending?: number): Effect.Effect<ReadonlyArray<Claimed>, StoreUnavailable>
+  take(by: Worker, limit: number, ending?: number): Effect.Effect<ReadonlyArray<Leased>, StoreUnavailable>
   /** Extends leases; returns those that are still held. */
   renew(leases: ReadonlyArray<Lease>): Effect.Effect<ReadonlyArray<Lease>, StoreUnavailable>
   /**

@@ -5,7 +5,7 @@ import { Context, Duration } from "effect"
 export interface Limits {
   /** Waiting for a worker. */
   readonly queue: Duration.Duration
-  /** From the first worker's claim until the agent is ready. */
+  /** From the first worker's lease until the agent is ready. */
   readonly boot: Duration.Duration
   /** Running without an active turn or a pending approval. */
   readonly idle: Duration.Duration

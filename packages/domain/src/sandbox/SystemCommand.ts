@@ -72,7 +72,7 @@ export const decide = (
   switch (command._tag) {
     case "StartBoot":
       // A boot taken over from a lost worker starts again without another event.
-      return sandbox.status === "creating" ? Result.succeed([]) : moveTo(sandbox, "claimed")
+      return sandbox.status === "creating" ? Result.succeed([]) : moveTo(sandbox, "leased")
     case "ReportBoot":
       return sandbox.status === "creating"
         ? Result.succeed([{ type: "sandbox.boot", data: command.data }])

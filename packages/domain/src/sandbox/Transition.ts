@@ -18,7 +18,7 @@ export const live: ReadonlyArray<SandboxStatus> = ["queued", "creating", "runnin
 
 /** Every legal change of status, by its reason (docs/decisions.md 2.1). Nothing else is legal; `terminated` is final. */
 export const transitions = {
-  claimed: { from: ["queued"], to: "creating", initiator: "system" },
+  leased: { from: ["queued"], to: "creating", initiator: "system" },
   ready: { from: ["creating"], to: "running", initiator: "system" },
   queue_timeout: { from: ["queued"], to: "failed", initiator: "policy" },
   boot_timeout: { from: ["creating"], to: "failed", initiator: "policy" },
@@ -34,7 +34,7 @@ export const transitions = {
   grant_revoked: { from: live, to: "terminating", initiator: "policy" },
   released: { from: ["terminating"], to: "terminated", initiator: "system" },
   release_failed: { from: ["terminating"], to: "failed", initiator: "provider" }
-} as const satisfies Record<StatusReason | "claimed" | "ready" | "released", Cause>
+} as const satisfies Record<StatusReason | "leased" | "ready" | "released", Cause>
 
 /** What can change a sandbox's status, by name. */
 export type TransitionCause = keyof typeof transitions
@@ -60,7 +60,7 @@ const statusEvent = (
       status: to,
       previous: sandbox.status,
       // A released sandbox carries the reason and initiator that began its end.
-      reason: cause === "released" ? sandbox.reason : cause === "claimed" || cause === "ready" ? null : cause,
+      reason: cause === "released" ? sandbox.reason : cause === "leased" || cause === "ready" ? null : cause,
       initiator: cause === "released" ? sandbox.initiator : initiator
     }
   }

@@ -197,25 +197,25 @@ const running = Effect.gen(function*() {
     keyed: null,
     organizationId: null
   })
-  const [claimed] = yield* leases.claim({ worker: "w", machine: "m" }, 1)
-  assert(claimed !== undefined)
-  const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+  const [leased] = yield* leases.take({ worker: "w", machine: "m" }, 1)
+  assert(leased !== undefined)
+  const report = (command: SystemCommand) => store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
   yield* report({ _tag: "StartBoot" })
   yield* report({ _tag: "FinishBoot", turnId: "t" })
-  return { claimed, report, store }
+  return { leased, report, store }
 })
 
 /** What the caller of a publication gets whose worker records this trouble. */
 const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) =>
   Effect.gen(function*() {
     const publishing = yield* Publishing
-    const { claimed, store } = yield* running
+    const { leased, store } = yield* running
     const changed = yield* Hints.use((hints) => hints.watch(id))
     const asked = yield* Effect.forkChild(Effect.flip(publishing.publish(by, id, undefined)))
     yield* changed
     const sandbox = yield* store.find({ grantId: by.grantId, id })
     assert.isTrue(isUnderWay(publicationOf(sandbox, REPO)))
-    yield* store.change(id, claimed.lease, () => Result.succeed([failure(REPO, trouble)]), at)
+    yield* store.change(id, leased.lease, () => Result.succeed([failure(REPO, trouble)]), at)
     return yield* Fiber.join(asked)
   }).pipe(
     Effect.scoped,

@@ -1,13 +1,13 @@
 import { assert, it } from "@effect/vitest"
-import { type Claimable, type Claimant, claimOrder, mayClaim } from "@slipway/domain/sandbox/Claiming"
+import { type Leasable, type Taker, leaseOrder, mayLease } from "@slipway/domain/sandbox/Leasing"
 import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Arbitrary, DateTime, Duration, Schema } from "effect"
 
 const now = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
-const claimant: Claimant = { machine: "mine", now, lost: Duration.minutes(5) }
+const taker: Taker = { machine: "mine", now, lost: Duration.minutes(5) }
 const ago = (seconds: number) => DateTime.subtract(now, { seconds })
-const sandbox = (n: number, more: Partial<Claimable> = {}): Claimable => ({
+const sandbox = (n: number, more: Partial<Leasable> = {}): Leasable => ({
   id: SandboxId.make(`c_${String(n + 2).repeat(12)}`),
   grantId: "g",
   createdAt: DateTime.add(ago(3600), { seconds: n }),
@@ -15,17 +15,17 @@ const sandbox = (n: number, more: Partial<Claimable> = {}): Claimable => ({
   lease: null,
   ...more
 })
-const order = (sandboxes: ReadonlyArray<Claimable>, limit: number, ending = limit) => claimOrder(sandboxes, claimant, { limit, ending })
+const order = (sandboxes: ReadonlyArray<Leasable>, limit: number, ending = limit) => leaseOrder(sandboxes, taker, { limit, ending })
 
 it("a lost worker's machine may go on when the lease is over, another one five minutes later", () => {
-  const after = (machine: string, seconds: number) => mayClaim(sandbox(0, { lease: { machine, until: ago(seconds) } }), claimant)
+  const after = (machine: string, seconds: number) => mayLease(sandbox(0, { lease: { machine, until: ago(seconds) } }), taker)
   assert.deepStrictEqual([-1, 0, 1].map((seconds) => after("mine", seconds)), [false, true, true])
   assert.deepStrictEqual([0, 299, 300].map((seconds) => after("other", seconds)), [false, false, true])
 })
 
 it("what is over needs nobody", () => {
-  const claimed = SandboxStatus.literals.filter((status) => mayClaim(sandbox(0, { status }), claimant))
-  assert.sameMembers(claimed, ["queued", "creating", "running", "terminating"])
+  const leased = SandboxStatus.literals.filter((status) => mayLease(sandbox(0, { status }), taker))
+  assert.sameMembers(leased, ["queued", "creating", "running", "terminating"])
 })
 
 it("grants take turns, the one of which workers hold fewest first, and within one the longest waiting goes first", () => {

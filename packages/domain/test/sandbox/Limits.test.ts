@@ -82,7 +82,7 @@ describe("a limit", () => {
 })
 
 describe("a limit counts from", () => {
-  it("the worker's claim for boot, and a claim taken over does not begin it again", () => {
+  it("the first lease for boot, and one taken over does not begin it again", () => {
     const history = reach("queued").wait("50 minutes")
     history.system({ _tag: "StartBoot" })
     history.wait("6 minutes").system({ _tag: "StartBoot" })

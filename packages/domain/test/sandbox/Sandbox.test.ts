@@ -8,7 +8,7 @@ import { DateTime, type Duration, Result, Schema } from "effect"
 
 /** Decisions 2.1, row by row. */
 const table: ReadonlyArray<readonly [TransitionCause, ReadonlyArray<SandboxStatus>, SandboxStatus, StatusReason | null, Initiator]> = [
-  ["claimed", ["queued"], "creating", null, "system"],
+  ["leased", ["queued"], "creating", null, "system"],
   ["queue_timeout", ["queued"], "failed", "queue_timeout", "policy"],
   ["ready", ["creating"], "running", null, "system"],
   ["boot_timeout", ["creating"], "failed", "boot_timeout", "policy"],

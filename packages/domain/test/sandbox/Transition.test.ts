@@ -12,7 +12,7 @@ describe("a refusal", () => {
   it("says what was refused, and of a sandbox in which state", () => {
     const said = (result: Result.Result<unknown, { readonly message: string }>) => Result.isFailure(result) ? result.failure.message : null
     const ask = (command: SystemCommand, scene: Scene) => said(decide(reach(scene).sandbox, command, { limits, now: createdAt }))
-    assert.strictEqual(said(moveTo(reach("idle").sandbox, "claimed")), "claimed is not possible while running")
+    assert.strictEqual(said(moveTo(reach("idle").sandbox, "leased")), "leased is not possible while running")
     assert.strictEqual(ask({ _tag: "StartTurn", turnId: turn }, "idle"), "StartTurn is not possible while running/succeeded")
     assert.strictEqual(
       ask({ _tag: "ReportBoot", data: { stage: "ready", ms: 1 } }, "queued"),
@@ -82,7 +82,7 @@ describe("a publication that nobody will carry out any more", () => {
       report(history, { repo: "acme/shop", action_state: "publishing" })
       return Result.getOrThrow(moveTo(history.sandbox, cause)).filter(({ type }) => type === "pull_request.updated")
     }
-    for (const [scene, cause] of [["queued", "claimed"], ["creating", "ready"]] as const) assert.deepStrictEqual(failing(scene, cause), [])
+    for (const [scene, cause] of [["queued", "leased"], ["creating", "ready"]] as const) assert.deepStrictEqual(failing(scene, cause), [])
     const ends = [["idle", "idle_timeout"], ["stuck", "last_turn_failed"], ["working", "host_lost"], ["working", "terminated"], [
       "terminating",
       "released"

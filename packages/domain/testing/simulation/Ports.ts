@@ -59,7 +59,7 @@ export const storesOf = (
     purged: (id) => call(`purged ${id}`, store.purged(id), look)
   }).pipe(
     Context.add(Leases, {
-      claim: (by, limit, ending) => call(`claim ${limit}`, leases.claim(by, limit, ending), look),
+      take: (by, limit, ending) => call(`take ${limit}`, leases.take(by, limit, ending), look),
       renew: (held) => call(`renew ${held.length}`, leases.renew(held), { ...look, repeatable: true }),
       endLeases: (machine) => call(`endLeases ${machine}`, leases.endLeases(machine), { repeatable: true }),
       release: (lease) => call(`release ${lease.sandboxId} ${lease.fence}`, leases.release(lease), { repeatable: true }),

@@ -171,12 +171,12 @@ export class Witness {
     const leases = this.#leases
     return Leases.of({
       ...leases,
-      claim: (by, limit, ending) =>
+      take: (by, limit, ending) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
-          return Effect.tap(leases.claim(by, limit, ending), (claimed) =>
+          return Effect.tap(leases.take(by, limit, ending), (leased) =>
             Effect.sync(() => {
-              for (const { elsewhere, lease: { fence, sandboxId }, sandbox } of claimed) {
+              for (const { elsewhere, lease: { fence, sandboxId }, sandbox } of leased) {
                 const seen = this.seen(sandboxId)
                 if (seen === undefined) continue
                 this.#rule(

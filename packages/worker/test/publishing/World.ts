@@ -8,7 +8,7 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { request } from "@slipway/domain/publishing/Publication"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
-import { type Claimed, Leases } from "@slipway/domain/sandbox/Leases"
+import { type Leased, Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { fromWire, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
@@ -142,23 +142,23 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
     keyed: null,
     organizationId: null
   })
-  const claimed = yield* claim(id)
-  const report = (command: SystemCommand) => store.change(id, claimed.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+  const leased = yield* take(id)
+  const report = (command: SystemCommand) => store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
   yield* report({ _tag: "StartBoot" })
   yield* report({ _tag: "FinishBoot", turnId: randomUUID() })
-  return claimed.lease
+  return leased.lease
 })
 
 /** Each sandbox has a machine of its own. */
-const claim = Effect.fnUntraced(function*(id: SandboxId) {
-  const claimed = yield* Leases.use((leases) => leases.claim({ worker: randomUUID(), machine: id }, 1000))
-  const own = claimed.find(({ lease }) => lease.sandboxId === id)
+const take = Effect.fnUntraced(function*(id: SandboxId) {
+  const leased = yield* Leases.use((leases) => leases.take({ worker: randomUUID(), machine: id }, 1000))
+  const own = leased.find(({ lease }) => lease.sandboxId === id)
   assert(own !== undefined)
   return own
 })
 
 /** As a worker does that starts where another one was killed. */
-export const takeOver = (id: SandboxId) => Effect.andThen(Leases.use((leases) => leases.endLeases(id)), claim(id))
+export const takeOver = (id: SandboxId) => Effect.andThen(Leases.use((leases) => leases.endLeases(id)), take(id))
 
 export const ask = Effect.fnUntraced(function*(id: SandboxId) {
   const { grantId } = yield* Database
@@ -179,7 +179,7 @@ export const worker = (settings: Pick<Settings, "directory" | "host">, privateKe
   )
 
 /** Carries out what is asked for, as a worker of its own that holds the lease. */
-export const carryOut = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, lease: Claimed["lease"]) {
+export const carryOut = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, lease: Leased["lease"]) {
   const { grantId } = yield* Database
   return yield* publishOnce(lease, grantId).pipe(Effect.provide(worker({ directory, ...settings }, privateKey)))
 })
