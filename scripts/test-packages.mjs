@@ -1,11 +1,12 @@
 /**
  * Packs, installs the tarballs into empty folders as a stranger would, and uses them there: each example's types and tests,
- * and the `slipway` command with its demo. `npm run test:packages`; the registry must be reachable.
+ * what the pages for people show of TypeScript, and the `slipway` command with its demo. `npm run test:packages`; the registry must be reachable.
  */
 import { spawn } from "node:child_process"
 import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { write } from "./snippets.mjs"
 
 const root = path.resolve(import.meta.dirname, "..")
 
@@ -15,6 +16,8 @@ const run = (command, args, cwd) =>
     child.once("error", reject)
     child.once("exit", (code) => code === 0 ? resolve() : reject(new Error(`${command} ${args.join(" ")} in ${cwd}: exit code ${code}`)))
   })
+const glob = async (folder) =>
+  (await readdir(folder, { recursive: true })).filter((file) => file.endsWith(".ts") && !file.includes("node_modules"))
 const install = (folder, tarballs) => run("npm", ["install", "--no-audit", "--no-fund", ...tarballs], folder)
 
 const place = await mkdtemp(path.join(tmpdir(), "slipway-packages-"))
@@ -34,6 +37,24 @@ try {
     await install(folder, [])
     await run("npm", ["run", "check"], folder)
     await run("npm", ["test"], folder)
+  }
+
+  process.stdout.write("\n# what the pages show\n")
+  const shown = path.join(place, "shown")
+  await mkdir(shown)
+  await writeFile(path.join(shown, "package.json"), JSON.stringify({ private: true, type: "module" }))
+  const { devDependencies: ours } = (await import("../package.json", { with: { type: "json" } })).default
+  const { devDependencies: hosts } = (await import("../packages/http/package.json", { with: { type: "json" } })).default
+  const versions = { ...hosts, ...ours }
+  const tools = ["@effect/vitest", "@hono/node-server", "@types/node", "fastify", "hono", "typescript", "vitest"]
+  await install(shown, [...tarballs, ...tools.map((name) => `${name}@${versions[name]}`)])
+  const programs = await write(root, shown)
+  await cp(path.join(root, "scripts/snippets/mounted.ts"), path.join(shown, "mounted.ts"))
+  const options = ["--noEmit", "--strict", "--skipLibCheck", "--target", "ES2024", "--module", "NodeNext", "--allowImportingTsExtensions"]
+  await run("npx", ["tsc", ...options, "--types", "node", ...(await glob(shown))], shown)
+  for (const program of [...programs, "mounted.ts"]) {
+    process.stdout.write(`${program}\n`)
+    await run(process.execPath, [program], shown)
   }
 
   process.stdout.write("\n# slipway\n")

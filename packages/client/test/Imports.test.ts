@@ -75,6 +75,6 @@ describe("the README", () => {
     const [readme, program] = await Promise.all(
       ["README.md", "test/Readme.ts"].map((file) => readFile(path.join(root, file), "utf8"))
     )
-    assert.include(readme, `\`\`\`ts\n${program}\`\`\``)
+    assert.include(readme, `\`\`\`ts no-run\n${program}\`\`\``)
   })
 })
