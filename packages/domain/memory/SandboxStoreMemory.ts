@@ -19,14 +19,16 @@ import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./Sandb
 import * as UpkeepMemory from "./UpkeepMemory.ts"
 
 /** Process-local. State dies with the layer. */
-export const layer: Layer.Layer<SandboxStore | Leases | Upkeep, never, Hints> = Layer.effectContext(
-  Effect.gen(function*() {
+export const layer: Layer.Layer<SandboxStore | Leases | Upkeep, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
+
+/** Over rows that others may read and change as well. */
+export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore | Leases | Upkeep, never, Hints> =>
+  Layer.effectContext(Effect.gen(function*() {
     const hints = yield* Hints
     const limits = yield* Policy
     const maxActive = yield* MaxActiveSandboxes
     const tasks = Option.getOrNull(yield* Effect.serviceOption(MemoryTasks))
     const audit = Option.getOrNull(yield* Effect.serviceOption(AuditLog))
-    const state = SandboxRows.make()
     const { keys, rows } = state
 
     const writable = (id: SandboxId, by: Writer) =>
@@ -132,8 +134,7 @@ export const layer: Layer.Layer<SandboxStore | Leases | Upkeep, never, Hints> = 
       Context.add(Leases, LeasesMemory.make(state, limits)),
       Context.add(Upkeep, UpkeepMemory.make(state, limits))
     )
-  })
-)
+  }))
 
 /** Nothing else runs between what is read and what is written, however busy this fiber was before. */
 const asTransaction = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)

@@ -3,13 +3,36 @@
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer } from "effect"
+import { Arbitrary, DateTime, Duration, Effect, type Layer, Schema } from "effect"
 import { Ids } from "../src/Ids.ts"
 import { terminate } from "../src/sandbox/Command.ts"
-import { Leases } from "../src/sandbox/Leases.ts"
+import { LEASE_RENEWAL_SECONDS, LEASE_SECONDS, Leases } from "../src/sandbox/Leases.ts"
+import { type Leasable, leaseOrder } from "../src/sandbox/Leasing.ts"
+import { Policy } from "../src/sandbox/Policy.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import type { SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { SandboxId } from "../src/SandboxId.ts"
 import { StoreFixture, at, machine, make, drive, keyOf, take, leased, ending, type Stores, command } from "./SandboxStates.ts"
+
+/** One sandbox of those that a worker chooses from. */
+const Known = Schema.Struct({
+  grant: Schema.Literals(["one", "another"]),
+  /** Equal ones are told apart by their ids. */
+  age: Schema.Literals([1, 2, 3, 4]),
+  status: Schema.Literals(["queued", "creating", "running", "terminating", "failed"]),
+  /** `over`: for how many seconds it has been, `null`: it holds. */
+  lease: Schema.NullOr(Schema.Struct({ holder: Schema.Literals(["mine", "other"]), over: Schema.NullOr(Schema.Literals([0, 240, 300])) }))
+})
+const Room = Schema.Literals([0, 1, 2, 3, 10])
+
+const boot: SystemCommand = { _tag: "StartBoot" }
+const waysTo: Readonly<Record<(typeof Known.Type)["status"], ReadonlyArray<SystemCommand>>> = {
+  queued: [],
+  creating: [boot],
+  running: [boot, { _tag: "FinishBoot", turnId: "turn" }],
+  terminating: [boot],
+  failed: [boot, { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false }]
+}
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
@@ -28,7 +51,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const fixture = yield* StoreFixture
         const sandbox = yield* make()
         const old = yield* leased(sandbox.id)
-        yield* fixture.expireLease(sandbox.id)
+        yield* fixture.ageLease(sandbox.id, LEASE_SECONDS)
         const next = yield* leased(sandbox.id)
         assert.isAbove(next.lease.fence, old.lease.fence)
         const stale = yield* Effect.flip(drive(sandbox, [{ _tag: "StartBoot" }], old.lease))
@@ -52,15 +75,84 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.deepStrictEqual([again.agentSession, again.elsewhere], ["native-7", false])
       }))
 
-    it.effect("another machine waits before it takes over what a lost worker left", () =>
+    it.effect("a lease holds while two renewals come to nothing, and from the third one on as long again", () =>
       Effect.gen(function*() {
-        const fixture = yield* StoreFixture
-        const sandbox = yield* make()
-        yield* leased(sandbox.id)
-        yield* fixture.expireLease(sandbox.id)
-        assert.isUndefined(yield* take(sandbox.id, { worker: "worker-2", machine: "machine-2" }))
-        assert.isDefined(yield* take(sandbox.id, { worker: "worker-3", machine: "machine-1" }))
+        const leases = yield* Leases
+        const { ageLease } = yield* StoreFixture
+        const { id } = yield* make()
+        const { lease } = yield* leased(id)
+        for (const _ of ["first", "renewed"]) {
+          yield* ageLease(id, 2 * LEASE_RENEWAL_SECONDS)
+          assert.isUndefined(yield* take(id))
+          assert.deepStrictEqual(yield* leases.renew([lease]), [lease])
+        }
+        yield* ageLease(id, LEASE_SECONDS)
+        assert.isDefined(yield* take(id))
       }))
+
+    it.effect("another machine waits for a lost one before it takes over what that left, which itself need not", () =>
+      Effect.gen(function*() {
+        const { ageLease } = yield* StoreFixture
+        const lost = Duration.toSeconds((yield* Policy).lost)
+        const another = { worker: "worker-2", machine: "machine-2" }
+        const { id } = yield* make()
+        yield* leased(id)
+        yield* ageLease(id, LEASE_SECONDS)
+        assert.isUndefined(yield* take(id, another))
+        yield* ageLease(id, lost - 30)
+        assert.isUndefined(yield* take(id, another))
+        yield* ageLease(id, 30)
+        assert.isTrue((yield* leased(id, another)).elsewhere)
+        const own = yield* make()
+        yield* leased(own.id)
+        yield* ageLease(own.id, LEASE_SECONDS)
+        assert.isDefined(yield* take(own.id, { worker: "worker-3", machine: "machine-1" }))
+      }))
+
+    it.effect.prop(
+      "a worker takes what the domain's rule gives it",
+      [Arbitrary.array(Arbitrary.schema(Known), { minLength: 4, maxLength: 10 }), Arbitrary.schema(Room), Arbitrary.schema(Room)],
+      ([population, limit, endingLimit]) =>
+        Effect.gen(function*() {
+          const leases = yield* Leases
+          const store = yield* SandboxStore
+          const fixture = yield* StoreFixture
+          const ids = yield* Ids
+          const { lost } = yield* Policy
+          const machines = { mine: yield* ids.uuid7, other: yield* ids.uuid7 }
+          const by = (who: keyof typeof machines) => ({ worker: `worker of ${who}`, machine: machines[who] })
+          // What others left is nobody's business here.
+          yield* leases.take({ worker: "worker", machine: yield* ids.uuid7 }, 10_000)
+          const grants = { one: yield* fixture.grant, another: yield* fixture.grant }
+          const known: Array<Leasable> = []
+          const passing: Array<Effect.Effect<void>> = []
+          for (const holder of ["mine", "other", null] as const) {
+            const group = population.filter(({ lease }) => (lease?.holder ?? null) === holder)
+            const made = yield* Effect.forEach(group, (one) =>
+              Effect.map(
+                make({ grantId: grants[one.grant], createdAt: DateTime.subtract(at, { seconds: one.age }) }),
+                (sandbox) => ({ ...one, sandbox })
+              ))
+            if (holder !== null) yield* leases.take(by(holder), 10_000)
+            for (const { lease, sandbox, status } of made) {
+              yield* drive(sandbox, waysTo[status])
+              if (status === "terminating") yield* command(keyOf(sandbox), terminate(ids), at)
+              assert.strictEqual((yield* store.find(sandbox)).status, status)
+              const passed = lease === null || lease.over === null ? 0 : LEASE_SECONDS + lease.over
+              passing.push(fixture.ageLease(sandbox.id, passed))
+              const until = DateTime.add(at, { seconds: LEASE_SECONDS - passed })
+              known.push({ ...sandbox, status, lease: holder === null ? null : { machine: machines[holder], until } })
+            }
+          }
+          // Only now: the next worker would have taken what ran out.
+          yield* Effect.all(passing)
+          const taker = { machine: machines.mine, now: at, lost }
+          const room = { limit, ending: endingLimit }
+          const taken = (yield* leases.take(by("mine"), limit, endingLimit)).map(({ sandbox }) => sandbox.id)
+          assert.sameMembers(taken, [...leaseOrder(known, taker, room)])
+        }),
+      { arbitrary: { runs: 80 } }
+    )
 
     it.effect("a worker that knows to be alone on its machine need not wait for a killed one's lease", () =>
       Effect.gen(function*() {

@@ -20,8 +20,8 @@ import { ID_ALPHABET, SandboxId, turnId } from "../src/SandboxId.ts"
 export class StoreFixture extends Context.Service<StoreFixture, {
   /** Id of a new grant that may own sandboxes. */
   readonly grant: Effect.Effect<string>
-  /** Makes the lease of a sandbox run out now, as after the death of its worker. */
-  expireLease(id: SandboxId): Effect.Effect<void>
+  /** Lets seconds pass for the lease of one sandbox alone, as after the death of its worker. */
+  ageLease(id: SandboxId, seconds: number): Effect.Effect<void>
   /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
   ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
 }>()("@slipway/domain/testing/StoreFixture") {}

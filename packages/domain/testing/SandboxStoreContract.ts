@@ -9,7 +9,7 @@ import { Ids } from "../src/Ids.ts"
 import { PAGE_BYTES } from "../src/Page.ts"
 import { decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
-import { Leases } from "../src/sandbox/Leases.ts"
+import { LEASE_SECONDS, Leases } from "../src/sandbox/Leases.ts"
 import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
@@ -370,7 +370,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         }
         const half = Array.from({ length: TURN_EVENTS / 2000 / 2 }, () => flood)
         yield* drive(sandbox, half, lease?.lease)
-        yield* (yield* StoreFixture).expireLease(sandbox.id)
+        yield* (yield* StoreFixture).ageLease(sandbox.id, LEASE_SECONDS)
         const [taken] = yield* leases.take({ worker: "worker-2", machine: "machine-1" }, 1000).pipe(
           Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id))
         )

@@ -46,7 +46,7 @@ export const layer = Layer.effect(
             sql`
             WITH ending AS (
               SELECT id, ${elsewhere} FROM sandboxes WHERE status = 'terminating' AND ${isFree}
-              ORDER BY created_at LIMIT ${ending} FOR UPDATE SKIP LOCKED
+              ORDER BY created_at, id LIMIT ${ending} FOR UPDATE SKIP LOCKED
             ), waiting AS (
               SELECT s.id, ${elsewhere} FROM sandboxes s JOIN (
                 SELECT id, turn FROM (
@@ -55,10 +55,10 @@ export const layer = Layer.effect(
                       + count(*) FILTER (WHERE free) OVER (PARTITION BY grant_id ORDER BY created_at, id) AS turn
                   FROM (SELECT id, grant_id, created_at, lease_until, ${isFree} AS free FROM sandboxes WHERE ${isLive}) live
                 ) turns
-                WHERE free ORDER BY turn, created_at LIMIT ${limit * 2}
+                WHERE free ORDER BY turn, created_at, id LIMIT ${limit * 2}
               ) next ON next.id = s.id
               WHERE ${isLive} AND ${isFree}
-              ORDER BY next.turn, s.created_at LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED
+              ORDER BY next.turn, s.created_at, s.id LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED
             )
             UPDATE sandboxes s SET
               fence = s.fence + 1, worker = ${worker}, machine = ${machine},

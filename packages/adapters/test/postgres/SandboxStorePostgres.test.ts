@@ -27,8 +27,10 @@ const Fixture = Layer.effect(
     const ids = yield* Ids
     return StoreFixture.of({
       grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
-      expireLease: (id) =>
-        Effect.orDie(Effect.asVoid(sql`UPDATE sandboxes SET lease_until = date_trunc('milliseconds', now()) WHERE id = ${id}`)),
+      ageLease: (id, seconds) =>
+        Effect.orDie(
+          Effect.asVoid(sql`UPDATE sandboxes SET lease_until = lease_until - make_interval(secs => ${seconds}) WHERE id = ${id}`)
+        ),
       // The database's clock is not ours to set: what it remembers moves into the past instead.
       ageKeys: (grantId, until) =>
         Effect.orDie(Effect.asVoid(sql`

@@ -1,5 +1,7 @@
 import { assert, it } from "@effect/vitest"
+import { LEASE_RENEWAL_SECONDS, LEASE_SECONDS } from "@slipway/domain/sandbox/Leases"
 import { type Leasable, type Taker, leaseOrder, mayLease } from "@slipway/domain/sandbox/Leasing"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Arbitrary, DateTime, Duration, Schema } from "effect"
@@ -21,6 +23,11 @@ it("a lost worker's machine may go on when the lease is over, another one five m
   const after = (machine: string, seconds: number) => mayLease(sandbox(0, { lease: { machine, until: ago(seconds) } }), taker)
   assert.deepStrictEqual([-1, 0, 1].map((seconds) => after("mine", seconds)), [false, true, true])
   assert.deepStrictEqual([0, 299, 300].map((seconds) => after("other", seconds)), [false, false, true])
+})
+
+it("a worker has three chances to renew a lease before it runs out, and a lost machine longer than that to come back", () => {
+  assert.strictEqual(LEASE_SECONDS, 3 * LEASE_RENEWAL_SECONDS)
+  assert.isAbove(Duration.toSeconds(Policy.defaultValue().lost), LEASE_SECONDS)
 })
 
 it("what is over needs nobody", () => {

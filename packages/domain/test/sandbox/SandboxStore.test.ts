@@ -3,11 +3,11 @@ import { Ids } from "@slipway/domain/Ids"
 import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxRows from "@slipway/domain/memory/SandboxRows"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { terminate } from "@slipway/domain/sandbox/Command"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { LEASE_SECONDS } from "@slipway/domain/sandbox/Leases"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { creation } from "@slipway/domain/testing/Histories"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
@@ -19,17 +19,25 @@ import { TestClock } from "effect/testing"
 
 const KEPT = Duration.days(RETENTION_DAYS)
 
-const Fixture = Layer.effect(
-  StoreFixture,
-  Effect.map(Ids, (ids) =>
-    StoreFixture.of({
-      grant: ids.uuid7,
-      expireLease: () => TestClock.adjust(`${LEASE_SECONDS} seconds`),
-      ageKeys: (_grantId, until) => TestClock.adjust(until === "before" ? Duration.subtract(KEPT, Duration.minutes(1)) : "2 minutes")
-    }))
-)
+const fixture = ({ rows }: SandboxRows.SandboxRows) =>
+  Layer.effect(
+    StoreFixture,
+    Effect.map(Ids, (ids) =>
+      StoreFixture.of({
+        grant: ids.uuid7,
+        ageLease: (id, seconds) =>
+          Effect.sync(() => {
+            const row = rows.get(id)
+            if (row?.leaseUntil) row.leaseUntil = DateTime.subtract(row.leaseUntil, { seconds })
+          }),
+        ageKeys: (_grantId, until) => TestClock.adjust(until === "before" ? Duration.subtract(KEPT, Duration.minutes(1)) : "2 minutes")
+      }))
+  )
 
-const layer = Layer.mergeAll(SandboxStoreMemory.layer, Fixture).pipe(
+const layer = Layer.unwrap(Effect.sync(() => {
+  const rows = SandboxRows.make()
+  return Layer.merge(SandboxStoreMemory.over(rows), fixture(rows))
+})).pipe(
   Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
 )
 
