@@ -8,12 +8,12 @@ import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/Ag
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"
+import * as TurnJournal from "@slipway/domain/sandbox/TurnJournal"
 import { Context, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import { type Agent, rememberSession } from "./Agent.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import type { HeldSandbox, View } from "./HeldSandbox.ts"
 import { Timing } from "./Timing.ts"
-import { TurnJournal } from "./TurnJournal.ts"
 
 /** Whether events say what tool calls do and write: `preview` and `detail` (docs/decisions.md 5). Configuration. */
 export const ShowToolDetail = Context.Reference<boolean>("@slipway/worker/ShowToolDetail", { defaultValue: () => true })
@@ -50,7 +50,7 @@ const tooExpensive = ({ refusedFor }: ModelAccount): Wish => ({
 /** `killed`: the agent did not end the turn although it was asked to. */
 type Answer = Result.Result<TurnEnd, AgentError> | "killed"
 
-const endOf = (answer: Answer, wish: Wish | null): Parameters<TurnJournal["end"]>[0] => {
+const endOf = (answer: Answer, wish: Wish | null): TurnJournal.Ending => {
   if (wish?.state !== undefined) return { ...wish, state: wish.state }
   if (answer === "killed" || Result.isFailure(answer)) {
     if (wish !== null) return { state: "interrupted", ...wish }
@@ -71,17 +71,22 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
 
   const { model } = agent
   const before = model === null ? null : yield* model.account
-  const journal = new TurnJournal(turn.id, started.usage, timing, yield* elapsedMillis, yield* ShowToolDetail)
+  const showsDetail = yield* ShowToolDetail
+  const began = yield* elapsedMillis
+  let journal = TurnJournal.begin({ turnId: turn.id, usage: started.usage, intervals: timing, showsDetail }, began)
   // From the beginning: the agent's own numbers are not to be mixed with the gateway's.
-  if (before !== null) journal.meter(before.usage)
+  if (before !== null) journal = TurnJournal.meter(journal, before.usage)
+  /** Approvals the agent waits for. */
+  const waiting = new Set<string>()
   const added = Latch.makeUnsafe(false)
   const written = Latch.makeUnsafe(false)
   const pace = { commands: Pace.make(COMMANDS_PER_SECOND), bytes: Pace.make(BYTES_PER_SECOND) }
 
   const onEvent = Effect.fnUntraced(function*(event: AgentEvent) {
-    journal.add(event)
+    if (event._tag === "ApprovalRequested") waiting.add(event.approvalId)
+    journal = TurnJournal.add(journal, event)
     yield* added.open
-    while (journal.isFull) {
+    while (TurnJournal.isFull(journal)) {
       yield* written.close
       yield* written.await
     }
@@ -89,9 +94,10 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
 
   /** One transaction for all that is due; what happens meanwhile goes into the next. */
   const writing = Effect.gen(function*() {
-    while (!journal.finished) {
+    while (!TurnJournal.isFinished(journal)) {
       const now = yield* elapsedMillis
-      const commands = journal.take(now)
+      const { commands, nextDue, journal: left } = TurnJournal.take(journal, now)
+      journal = left
       if (commands.length > 0) {
         const { logBytes } = (yield* held.view).sandbox
         const after = yield* held.write(commands)
@@ -100,7 +106,6 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
         yield* pace.bytes(after.logBytes - logBytes)
         continue
       }
-      const { nextDue } = journal
       yield* nextDue === null ? added.await : Effect.timeoutOption(added.await, nextDue - now)
       yield* added.close
     }
@@ -108,18 +113,18 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
 
   const passOnDecisions = Effect.fnUntraced(function*({ approvals }: Sandbox) {
     const pending = new Set(approvals.map(({ approval_id }) => approval_id))
-    const decided = Array.from(journal.waiting).filter((id) => !pending.has(id))
+    const decided = Array.from(waiting).filter((id) => !pending.has(id))
     if (decided.length === 0) return
     // One that is not recorded yet is unknown to the store, and left for the next look.
     for (const { approvalId, outcome } of yield* held.approvals(decided)) {
       if (outcome === null) continue
       yield* agent.session.decide(approvalId, outcome === "approved" ? "approve" : "deny")
-      journal.waiting.delete(approvalId)
+      waiting.delete(approvalId)
     }
   })
 
   const metering = model === null ? Effect.void : Stream.runForEach(model.accounts, ({ usage }) => {
-    journal.meter(usage)
+    journal = TurnJournal.meter(journal, usage)
     return added.open
   })
   const refused = model === null ? Effect.never : model.accounts.pipe(
@@ -164,14 +169,14 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
     const account = yield* model.account
     // Not of an earlier turn.
     trouble = account.trouble === before?.trouble ? undefined : account.trouble
-    journal.meter(account.usage)
+    journal = TurnJournal.meter(journal, account.usage)
     // The agent may have ended the turn before we could.
     if (account.refusals > (before?.refusals ?? 0)) wish ??= tooExpensive(account)
   }
   const end = endOf(answer, wish)
   // The gateway knows better than the agent what is wrong with the provider, and what to do.
   const isTroubled = trouble !== undefined && wish === null && answer !== "killed" && Result.isSuccess(answer) && end.state === "failed"
-  journal.end(isTroubled ? { ...end, reason: trouble?.message ?? "" } : end)
+  journal = TurnJournal.end(journal, isTroubled ? { ...end, reason: trouble?.message ?? "" } : end)
   yield* added.open
   yield* Fiber.join(writer)
   if (answer === "killed") return "killed"
