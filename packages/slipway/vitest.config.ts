@@ -6,6 +6,8 @@ export default mergeConfig(
   defineConfig({
     test: {
       globalSetup: ["@slipway/adapters/testing/TestPostgresServer"],
+      // Most of their time is waiting for processes.
+      maxWorkers: 2,
       // They have commands of their own: test:browser, test:conformance, test:service.
       exclude: [...configDefaults.exclude, "test/browser/**", "test/conformance/**", "test/service/**"]
     }

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { existsSync, mkdirSync, readdirSync } from "node:fs"
 import path from "node:path"
-import { folder, processesOf, runHere, runIn, serve } from "./SlipwayProcess.ts"
+import { folder, processesOf, runHere, runIn, serve } from "../commands/SlipwayProcess.ts"
 
 const LONG = 90_000
 

@@ -2,7 +2,7 @@ import { assert, it } from "@effect/vitest"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect } from "effect"
-import { folder, run, serve } from "./SlipwayProcess.ts"
+import { folder, run, serve } from "../commands/SlipwayProcess.ts"
 
 const LIMIT = 37
 const REQUESTS = 200

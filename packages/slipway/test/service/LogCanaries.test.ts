@@ -14,7 +14,7 @@ import { randomBytes } from "node:crypto"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { connect, createServer, type Socket } from "node:net"
 import path from "node:path"
-import { folder, run, serve, until } from "./SlipwayProcess.ts"
+import { folder, run, serve, until } from "../commands/SlipwayProcess.ts"
 
 const canary = (what: string) => `${what}canary${randomBytes(12).toString("hex")}`
 

@@ -4,7 +4,7 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
-import { folder, repository, run, serve, until } from "./SlipwayProcess.ts"
+import { folder, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
 
 /** What makes a process believe in another time. */
 const library = spawnSync("faketime", ["-f", "+0", "printenv", "LD_PRELOAD"], { encoding: "utf8" }).stdout?.trim() ?? ""

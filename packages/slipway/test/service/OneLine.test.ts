@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import manifest from "../../package.json" with { type: "json" }
-import { folder, processesOf, runIn, serve, until } from "./SlipwayProcess.ts"
+import { folder, processesOf, runIn, serve, until } from "../commands/SlipwayProcess.ts"
 
 const LONG = 180_000
 
