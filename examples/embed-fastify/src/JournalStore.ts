@@ -149,4 +149,5 @@ const journaled = (file: string) =>
   })
 
 /** With the leases and the upkeep of the memory beneath it: they end with the process. */
-export const layer = (file: string) => Layer.effect(SandboxStore, journaled(file)).pipe(Layer.provideMerge(SandboxStoreMemory.layer))
+export const layer = (file: string, memory = SandboxStoreMemory.layer) =>
+  Layer.effect(SandboxStore, journaled(file)).pipe(Layer.provideMerge(memory))

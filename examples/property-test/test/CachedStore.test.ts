@@ -4,9 +4,9 @@ import { Ids } from "@slipway/domain/Ids"
 import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxRows from "@slipway/domain/memory/SandboxRows"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { LEASE_SECONDS } from "@slipway/domain/sandbox/Leases"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
@@ -15,27 +15,38 @@ import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
-import { Effect, Layer, Result } from "effect"
+import { DateTime, Effect, Layer, Result } from "effect"
 import { TestClock } from "effect/testing"
 import * as CachedStore from "../src/CachedStore.ts"
 
-const Store = CachedStore.layer.pipe(
-  Layer.provideMerge(SandboxStoreMemory.layer),
-  Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
-)
+const storeOver = (memory: typeof SandboxStoreMemory.layer) =>
+  CachedStore.layer.pipe(
+    Layer.provideMerge(memory),
+    Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
+  )
+const Store = storeOver(SandboxStoreMemory.layer)
 
 // 1. The contract suite. The fixture says what only this technology can do: here, time is the test clock's.
 const almostKept = RETENTION_DAYS * 24 * 60 - 1
-const Fixture = Layer.effect(
-  StoreFixture,
-  Effect.map(Ids, (ids) =>
-    StoreFixture.of({
-      grant: ids.uuid7,
-      expireLease: () => TestClock.adjust(`${LEASE_SECONDS} seconds`),
-      ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`)
-    }))
-)
-const layer = Fixture.pipe(Layer.provideMerge(Store))
+/** Its leases are of the memory beneath it: `rows` lets one of them age alone. */
+const fixture = ({ rows }: SandboxRows.SandboxRows) =>
+  Layer.effect(
+    StoreFixture,
+    Effect.map(Ids, (ids) =>
+      StoreFixture.of({
+        grant: ids.uuid7,
+        ageLease: (id, seconds) =>
+          Effect.sync(() => {
+            const row = rows.get(id)
+            if (row?.leaseUntil) row.leaseUntil = DateTime.subtract(row.leaseUntil, { seconds })
+          }),
+        ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`)
+      }))
+  )
+const layer = Layer.unwrap(Effect.sync(() => {
+  const rows = SandboxRows.make()
+  return fixture(rows).pipe(Layer.provideMerge(storeOver(SandboxStoreMemory.over(rows))))
+}))
 suite("cached", layer)
 LeasesContract.suite("cached", layer)
 UpkeepContract.suite("cached", layer)
