@@ -28,9 +28,9 @@ export const isPossible: boolean = (() => {
 
 /** What can be the matter with it. */
 export const TROUBLES = ["full", "read-only", "out of inodes"] as const
-export type Trouble = (typeof TROUBLES)[number]
+type Trouble = (typeof TROUBLES)[number]
 
-export interface SmallDisk {
+interface SmallDisk {
   readonly path: string
   /** From now on, until it is mended. Its contents stay. */
   readonly spoil: (trouble: Trouble) => void

@@ -21,7 +21,7 @@ declare module "vitest" {
 }
 
 /** Brings an empty database up to date when it is built. */
-export type Migrations = Layer.Layer<never, Migrator.MigrationError | SqlError.SqlError, SqlClient.SqlClient>
+type Migrations = Layer.Layer<never, Migrator.MigrationError | SqlError.SqlError, SqlClient.SqlClient>
 
 const urlOf = (database: string) => {
   const url = new URL(inject("testPostgres").url)

@@ -1,6 +1,6 @@
 /** Reading Server-Sent Events (WHATWG HTML, section 9.2.6), as far as an API needs it. */
 
-export interface ServerSentEvent {
+interface ServerSentEvent {
   /** `undefined`: the block had no data. */
   readonly data: string | undefined
   readonly id: string | undefined

@@ -29,7 +29,7 @@ export interface CallOptions {
 
 export type Query = Readonly<Record<string, string | number | undefined>>
 
-export interface Ask extends CallOptions {
+interface Ask extends CallOptions {
   readonly method?: "GET" | "POST"
   /** From `segment`s. */
   readonly path: string
@@ -40,7 +40,7 @@ export interface Ask extends CallOptions {
 }
 
 /** A reply whose body is still to come. `attempt` must be closed. */
-export interface Opened {
+interface Opened {
   readonly response: Response
   readonly attempt: Attempt
 }

@@ -23,7 +23,7 @@ export const shown = (value: unknown): string => {
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
 }
 
-export const equal = (a: unknown, b: unknown): boolean => {
+const equal = (a: unknown, b: unknown): boolean => {
   if (Object.is(a, b)) return true
   if (
     typeof a !== "object" || typeof b !== "object" || a === null || b === null || Array.isArray(a) !== Array.isArray(b)

@@ -31,7 +31,7 @@ interface Changes {
 const utf8 = new TextEncoder()
 
 /** Bytes of the text in UTF-8. */
-export const sizeOf = (text: string): number => utf8.encode(text).length
+const sizeOf = (text: string): number => utf8.encode(text).length
 
 /** As git does: what has a NUL in its first 8,000 bytes is no text. */
 export const isBinary = (bytes: Uint8Array): boolean => bytes.subarray(0, 8_000).includes(0)

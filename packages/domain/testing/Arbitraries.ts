@@ -81,9 +81,6 @@ type Schemas = typeof schemas
 export const arbitrary = <K extends keyof Schemas>(name: K): Arbitrary.Arbitrary<Schemas[K]["Type"]> =>
   Arbitrary.schema<Schemas[K]>(schemas[name])
 
-/** `c_` and twelve characters. */
-export const sandboxId: Arbitrary.Arbitrary<SandboxId> = arbitrary("SandboxId")
-
 /** UUIDv5, as turns and commands have. */
 export const derivedId: Arbitrary.Arbitrary<Uuid> = Arbitrary.map(arbitrary("StorableText"), (name) => uuid5(NAMESPACE, name))
 
@@ -91,7 +88,7 @@ export const derivedId: Arbitrary.Arbitrary<Uuid> = Arbitrary.map(arbitrary("Sto
 export const uuid7: Arbitrary.Arbitrary<Uuid> = Arbitrary.schema(Schema.String.check(Schema.isUUID(7)))
 
 /** `user_` and a ULID. */
-export const userId: Arbitrary.Arbitrary<string> = Arbitrary.schema(
+const userId: Arbitrary.Arbitrary<string> = Arbitrary.schema(
   Schema.String.check(Schema.isPattern(/^user_[0-7][0-9A-HJKMNP-TV-Z]{25}$/u))
 )
 

@@ -121,7 +121,7 @@ const translate = (world: World) => ({
 })
 
 /** Everything that attribution knows. */
-export class Book {
+class Book {
   readonly claims = new Map<string, Claim>()
   readonly recipients = new Map<string, Touch>()
   readonly organizations = new Map<string, Touch>()

@@ -432,7 +432,7 @@ const feed = Effect.fnUntraced(function*(transactions: ReadonlyArray<Transaction
 const transactions = Arbitrary.array(Arbitrary.schema(Transaction), { maxLength: 12 })
 
 /** Of every partner store. */
-export const feedLaws: {
+const feedLaws: {
   readonly gapless: StoreLaw<ReadonlyArray<Transaction>, Fed>
   readonly concurrent: StoreLaw<ReadonlyArray<Transaction>, Fed>
   readonly pages: StoreLaw<{ readonly transactions: ReadonlyArray<Transaction>; readonly limit: number }, Fed>

@@ -1049,7 +1049,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
   })
 
 /** What agents can make of a tree on a disk. */
-export const onDisk = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: DiskFixture<R>) =>
+const onDisk = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: DiskFixture<R>) =>
   it.layer(layer, { excludeTestServices: true })(`WorkingTrees on a disk (${name})`, (it) => {
     const { agent } = fixture
     const prepared = preparing(fixture)

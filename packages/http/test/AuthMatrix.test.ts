@@ -12,8 +12,7 @@ import { Api } from "@slipway/http/api/Api"
 import { InternalApi } from "@slipway/http/api/InternalApi"
 import { Console, Effect, Redacted } from "effect"
 import { HttpApi } from "effect/http-api"
-import * as SessionCookie from "../src/server/SessionCookie.ts"
-import { ask, type Ask, joined, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
+import { ask, type Ask, COOKIE, joined, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 
 /** Columns as wide as their widest cell. */
 const columns = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
@@ -70,7 +69,7 @@ const header = (authorization: string | ReadonlyArray<string>) => ({ headers: { 
 const bearer = (key: string) => header(`Bearer ${key}`)
 const fixed = (authorization: string) => Effect.succeed(header(authorization))
 
-const cookie = (token: string) => ({ headers: { cookie: `theme=dark; ${SessionCookie.NAME}=${token}` } })
+const cookie = (token: string) => ({ headers: { cookie: `theme=dark; ${COOKIE}=${token}` } })
 
 /** A person with a session, as a page of ours would ask. */
 const visitor = Effect.fnUntraced(function*(login: string, standing: "member" | "approved") {

@@ -8,8 +8,7 @@ import type { Scope } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Effect, Redacted } from "effect"
 import { monitorEventLoopDelay } from "node:perf_hooks"
-import { NAME } from "../src/server/SessionCookie.ts"
-import { ask, type Ask, creation, layer as http, mintKey, running, SANDBOXES } from "../testing/Harness.ts"
+import { ask, type Ask, COOKIE, creation, layer as http, mintKey, running, SANDBOXES } from "../testing/Harness.ts"
 
 const MIB = 2 ** 20
 const LIMIT_MILLIS = 50
@@ -128,7 +127,7 @@ layer(http(), { excludeTestServices: true })("no request holds the event loop", 
       const sessions = yield* Sessions
       yield* (yield* Access).createGrant("acme")
       const { token } = yield* sessions.signIn((yield* (yield* MemberStore).owner).userId, null)
-      const cookie = `${NAME}=${Redacted.value(token)}`
+      const cookie = `${COOKIE}=${Redacted.value(token)}`
       const csrf = `csrf=${Redacted.value(sessions.csrfToken(token))}`
       const { id } = yield* running(key)
       const cases: ReadonlyArray<readonly [name: string, path: string, asked: Ask]> = [

@@ -13,8 +13,7 @@ import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { keepsSessions } from "@slipway/http/pages/people/SignInPages"
 import { DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { localPath } from "../src/pages/Page.ts"
-import { NAME } from "../src/server/SessionCookie.ts"
-import { ask, type Ask, joined, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "../testing/Harness.ts"
+import { ask, type Ask, COOKIE, joined, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "../testing/Harness.ts"
 
 // ---------------------------------------------------------------------------------------------------------------
 // Browsers
@@ -46,7 +45,7 @@ const postForm = (path: string, fields: Fields, headers: Ask["headers"] = {}) =>
 const signedIn = Effect.fnUntraced(function*(userId: string) {
   const sessions = yield* Sessions
   const { token } = yield* sessions.signIn(userId, null)
-  const cookie = `${NAME}=${Redacted.value(token)}`
+  const cookie = `${COOKIE}=${Redacted.value(token)}`
   const csrf = Redacted.value(sessions.csrfToken(token))
   /** The grant that the newest page was of, as its forms say. */
   const placeOf = Effect.map(ask("/keys", { headers: { cookie } }), ({ text }) => /name="place" value="([^"]*)"/u.exec(text)?.[1] ?? "")
@@ -116,7 +115,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         sentTo(yield* postForm("/keys", mint), "/sign-in?next=%2Fkeys")
         sentTo(yield* postForm("/keys", { name: "x".repeat(70_000) }), "/sign-in?next=%2Fkeys")
         sentTo(yield* postForm("/sign-out", {}), "/sign-in")
-        for (const cookie of ["", `${NAME}=`, `${NAME}=${"x".repeat(43)}`, `${NAME}=%00`, `other=${"x".repeat(43)}`]) {
+        for (const cookie of ["", `${COOKIE}=`, `${COOKIE}=${"x".repeat(43)}`, `${COOKIE}=%00`, `other=${"x".repeat(43)}`]) {
           sentTo(yield* ask("/keys", { headers: { cookie } }), "/sign-in?next=%2Fkeys")
         }
         page(yield* ask("/sign-in"), 200, "Sign in")
@@ -503,7 +502,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         yield* members.resume("default")
         const left = yield* unapproved.post("/sign-out", {})
         sentTo(left, "/sign-in")
-        assert.deepStrictEqual(left.headers["set-cookie"]?.map((cookie) => cookie.split("; ").slice(0, 2)), [[`${NAME}=`, "Max-Age=0"]])
+        assert.deepStrictEqual(left.headers["set-cookie"]?.map((cookie) => cookie.split("; ").slice(0, 2)), [[`${COOKIE}=`, "Max-Age=0"]])
         sentTo(yield* unapproved.get("/keys"), "/sign-in?next=%2Fkeys")
       }))
 
@@ -617,7 +616,7 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
       const reply = yield* ask(CALLBACK + back, { headers: { cookie } })
       sentTo(reply, "/grant")
       isForgotten(reply)
-      const session = reply.headers["set-cookie"]?.find((cookie) => cookie.startsWith(NAME))?.split(";")[0] ?? ""
+      const session = reply.headers["set-cookie"]?.find((cookie) => cookie.startsWith(COOKIE))?.split(";")[0] ?? ""
       const refused = yield* ask("/keys", { headers: { cookie: session } })
       page(refused, 403, "You are not approved yet")
       assert.include(refused.text, "Ada &lt;b&gt;")

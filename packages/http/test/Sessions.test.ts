@@ -5,8 +5,20 @@ import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { Members } from "@slipway/domain/access/Members"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Effect, Redacted } from "effect"
-import * as SessionCookie from "../src/server/SessionCookie.ts"
-import { ask, create, fieldsOf, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"
+import {
+  ask,
+  COOKIE,
+  create,
+  fieldsOf,
+  joined,
+  json,
+  layer as http,
+  mintKey,
+  openStream,
+  refused,
+  running,
+  SANDBOXES
+} from "../testing/Harness.ts"
 
 /** Signs a new member in, in a grant of the name. */
 const signedIn = Effect.fnUntraced(function*(login: string, grant: string) {
@@ -15,7 +27,7 @@ const signedIn = Effect.fnUntraced(function*(login: string, grant: string) {
   const userId = yield* joined(login)
   const { session, token } = yield* sessions.signIn(userId, null)
   yield* sessions.chooseGrant(session, key.grant.id)
-  const cookie = `${SessionCookie.NAME}=${Redacted.value(token)}`
+  const cookie = `${COOKIE}=${Redacted.value(token)}`
   return {
     ...key,
     session,

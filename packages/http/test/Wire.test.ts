@@ -3,8 +3,20 @@ import { Access } from "@slipway/domain/access/Access"
 import { Members } from "@slipway/domain/access/Members"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Duration, Effect, Redacted } from "effect"
-import * as SessionCookie from "../src/server/SessionCookie.ts"
-import { ask, create, creation, joined, json, layer as http, mintKey, raw, refused, type Reply, SANDBOXES } from "../testing/Harness.ts"
+import {
+  ask,
+  COOKIE,
+  create,
+  creation,
+  joined,
+  json,
+  layer as http,
+  mintKey,
+  raw,
+  refused,
+  type Reply,
+  SANDBOXES
+} from "../testing/Harness.ts"
 
 layer(http(), { excludeTestServices: true })("every reply", (it) => {
   it.effect("names itself, is not cached, and says what it is", () =>
@@ -317,7 +329,7 @@ layer(http({ settings: { requestsPerMinute: 3, requestsPerUser: 5, requestsPerGr
         assert.strictEqual((yield* ask(SANDBOXES, { key: (yield* mintKey({ grant: "four" })).key })).status, 200)
         const sessions = yield* Sessions
         const bySession = Effect.fnUntraced(function*(token: Redacted.Redacted) {
-          return yield* ask(SANDBOXES, { headers: { cookie: `${SessionCookie.NAME}=${Redacted.value(token)}` } })
+          return yield* ask(SANDBOXES, { headers: { cookie: `${COOKIE}=${Redacted.value(token)}` } })
         })
         const [laptop, phone] = [yield* sessions.signIn(eve, null), yield* sessions.signIn(eve, null)]
         for (const { token } of [laptop, phone, laptop, phone, laptop]) assert.strictEqual((yield* bySession(token)).status, 200)

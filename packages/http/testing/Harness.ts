@@ -42,7 +42,10 @@ import { connect, type Socket } from "node:net"
 
 export const PUBLIC_URL = "https://slipway.test"
 
-export interface Options {
+/** The cookie of a session where the service has the host for itself. */
+export const COOKIE = "__Host-slipway_session"
+
+interface Options {
   readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
   readonly trees?: Partial<WorkingTrees["Service"]>
   readonly host?: Partial<SourceHost["Service"]>

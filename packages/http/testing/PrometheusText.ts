@@ -1,7 +1,7 @@
 /** Reads the text format of Prometheus (exposition formats, 0.0.4), stricter than Prometheus does. */
 import { assert } from "@effect/vitest"
 
-export interface Scraped {
+interface Scraped {
   /** By the name of the family. */
   readonly types: ReadonlyMap<string, string>
   /** By name and labels, as they are written. */

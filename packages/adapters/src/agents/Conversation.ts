@@ -36,7 +36,7 @@ export interface Ended {
 }
 
 /** The protocol's part, for a session that is open. `Approval` is what the protocol needs to answer one. */
-export interface Protocol<Approval> {
+interface Protocol<Approval> {
   readonly sessionId: Effect.Effect<string | null>
   /** Sends a prompt. What comes of it arrives through `next`, the end as {@link Conversation.ended}. */
   send(text: string): Effect.Effect<void>
@@ -66,7 +66,7 @@ interface Turn<Approval> extends LiveTurn {
   ended: Ended | null
 }
 
-export interface Conversation<Approval> {
+interface Conversation<Approval> {
   fail(operation: AgentError["operation"], detail: string, retryable: boolean): AgentError
   /** For a protocol step that found the output at its end. */
   gone(operation: AgentError["operation"]): (ended: OutputEnded) => Effect.Effect<never, AgentError>

@@ -40,7 +40,7 @@ const Manifest = Schema.fromJsonString(Schema.Struct({ version: Schema.String })
 const decodeManifest = Schema.decodeUnknownEffect(Manifest)
 
 /** Version of a package below `folder`; `null`: it is not there, or not whole. */
-export const packageVersion = (folder: string, name: string): Effect.Effect<string | null> =>
+const packageVersion = (folder: string, name: string): Effect.Effect<string | null> =>
   Effect.tryPromise(() => readFile(path.join(folder, "node_modules", name, "package.json"), "utf8")).pipe(
     Effect.flatMap(decodeManifest),
     Effect.match({ onSuccess: ({ version }) => version, onFailure: () => null })

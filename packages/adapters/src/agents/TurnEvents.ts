@@ -36,7 +36,7 @@ interface Tool {
 /** The agent waits for a decision; or the call is `refused` with a sentence, since nobody could see what they allow. */
 export type Asked = { readonly approvalId: string; readonly events: Events } | Refused
 
-export interface Refused {
+interface Refused {
   readonly refused: string
   readonly events: Events
 }

@@ -14,7 +14,7 @@ import type { Duplex } from "node:stream"
 import { isPublic } from "./Addresses.ts"
 import { type AllowList, destination } from "./AllowList.ts"
 
-export interface Refusal {
+interface Refusal {
   /** What was asked for, at most 200 characters of it. */
   readonly target: string
   readonly reason:

@@ -28,7 +28,7 @@ exit "$status"
 /** Lets clients finish, then ends their sessions, then gives up on a checkpoint and leaves recovery to the next start. */
 const SHUTDOWN = [["TERM", "2 seconds"], ["INT", "30 seconds"], ["QUIT", "10 seconds"]] as const
 
-export interface GuardedServer {
+interface GuardedServer {
   /** Of the shell, which is the server's parent. */
   readonly pid: number | undefined
   /** Completes when the server has ended, by whatever cause. */

@@ -8,12 +8,12 @@ import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import type { Account } from "./ServerAccount.ts"
 import { run } from "./SystemProcess.ts"
 
-export interface Binaries {
+interface Binaries {
   readonly initdb: string
   readonly postgres: string
 }
 
-export interface NativePackage {
+interface NativePackage {
   /** The package's folder. */
   readonly root: string
   /** Names the build: no two different builds share one. */

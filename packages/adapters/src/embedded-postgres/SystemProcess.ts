@@ -7,7 +7,7 @@ import type { Account } from "./ServerAccount.ts"
 /** All that a program of ours inherits: no secret of the service reaches Postgres or its logs. */
 export const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
 
-export interface Finished {
+interface Finished {
   readonly succeeded: boolean
   readonly stdout: string
   /** What it complained of: standard error, or why it could not be started. */
@@ -36,7 +36,7 @@ export const run = (
     return Effect.sync(() => child.kill())
   })
 
-export interface Running {
+interface Running {
   readonly parent: number
   /** Arguments joined by spaces, with one more at the end. Empty for a process that ended but was not yet reaped. */
   readonly command: string

@@ -20,7 +20,7 @@ export const upperBound = ({ prices }: Upstream, { input, outputTokens }: Prepar
 }
 
 /** An answer of which the provider has not said what it took. */
-export interface CutOff {
+interface CutOff {
   /** What it named before. */
   readonly known: Tokens
   readonly receivedBytes: number

@@ -22,7 +22,7 @@ interface Done {
 }
 
 /** `null`: the request cannot be read. */
-export type Prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean) => Effect.Effect<Prepared | null>
+type Prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean) => Effect.Effect<Prepared | null>
 
 export const make: Effect.Effect<Prepare, never, Scope.Scope> = Effect.gen(function*() {
   let worker: Worker | null = null

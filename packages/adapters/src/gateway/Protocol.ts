@@ -14,7 +14,7 @@ export interface Counted {
 }
 
 /** A request as it may go out. */
-export interface Outward {
+interface Outward {
   readonly body: Json
   /** Tokens its answer can have at most, whoever reads `body`. */
   readonly outputTokens: number

@@ -1,7 +1,7 @@
 /** Why a model's provider answers no requests, for people: what an agent says of it depends on the agent. */
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 
-export interface Trouble {
+interface Trouble {
   /** One line of the log for each, until the provider answers again. */
   readonly kind: "key" | "account" | "rate" | "model" | "provider"
   /** A sentence that says what to do, free of secrets. */

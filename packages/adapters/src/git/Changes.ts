@@ -33,7 +33,7 @@ const STATUSES: Readonly<Record<string, FileStatus>> = { A: "untracked", D: "del
 const kindOf = (mode: string): FileEntry["kind"] => mode === "120000" ? "symlink" : mode === "160000" ? "submodule" : "file"
 
 /** Options of every `diff` and `diff-tree` whose output {@link parse} reads. */
-export const DIFF_OPTIONS = [
+const DIFF_OPTIONS = [
   "--raw",
   "--numstat",
   "-z",
@@ -46,7 +46,7 @@ export const DIFF_OPTIONS = [
 ] as const
 
 /** New files come out as `untracked`. Names that are no text are left out. */
-export const parse = Effect.fnUntraced(function*(output: Buffer) {
+const parse = Effect.fnUntraced(function*(output: Buffer) {
   const parts = eachField(output)
   const next = () => parts.next().value
   const changes = new Map<string, Change>()
@@ -90,7 +90,7 @@ export const parse = Effect.fnUntraced(function*(output: Buffer) {
 export const isNestedRepository = (path: Uint8Array): boolean => path.at(-1) === 0x2f
 
 /** The empty file; git need not have it. */
-export const EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+const EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
 /** Lines of `update-index --index-info` that enter these files as empty. */
 export const asEmpty = (paths: ReadonlyArray<Buffer>): Buffer =>

@@ -91,7 +91,7 @@ export const make = ({ atOnce, perGroup }: Limits) => {
     )
 }
 
-export type Turns = ReturnType<typeof make>
+type Turns = ReturnType<typeof make>
 
 /**
  * Work that waits for its turn is done once for all who ask for it by the same name meanwhile: their answer is newer than

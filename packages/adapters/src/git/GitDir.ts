@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto"
 import { mkdir, rename, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 
-export interface Layout {
+interface Layout {
   /** What `HEAD` holds. */
   readonly head: string
   /** What `packed-refs` holds. Default: nothing. */

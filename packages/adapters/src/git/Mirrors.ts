@@ -62,7 +62,7 @@ const Known = Schema.Struct({
 type Known = typeof Known.Type
 const KnownFile = Schema.fromJsonString(Known)
 
-export interface FetchedCommit {
+interface FetchedCommit {
   readonly sha: string
   /** The branch it is the tip of, or `null` when a tag or a commit was asked for. */
   readonly branch: string | null

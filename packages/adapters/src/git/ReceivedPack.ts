@@ -9,7 +9,7 @@ import { join } from "node:path"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 
 /** Why they are not taken. */
-export class Unsound extends Schema.TaggedError<Unsound>()("Unsound", { reason: Schema.String }) {
+class Unsound extends Schema.TaggedError<Unsound>()("Unsound", { reason: Schema.String }) {
   override get message() {
     return this.reason
   }

@@ -5,18 +5,18 @@
 import { FileNotFound, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
 import { FileProtected } from "@slipway/domain/source/FileRules"
 import { Effect, Result, type Scope } from "effect"
-import { close, closeSync, constants, fstatSync, lstatSync, openSync, read as readDescriptor, readlinkSync, type Stats } from "node:fs"
+import { close, closeSync, constants, fstatSync, lstatSync, openSync, read as readDescriptor, type Stats } from "node:fs"
 import { opendir } from "node:fs/promises"
 import { promisify } from "node:util"
 import { FirstInOrder } from "./FirstInOrder.ts"
 
-export interface Folder {
+interface Folder {
   readonly fd: number
   /** Used where there is no `/proc` (macOS): there a swapped folder is not noticed, but no agent is isolated there either. */
   readonly path: Buffer
 }
 
-export interface OpenFile {
+interface OpenFile {
   readonly fd: number
   readonly stats: Stats
 }
@@ -39,15 +39,6 @@ export const statEntry = (folder: Folder, name: Uint8Array): Stats | "gone" | "u
     if (errorCode(cause) === "EACCES") return "unreadable"
     if (["ENOENT", "ENOTDIR", "ENAMETOOLONG"].includes(errorCode(cause) ?? "")) return "gone"
     throw cause
-  }
-}
-
-/** Where a link points to, as written in it. `undefined`: no link any more. */
-export const readLink = (folder: Folder, name: Uint8Array): Buffer | undefined => {
-  try {
-    return readlinkSync(below(folder, name), { encoding: "buffer" })
-  } catch {
-    return undefined
   }
 }
 
@@ -165,13 +156,6 @@ export const openFolder = (root: string, path: Buffer): Effect.Effect<
   FileNotFound | NotADirectory | FileProtected,
   Scope.Scope
 > => Effect.acquireRelease(Effect.suspend(() => Effect.fromResult(openFolderSync(root, path))), closeDescriptor)
-
-/** The plain file `name` in `folder`. The descriptor is released with the scope. */
-export const openFileIn = (folder: Folder, name: Buffer, hardLinks: HardLinks): Effect.Effect<
-  OpenFile,
-  FileNotFound | IsDirectory | FileProtected,
-  Scope.Scope
-> => Effect.acquireRelease(Effect.suspend(() => Effect.fromResult(openFileSync(folder, name, hardLinks))), closeDescriptor)
 
 /** The plain file with one name at `path` below `root`. The descriptor is released with the scope. */
 export const openFile = (root: string, path: Buffer): Effect.Effect<

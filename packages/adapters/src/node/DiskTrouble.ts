@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync } from "node:fs"
 import { dirname } from "node:path"
 
-export interface DiskTrouble {
+interface DiskTrouble {
   /** Sentences for people: what it is and what to do. They name no path. */
   readonly detail: string
   /** It may be gone when room is made. Else it takes whoever runs the machine. */

@@ -78,7 +78,7 @@ const decodeFact = Schema.decodeUnknownEffect(PartnerFact)
  * Adds to the feeds within the transaction it runs in, which should commit next: readers and writers of the same feeds
  * wait for it. Fails as a statement does.
  */
-export const makeTell = Effect.gen(function*() {
+const makeTell = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const ids = yield* Ids
   return Effect.fnUntraced(function*(tell: ReadonlyArray<Telling>, at: DateTime.Utc) {

@@ -54,7 +54,7 @@ const keyOf = (key: Buffer): Key => ({
   }
 })
 
-export const isSealed = (text: string): boolean => text.startsWith(VERSION)
+const isSealed = (text: string): boolean => text.startsWith(VERSION)
 
 /** Tells two keys apart and nothing of either. */
 const digestOf = (key: Buffer): string => createHmac("sha256", key).update("slipway secrets key").digest("base64url")

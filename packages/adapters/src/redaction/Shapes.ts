@@ -7,7 +7,7 @@
  * of the match; at most one takes part.
  */
 
-export interface Shape {
+interface Shape {
   /** Unique. */
   readonly name: string
   /** Who says so, or where it was seen. */

@@ -5,13 +5,6 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "../postgres/Database.ts"
 import { guard } from "../postgres/SqlFailure.ts"
 
-/** A worker and its endpoint, as `ip:port`. */
-export interface WorkerLink {
-  readonly worker: string
-  /** `null`: it has told none. */
-  readonly address: string | null
-}
-
 export const make = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const reads = (yield* Reads) ?? sql
@@ -31,7 +24,7 @@ export const make = Effect.gen(function*() {
     /** The worker ends. Those that were killed are cleared away with it. */
     withdraw: (worker: string) =>
       guard(Effect.asVoid(sql`DELETE FROM worker_links WHERE worker = ${worker} OR seen_at < now() - interval '1 day'`)),
-    /** Who holds the lease of the sandbox. */
+    /** Who holds the lease of the sandbox, and its endpoint as `ip:port`; `null`: it has told none. */
     holder: (id: SandboxId) => guard(holder(id))
   }
 })

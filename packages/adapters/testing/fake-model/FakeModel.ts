@@ -11,7 +11,7 @@ import { type Call, type Protocol, read } from "./Call.ts"
 import { json, repliers } from "./Replies.ts"
 import type { Workspace } from "./Tools.ts"
 
-export interface Options {
+interface Options {
   /** Bearer token or `x-api-key` every request must carry; absent: any or none. */
   readonly token?: string
   /** Where relative paths of scripts lead. */
@@ -23,7 +23,7 @@ export interface Options {
 }
 
 /** One request to a model. */
-export interface ModelRequest {
+interface ModelRequest {
   readonly protocol: Protocol
   readonly path: string
   readonly headers: IncomingHttpHeaders
@@ -176,15 +176,3 @@ export const start = (options: Options = {}): Effect.Effect<FakeModel, never, Sc
       refuse: (refusal, times = 1) => refusals.push(...Array.from({ length: times }, () => refusal))
     }
   })
-
-/** Sum of what was served, hidden and interrupted requests included. */
-export const totalUsage = (requests: ReadonlyArray<ModelRequest>): Usage =>
-  requests.reduce(
-    (sum, { usage }) => ({
-      input: sum.input + (usage?.input ?? 0),
-      cached: sum.cached + (usage?.cached ?? 0),
-      output: sum.output + (usage?.output ?? 0),
-      reasoning: sum.reasoning + (usage?.reasoning ?? 0)
-    }),
-    { input: 0, cached: 0, output: 0, reasoning: 0 }
-  )

@@ -5,7 +5,7 @@ import { type Answer, type Usage, words } from "./Answer.ts"
 import type { Call, Protocol } from "./Call.ts"
 import type { ToolUse } from "./Tools.ts"
 
-export interface Reply {
+interface Reply {
   readonly response: ServerResponse
   readonly call: Call
   readonly answer: Answer

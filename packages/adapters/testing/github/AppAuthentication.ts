@@ -27,7 +27,7 @@ export interface Token {
 }
 
 /** An answer in GitHub's own words. */
-export interface Refusal {
+interface Refusal {
   readonly status: number
   readonly message: string
 }

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from "node:http"
 import { dirname } from "node:path"
 import { buffer } from "node:stream/consumers"
 
-export interface GitRequest {
+interface GitRequest {
   readonly method: string
   /** `info/refs`, `git-upload-pack` or `git-receive-pack`. */
   readonly service: string

@@ -29,7 +29,7 @@ export interface Options {
 }
 
 /** One request. */
-export interface Seen {
+interface Seen {
   readonly method: string
   /** With its query; below the API's base, or that of git. */
   readonly url: string
@@ -47,7 +47,7 @@ export interface Seen {
  */
 export type Outcome = "hang" | "reset" | "revoke" | Routes.Answer | ((seen: Seen) => Routes.Answer)
 
-export interface Fault {
+interface Fault {
   readonly method: string
   /** Of the URL as {@link Seen} has it. */
   readonly url: RegExp

@@ -63,7 +63,7 @@ export interface WorkflowRun {
 }
 
 /** What all repositories of a server share. */
-export interface Surroundings {
+interface Surroundings {
   readonly nextId: () => number
   readonly now: () => number
   readonly readsBeforeMergeable: number

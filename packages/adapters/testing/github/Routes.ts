@@ -10,7 +10,7 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export interface Call {
+interface Call {
   readonly method: string
   /** Below the API's base, without its query. */
   readonly path: string

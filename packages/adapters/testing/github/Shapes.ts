@@ -17,7 +17,7 @@ const nodeId = (kind: string, id: number) => `${kind}_${Buffer.from(String(id)).
 
 const epoch = "2026-01-01T00:00:00Z"
 
-export const user = ({ origin }: Addresses, { id, login }: User) => ({
+const user = ({ origin }: Addresses, { id, login }: User) => ({
   id,
   login,
   node_id: nodeId("U", id),

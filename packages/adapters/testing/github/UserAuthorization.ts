@@ -5,7 +5,7 @@
 import { createHash, randomBytes } from "node:crypto"
 import { type Answer, refuse, tokenOf } from "./Routes.ts"
 
-export interface Person {
+interface Person {
   readonly id: number
   readonly login: string
   readonly name: string | null

@@ -34,7 +34,7 @@ export const mint = (ids: Pick<Ids["Service"], "random">, kind: "live" | "test")
   })
 
 /** Whether this can be a key of ours at all. */
-export const isWellFormed = (candidate: string): boolean =>
+const isWellFormed = (candidate: string): boolean =>
   FORM.test(candidate) && checksum(candidate.slice(0, -CHECKSUM_LENGTH)) === candidate.slice(-CHECKSUM_LENGTH)
 
 /** What may be shown of a key: its kind and its last four characters. */

@@ -7,7 +7,7 @@ import { ReasoningEffort } from "./ReasoningEffort.ts"
 const About = (description: string) => ({ description })
 
 /** One model as a file has it. */
-export const ModelEntry = Schema.Struct({
+const ModelEntry = Schema.Struct({
   id: ModelId.annotateKey(About("What a creation names, e.g. anthropic/claude-opus-5-5.")),
   agentRuntime: AgentRuntimeName.annotateKey(About("The agent that drives it.")),
   profile: Schema.optionalKey(Schema.NonEmptyString).annotateKey(About("Runtime profile; without it, the one named like the agent.")),
@@ -24,7 +24,7 @@ export const ModelEntry = Schema.Struct({
     About("Where its requests go; null: the agent uses no model. Prices are in micro-USD per million tokens: 3 USD are 3000000.")
   )
 })
-export type ModelEntry = typeof ModelEntry.Type
+type ModelEntry = typeof ModelEntry.Type
 
 export const CatalogueFile = Schema.Struct({
   $schema: Schema.optionalKey(Schema.String),

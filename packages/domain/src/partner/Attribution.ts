@@ -31,8 +31,8 @@ const Instant = Schema.String.check(isAsWritten).pipe(
 )
 
 /** The user who works with the sandboxes, as our keys name it. */
-export const RecipientId = text(1, 200)
-export const OrganizationId = AnyUuid
+const RecipientId = text(1, 200)
+const OrganizationId = AnyUuid
 
 /** What a partner offers with a claim: credits, reserved for whoever claims them (docs/decisions.md 11.1). */
 export const ClaimTerms = Schema.Struct({
@@ -198,7 +198,7 @@ export const openPullRequest = ({ projectId, taskId, touch }: Task, id: Uuid, at
   tell(touch, (of) => ({ type: "pull_request.opened", data: { ...lead(of), occurredAt: at, pullRequestId: id, taskId, projectId } }))
 
 /** Whether it is an organization's first payment, if there was none before it. Others never count and use nothing up. */
-export const isInitialPayment = ({ amountMinor, kind }: Invoice): boolean => kind === "subscription_initial" && amountMinor > 0
+const isInitialPayment = ({ amountMinor, kind }: Invoice): boolean => kind === "subscription_initial" && amountMinor > 0
 
 /**
  * Records a paid invoice. `organization` is what is known of its organization: the touch, and whether an initial payment

@@ -1,5 +1,5 @@
 /** Port: something that runs a coding agent inside a sandbox's box. Checked by `testing/AgentRuntimeContract`. */
-import { Context, type Effect, Schema, type Scope, type Stream } from "effect"
+import { Context, type Effect, Schema, type Scope } from "effect"
 import type { Uuid } from "../Ids.ts"
 import type { ModelAccess } from "../models/ModelGateway.ts"
 import { type ReasoningEffort } from "../models/ReasoningEffort.ts"
@@ -128,6 +128,3 @@ export class AgentRuntime extends Context.Service<AgentRuntime, {
   open(options: AgentSessionOptions): Effect.Effect<AgentSession, AgentError, Scope.Scope>
 }>()("@slipway/domain/AgentRuntime") {
 }
-
-/** Frames from an agent as a stream of bytes; what a driver builds on. */
-export type ByteStream = Stream.Stream<Uint8Array, never>

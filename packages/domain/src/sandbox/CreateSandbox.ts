@@ -11,7 +11,7 @@ import { Prompt } from "./Command.ts"
 import { type Creation, Metadata } from "./Sandbox.ts"
 
 /** At most this many repositories in one sandbox (docs/decisions.md 12). */
-export const MAX_REPOS = 16
+const MAX_REPOS = 16
 
 const Repos = Schema.Array(RepoRef).check(
   Schema.isMinLength(1),

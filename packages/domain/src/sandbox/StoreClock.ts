@@ -11,7 +11,7 @@ export const ClockSkew = Context.Reference<Effect.Effect<number>>("@slipway/doma
 })
 
 /** A machine whose clock is off by more is not trusted: it says so, is not ready, and enforces nothing. */
-export const MAX_SKEW = Duration.seconds(30)
+const MAX_SKEW = Duration.seconds(30)
 
 /** Between two looks at the store's clock. Also how long a process may be behind after its machine slept. */
 const INTERVAL = Duration.seconds(5)

@@ -37,9 +37,9 @@ export type Detail = typeof Detail.Type
 export const PREVIEW_BYTES = 64 * 1024
 /** Bytes of UTF-8 of a call's output (docs/decisions.md 5). */
 export const OUTPUT_BYTES = 8 * 1024
-export const MAX_PATHS = 100
+const MAX_PATHS = 100
 /** Characters of one path, as in the interface (docs/interface.md 8). */
-export const MAX_PATH_CHARACTERS = 1000
+const MAX_PATH_CHARACTERS = 1000
 
 /** A tool call in the agent's words, whole and as they are. */
 export interface ToolCall {

@@ -106,7 +106,7 @@ export const endTurn = (
 }
 
 /** A publication that nobody will carry out any more must not look as if somebody would. */
-export const abandonPublications = (sandbox: Sandbox): Array<SandboxEventOf<"pull_request.updated">> =>
+const abandonPublications = (sandbox: Sandbox): Array<SandboxEventOf<"pull_request.updated">> =>
   sandbox.publications
     .filter(({ actionState }) => actionState === "publishing" || actionState === "updating")
     .map(({ repo }) => ({

@@ -7,7 +7,6 @@ import {
   conversionId,
   createClaim,
   Invoice,
-  isInitialPayment,
   ClaimTerms,
   openPullRequest,
   payInvoice,
@@ -227,12 +226,6 @@ describe("a paid invoice", () => {
         "Invoice i is known already, with other values."
       )
   )
-  it("is an initial payment by its kind and amount", () => {
-    assert.deepStrictEqual(
-      [invoice, { ...invoice, amountMinor: 0 }, { ...invoice, kind: "subscription_renewal" as const }].map(isInitialPayment),
-      [true, false, false]
-    )
-  })
 })
 
 describe("what comes in", () => {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { abandonPublications, denyApprovals, moveTo, resolveApproval, type TransitionCause } from "@slipway/domain/sandbox/Transition"
+import { denyApprovals, moveTo, resolveApproval, type TransitionCause } from "@slipway/domain/sandbox/Transition"
 import { createdAt, type History, limits, reach, type Scene } from "@slipway/domain/testing/Histories"
 import { Result } from "effect"
 
@@ -72,8 +72,8 @@ describe("a publication that nobody will carry out any more", () => {
     for (const state of ["publishing", "updating", "idle", "failed"] as const) {
       report(history, { repo: `acme/${state}`, action_state: state })
     }
-    assert.deepStrictEqual<ReadonlyArray<object>>(abandonPublications(history.sandbox), [failed("acme/publishing"),
-      failed("acme/updating")])
+    const changes = Result.getOrThrow(moveTo(history.sandbox, "idle_timeout")).filter(({ type }) => type === "pull_request.updated")
+    assert.deepStrictEqual<ReadonlyArray<object>>(changes, [failed("acme/publishing"), failed("acme/updating")])
   })
 
   it("fails with every change of status but those on the way to running", () => {

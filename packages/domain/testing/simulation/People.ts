@@ -21,7 +21,7 @@ import type { Reader, Witness } from "./Witness.ts"
 /** What the people of a simulation work on. */
 export const REPOSITORIES = ["acme/shop", "acme/site"] as const
 /** For whom they work. */
-export const GRANTS = ["grant-1", "grant-2"] as const
+const GRANTS = ["grant-1", "grant-2"] as const
 
 const principalOf = (grantId: string): Principal => ({
   credential: { _tag: "Key", keyId: `key of ${grantId}` },

@@ -26,7 +26,7 @@ export interface RunningAgent {
 }
 
 /** One sandbox as its log tells. */
-export interface Seen {
+interface Seen {
   readonly creation: Creation
   /** Writes under way, and whether the log was read since the last one. */
   writers: number

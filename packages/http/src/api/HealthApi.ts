@@ -4,7 +4,7 @@ import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { MethodNotAllowed, Unavailable } from "./Errors.ts"
 import { Area } from "./Routing.ts"
 
-export const Health = Schema.Struct({
+const Health = Schema.Struct({
   status: Schema.Literal("ok").annotateKey({ description: "Always `ok`; anything else is another status code." })
 }).annotate({ identifier: "Health" })
 

@@ -5,7 +5,7 @@ import { Authenticated } from "./Middleware.ts"
 import { Area, NeededScope } from "./Routing.ts"
 
 /** The text format of Prometheus (exposition formats, 0.0.4). */
-export const Exposition = Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/plain; version=0.0.4; charset=utf-8" }))
+const Exposition = Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/plain; version=0.0.4; charset=utf-8" }))
 
 export class MetricsApi extends HttpApiGroup.make("metrics", { topLevel: true })
   .add(

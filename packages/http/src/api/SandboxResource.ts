@@ -39,7 +39,7 @@ export const SandboxResource = Schema.Struct({
 export type SandboxResource = typeof SandboxResource.Type
 
 /** Address of a sandbox. `publicUrl` has no slash at its end and never comes from a request. */
-export const selfLink = (publicUrl: string, id: SandboxId): string => `${publicUrl}/api/public/v1/sandboxes/${id}`
+const selfLink = (publicUrl: string, id: SandboxId): string => `${publicUrl}/api/public/v1/sandboxes/${id}`
 
 /** `publicUrl` has no slash at its end and never comes from a request. */
 export const toResource = (sandbox: Sandbox, publicUrl: string): SandboxResource => {

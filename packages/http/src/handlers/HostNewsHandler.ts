@@ -6,7 +6,7 @@ import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse 
 import { Unauthorized } from "../api/Errors.ts"
 import { Routes } from "../server/Routes.ts"
 
-export const PATH = "/hooks/source-host"
+const PATH = "/hooks/source-host"
 
 const MAX_BODY = ByteSize.mebibytes(1)
 

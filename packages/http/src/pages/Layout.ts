@@ -7,7 +7,7 @@ import * as Assets from "./Assets.ts"
 import { html, type Html } from "./Html.ts"
 
 /** What the navigation leads to. */
-export type Place = "sandboxes" | "keys" | "webhooks"
+type Place = "sandboxes" | "keys" | "webhooks"
 
 /** `needs`: shown to those alone whose role has the scope. */
 const PLACES: ReadonlyArray<readonly [place: Place, path: string, name: string, needs: Scope | null]> = [

@@ -47,7 +47,7 @@ export type Handler<Who> = (who: Who, asked: Asked) => Effect.Effect<
   HttpServerRequest.HttpServerRequest
 >
 
-export interface Methods<Who> {
+interface Methods<Who> {
   readonly GET?: Handler<Who>
   readonly POST?: Handler<Who>
 }

@@ -57,7 +57,7 @@ export const failures = (limit: number) => {
 }
 
 /** Who makes a request, or why it is refused all the same. Both took, or asked for, a rate slot. */
-export interface Caller {
+interface Caller {
   readonly principal: Result.Result<Principal, Refusal>
   readonly rate: RateSlot
 }

@@ -35,7 +35,7 @@ const refusals = new Map([401, 403, 429].map((status) => [
   })
 ]))
 
-export interface Answered {
+interface Answered {
   readonly method: string
   readonly area: AreaName
   readonly status: number

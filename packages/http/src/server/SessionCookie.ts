@@ -8,9 +8,6 @@ import type { HttpServerRequest } from "effect/http"
  */
 export const named = (name: string, base: string): string => `${base === "" ? "__Host-" : "__Secure-"}slipway_${name}`
 
-/** Where the service has the host for itself. */
-export const NAME = named("session", "")
-
 /** What every cookie of ours has. */
 export const attributes = (base: string) => ({ path: base === "" ? "/" : base, secure: true, httpOnly: true, sameSite: "lax" }) as const
 

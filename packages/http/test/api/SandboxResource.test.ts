@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { creation, History, reach, Scene } from "@slipway/domain/testing/Histories"
+import { History, reach, Scene } from "@slipway/domain/testing/Histories"
 import { SandboxPage } from "@slipway/http/api/SandboxesApi"
-import { selfLink, SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
+import { SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
 import { Schema } from "effect"
 
 const url = "https://slipway.example"
@@ -54,7 +54,8 @@ describe("the sandbox of the interface", () => {
   })
 
   it("its address comes from the configured one", () => {
-    assert.strictEqual(selfLink("http://localhost:8080", creation.id), "http://localhost:8080/api/public/v1/sandboxes/c_abcdefgh2345")
+    const { self } = toResource(new History().sandbox, "http://localhost:8080").links
+    assert.strictEqual(self, "http://localhost:8080/api/public/v1/sandboxes/c_abcdefgh2345")
   })
 
   it.prop("is the same as JSON.stringify writes it and as the schema does", [SandboxPage], ([page]) => {

@@ -4,8 +4,7 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { headRef, noChecks } from "@slipway/domain/source/PullRequest"
 import { RepoNotAccessible, type SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Redacted } from "effect"
-import * as SessionCookie from "../../src/server/SessionCookie.ts"
-import { ask, create, joined, layer as http, mintKey } from "../../testing/Harness.ts"
+import { ask, COOKIE, create, joined, layer as http, mintKey } from "../../testing/Harness.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 
@@ -50,7 +49,7 @@ const visitor = Effect.fnUntraced(function*(grant: string) {
   const { grant: { id }, key } = yield* mintKey({ grant })
   const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
   yield* sessions.chooseGrant(session, id)
-  return { key, get: (path: string) => ask(path, { headers: { cookie: `${SessionCookie.NAME}=${Redacted.value(token)}` } }) }
+  return { key, get: (path: string) => ask(path, { headers: { cookie: `${COOKIE}=${Redacted.value(token)}` } }) }
 })
 
 layer(http({ host: local }), { excludeTestServices: true })("the page of a local pull request", (it) => {

@@ -8,8 +8,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Effect, Redacted } from "effect"
-import * as SessionCookie from "../../src/server/SessionCookie.ts"
-import { ask, create, drive, joined, layer as http, mintKey, PUBLIC_URL, type Reply, running } from "../../testing/Harness.ts"
+import { ask, COOKIE, create, drive, joined, layer as http, mintKey, PUBLIC_URL, type Reply, running } from "../../testing/Harness.ts"
 
 const HOSTILE = `</h1><script>alert("1")</script>'&`
 const ESCAPED = "&lt;/h1&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;"
@@ -20,7 +19,7 @@ const visitor = Effect.fnUntraced(function*(grant: string) {
   const key = yield* mintKey({ grant })
   const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
   yield* sessions.chooseGrant(session, key.grant.id)
-  const cookie = `${SessionCookie.NAME}=${Redacted.value(token)}`
+  const cookie = `${COOKIE}=${Redacted.value(token)}`
   const csrf = Redacted.value(sessions.csrfToken(token))
   return {
     key: key.key,

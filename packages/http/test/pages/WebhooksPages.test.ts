@@ -8,8 +8,7 @@ import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/Webhook"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
 import { DateTime, Effect, Redacted } from "effect"
-import * as SessionCookie from "../../src/server/SessionCookie.ts"
-import { ask, joined, layer as http, mintKey, type Reply, withoutNames } from "../../testing/Harness.ts"
+import { ask, COOKIE, joined, layer as http, mintKey, type Reply, withoutNames } from "../../testing/Harness.ts"
 
 const URL = "https://hooks.example.com/slipway"
 const HOSTILE = `"'><script>alert(1)</script>`
@@ -26,7 +25,7 @@ const visitor = Effect.fnUntraced(function*(userId: string) {
   const { grant } = yield* mintKey({ grant: yield* (yield* Ids).uuid7 })
   const { session, token } = yield* sessions.signIn(userId, null)
   yield* sessions.chooseGrant(session, grant.id)
-  const cookie = `${SessionCookie.NAME}=${Redacted.value(token)}`
+  const cookie = `${COOKIE}=${Redacted.value(token)}`
   const csrf = Redacted.value(sessions.csrfToken(token))
   return {
     grantId: grant.id,

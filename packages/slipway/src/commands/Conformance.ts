@@ -8,13 +8,13 @@ import { Argument, Command, Flag } from "effect/cli"
 import { styleText } from "node:util"
 
 /** The server does not follow every rule. */
-export class NotConformant extends Schema.TaggedError<NotConformant>()("NotConformant", { missed: Schema.Int }) {
+class NotConformant extends Schema.TaggedError<NotConformant>()("NotConformant", { missed: Schema.Int }) {
   override get message() {
     return `the server misses ${this.missed} ${this.missed === 1 ? "rule" : "rules"}.`
   }
 }
 /** The suite cannot begin. */
-export class CannotCheck extends Schema.TaggedError<CannotCheck>()("CannotCheck", { reason: Schema.String }) {
+class CannotCheck extends Schema.TaggedError<CannotCheck>()("CannotCheck", { reason: Schema.String }) {
   override get message() {
     return this.reason
   }

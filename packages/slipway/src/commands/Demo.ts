@@ -14,7 +14,7 @@ import { heading, note, step } from "./Progress.ts"
 import { addressOf, reserve } from "./Serve.ts"
 
 /** Something came out differently from what Slipway promises. */
-export class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", { detail: Schema.String }) {
+class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", { detail: Schema.String }) {
   override get message() {
     return `the demo failed: ${this.detail}`
   }

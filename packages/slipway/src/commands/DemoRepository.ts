@@ -23,7 +23,7 @@ const history: ReadonlyArray<{ readonly message: string; readonly files: Readonl
   }
 ]
 
-export interface DemoRepository {
+interface DemoRepository {
   readonly path: string
   readonly commits: number
   readonly files: number

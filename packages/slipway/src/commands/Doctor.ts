@@ -21,7 +21,7 @@ import { json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
 /** Agents could not run on this machine as it is. */
-export class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
+class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
   override get message() {
     return `agents cannot run here: ${this.missing.join(", ")}. What helps is said above.`
   }
@@ -152,7 +152,7 @@ const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Ef
  * Everything that was looked at, in the order it is shown. Where no service was started yet, Postgres and a box are tried
  * in a folder that is gone afterwards: looking makes no data.
  */
-export const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) {
+const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) {
   const { settings, tried } = yield* Services.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(

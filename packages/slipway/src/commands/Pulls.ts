@@ -26,7 +26,7 @@ import { json } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
 /** The service was given a GitHub App: there is nothing here to show. */
-export class OnGitHub extends Schema.TaggedError<OnGitHub>()("OnGitHub", { address: Schema.String }) {
+class OnGitHub extends Schema.TaggedError<OnGitHub>()("OnGitHub", { address: Schema.String }) {
   override get message() {
     return `pull requests are on GitHub: ${this.address}`
   }

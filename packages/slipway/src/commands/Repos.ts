@@ -18,7 +18,7 @@ const name = Argument.String("owner/name").pipe(
 )
 
 /** What was said does not go together. */
-export class WrongArguments extends Schema.TaggedError<WrongArguments>()("WrongArguments", { detail: Schema.String }) {
+class WrongArguments extends Schema.TaggedError<WrongArguments>()("WrongArguments", { detail: Schema.String }) {
   override get message() {
     return this.detail
   }

@@ -20,7 +20,7 @@ import * as Storage from "../settings/Storage.ts"
 import { columns } from "./Output.ts"
 
 /** The service cannot listen where it was told to. */
-export class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { address: Schema.String, cause: Schema.Defect() }) {
+class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { address: Schema.String, cause: Schema.Defect() }) {
   override get message() {
     const code = this.cause instanceof Error && "code" in this.cause ? this.cause.code : undefined
     return code === "EADDRINUSE"

@@ -14,7 +14,7 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 /** Nothing can be kept there. */
-export class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWritable>()("DataFolderNotWritable", {
+class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWritable>()("DataFolderNotWritable", {
   dataDir: Schema.String,
   /** Of the system. */
   code: Schema.String
@@ -54,7 +54,7 @@ export const writable = (dataDir: string) =>
   )
 
 /** Somebody removed or replaced it under the running service. */
-export class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFolderGone", { dataDir: Schema.String }) {
+class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFolderGone", { dataDir: Schema.String }) {
   override get message() {
     return `The data folder ${this.dataDir} is gone: somebody removed or replaced it. The service stops. Put it back, or start the service again to begin with an empty one.`
   }

@@ -92,7 +92,7 @@ const entryOf = ({ cause, date, fiber, logLevel, message }: Logger.Options<unkno
 const cut = (text: string, length: number) => text.length <= length ? text : `${text.slice(0, length)}… (${text.length - length} more)`
 
 /** One line. What it says of itself comes first, and no field replaces it. */
-export const jsonOf = ({ at, error, fields, level, message, span }: Entry): string => {
+const jsonOf = ({ at, error, fields, level, message, span }: Entry): string => {
   const own = { time: at.toISOString(), level: levels[level], message }
   // A log has one type of `error`, or those who collect it refuse the other.
   const failure = error ?? (typeof fields["error"] === "string" ? { message: fields["error"] } : fields["error"])
@@ -105,7 +105,7 @@ export const jsonOf = ({ at, error, fields, level, message, span }: Entry): stri
 }
 
 /** For people: a line, and what went wrong below it. */
-export const prettyOf = ({ at, error, fields, level, message, span }: Entry): string => {
+const prettyOf = ({ at, error, fields, level, message, span }: Entry): string => {
   const told = Object.entries({ ...fields, ...span }).map(([name, value]) =>
     `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`
   )

@@ -7,7 +7,7 @@ import path from "node:path"
 import * as Storage from "../settings/Storage.ts"
 
 /** Another worker already uses this data folder. */
-export class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("DataFolderInUse", { dataDir: Schema.String }) {
+class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("DataFolderInUse", { dataDir: Schema.String }) {
   override get message() {
     return `Another worker uses ${this.dataDir}. Stop it, or give this one a folder of its own with ${Storage.settings.dataDir.name}.`
   }

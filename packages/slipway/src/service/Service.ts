@@ -110,9 +110,7 @@ const reportModels = ({ modelsFile }: Settings.Settings, { checked }: Models.Mod
   })
 
 /** The service was told to isolate, and cannot. */
-export class CannotIsolate
-  extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { isolation: Schema.String, problem: Schema.String })
-{
+class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { isolation: Schema.String, problem: Schema.String }) {
   override get message() {
     return `Sandboxes cannot be isolated, and ${IsolationSettings.settings.isolation.name} is ${this.isolation}. ${this.problem}`
   }

@@ -30,7 +30,7 @@ const Running = Schema.Struct({
   /** Whether its database is the one in its data folder. */
   embedded: Schema.Boolean
 })
-export type Running = typeof Running.Type
+type Running = typeof Running.Type
 
 const folder = (): string => path.join(process.env["XDG_STATE_HOME"] || path.join(homedir(), ".local/state"), "slipway/services")
 
@@ -51,7 +51,7 @@ const beginningOf = async (pid: number): Promise<string | null | undefined> => {
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Running))
 
 /** The services that this user runs now. Files of processes that are gone are removed. */
-export const running: Effect.Effect<ReadonlyArray<Running>> = Effect.promise(async () => {
+const running: Effect.Effect<ReadonlyArray<Running>> = Effect.promise(async () => {
   const at = folder()
   const found = await Promise.all((await readdir(at).catch(() => [])).map(async (name) => {
     const file = path.join(at, name)

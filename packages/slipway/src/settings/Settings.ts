@@ -15,7 +15,7 @@ import * as Storage from "./Storage.ts"
 import { nearest } from "./Suggest.ts"
 import * as Webhooks from "./Webhooks.ts"
 
-export interface Subject {
+interface Subject {
   readonly title: string
   readonly settings: ReadonlyArray<Setting<unknown>>
 }

@@ -11,7 +11,7 @@ import type { ToolStatus } from "../TurnEvents.ts"
 const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
 /** `category: "thought_level"` is how hard the model thinks. */
-export const ConfigOption = Schema.Struct({ id: Schema.String, category: nullish(Schema.String) })
+const ConfigOption = Schema.Struct({ id: Schema.String, category: nullish(Schema.String) })
 
 export const SessionOpened = Schema.Struct({
   /** Absent in the answer to `session/resume`. */

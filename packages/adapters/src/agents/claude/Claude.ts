@@ -54,7 +54,7 @@ const ToolResult = Schema.Struct({
   /** A text, or blocks of which some have one. */
   content: Schema.optionalKey(Schema.Unknown)
 })
-export type ToolResult = typeof ToolResult.Type
+type ToolResult = typeof ToolResult.Type
 const Other = Schema.Struct({ type: Schema.String })
 
 /** A whole message of the model. Its text was streamed before. */

@@ -10,8 +10,8 @@ export type Step =
   | { readonly kind: "invalid"; readonly problem: string }
 
 /** Longest answer of `[[slow]]`, and the longest pause between two of its words. */
-export const MAX_WORDS = 10_000
-export const MAX_PAUSE_MILLIS = 60_000
+const MAX_WORDS = 10_000
+const MAX_PAUSE_MILLIS = 60_000
 
 /** Only `\]` is special, so that commands and regular expressions are written as they are. */
 const unescape = (text: string) => text.replaceAll("\\]", "]")

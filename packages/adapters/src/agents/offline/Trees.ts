@@ -10,7 +10,7 @@ export interface Repository {
 }
 
 /** A sentence saying why an edit is not done. */
-export class Refused extends Error {}
+class Refused extends Error {}
 
 const isWithin = (folder: string, path: string) => path.startsWith(folder + sep)
 

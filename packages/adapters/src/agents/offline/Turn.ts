@@ -5,13 +5,13 @@ import * as Command from "./Command.ts"
 import { parse, type Step } from "./Script.ts"
 import * as Trees from "./Trees.ts"
 
-export interface Client {
+interface Client {
   update(update: SessionUpdate): void
   /** Which option the person chose; `null` when the turn was cancelled instead. */
   ask(toolCall: ToolCallUpdate): Promise<PermissionOptionKind | null>
 }
 
-export interface TurnOptions {
+interface TurnOptions {
   readonly prompt: string
   /** Prompts of this session before this one, oldest first. */
   readonly earlier: ReadonlyArray<string>
@@ -22,7 +22,7 @@ export interface TurnOptions {
 }
 
 /** The turn fails with this message. */
-export class TurnFailed extends Error {}
+class TurnFailed extends Error {}
 
 /** A command did not succeed. */
 class CommandFailed extends Error {

@@ -12,7 +12,7 @@ import { codeOf } from "../../node/ErrorCode.ts"
 export class RefusedPath extends Error {}
 
 /** The sandbox's user, `null` when it is ours. */
-export type Owner = { readonly uid: number; readonly gid: number } | null
+type Owner = { readonly uid: number; readonly gid: number } | null
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = constants
 

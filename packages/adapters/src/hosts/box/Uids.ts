@@ -13,7 +13,7 @@ import { codeOf } from "../../node/ErrorCode.ts"
 
 export const REGISTRY = "/var/lib/slipway/uids"
 
-export interface Range {
+interface Range {
   readonly first: number
   readonly count: number
 }

@@ -7,7 +7,7 @@ import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"
 /** Inside every box; the host knows it as the sandbox's own user. */
 export const USER = 1000
 
-export interface Sight extends Pick<Launch, "etcFiles" | "folder" | "hasWayOut" | "limits" | "readOnly" | "workspace"> {
+interface Sight extends Pick<Launch, "etcFiles" | "folder" | "hasWayOut" | "limits" | "readOnly" | "workspace"> {
   /** How the box's user reaches a path of the host. */
   readonly through: (path: string) => string
 }

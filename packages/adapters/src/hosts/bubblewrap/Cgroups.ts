@@ -9,14 +9,14 @@ import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "n
 import { join } from "node:path"
 import { codeOf } from "../../node/ErrorCode.ts"
 
-export interface GroupLimits {
+interface GroupLimits {
   readonly memoryBytes: number
   readonly processes: number
   /** Processors, e.g. 1.5. */
   readonly cpus: number
 }
 
-export type Limit = "memory" | "processes" | "cpu"
+type Limit = "memory" | "processes" | "cpu"
 
 export interface Groups {
   readonly version: 1 | 2

@@ -28,7 +28,7 @@ const packages: Readonly<Record<keyof Tools, string>> = {
 /** Not the service's own PATH, which a checkout may have put itself into. */
 export const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-export interface MissingTool {
+interface MissingTool {
   readonly tool: keyof Tools
   readonly package: string
 }
@@ -75,7 +75,7 @@ export const strays = (): ReadonlyArray<number> =>
  * The shell, with options. A plain `sh` may not know how to close descriptors of two digits. Bash takes a standard input
  * that is a socket for a remote login, and would read its owner's settings.
  */
-export const shell = (strays: ReadonlyArray<number>): readonly [program: string, ...options: ReadonlyArray<string>] =>
+const shell = (strays: ReadonlyArray<number>): readonly [program: string, ...options: ReadonlyArray<string>] =>
   strays.some((descriptor) => descriptor > 9) && existsSync("/bin/bash") ? ["/bin/bash", "--norc", "--noprofile"] : ["/bin/sh"]
 
 /**
@@ -114,7 +114,7 @@ const within = (row: string, wanted: number): number => {
   return hard === "unlimited" ? wanted : Math.min(wanted, Number(hard))
 }
 
-export interface Launch {
+interface Launch {
   readonly tools: Tools
   /** `null`: our own user, who has no way to become another. */
   readonly user: { readonly uid: number; readonly gid: number } | null

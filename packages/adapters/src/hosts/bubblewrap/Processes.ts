@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs"
 const PAUSE_MILLIS = 5
 
 /** The first process of a box: all others in its process namespace end with it, and before it is gone. */
-export interface First {
+interface First {
   readonly pid: number
   /** In ticks since boot: tells it from a later process of the same number. */
   readonly startedAt: string

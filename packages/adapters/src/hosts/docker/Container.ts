@@ -8,7 +8,7 @@ import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"
 /** Names what a container is for, for us and for people who list them. */
 export const labels = { instance: "dev.slipway.instance", sandbox: "dev.slipway.sandbox", worker: "dev.slipway.worker" }
 
-export interface Sight extends Launch {
+interface Sight extends Launch {
   readonly image: string
   readonly labels: Readonly<Record<string, string>>
   /** Whose processes they are, inside and on the machine. */

@@ -11,7 +11,7 @@ export interface Line {
 }
 
 /** Lines that follow each other on both sides. */
-export type Hunk = ReadonlyArray<Line>
+type Hunk = ReadonlyArray<Line>
 
 export interface Diff {
   readonly hunks: ReadonlyArray<Hunk>

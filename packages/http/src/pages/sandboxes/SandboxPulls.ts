@@ -12,7 +12,7 @@ import { words } from "./SandboxWords.ts"
 const PATIENCE = "3 seconds"
 
 /** Addresses come from the source host: only those of the web become links. */
-export const linkTo = (url: string, text: string): Html =>
+const linkTo = (url: string, text: string): Html =>
   /^https?:\/\//iu.test(url) ? html`<a href="${url}" rel="noreferrer">${text}</a>` : html`${text}`
 
 interface Pull {

@@ -10,7 +10,7 @@ import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
 import { reachedOf, standingOf, typesOf } from "./WebhookWords.ts"
 
-export const MESSAGES = { removed: "The endpoint is removed: nothing more is sent there." }
+const MESSAGES = { removed: "The endpoint is removed: nothing more is sent there." }
 
 /** What stands in the form: at first nothing, and every type. */
 interface Draft {

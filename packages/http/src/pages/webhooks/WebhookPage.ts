@@ -17,7 +17,7 @@ import { outcomeOf, reachedOf, standingOf, typesOf } from "./WebhookWords.ts"
 /** Attempts of one page. */
 const PAGE = 25
 
-export const MESSAGES = {
+const MESSAGES = {
   enabled: "It goes on at once with the first event that is not delivered.",
   redelivering: "The event is sent once more in a moment. Load this page again to see what comes of it."
 }
