@@ -3,7 +3,7 @@
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Effect, type Layer, Redacted } from "effect"
+import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Access } from "../src/access/Access.ts"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
@@ -12,6 +12,8 @@ import { Ids } from "../src/Ids.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import { MAX_ENDPOINTS, type Next, type Outcome, type WantedTypes } from "../src/partner/Webhook.ts"
+import { Webhooks } from "../src/partner/Webhooks.ts"
+import { WebhookSender } from "../src/partner/WebhookSender.ts"
 import { type TakenAttempt, type EndpointKey, LOG_RETENTION, WebhookStore } from "../src/partner/WebhookStore.ts"
 import { appended } from "./AuditLogContract.ts"
 
@@ -126,6 +128,32 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         }
         assert.deepStrictEqual(yield* find(all), all)
       }))
+
+    it.effect("is never asked for an id that cannot be one, which is as unknown as another's; upper case is the same id", () =>
+      Effect.gen(function*() {
+        const webhooks = yield* Webhooks
+        const { id: grantId } = yield* newGrant
+        const [event] = yield* tell(grantId, [connected])
+        const endpoint = yield* register(grantId)
+        assert(event !== undefined)
+        for (const id of ["", "wh_1", `${endpoint.id}0`, `${endpoint.id.slice(0, -1)}\0`, "'; --"]) {
+          for (
+            const asked of [
+              webhooks.find(grantId, id),
+              webhooks.remove(grantId, id),
+              webhooks.rotateSecret(grantId, id),
+              webhooks.enable(grantId, id),
+              webhooks.deliveries(grantId, id, { before: null, limit: 1 }),
+              webhooks.redeliver(grantId, id, event.id),
+              webhooks.redeliver(grantId, absent, id)
+            ]
+          ) assert.strictEqual((yield* Effect.flip<unknown, { readonly _tag: string }, never>(asked))._tag, "EndpointNotFound")
+          assert.strictEqual((yield* Effect.flip(webhooks.redeliver(grantId, endpoint.id, id)))._tag, "PartnerEventNotFound")
+        }
+        assert.deepStrictEqual(yield* webhooks.find(grantId, endpoint.id.toUpperCase()), endpoint)
+        yield* webhooks.redeliver(grantId, endpoint.id.toUpperCase(), event.id.toUpperCase())
+        assert.strictEqual((yield* takeOne(endpoint)).event.id, event.id)
+      }).pipe(Effect.provide(Webhooks.layer.pipe(Layer.provide(Layer.mock(WebhookSender, {}))))))
 
     it.effect("lets a grant have so many endpoints and no more, also when many are registered at once", () =>
       Effect.gen(function*() {

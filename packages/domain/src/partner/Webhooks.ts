@@ -1,10 +1,11 @@
 /** What a partner may do about its webhooks. */
-import { Context, DateTime, Effect, Layer, type Redacted } from "effect"
-import { Ids, type Uuid } from "../Ids.ts"
+import { Context, DateTime, Effect, Layer, type Redacted, Schema } from "effect"
+import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import { AnyUuid } from "./Attribution.ts"
 import { type Endpoint, mintSecret, type WantedTypes } from "./Webhook.ts"
 import { type TargetRefused, WebhookSender } from "./WebhookSender.ts"
-import { type Attempt, type EndpointNotFound, type PartnerEventNotFound, type TooManyEndpoints, WebhookStore } from "./WebhookStore.ts"
+import { type Attempt, EndpointNotFound, PartnerEventNotFound, type TooManyEndpoints, WebhookStore } from "./WebhookStore.ts"
 
 /** An endpoint with the one chance to read its secret. */
 export interface WithSecret {
@@ -19,9 +20,15 @@ export interface DeliveryPage {
   readonly nextCursor: number | null
 }
 
+const decodeId = Schema.decodeUnknownEffect(AnyUuid)
+
+/** As its store knows it: what is no UUID names none. */
+const keyOf = (grantId: string, id: string) =>
+  Effect.mapBoth(decodeId(id), { onSuccess: (id) => ({ grantId, id }), onFailure: () => new EndpointNotFound() })
+
 /**
- * The webhook endpoints of a grant. What is another grant's is not found. Whoever calls says on whose behalf (`Acting`);
- * that the grant may be spoken for is decided before.
+ * The webhook endpoints of a grant. What is another grant's is not found, nor is what cannot be an id; in upper case it is the
+ * same id. Whoever calls says on whose behalf (`Acting`); that the grant may be spoken for is decided before.
  */
 export class Webhooks extends Context.Service<Webhooks, {
   /** The endpoint is told of events after its registration. `types: null`: of all. */
@@ -31,19 +38,19 @@ export class Webhooks extends Context.Service<Webhooks, {
   >
   /** Oldest first. */
   list(grantId: string): Effect.Effect<ReadonlyArray<Endpoint>, StoreUnavailable>
-  find(grantId: string, id: Uuid): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
-  remove(grantId: string, id: Uuid): Effect.Effect<void, EndpointNotFound | StoreUnavailable>
+  find(grantId: string, id: string): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
+  remove(grantId: string, id: string): Effect.Effect<void, EndpointNotFound | StoreUnavailable>
   /** The secret before signs along for 24 hours. */
-  rotateSecret(grantId: string, id: Uuid): Effect.Effect<WithSecret, EndpointNotFound | StoreUnavailable>
+  rotateSecret(grantId: string, id: string): Effect.Effect<WithSecret, EndpointNotFound | StoreUnavailable>
   /** Goes on with the first undelivered event, at once. Of one that is enabled, ends the wait for a retry. */
-  enable(grantId: string, id: Uuid): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
+  enable(grantId: string, id: string): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
   deliveries(
     grantId: string,
-    id: Uuid,
+    id: string,
     page: { readonly before: number | null; readonly limit: number }
   ): Effect.Effect<DeliveryPage, EndpointNotFound | StoreUnavailable>
   /** Has a worker send one event once more, within about a second, beside the ordered line. The log tells what came of it. */
-  redeliver(grantId: string, id: Uuid, eventId: Uuid): Effect.Effect<void, EndpointNotFound | PartnerEventNotFound | StoreUnavailable>
+  redeliver(grantId: string, id: string, eventId: string): Effect.Effect<void, EndpointNotFound | PartnerEventNotFound | StoreUnavailable>
 }>()("@slipway/domain/Webhooks") {
   static readonly layer = Layer.effect(
     Webhooks,
@@ -63,24 +70,32 @@ export class Webhooks extends Context.Service<Webhooks, {
           return { endpoint, secret }
         }),
         list: (grantId) => store.list(grantId),
-        find: (grantId, id) => store.find({ grantId, id }),
+        find: (grantId, id) => Effect.flatMap(keyOf(grantId, id), store.find),
         remove: Effect.fn("Webhooks.remove")(function*(grantId, id) {
-          yield* store.remove({ grantId, id }, yield* DateTime.now)
+          yield* store.remove(yield* keyOf(grantId, id), yield* DateTime.now)
         }),
         rotateSecret: Effect.fn("Webhooks.rotateSecret")(function*(grantId, id) {
+          const key = yield* keyOf(grantId, id)
           const secret = yield* mintSecret(ids)
-          return { endpoint: yield* store.rotate({ grantId, id }, secret, yield* DateTime.now), secret }
+          return { endpoint: yield* store.rotate(key, secret, yield* DateTime.now), secret }
         }),
         enable: Effect.fn("Webhooks.enable")(function*(grantId, id) {
-          return yield* store.enable({ grantId, id }, yield* DateTime.now)
+          return yield* store.enable(yield* keyOf(grantId, id), yield* DateTime.now)
         }),
         deliveries: Effect.fn("Webhooks.deliveries")(function*(grantId, id, { before, limit }) {
-          const found = yield* store.deliveries({ grantId, id }, { before, limit: limit + 1 })
+          const found = yield* store.deliveries(yield* keyOf(grantId, id), { before, limit: limit + 1 })
           const deliveries = found.slice(0, limit)
           return { deliveries, nextCursor: found.length > limit ? deliveries.at(-1)?.position ?? null : null }
         }),
         redeliver: Effect.fn("Webhooks.redeliver")(function*(grantId, id, eventId) {
-          yield* store.redeliver({ grantId, id }, eventId, yield* DateTime.now)
+          const key = yield* keyOf(grantId, id)
+          // Of an endpoint that is none, nothing is said about its events.
+          const event = yield* Effect.catchTag(
+            decodeId(eventId),
+            "SchemaError",
+            () => Effect.andThen(store.find(key), new PartnerEventNotFound())
+          )
+          yield* store.redeliver(key, event, yield* DateTime.now)
         })
       })
     })
