@@ -99,7 +99,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
         if (keyed !== undefined && bound !== undefined && !isExpired(bound, time)) {
           yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
           const result = { commandId: bound.commandId, revision: bound.revision, outcome: "duplicate" as const }
-          return { result, before, events: [], sandbox: before }
+          return { result, turnId: bound.turnId, before, events: [], sandbox: before }
         }
         const commandId = command.identity(row.sandbox)
         const receipt = row.receipts.get(commandId) ?? null
@@ -108,12 +108,12 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
         const events = verdict.outcome === "applied" ? verdict.events : []
         yield* write(row, events, now)
         if (audit !== null) yield* audit.append(decisions(row.sandbox.id, events, now))
-        const { keep, result } = conclude(row.sandbox.revision, commandId, receipt, verdict)
+        const { keep, result, turnId } = conclude(row.sandbox.revision, commandId, receipt, verdict)
         if (keep !== null) row.receipts.set(commandId, keep)
         if (keyed !== undefined && keep?.outcome === "applied") {
           row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint, boundAt: time })
         }
-        return { result, before, events, sandbox: row.sandbox }
+        return { result, turnId, before, events, sandbox: row.sandbox }
       }, asTransaction),
 
       change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now, opened) {

@@ -611,6 +611,34 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.strictEqual((yield* send(other.sandbox)).outcome, "applied")
       }))
 
+    it.effect("a repeated message is answered with the turn that the first one started, also after later turns", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox, turn } = yield* running
+        const ended = (turnId: string) => ({ _tag: "EndTurn", turnId, state: "succeeded" }) as const
+        yield* drive(sandbox, [ended(turn)])
+        const send = (key: string) =>
+          Effect.map(
+            store.command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, { key: IdempotencyKey.make(key), fingerprint: "1:a" }),
+            ({ turnId }) => turnId
+          )
+        const second = turnId(ids, sandbox.id, 2)
+        assert.strictEqual(yield* send("a"), second)
+        assert.strictEqual(yield* send("a"), second)
+        yield* drive(sandbox, [{ _tag: "StartTurn", turnId: second }, ended(second)])
+        const third = turnId(ids, sandbox.id, 3)
+        assert.strictEqual(yield* send("b"), third)
+        // It ends a turn, and starts none.
+        for (const outcome of ["applied", "duplicate"]) {
+          const interrupted = yield* store.command(keyOf(sandbox), interrupt(ids), at)
+          assert.deepStrictEqual([interrupted.result.outcome, interrupted.turnId], [outcome, null])
+        }
+        assert.strictEqual(yield* send("c"), turnId(ids, sandbox.id, 4))
+        yield* command(keyOf(sandbox), terminate(ids), at)
+        assert.strictEqual(yield* send("a"), second)
+        assert.strictEqual(yield* send("b"), third)
+      }))
+
     it.effect("a message that was refused leaves its key free", () =>
       Effect.gen(function*() {
         const { ids, sandbox, turn } = yield* running

@@ -224,9 +224,17 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
     })
 
     const findReceipt = Effect.fnUntraced(function*(commandId: string) {
-      const [row] = yield* sql<{ readonly outcome: Receipt["outcome"]; readonly revision: bigint }>`
-        SELECT outcome, revision FROM commands WHERE id = ${commandId}`
-      return row === undefined ? null : { commandId, outcome: row.outcome, revision: Number(row.revision) }
+      const [row] = yield* sql<{ readonly outcome: Receipt["outcome"]; readonly revision: bigint; readonly turnId: string | null }>`
+        SELECT outcome, revision, turn_id AS "turnId" FROM commands WHERE id = ${commandId}`
+      return row === undefined ? null : { commandId, outcome: row.outcome, revision: Number(row.revision), turnId: row.turnId }
+    })
+
+    /** Of a message's receipt that a process of an earlier version wrote during an upgrade: without the turn that it started. */
+    const keepTurn = Effect.fnUntraced(function*({ commandId }: Receipt) {
+      const [row] = yield* sql<{ readonly turnId: string | null }>`
+        UPDATE commands c SET turn_id = (SELECT turn_id FROM started_turns(c.sandbox_id) WHERE revision = c.revision)
+        WHERE id = ${commandId} RETURNING turn_id AS "turnId"`
+      return row?.turnId ?? null
     })
 
     const approvalRows = SqlSchema.findAll({
@@ -330,7 +338,7 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
             const first = yield* findReceipt(bound.value.commandId ?? "")
             if (first !== null) {
               const result = { commandId: first.commandId, revision: first.revision, outcome: "duplicate" as const }
-              return { result, before: sandbox, events: [], sandbox }
+              return { result, turnId: first.turnId ?? (yield* keepTurn(first)), before: sandbox, events: [], sandbox }
             }
           }
           const commandId = command.identity(sandbox)
@@ -342,17 +350,18 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           const events = verdict.outcome === "applied" ? verdict.events : []
           const after = yield* write(sandbox, events, now)
           yield* audit.append(decisions(key.id, events, now))
-          const { keep, result } = conclude(after.revision, commandId, receipt, verdict)
+          const { keep, result, turnId } = conclude(after.revision, commandId, receipt, verdict)
           if (keep !== null) {
             yield* sql`
-              INSERT INTO commands (id, sandbox_id, outcome, revision, at)
-              VALUES (${keep.commandId}, ${key.id}, ${keep.outcome}, ${keep.revision}, ${iso(now)})
-              ON CONFLICT (id) DO UPDATE SET outcome = excluded.outcome, revision = excluded.revision, at = excluded.at`
+              INSERT INTO commands (id, sandbox_id, outcome, revision, turn_id, at)
+              VALUES (${keep.commandId}, ${key.id}, ${keep.outcome}, ${keep.revision}, ${keep.turnId}, ${iso(now)})
+              ON CONFLICT (id) DO UPDATE
+              SET outcome = excluded.outcome, revision = excluded.revision, turn_id = excluded.turn_id, at = excluded.at`
           }
           if (keyed !== undefined && keep?.outcome === "applied") {
             yield* bind({ grantId: key.grantId, route: messagesRoute(key.id), keyed, id: key.id, commandId })
           }
-          return { result, before: sandbox, events, sandbox: after }
+          return { result, turnId, before: sandbox, events, sandbox: after }
         }))
       ),
 

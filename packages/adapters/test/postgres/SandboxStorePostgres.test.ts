@@ -8,10 +8,13 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
-import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { type CommandResult, interrupt, sendMessage } from "@slipway/domain/sandbox/Command"
+import { IdempotencyKey, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { turnId } from "@slipway/domain/SandboxId"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
-import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { at, drive, keyOf, running, StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import { Clock, Effect, Layer } from "effect"
@@ -45,13 +48,40 @@ const layer = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, U
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
-  Layer.provide(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 
 suite("postgres", layer)
 LeasesContract.suite("postgres", layer)
 UpkeepContract.suite("postgres", layer)
 limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
+
+it.live(
+  "a message whose receipt a process of an earlier version wrote is answered with its turn, and keeps it",
+  () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const sql = yield* SqlClient.SqlClient
+      const { ids, sandbox, turn } = yield* running
+      const key = keyOf(sandbox)
+      const send = (n: number) =>
+        store.command(key, sendMessage(ids, `${n}`, "user-2"), at, { key: IdempotencyKey.make(`turn-${n}`), fingerprint: `1:${n}` })
+      yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      const sent: Array<{ readonly result: CommandResult; readonly turnId: string | null }> = []
+      for (const n of [2, 3, 4]) {
+        const { result, turnId } = yield* send(n)
+        sent.push({ result: { ...result, outcome: "duplicate" }, turnId })
+        yield* store.command(key, interrupt(ids), at)
+      }
+      yield* sql`UPDATE commands SET turn_id = NULL WHERE sandbox_id = ${sandbox.id}`
+      const again = Effect.forEach([2, 3, 4], (n) => Effect.map(send(n), ({ result, turnId }) => ({ result, turnId })))
+      assert.deepStrictEqual(sent.map(({ turnId }) => turnId), [2, 3, 4].map((n) => turnId(ids, sandbox.id, n)))
+      assert.deepStrictEqual(yield* again, sent)
+      yield* sql`DELETE FROM sandbox_events WHERE sandbox_id = ${sandbox.id}`
+      assert.deepStrictEqual(yield* again, sent)
+    }).pipe(Effect.provide(layer)),
+  30_000
+)
 
 it.live("judges what is due by the database's clock, whatever that of the process says", () =>
   Effect.gen(function*() {

@@ -5,7 +5,7 @@
  */
 import { Result, Schema } from "effect"
 import type { Ids, Uuid } from "../Ids.ts"
-import { type SandboxId, turnId } from "../SandboxId.ts"
+import { turnId } from "../SandboxId.ts"
 import { Counter, text } from "../Text.ts"
 import { type Approval, type Decision, outcomeOf } from "./Approval.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
@@ -42,6 +42,8 @@ export interface Receipt {
   /** Revision of the sandbox after the command; unchanged by a rejected one. */
   readonly revision: number
   readonly outcome: "applied" | "rejected"
+  /** The turn that it started; `null`: it was no message, or was rejected. */
+  readonly turnId: Uuid | null
 }
 
 /** No such approval in this sandbox. */
@@ -149,12 +151,9 @@ export const decideApproval = (ids: Derive, approvalId: string, decision: Decisi
   }
 })
 
-/** Identity of the message that starts turn `n`. */
-export const messageId = (ids: Derive, id: SandboxId, n: number): Uuid => ids.derive(`${id}/message/${n}`)
-
 /** Starts the next turn. */
 export const sendMessage = (ids: Derive, prompt: string, authorId: string): Command<SandboxNotRunning | TurnActive> => ({
-  identity: ({ id, turn }) => messageId(ids, id, (turn?.n ?? 0) + 1),
+  identity: ({ id, turn }) => ids.derive(`${id}/message/${(turn?.n ?? 0) + 1}`),
   approvalId: null,
   decide: ({ sandbox }) => {
     if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())

@@ -129,10 +129,11 @@ export class SandboxStore extends Context.Service<SandboxStore, {
    * Carries out one command of a person: locks the sandbox, reads the receipt and the approval that the command names,
    * writes what it decides together with its receipt. A duplicate is answered from the first one's receipt. With a key
    * (unique per sandbox) that is bound to an equal request, it is a duplicate of that request's command, whatever `command`
-   * would decide now; an applied command binds the key.
+   * would decide now; an applied command binds the key. `turnId`: the turn that the command started; a duplicate has the
+   * first one's, whatever came since. Only a message starts one.
    */
   command<E>(key: ById, command: Command<E>, now: DateTime.Utc, keyed?: KeyedRequest): Effect.Effect<
-    Recorded & { readonly result: CommandResult },
+    Recorded & { readonly result: CommandResult; readonly turnId: Uuid | null },
     E | IdempotencyConflict | SandboxNotFound | StoreUnavailable
   >
 
@@ -168,25 +169,36 @@ export const decisions = (sandboxId: SandboxId, events: ReadonlyArray<SandboxEve
       : []
   )
 
+/** The turn that begins with one of these events. */
+const started = (events: ReadonlyArray<SandboxEvent>): Uuid | null =>
+  events.find((event) => event.type === "turn.updated" && event.data.state === "pending")?.turn_id ?? null
+
 /**
- * What the caller of a command is told, and the receipt to keep of it: none when it is a duplicate. A rejection never
- * replaces what was applied. `revision` is the sandbox's after the command.
+ * What the caller of a command is told, the turn that it started, and the receipt to keep of it: none when it is a duplicate.
+ * A rejection never replaces what was applied. `revision` is the sandbox's after the command.
  */
 export const conclude = (
   revision: number,
   commandId: Uuid,
   receipt: Receipt | null,
   verdict: Verdict
-): { readonly result: CommandResult; readonly keep: Receipt | null } => {
+): { readonly result: CommandResult; readonly turnId: Uuid | null; readonly keep: Receipt | null } => {
   switch (verdict.outcome) {
     case "duplicate":
-      return { result: { commandId, revision: receipt?.revision ?? revision, outcome: "duplicate" }, keep: null }
-    case "applied":
-      return { result: { commandId, revision, outcome: "applied" }, keep: { commandId, revision, outcome: "applied" } }
+      return {
+        result: { commandId, revision: receipt?.revision ?? revision, outcome: "duplicate" },
+        turnId: receipt?.turnId ?? null,
+        keep: null
+      }
+    case "applied": {
+      const turnId = started(verdict.events)
+      return { result: { commandId, revision, outcome: "applied" }, turnId, keep: { commandId, revision, outcome: "applied", turnId } }
+    }
     case "rejected":
       return {
         result: { commandId, revision, outcome: "rejected", rejection: verdict.rejection },
-        keep: receipt === null ? { commandId, revision, outcome: "rejected" } : null
+        turnId: null,
+        keep: receipt === null ? { commandId, revision, outcome: "rejected", turnId: null } : null
       }
   }
 }

@@ -12,7 +12,7 @@ import {
 } from "../models/ModelCatalogue.ts"
 import { Spending, type SpendingRefused } from "../models/Spending.ts"
 import { PageLimit, readPage } from "../Page.ts"
-import { ID_ALPHABET, SandboxId, turnId } from "../SandboxId.ts"
+import { ID_ALPHABET, SandboxId } from "../SandboxId.ts"
 import { RepoName } from "../source/RepoRef.ts"
 import { type RepoNotAccessible, SourceHost } from "../source/SourceHost.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
@@ -24,7 +24,6 @@ import {
   type CommandResult,
   decideApproval,
   interrupt,
-  messageId,
   Prompt,
   type SandboxNotRunning,
   sendMessage,
@@ -144,23 +143,19 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         function*(by: Principal, id: SandboxId, given: unknown, givenKey: Option.Option<string>) {
           const prompt = yield* Effect.fromResult(readPrompt(given))
           const key = yield* Effect.fromResult(keyOf(givenKey))
-          const owned = { grantId: by.grantId, id }
           const keyed = key === null ? undefined : { key, fingerprint: fingerprint(ids, { prompt }) }
           const command: Command<SpendingRefused | SandboxNotRunning | TurnActive> = sendMessage(ids, prompt, by.userId)
           const refused = yield* refusal(by, id)
           const sent = store.command(
-            owned,
+            { grantId: by.grantId, id },
             // A repeated message is answered before anything is decided.
             refused === null ? command : { ...command, decide: () => Result.fail(refused) },
             yield* DateTime.now,
             keyed
           )
-          const { result } = yield* Effect.tap(sent, count)
-          const { turn } = yield* store.find(owned)
-          // A message's command is named after its turn; that of a repeated one may lie some turns back.
-          let n = turn?.n ?? 1
-          while (n > 1 && messageId(ids, id, n) !== result.commandId) n--
-          return { ...result, turnId: turnId(ids, id, n) }
+          const { result, turnId } = yield* Effect.tap(sent, count)
+          if (turnId === null) return yield* Effect.die(new Error(`message ${result.commandId} started no turn`))
+          return { ...result, turnId }
         }
       )
 
