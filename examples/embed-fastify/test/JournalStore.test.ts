@@ -1,13 +1,17 @@
 /** The store proves itself with the suite that every store of Slipway runs. */
+import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/Ids"
 import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SandboxRows from "@slipway/domain/memory/SandboxRows"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
-import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { sendMessage } from "@slipway/domain/sandbox/Command"
+import { IdempotencyKey, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { type SandboxId, turnId } from "@slipway/domain/SandboxId"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
-import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { at, command, drive, keyOf, running, StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import { DateTime, Effect, Layer } from "effect"
@@ -35,15 +39,40 @@ const fixture = ({ rows }: SandboxRows.SandboxRows) =>
       }))
   )
 
-const journal = path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), "journal")
+const newJournal = () => path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), "journal")
 
-const layer = Layer.unwrap(Effect.sync(() => {
-  const rows = SandboxRows.make()
-  return Layer.merge(JournalStore.layer(journal, SandboxStoreMemory.over(rows)), fixture(rows))
-})).pipe(
-  Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
-)
+const over = (journal: string) =>
+  Layer.unwrap(Effect.sync(() => {
+    const rows = SandboxRows.make()
+    return Layer.merge(JournalStore.layer(journal, SandboxStoreMemory.over(rows)), fixture(rows))
+  })).pipe(
+    Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
+  )
+
+const layer = over(newJournal())
 
 suite("journal file", layer)
 LeasesContract.suite("journal file", layer)
 UpkeepContract.suite("journal file", layer)
+
+it.effect("a message that is repeated after a restart is answered with the turn that the first one started", () =>
+  Effect.gen(function*() {
+    const journal = newJournal()
+    const send = (ids: Pick<Ids["Service"], "derive">, key: { readonly id: SandboxId; readonly grantId: string }) =>
+      Effect.flatMap(SandboxStore, (store) =>
+        store.command(key, sendMessage(ids, "Go on", "user-2"), at, { key: IdempotencyKey.make("m"), fingerprint: "1:a" }))
+    const before = yield* Effect.gen(function*() {
+      const { ids, sandbox, turn } = yield* running
+      const ended = (id: string) =>
+        ({ _tag: "EndTurn", turnId: id, state: "succeeded" }) as const
+      yield* drive(sandbox, [ended(turn)])
+      const sent = yield* send(ids, keyOf(sandbox))
+      const second = turnId(ids, sandbox.id, 2)
+      assert.strictEqual(sent.turnId, second)
+      yield* drive(sandbox, [{ _tag: "StartTurn", turnId: second }, ended(second)])
+      yield* command(keyOf(sandbox), sendMessage(ids, "And now?", "user-2"), at)
+      return { ids, key: keyOf(sandbox), second }
+    }).pipe(Effect.provide(over(journal)))
+    const { result, turnId: answered } = yield* Effect.provide(send(before.ids, before.key), over(journal))
+    assert.deepStrictEqual([result.outcome, answered], ["duplicate", before.second])
+  }))
