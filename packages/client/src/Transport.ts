@@ -49,7 +49,7 @@ interface Opened {
 type Send = (signal: AbortSignal) => Promise<Response>
 
 const MAX_BACKOFF_MILLIS = 8_000
-/** Rate limits open within a minute (docs/docs/decisions.md 10). Who is told to wait longer decides for themselves. */
+/** Rate limits open within a minute (docs/decisions.md 10). Who is told to wait longer decides for themselves. */
 const MAX_RETRY_AFTER_SECONDS = 60
 
 /** Half of the wait is drawn, so that clients that failed together do not come back together. */

@@ -3,6 +3,7 @@ import { SlipwayClient, SlipwayError, type StreamEvent } from "@slipway/client"
 import * as EffectClient from "@slipway/client/effect"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SandboxId } from "@slipway/domain/SandboxId"
+import { Refusal } from "@slipway/http/api/Errors"
 import { proxy } from "@slipway/http/testing/CuttingProxy"
 import { address, create, creation, drive, layer as http, mintKey, running, turnOf } from "@slipway/http/testing/Harness"
 import { Effect, Fiber, Layer, Redacted, Stream } from "effect"
@@ -180,7 +181,33 @@ layer(
 })
 
 layer(http().pipe(Layer.provideMerge(FetchHttpClient.layer)), { excludeTestServices: true })("the Effect client", (it) => {
-  it.effect("has each endpoint, with its errors typed", () =>
+  type Failure = Effect.Error<ReturnType<EffectClient.EffectClient[keyof EffectClient.EffectClient]>>
+
+  it.effect("fails with one error, told apart by its code, whoever refuses: the key's check, a schema, the domain", () =>
+    Effect.gen(function*() {
+      const { host, port } = yield* address
+      const effectClient = (apiKey: string) => EffectClient.make({ baseUrl: `http://${host}:${port}`, apiKey: Redacted.make(apiKey) })
+      const refusalOf = (call: Effect.Effect<unknown, Failure>) =>
+        Effect.map(
+          Effect.flip(Effect.catchTags(call, { HttpClientError: Effect.die, SchemaError: Effect.die })),
+          (refused: Refusal) => [refused instanceof Refusal, refused.status, refused.code]
+        )
+      const { key } = yield* mintKey()
+      const client = yield* effectClient(key)
+      const unknown = { params: { sandboxId: "c_abcdefgh2345" as never } }
+      assert.deepStrictEqual(yield* refusalOf((yield* effectClient("nobody")).getSandbox(unknown)), [true, 401, "unauthorized"])
+      assert.deepStrictEqual(yield* refusalOf(client.getSandbox(unknown)), [true, 404, "not_found"])
+      assert.deepStrictEqual(yield* refusalOf(client.listSandboxes({ query: { after: "x" } })), [true, 400, "invalid_cursor"])
+      assert.deepStrictEqual(
+        yield* refusalOf(client.createSandbox({
+          headers: {},
+          payload: { ...creation, toolApprovalMode: "auto", metadata: {}, model: "no/such" as never }
+        })),
+        [true, 400, "invalid_model"]
+      )
+    }))
+
+  it.effect("has each endpoint", () =>
     Effect.gen(function*() {
       const { host, port } = yield* address
       const { key } = yield* mintKey()
@@ -200,9 +227,5 @@ layer(http().pipe(Layer.provideMerge(FetchHttpClient.layer)), { excludeTestServi
       const refused = yield* Effect.flip(client.sendMessage({ params: { sandboxId }, headers: {}, payload: { prompt: "x" } }))
       assert(refused._tag === "Refusal")
       assert.deepStrictEqual([refused.status, refused.code], [409, "sandbox_not_running"])
-      const stranger = yield* EffectClient.make({ baseUrl: `http://${host}:${port}`, apiKey: Redacted.make("nobody") })
-      const unauthorized = yield* Effect.flip(stranger.listSandboxes({ query: {} }))
-      assert(unauthorized._tag === "Refusal")
-      assert.deepStrictEqual([unauthorized.status, unauthorized.code], [401, "unauthorized"])
     }))
 })

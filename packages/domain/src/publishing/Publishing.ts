@@ -1,5 +1,5 @@
 /**
- * Publishing a sandbox's changes as a draft pull request (docs/docs/decisions.md 7). A request records the wish; the
+ * Publishing a sandbox's changes as a draft pull request (docs/decisions.md 7). A request records the wish; the
  * worker that holds the lease carries it out; both sides read the outcome from the sandbox.
  */
 import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } from "effect"
