@@ -101,6 +101,16 @@ counting("counts the end of a publication, and not what else is told of a pull r
     assert.deepStrictEqual([all["publications_total published"], all["publications_total source_host_error"]], [1, 1])
   }))
 
+counting("counts a publication that a worker carried out", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { id } = yield* running(world)
+    yield* publishRequested(id)
+    yield* until(id, ({ publications }) => publications[0]?.actionState === "idle" && publications[0].number !== null)
+    yield* settle
+    assert.strictEqual((yield* counted)["publications_total published"], 1)
+  }))
+
 counting("counts what nobody gave back and event logs that were purged", (world) =>
   Effect.gen(function*() {
     const limits = { ...(yield* Policy), retention: Duration.hours(1) }
