@@ -101,8 +101,8 @@ const fetch = Effect.fnUntraced(function*(folder: string, { integrity, spec }: P
   const tarball = path.join(folder, file)
   if ((yield* Effect.promise(() => digestOf(tarball))) !== integrity) {
     return yield* new InstallFailed({
-      detail:
-        `What the registry gives for ${spec} is not what Slipway was tried with: its SHA-512 is another one. Nothing of it was unpacked or run.`
+      detail: `What the registry gives for ${spec} is not what Slipway was tried with: its SHA-512 is another one. ` +
+        "Nothing of it was unpacked or run."
     })
   }
   return tarball

@@ -24,7 +24,10 @@ export const bridge = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? ".
 
 /** Starts a command when the bridge's port is open. Arguments: node, program, port, socket, the command. */
 const BRIDGED = `
-test "$("$1" --max-old-space-size=32 "$2" "$3" "$4" 9>&1 </dev/null >/dev/null 2>&1 &)" = listening || { echo "the way out of the box could not be opened" >&2; exit 126; }
+test "$("$1" --max-old-space-size=32 "$2" "$3" "$4" 9>&1 </dev/null >/dev/null 2>&1 &)" = listening || {
+  echo "the way out of the box could not be opened" >&2
+  exit 126
+}
 shift 4
 exec "$@"
 `

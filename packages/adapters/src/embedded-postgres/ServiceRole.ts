@@ -24,18 +24,19 @@ CREATE DATABASE ${DATABASE} OWNER ${ROLE}
 ALTER DATABASE ${DATABASE} OWNER TO ${ROLE}
 `
 
-/** A cluster of an earlier version has tables that the superuser made. Sequences of columns go with their tables. */
+/** Statements that give away all of the schema. Sequences of columns go with their tables. */
+const ownings = [
+  `SELECT format('ALTER TABLE %s OWNER TO ${ROLE}', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace` +
+  " AND c.relkind IN ('r', 'p', 'v', 'm', 'S')" +
+  " AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i') AND c.relkind = 'S')",
+  `SELECT format('ALTER ROUTINE %s OWNER TO ${ROLE}', p.oid::regprocedure) FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace`,
+  `SELECT format('ALTER TYPE %s OWNER TO ${ROLE}', t.oid::regtype) FROM pg_type t WHERE t.typnamespace = 'public'::regnamespace` +
+  " AND t.typtype IN ('e', 'd')"
+].join(" UNION ALL ")
+
+/** A cluster of an earlier version has tables that the superuser made. */
 const handOver = `ALTER SCHEMA public OWNER TO ${ROLE}
-DO $$ DECLARE own text; BEGIN FOR own IN ${
-  [
-    `SELECT format('ALTER TABLE %s OWNER TO ${ROLE}', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace` +
-    " AND c.relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i')" +
-    " AND c.relkind = 'S')",
-    `SELECT format('ALTER ROUTINE %s OWNER TO ${ROLE}', p.oid::regprocedure) FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace`,
-    `SELECT format('ALTER TYPE %s OWNER TO ${ROLE}', t.oid::regtype) FROM pg_type t WHERE t.typnamespace = 'public'::regnamespace` +
-    " AND t.typtype IN ('e', 'd')"
-  ].join(" UNION ALL ")
-} LOOP EXECUTE own; END LOOP; END $$
+DO $$ DECLARE own text; BEGIN FOR own IN ${ownings} LOOP EXECUTE own; END LOOP; END $$
 `
 
 /**

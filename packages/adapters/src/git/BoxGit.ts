@@ -55,7 +55,9 @@ git update-index -q --refresh > "$place/refreshed" || :
 # Files that cannot be read stay as they were: then it ends with 1.
 git add --update --ignore-errors || [ $? -eq 1 ]
 if [ -s "$place/chosen" ] && ! git update-index --add --remove --replace -z --stdin < "$place/chosen"; then
-  xargs -0 sh -c 'for file; do if [ -L "$file" ] || { [ -f "$file" ] && [ -r "$file" ]; }; then printf "%s\\0" "$file"; fi; done' sh < "$place/chosen" > "$place/readable"
+  xargs -0 sh -c '
+    for file; do if [ -L "$file" ] || { [ -f "$file" ] && [ -r "$file" ]; }; then printf "%s\\0" "$file"; fi; done
+  ' sh < "$place/chosen" > "$place/readable"
   git update-index --add --remove --replace -z --stdin < "$place/readable"
 fi
 made=$(git write-tree)

@@ -63,7 +63,10 @@ export interface Options {
   readonly maximumCheckoutBytes?: number
   /** Files of a commit. Default: 500,000. */
   readonly maximumCheckoutFiles?: number
-  /** Mirrors that no sandbox borrows from are removed when nobody has asked for them in this time; `null`: only to make room. Default: 30 days. */
+  /**
+   * Mirrors that no sandbox borrows from are removed when nobody has asked for them in this time; `null`: only to make room.
+   * Default: 30 days.
+   */
   readonly keepUnused?: Duration.Input | null
 }
 

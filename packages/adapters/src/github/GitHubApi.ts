@@ -12,7 +12,10 @@ export interface Options {
   readonly appId: string
   /** PEM: PKCS#1 as GitHub hands it out, or PKCS#8. Line breaks may be written as `\n`. */
   readonly privateKey: Redacted.Redacted
-  /** Default `https://api.github.com`. `https://HOST/api/v3` for GitHub Enterprise Server, `https://api.NAME.ghe.com` with data residency. */
+  /**
+   * Default `https://api.github.com`. `https://HOST/api/v3` for GitHub Enterprise Server, `https://api.NAME.ghe.com` with data
+   * residency.
+   */
   readonly apiUrl?: string
   /** Where repositories are cloned from. Default: what belongs to `apiUrl`. */
   readonly gitUrl?: string

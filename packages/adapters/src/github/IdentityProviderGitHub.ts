@@ -20,7 +20,10 @@ export interface Options {
 /** A profile has 2 KB. */
 const MAXIMUM_ANSWER_BYTES = 65_536
 
-/** What only beginning again helps against. https://docs.github.com/en/apps/oauth-apps/maintaining-oauth-apps/troubleshooting-oauth-app-access-token-request-errors */
+/**
+ * What only beginning again helps against.
+ * https://docs.github.com/en/apps/oauth-apps/maintaining-oauth-apps/troubleshooting-oauth-app-access-token-request-errors
+ */
 const REFUSED = new Set(["bad_verification_code", "invalid_grant", "unverified_user_email"])
 
 const isRefusal = Schema.is(Schema.Struct({ error: Schema.NonEmptyString }))

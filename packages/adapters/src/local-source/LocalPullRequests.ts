@@ -252,13 +252,10 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
               if (base === undefined) return yield* refused("no base", `there is no branch ${baseRef} to merge into.`)
               const folder = yield* LocalGit.checkedOutIn(path, baseRef)
               /** Whoever works there decides what becomes of their files. */
-              const leave = (why: string) =>
-                refused(
-                  "checked out",
-                  `${baseRef} is checked out in ${folder}, ${why}. Merge it there: cd ${quote(folder ?? "")} && git merge --no-ff ${
-                    quote(headRef)
-                  }`
-                )
+              const leave = (why: string) => {
+                const command = `cd ${quote(folder ?? "")} && git merge --no-ff ${quote(headRef)}`
+                return refused("checked out", `${baseRef} is checked out in ${folder}, ${why}. Merge it there: ${command}`)
+              }
               if (folder !== undefined) {
                 if (!isOurs(folder)) return yield* leave("which belongs to another user")
                 if (yield* LocalGit.hasFilters(path, base)) return yield* leave(FILTERED)

@@ -161,7 +161,8 @@ export const layer = Layer.effect(
               sql`
             UPDATE grants g SET revoked_at = coalesce(g.revoked_at, ${DateTime.formatIso(at)}::timestamptz)
             FROM (
-              SELECT id, revoked_at IS NULL AS good FROM grants WHERE id::text = ${grant} OR name = ${grant} AND revoked_at IS NULL FOR UPDATE
+              SELECT id, revoked_at IS NULL AS good FROM grants
+              WHERE id::text = ${grant} OR name = ${grant} AND revoked_at IS NULL FOR UPDATE
             ) before
             WHERE g.id = before.id RETURNING ${grantColumns}, before.good AS changed`
           })(idOrName)

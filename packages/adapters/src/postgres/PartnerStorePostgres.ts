@@ -188,8 +188,8 @@ export const layer = Layer.effect(
       Result: ChargeRow,
       execute: (organizationId) =>
         sql`
-        SELECT sandbox_id AS "sandboxId", least(sum(micros), ${Number.MAX_SAFE_INTEGER})::bigint AS micros, max(at) AS at FROM credit_charges
-        WHERE organization_id = ${organizationId} GROUP BY sandbox_id ORDER BY max(at) DESC, sandbox_id DESC`
+        SELECT sandbox_id AS "sandboxId", least(sum(micros), ${Number.MAX_SAFE_INTEGER})::bigint AS micros, max(at) AS at
+        FROM credit_charges WHERE organization_id = ${organizationId} GROUP BY sandbox_id ORDER BY max(at) DESC, sandbox_id DESC`
     })
     const balances = SqlSchema.findAll({
       Request: Schema.String,
@@ -262,13 +262,13 @@ export const layer = Layer.effect(
               INSERT INTO credit_balances AS b (organization_id, credits) VALUES (${organizationId}, ${credits})
               ON CONFLICT (organization_id) DO UPDATE SET credits = least(b.credits + excluded.credits, ${Number.MAX_SAFE_INTEGER})`
             yield* sql`
-              INSERT INTO credit_ledger (claim_id, organization_id, credits, at) VALUES (${claimId}, ${organizationId}, ${credits}, ${
-              iso(at)
-            })`
+              INSERT INTO credit_ledger (claim_id, organization_id, credits, at)
+              VALUES (${claimId}, ${organizationId}, ${credits}, ${iso(at)})`
           }
           if (touch.recipient !== null) {
             yield* sql`
-              INSERT INTO recipient_touches (organization_id, recipient_id, claim_id) VALUES (${organizationId}, ${recipientId}, ${claimId})`
+              INSERT INTO recipient_touches (organization_id, recipient_id, claim_id)
+              VALUES (${organizationId}, ${recipientId}, ${claimId})`
           }
           if (touch.organization !== null) {
             yield* sql`INSERT INTO organization_touches (organization_id, claim_id) VALUES (${organizationId}, ${claimId})`

@@ -159,12 +159,15 @@ export const layer = Layer.effect(
       const { entries, sandbox } = recordingOf(initial(creation), created, creation.createdAt)
       const { metadata, repos } = sandbox
       const state = encodeState(sandbox)
+      const bound = keyed === null
+        ? sql`SELECT 1`
+        : sql`${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id, commandId: null })} RETURNING 1`
+      const task = organizationId === null
+        ? sql`1`
+        : sql`start_task(id, ${creation.createdBy}, ${organizationId}, ${repos[0]?.fullName ?? ""}, ${at}, ${yield* ids.uuid7})`
       const inserted = yield* sql`
         WITH bound AS (
-          ${
-        keyed === null ? sql`SELECT 1` : sql`
-${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id, commandId: null })} RETURNING 1`
-      }
+          ${bound}
         ), made AS (
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
@@ -184,10 +187,7 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
           SELECT made.id, e.seq, ${at}::timestamptz, e.type, e.part, e.wire
           FROM made, jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
         )
-        SELECT ${
-        organizationId === null ? sql`1` : sql`
-          start_task(id, ${creation.createdBy}, ${organizationId}, ${repos[0]?.fullName ?? ""}, ${at}, ${yield* ids.uuid7})`
-      } FROM made`
+        SELECT ${task} FROM made`
       return inserted.length > 0 ? Option.some(sandbox) : Option.none()
     })
 
@@ -294,16 +294,12 @@ ${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id,
       find: (key) => guard(Effect.map(read(key, false), ({ sandbox }) => sandbox)),
 
       list: Effect.fn("SandboxStore.list")(function*(grantId, { after, limit, repo, status }) {
+        const bytes = sql`
+          octet_length(s.prompt) + octet_length(coalesce(s.turn ->> 'prompt', '')) + octet_length(s.approvals::text) +
+          octet_length(s.metadata::text) + octet_length(s.publications::text) + octet_length(s.repos::text) + octet_length(s.title)`
         const rows = yield* reads`
           SELECT ${columns} FROM (
-          SELECT s.*, ${
-          bytesBefore(
-            sql`
-              octet_length(s.prompt) + octet_length(coalesce(s.turn ->> 'prompt', '')) + octet_length(s.approvals::text) +
-              octet_length(s.metadata::text) + octet_length(s.publications::text) + octet_length(s.repos::text) + octet_length(s.title)`,
-            sql`created_at DESC, id DESC`
-          )
-        }
+          SELECT s.*, ${bytesBefore(bytes, sql`created_at DESC, id DESC`)}
           FROM sandboxes s
           WHERE s.grant_id = ${grantId}
             ${after === null ? sql`` : sql`AND (s.created_at, s.id) < (${iso(after.createdAt)}::timestamptz, ${after.id})`}

@@ -250,9 +250,8 @@ export const layer = Layer.effect(
           yield* sql`
           INSERT INTO webhook_endpoints (id, grant_id, url, types, secrets, created_at, cursor, due_at)
           VALUES (${id}, ${grantId}, ${url}, ${types === null ? null : textArray(types)}::text[],
-            ${secretsText([{ value: secret, until: null }], id, yield* key)}::jsonb, ${iso(createdAt)}, ${registered.cursor}, ${
-            iso(registered.dueAt)
-          })`
+            ${secretsText([{ value: secret, until: null }], id, yield* key)}::jsonb,
+            ${iso(createdAt)}, ${registered.cursor}, ${iso(registered.dueAt)})`
           yield* audit.append([told("webhook.registered", endpoint, createdAt)])
           return registered
         },
@@ -326,9 +325,8 @@ export const layer = Layer.effect(
             return yield* new PartnerEventNotFound()
           }
           yield* sql`
-          INSERT INTO webhook_redeliveries (endpoint_id, event_id, asked_at) VALUES (${key.id}, ${eventId}, ${
-            iso(at)
-          }) ON CONFLICT DO NOTHING`
+          INSERT INTO webhook_redeliveries (endpoint_id, event_id, asked_at)
+          VALUES (${key.id}, ${eventId}, ${iso(at)}) ON CONFLICT DO NOTHING`
         },
         sql.withTransaction,
         guard
@@ -359,18 +357,17 @@ export const layer = Layer.effect(
             UPDATE webhook_endpoints SET ${standing(standingAfter({ attempt, sequence: event.sequence }, next, at))}, claimed_until = NULL
             WHERE id = ${endpointId} AND fence = ${fence} AND claimed_until IS NOT NULL RETURNING 1`
           if (held.length === 0) return false
-          yield* sql`INSERT INTO webhook_deliveries ${
-            sql.insert({
-              endpoint_id: endpointId,
-              event_id: event.id,
-              sequence: event.sequence,
-              attempt,
-              manual,
-              at: iso(made.at),
-              duration_ms: made.durationMillis,
-              ...columnsOf(made.outcome)
-            })
-          }`
+          const delivery = {
+            endpoint_id: endpointId,
+            event_id: event.id,
+            sequence: event.sequence,
+            attempt,
+            manual,
+            at: iso(made.at),
+            duration_ms: made.durationMillis,
+            ...columnsOf(made.outcome)
+          }
+          yield* sql`INSERT INTO webhook_deliveries ${sql.insert(delivery)}`
           if (!manual && next._tag === "Disable") {
             const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${endpointId}`)
             if (endpoint !== undefined) yield* audit.append([told("webhook.disabled", endpoint, at, { reason: next.reason })])

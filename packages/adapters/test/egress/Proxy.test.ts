@@ -159,7 +159,8 @@ describe("Proxy", () => {
       const { egress, socket } = yield* opened("")
       const ask = speak(
         socket,
-        "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nAuthorization: Bearer token\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody"
+        "POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nAuthorization: Bearer token\r\n" +
+          "Connection: close\r\nContent-Length: 4\r\n\r\nbody"
       )
       assert.strictEqual(statusOf(yield* ask), 403)
       assert.isFalse(yield* egress.isOpen(sandboxId))

@@ -190,9 +190,8 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
   it.live("garbage in an answer passes as it came, and is charged by its size", () =>
     Effect.gen(function*() {
       const provider = yield* Provider.start
-      const garbage = `data: {not json "usage"\n\r\n:${
-        "x".repeat(300)
-      }\ndata: [1]\ndata: {"usage":{"prompt_tokens":-1,"input_tokens":"9"}}\n\n`
+      const comment = `:${"x".repeat(300)}`
+      const garbage = `data: {not json "usage"\n\r\n${comment}\ndata: [1]\ndata: {"usage":{"prompt_tokens":-1,"input_tokens":"9"}}\n\n`
       provider.answer = ({ response }) => {
         response.writeHead(200, { "content-type": "text/event-stream" })
         response.end(garbage)
@@ -350,7 +349,7 @@ describe("what goes out", () => {
       assert.deepInclude(yield* outgoing(protocol, fields), fields)
     }))
 
-  it.live("lets no tools in by the input of a Responses request, nor compacts, nor asks Anthropic for an hour in the cache or a million tokens", () =>
+  it.live("lets no tools in by a Responses request's input, nor compacts, nor asks Anthropic for an hour's cache or a million tokens", () =>
     Effect.gen(function*() {
       const item = { type: "additional_tools", tools: [{ type: "web_search" }, { type: "namespace", tools: [{ type: "mcp" }] }] }
       assert.deepInclude(

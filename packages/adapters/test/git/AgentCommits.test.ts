@@ -211,10 +211,11 @@ describe("an agent's own commits", () => {
   it.live("are not kept when they are too many or too large", () =>
     Effect.gen(function*() {
       const many = yield* setUp()
-      const script = Array.from({ length: 1_001 }, (_, i) =>
-        `commit refs/heads/main\ncommitter A <a@b> ${1_700_000_000 + i} +0000\ndata 1\nx\n${
-          i === 0 ? `from ${many.baseSha}\n` : ""
-        }M 100644 inline f\ndata 4\n${1000 + i}\n`).join("")
+      const script = Array.from({ length: 1_001 }, (_, i) => {
+        const from = i === 0 ? `from ${many.baseSha}\n` : ""
+        const file = `M 100644 inline f\ndata 4\n${1000 + i}\n`
+        return `commit refs/heads/main\ncommitter A <a@b> ${1_700_000_000 + i} +0000\ndata 1\nx\n${from}${file}`
+      }).join("")
       execFileSync("git", ["-C", many.tree, "fast-import", "--quiet"], { input: script })
       gitIn(many.tree, "reset", "--quiet", "--hard")
       assert.deepStrictEqual(many.subjects((yield* many.snapshot()).sha), ["the rest"])

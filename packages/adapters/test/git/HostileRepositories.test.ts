@@ -24,7 +24,7 @@ const object = (gitDir: string, type: string, content: string | Buffer) =>
 const rawTree = (gitDir: string, entries: ReadonlyArray<readonly [mode: string, name: string, id: string]>) =>
   object(gitDir, "tree", Buffer.concat(entries.flatMap(([mode, name, id]) => [Buffer.from(`${mode} ${name}\0`), Buffer.from(id, "hex")])))
 
-/** Settings of this machine and of its user that would run things, fetch from elsewhere and smudge files; each leaves its name in `marks`. */
+/** Settings of this machine and of its user that run things, fetch from elsewhere and smudge files; each leaves its name in `marks`. */
 const poisonedMachine = Effect.gen(function*() {
   const marks = yield* temporaryFolder
   const home = yield* temporaryFolder
@@ -83,10 +83,9 @@ describe("a hostile repository", () => {
         const url = `${server.url}/${basename(origin.path)}`
         const base = gitIn(origin.path, "ls-tree", "main")
         const sub = (yield* origin.tip("main")) ?? ""
-        const modules = ["library", "evil"].map((name) =>
-          `[submodule "${name}"]\n\tpath = ${name}\n\turl = ${
-            name === "evil" ? "ext::sh -c touch% ran" : `${server.url}/library.git`
-          }\n\tignore = none\n`
+        const addresses = { library: `${server.url}/library.git`, evil: "ext::sh -c touch% ran" }
+        const modules = Object.entries(addresses).map(([name, address]) =>
+          `[submodule "${name}"]\n\tpath = ${name}\n\turl = ${address}\n\tignore = none\n`
         ).join("")
         const tree = execFileSync("git", ["--git-dir", origin.path, "mktree"], {
           encoding: "utf8",

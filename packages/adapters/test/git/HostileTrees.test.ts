@@ -211,8 +211,13 @@ describe("a hostile tree", () => {
       yield* agent.write(join(tree, "sub", ".GIT", "config"), "x")
       yield* agent.symlink(join(tree, "sub", ".gitmodules"), "x")
       yield* agent.write(join(tree, "new"), "x")
-      const deep =
-        "const { mkdirSync, writeFileSync } = require('fs'); for (let i = 0; i < 30; i++) { mkdirSync('d'.repeat(200)); process.chdir('d'.repeat(200)) } writeFileSync('f', 'x')"
+      const deep = `
+        const { mkdirSync, writeFileSync } = require("fs")
+        for (let i = 0; i < 30; i++) {
+          mkdirSync("d".repeat(200))
+          process.chdir("d".repeat(200))
+        }
+        writeFileSync("f", "x")`
       execFileSync(process.execPath, ["-e", deep], { cwd: tree })
       const { entries } = yield* trees.list(key, "")
       assert.deepStrictEqual(entries.map(({ name }) => name), ["d".repeat(200), "dir", "sub", ".gitmodules", "README.md", "git~1", "new"])
@@ -241,8 +246,16 @@ describe("a hostile tree", () => {
 const swapping = (tree: string, outside: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const loop =
-        "const f = require('fs'); process.chdir(process.argv[1]); process.stdout.write('go'); for (;;) { f.renameSync('dir', 'dir.away'); f.symlinkSync(process.argv[2], 'dir'); f.unlinkSync('dir'); f.renameSync('dir.away', 'dir') }"
+      const loop = `
+        const { renameSync, symlinkSync, unlinkSync } = require("fs")
+        process.chdir(process.argv[1])
+        process.stdout.write("go")
+        for (;;) {
+          renameSync("dir", "dir.away")
+          symlinkSync(process.argv[2], "dir")
+          unlinkSync("dir")
+          renameSync("dir.away", "dir")
+        }`
       const child = spawn(process.execPath, ["-e", loop, tree, outside], { stdio: ["ignore", "pipe", "inherit"] })
       await new Promise((resolve) => child.stdout.once("data", resolve))
       return child

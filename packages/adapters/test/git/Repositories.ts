@@ -58,7 +58,7 @@ export const agent: DiskFixture<never>["agent"] = {
     })
 }
 
-/** An ordinary repository with a checkout of its own; everything is done in another clone, so that nothing is pushed to a checked-out branch. */
+/** An ordinary repository with a checkout of its own; all is done in another clone, so that nothing is pushed to a checked-out branch. */
 export const source = Effect.fnUntraced(function*(files?: Parameters<DiskFixture<never>["source"]>[0]) {
   const folder = yield* temporaryFolder
   const origin = join(folder, "origin.git")

@@ -75,9 +75,8 @@ describe("DiskUse", () => {
         const script = `
         import { Effect } from "effect"
         import { excess } from ${JSON.stringify(module)}
-        console.log(JSON.stringify(await Effect.runPromise(excess(${JSON.stringify(place)}, ${
-          JSON.stringify(limits({ diskBytes: 2 * MiB }))
-        }))))`
+        const limits = ${JSON.stringify(limits({ diskBytes: 2 * MiB }))}
+        console.log(JSON.stringify(await Effect.runPromise(excess(${JSON.stringify(place)}, limits))))`
         const output = yield* Effect.callback<string>((resume) => {
           execFile(
             process.execPath,

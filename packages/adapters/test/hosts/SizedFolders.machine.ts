@@ -395,7 +395,7 @@ describe.skipIf(lacking !== undefined || absent !== undefined)(
           assert.match((yield* run(box, "echo more > more; dd if=/dev/zero of=most bs=1048576 count=8; echo alive")).output, /alive$/u)
         }).pipe(Effect.scoped))
 
-      it.live(`leave no file on the disk of one that was removed while a box of another runs, in a data folder that others may ${how}`, () =>
+      it.live(`leave no file of one that was removed while a box of another runs, in a data folder that others may ${how}`, () =>
         Effect.gen(function*() {
           const { boxed, directory, folders, host } = yield* service(mode)
           const [one, other] = [yield* boxed, yield* boxed]

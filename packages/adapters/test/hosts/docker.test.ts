@@ -53,10 +53,9 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
       assert.deepStrictEqual(readdirSync(join(folder, "boxes")), [])
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
+  const unsized = lacking === undefined ? "" : ` (${lacking})`
   it.live.skipIf(lacking !== undefined)(
-    `keeps a sandbox to the size of its folder, and no file of one that was removed while another runs${
-      lacking === undefined ? "" : ` (${lacking})`
-    }`,
+    `keeps a sandbox to the size of its folder, and no file of one that was removed while another runs${unsized}`,
     () =>
       Effect.gen(function*() {
         const folder = yield* openFolder
@@ -154,7 +153,8 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
           const { box } = yield* provision
           const { output } = yield* run(
             box,
-            `ls -d /var/run/docker.sock /run/docker.sock ${socket} /root/* /home/*/.ssh 2>/dev/null; (echo x > /etc/x) 2>/dev/null; (echo x > /x) 2>/dev/null; ` +
+            `ls -d /var/run/docker.sock /run/docker.sock ${socket} /root/* /home/*/.ssh 2>/dev/null; ` +
+              "(echo x > /etc/x) 2>/dev/null; (echo x > /x) 2>/dev/null; " +
               "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -ci -e vitest -e npm_"
           )
           assert.strictEqual(output, "0")

@@ -78,7 +78,10 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
             folder,
             workspace,
             id,
-            `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &); (trap '' TERM INT HUP; env -i nohup sleep ${line} >/dev/null 2>&1 </dev/null &); perl -e 'fork and exit; setpgrp; fork and exit; exec "sleep", "${line}"'; cat`
+            `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &)
+            (trap '' TERM INT HUP; env -i nohup sleep ${line} >/dev/null 2>&1 </dev/null &)
+            perl -e 'fork and exit; setpgrp; fork and exit; exec "sleep", "${line}"'
+            cat`
           ],
           { stdio: "ignore" }
         )
@@ -227,7 +230,9 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           const { box } = yield* provision
           const { output } = yield* run(
             box,
-            `node -p 'require("os").userInfo().username + (new (require("worker_threads").Worker)("0", { eval: true })).threadId'; git init -q shop && cd shop && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --format=%s`
+            `node -p 'require("os").userInfo().username + (new (require("worker_threads").Worker)("0", { eval: true })).threadId'
+            git init -q shop && cd shop
+            git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log --format=%s`
           )
           assert.strictEqual(output, "agent1\nx")
         }))
@@ -268,7 +273,14 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           const egress = yield* Egress.Egress
           const { box, sandboxId } = yield* provision
           const ask = (target: string) =>
-            `node -e 'require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" }).on("connect", (r, s) => { console.log(r.statusCode); if (r.statusCode !== 200) process.exit(); s.write("GET / HTTP/1.0\\r\\nHost: ${target}\\r\\n\\r\\n"); s.pipe(process.stdout) }).end()' | tail -1`
+            `node -e '
+              const request = require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" })
+              request.on("connect", (response, socket) => {
+                console.log(response.statusCode)
+                if (response.statusCode !== 200) process.exit()
+                socket.write("GET / HTTP/1.0\\r\\nHost: ${target}\\r\\n\\r\\n")
+                socket.pipe(process.stdout)
+              }).end()' | tail -1`
           const allowed = yield* run(box, ask(`allowed.test:${site.port}`))
           assert.strictEqual(allowed.output, "hello from allowed.test")
           for (const target of [`127.0.0.1:${site.port}`, "other.test:443", `inner.test:${site.port}`]) {

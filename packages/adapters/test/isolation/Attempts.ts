@@ -46,7 +46,9 @@ const perl = (program: string) => `perl -e '${program}'`
 const calls = (x64: number, arm64: number, args: string) => perl(`exit(${syscall(x64, arm64, args)} < 0)`)
 
 const connects = (host: string, port: number) =>
-  `perl -MIO::Socket::INET -e 'my $s = IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}, Timeout => 2) or exit 1; print $s->getline'`
+  `perl -MIO::Socket::INET -e '
+    my $s = IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}, Timeout => 2) or exit 1;
+    print $s->getline'`
 
 const ownAddress = Object.values(networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")
   ?.address
@@ -54,7 +56,8 @@ const ownAddress = Object.values(networkInterfaces()).flat().find((address) => a
 /** Asks the way out for a connection, and prints what it says first. */
 const asks = (target: string) =>
   `node -e '
-    require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" }).on("connect", (response, socket, head) => {
+    const request = require("http").request({ host: "127.0.0.1", port: 3128, method: "CONNECT", path: "${target}" })
+    request.on("connect", (response, socket, head) => {
       if (response.statusCode !== 200) process.exit()
       process.stdout.write(head)
       socket.pipe(process.stdout)
@@ -187,7 +190,10 @@ const all = {
   },
   "reach an abstract unix socket of the machine": {
     succeeds: reads(({ abstractSocket }) =>
-      `perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); connect($s, pack("Sa*", AF_UNIX, "\\0${abstractSocket}")) or exit 1; print readline $s'`
+      `perl -MSocket -e '
+        socket(my $s, AF_UNIX, SOCK_STREAM, 0);
+        connect($s, pack("Sa*", AF_UNIX, "\\0${abstractSocket}")) or exit 1;
+        print readline $s'`
     )
   },
   "reach a metadata service": { succeeds: does(() => connects("169.254.169.254", 80)) },

@@ -17,6 +17,10 @@ const ENOSYS = 38
 const EPROTONOSUPPORT = 93
 const EAFNOSUPPORT = 97
 
+/** Perl that forks up to 200 processes, which live for so long. `$n` is how many it got. */
+const forking = (seconds: number) =>
+  `$| = 1; $n = 0; for (1 .. 200) { my $p = fork; last unless defined $p; if (!$p) { sleep ${seconds}; exit } $n++ }`
+
 type Call = readonly [what: string, x64: number, arm64: number, args: string, errno: number]
 
 /** Perl's `syscall`: numbers for both architectures, and the error it must end with. */
@@ -172,7 +176,12 @@ describe("a hostile program in a box", () => {
         const { box } = yield* provisioned
         const { output } = yield* run(
           box,
-          "grep -c -v nosuid /proc/self/mounts; find /usr/bin -perm -4000 2>/dev/null | head -1 >/dev/null; su -c id root </dev/null 2>/dev/null; grep -E '^(NoNewPrivs|CapBnd)' /proc/self/status | tr -d '\\n\\t'"
+          [
+            "grep -c -v nosuid /proc/self/mounts",
+            "find /usr/bin -perm -4000 2>/dev/null | head -1 >/dev/null",
+            "su -c id root </dev/null 2>/dev/null",
+            "grep -E '^(NoNewPrivs|CapBnd)' /proc/self/status | tr -d '\\n\\t'"
+          ].join("; ")
         )
         assert.strictEqual(output, "0\nCapBnd:0000000000000000NoNewPrivs:1")
       }))
@@ -231,7 +240,8 @@ describe("a hostile program in a box", () => {
           const { box } = yield* provisioned
           const { output } = yield* run(
             box,
-            `for i in 1 2 3 4 5 6; do dd if=/dev/zero of=${folder}/file$i bs=1048576 count=1 2>/dev/null; done; du -sx --block-size=1 ${folder} | cut -f1`
+            `for i in 1 2 3 4 5 6; do dd if=/dev/zero of=${folder}/file$i bs=1048576 count=1 2>/dev/null; done
+            du -sx --block-size=1 ${folder} | cut -f1`
           )
           // The folder takes some as well. What is bound into it, such as our own files where they lie beneath /tmp, takes no memory.
           assert.isAtMost(Number(output), 3 * MiB + 65_536)
@@ -243,8 +253,7 @@ describe("a hostile program in a box", () => {
           const other = yield* provisioned
           const bomb = yield* one.box.spawn({
             command: "perl",
-            args: ["-e",
-              "$| = 1; $n = 0; for (1 .. 200) { my $p = fork; last unless defined $p; if (!$p) { sleep 1000; exit } $n++ } print \"$n\\n\"; sleep 1000"],
+            args: ["-e", `${forking(1000)} print "$n\\n"; sleep 1000`],
             env: {}
           })
           const made = Number(yield* Stream.mkString(Stream.take(Stream.decodeText(bomb.stdout), 1)))
@@ -279,7 +288,7 @@ describe("a hostile program in a box", () => {
       const { box } = yield* provisioned
       const { output } = yield* run(
         box,
-        `perl -e '$| = 1; $n = 0; for (1 .. 200) { my $p = fork; last unless defined $p; if (!$p) { sleep 5; exit } $n++ } print $n; kill 9, -1'`
+        `perl -e '${forking(5)} print $n; kill 9, -1'`
       )
       assert.isAbove(Number(output), 5)
       assert.isAtMost(Number(output), 40)
@@ -289,8 +298,11 @@ describe("a hostile program in a box", () => {
     Effect.gen(function*() {
       const { box, host, sandboxId } = yield* provisioned
       // Twenty at a time: each lives on as its child. A bomb would take the machine where nothing limits processes.
-      const runner =
-        "$SIG{$_} = \"IGNORE\" for qw(TERM INT HUP QUIT); $0 = \"slipway-runner-4711\"; for (1 .. 20) { last if fork } while (1) { my $p = fork; exit if $p; setpgrp; select undef, undef, undef, 0.002 }"
+      const runner = `
+        $SIG{$_} = "IGNORE" for qw(TERM INT HUP QUIT);
+        $0 = "slipway-runner-4711";
+        for (1 .. 20) { last if fork }
+        while (1) { my $p = fork; exit if $p; setpgrp; select undef, undef, undef, 0.002 }`
       const boxed = yield* box.spawn({ command: "sh", args: ["-c", `perl -e '${runner}'; exec sleep 1000`], env: {} })
       yield* eventually(running("slipway-runner-4711"), (count) => count > 10)
       yield* host.stop(sandboxId)

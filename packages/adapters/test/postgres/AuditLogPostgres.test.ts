@@ -34,7 +34,7 @@ it.layer(layer)("the table of the audit log", (it) => {
       assert.deepStrictEqual(yield* log.list({ since: null, limit: 10 }), before)
     }))
 
-  it.effect("whoever follows gets what is committed late, also when it was appended before they began, and nothing that was rolled back", () =>
+  it.effect("whoever follows gets what is committed late, even if appended before they began, and nothing that was rolled back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const log = yield* AuditLog

@@ -143,7 +143,10 @@ it.layer(layer)("a feed under fire", (it) => {
   it.effect("the same consumer misses events of a feed that takes its numbers from a sequence", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
-      yield* sql`CREATE TABLE naive (sequence integer GENERATED ALWAYS AS IDENTITY, id uuid NOT NULL DEFAULT gen_random_uuid(), n integer NOT NULL)`
+      yield* sql`
+        CREATE TABLE naive (
+          sequence integer GENERATED ALWAYS AS IDENTITY, id uuid NOT NULL DEFAULT gen_random_uuid(), n integer NOT NULL
+        )`
       // Pages up to the head: whoever lags behind reads where everything has long been committed.
       const partner = yield* consumer((after) =>
         Effect.map(

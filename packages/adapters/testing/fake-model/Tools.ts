@@ -53,13 +53,10 @@ const shell = (call: Call, command: string, folder: string): ToolUse | null => {
   return null
 }
 
-const patch = (path: string, content: string) =>
-  `*** Begin Patch\n*** Add File: ${path}\n${
-    content
-      .split("\n")
-      .map((line) => `+${line}\n`)
-      .join("")
-  }*** End Patch\n`
+const patch = (path: string, content: string) => {
+  const added = content.split("\n").map((line) => `+${line}\n`)
+  return `*** Begin Patch\n*** Add File: ${path}\n${added.join("")}*** End Patch\n`
+}
 
 const write = (call: Call, folder: string, path: string, content: string): ToolUse | null => {
   const find = (name: string) => call.tools.find((tool) => tool.name === name)

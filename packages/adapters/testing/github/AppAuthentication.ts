@@ -34,7 +34,10 @@ interface Refusal {
 
 /** Tokens live an hour. https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app */
 const TOKEN_LIFE_MILLIS = 3_600_000
-/** The longest a JWT may live. https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app */
+/**
+ * The longest a JWT may live.
+ * https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
+ */
 const JWT_LIFE_SECONDS = 600
 
 const undecodable: Refusal = { status: 401, message: "A JSON web token could not be decoded" }

@@ -22,7 +22,7 @@ import { UserAuthorization } from "./UserAuthorization.ts"
 export interface Options {
   /** Default `/api/v3`; empty: the API at the root of the origin. */
   readonly apiPath?: string
-  /** How often a pull request is read before it is known whether it can be merged. Default 1, as on GitHub: asking starts the computation. */
+  /** How often a pull request is read until it is known whether it can be merged. Default 1, as on GitHub, which computes it when asked. */
   readonly readsBeforeMergeable?: number
   /** The server's clock, in milliseconds. */
   readonly now?: () => number
@@ -76,7 +76,10 @@ export interface GitHubServer {
   watch(look: (seen: Seen) => void): void
 }
 
-/** GitHub's answer to too many requests at once. https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits */
+/**
+ * GitHub's answer to too many requests at once.
+ * https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
+ */
 export const secondaryLimit = (status: 403 | 429, retryAfterSeconds?: number): Routes.Answer => ({
   ...Routes.refuse(status, "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."),
   ...(retryAfterSeconds === undefined ? {} : { headers: { "retry-after": String(retryAfterSeconds) } })

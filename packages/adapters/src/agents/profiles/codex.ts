@@ -58,7 +58,8 @@ const catalogue = ({ contextTokens, model }: ModelAccess) =>
         supports_reasoning_summaries: true,
         supports_parallel_tool_calls: false,
         base_instructions:
-          "You are a coding agent. Work in the repositories of the working directory until what you were asked for is done, then say briefly what you did."
+          "You are a coding agent. Work in the repositories of the working directory until what you were asked for is done, " +
+          "then say briefly what you did."
       }
     ]
   })

@@ -24,10 +24,12 @@ export interface Place {
 }
 
 /** How the limits are kept, for people. `lacking`: why not by the kernel, if that is known. */
-export const way = (lacking: string | null): string =>
-  `measured while it runs, each 10 seconds and when the disk fills up, not kept by the kernel${
-    lacking === null ? "" : ` (${lacking})`
-  }; counts deleted files that are open${process.getuid?.() === 0 ? " or mapped" : ""}; what cannot be measured twice is ended`
+export const way = (lacking: string | null): string => {
+  const why = lacking === null ? "" : ` (${lacking})`
+  const held = process.getuid?.() === 0 ? "open or mapped" : "open"
+  return `measured while it runs, each 10 seconds and when the disk fills up, not kept by the kernel${why}; ` +
+    `counts deleted files that are ${held}; what cannot be measured twice is ended`
+}
 
 /** `over`: it takes too much. `unknown`: that cannot be told. Sentences. */
 export type Excess = { readonly over: string } | { readonly unknown: string } | null

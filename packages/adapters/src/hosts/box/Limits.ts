@@ -5,7 +5,7 @@ export interface Limits {
   readonly processes: number
   /** Processors, e.g. 1.5. */
   readonly cpus: number
-  /** Of the working trees, the home and the scratch folder together, and of what is held of deleted files. See `SizedFolders`, `DiskUse`. */
+  /** Of working trees, home and scratch folder together, and of what is held of deleted files. See `SizedFolders`, `DiskUse`. */
   readonly diskBytes: number
   /** Files and folders, counted as above. */
   readonly diskFiles: number

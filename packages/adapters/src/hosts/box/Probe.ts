@@ -54,12 +54,12 @@ export const size = (bytes: number): string =>
 /** The limit of the disk, and who keeps it. */
 export const disk = (limits: Limits, folders: SizedFolders | undefined): Property => {
   const isKept = folders?.lacking === null
+  const files = isKept ? filesOf(limits) : limits.diskFiles
+  const way = isKept ? "kept by the kernel: a file system for each sandbox" : DiskUse.way(folders?.lacking ?? null)
   return {
     name: "disk",
     state: "in force",
-    detail: `${size(limits.diskBytes)} and ${isKept ? filesOf(limits) : limits.diskFiles} files, ${
-      isKept ? "kept by the kernel: a file system for each sandbox" : DiskUse.way(folders?.lacking ?? null)
-    }; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE`
+    detail: `${size(limits.diskBytes)} and ${files} files, ${way}; ${size(limits.fileBytes)} a file, RLIMIT_FSIZE`
   }
 }
 

@@ -39,7 +39,10 @@ export interface SizedFolders {
   isSized(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Deletes it with all that is in it, sized or not. Safe to repeat. */
   remove(sandboxId: SandboxId): Effect.Effect<void>
-  /** Mounts every file of this machine that is not, and clears up what killed processes left. For the one process that uses the folders, once. */
+  /**
+   * Mounts every file of this machine that is not, and clears up what killed processes left. For the one process that uses the
+   * folders, once.
+   */
   readonly adopt: Effect.Effect<void>
   /** Unmounts all when the scope closes: for the same process. Nothing can be opened from then on. */
   readonly letGo: Effect.Effect<void, never, Scope.Scope>

@@ -18,7 +18,8 @@ const helpFor = (complaint: string): string => {
   }
   if (/namespace|uid map|clone|Operation not permitted/iu.test(complaint)) {
     if (readSetting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") === "1") {
-      return "AppArmor keeps user namespaces from bubblewrap: run sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or give /usr/bin/bwrap a profile with \"userns\"."
+      return "AppArmor keeps user namespaces from bubblewrap: run sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, " +
+        "or give /usr/bin/bwrap a profile with \"userns\"."
     }
     if (readSetting("/proc/sys/kernel/unprivileged_userns_clone") === "0") return "Run: sysctl -w kernel.unprivileged_userns_clone=1"
     if (readSetting("/proc/sys/user/max_user_namespaces") === "0") return "Run: sysctl -w user.max_user_namespaces=10000"
@@ -37,6 +38,7 @@ const limitsOf = (means: Means, limits: Limits, folders: SizedFolders | undefine
   const version = "reason" in groups ? "" : `control group v${groups.version}`
   const entered = groupsOfBox.includes(`/${means.service}/`)
   const grouped = (limit: "memory" | "processes" | "cpu") => entered && !("reason" in groups) && groups.limits.has(limit)
+  const counted = own ? "RLIMIT_NPROC of its user" : "RLIMIT_NPROC of each process tree"
   return [
     grouped("memory")
       ? { name: "memory", state: "in force", detail: `${size(limits.memoryBytes)}, ${version}` }
@@ -45,9 +47,7 @@ const limitsOf = (means: Means, limits: Limits, folders: SizedFolders | undefine
       ? {
         name: "processes",
         state: "in force",
-        detail: `${limits.processes}, ${
-          [...(grouped("processes") ? [version] : []), own ? "RLIMIT_NPROC of its user" : "RLIMIT_NPROC of each process tree"].join(" and ")
-        }`
+        detail: `${limits.processes}, ${grouped("processes") ? `${version} and ${counted}` : counted}`
       }
       : { name: "processes", state: "off", detail: reason },
     grouped("cpu")

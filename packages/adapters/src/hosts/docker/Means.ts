@@ -42,15 +42,13 @@ const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
         docker.modem.followProgress(progress, (error) => error === null ? resolve() : reject(error))
       )
     },
-    catch: (error) =>
-      new NotIsolated({
-        missing: [
-          `The image ${image} is not on this machine, and the daemon cannot get it: ${
-            error instanceof Error ? error.message.slice(0, 300) : "it does not say why"
-          }.`
-        ],
+    catch: (error) => {
+      const why = error instanceof Error ? error.message.slice(0, 300) : "it does not say why"
+      return new NotIsolated({
+        missing: [`The image ${image} is not on this machine, and the daemon cannot get it: ${why}.`],
         help: `Get it: docker pull ${image}, or name another one with ${nameOf("image")}.`
       })
+    }
   })
   yield* Effect.logInfo("got the image of sandboxes", { image })
 })

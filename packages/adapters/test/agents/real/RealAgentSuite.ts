@@ -161,11 +161,10 @@ const everything = ({ layer, name: hostName }: Host, name: string, believes: Rea
     }
 
     const keptIn = hostName !== "none"
+    const reach = keptIn ? "which reach nothing outside the box" : "with nothing to keep them in"
     const ofWorkspace = believes.length === 0
       ? "runs nothing of a hostile workspace"
-      : `runs ${believes.join(" and ")} of a hostile workspace, ${
-        keptIn ? "which reach nothing outside the box" : "with nothing to keep them in"
-      }`
+      : `runs ${believes.join(" and ")} of a hostile workspace, ${reach}`
     const places = [
       { where: "slipway", rule: "runs nothing of a hostile repository", sprung: [] },
       // The agent itself may have left it where the next one starts.
