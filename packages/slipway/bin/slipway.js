@@ -5,7 +5,8 @@ const [major = 0, minor = 0] = process.versions.node.split(".").map(Number)
 if (major < minimum[0] || (major === minimum[0] && minor < minimum[1])) {
   process.stderr.write(
     `Slipway needs Node ${minimum.join(".")} or newer, but this is Node ${process.versions.node}. ` +
-      "Run it through npm (npm start), which uses the Node 24 that npm ci installs; if that is missing, install scripts were off: npm rebuild node.\n"
+      "Run it through npm (npm start), which uses the Node 24 that npm ci installs; " +
+      "if that is missing, install scripts were off: npm rebuild node.\n"
   )
   process.exit(1)
 }

@@ -165,16 +165,11 @@ export const run = (
       ])
     }
     if (process.stderr.isTTY) process.stderr.write("\r\u001b[2K")
+    const head = ["AGENT", "SPAWN TO SESSION", "1ST PROMPT TO REQUEST", "ADDED TO 1ST WORD", "NEXT PROMPT TO REQUEST", "ADDED TO 1ST WORD",
+      "RSS MB"]
     yield* write(
-      `Medians of ${rounds} runs, each in a new home; times in ms. Added: beside ${
-        usual.toFixed(1)
-      } ms to the first word of the model asked directly.\n\n${
-        columns([
-          ["AGENT", "SPAWN TO SESSION", "1ST PROMPT TO REQUEST", "ADDED TO 1ST WORD", "NEXT PROMPT TO REQUEST", "ADDED TO 1ST WORD",
-            "RSS MB"],
-          ...rows
-        ])
-      }\n`
+      `Medians of ${rounds} runs, each in a new home; times in ms. ` +
+        `Added: beside ${usual.toFixed(1)} ms to the first word of the model asked directly.\n\n${columns([head, ...rows])}\n`
     )
   }).pipe(
     Effect.provide(Layer.mergeAll(

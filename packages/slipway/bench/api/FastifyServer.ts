@@ -241,9 +241,8 @@ interface Body {
 const canonical = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`
   if (value === null || typeof value !== "object") return JSON.stringify(value)
-  return `{${
-    Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1).map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`).join(",")
-  }}`
+  const members = Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1)
+  return `{${members.map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`).join(",")}}`
 }
 
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex")

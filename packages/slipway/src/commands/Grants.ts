@@ -27,10 +27,10 @@ const shownSpending = ({ budget, own, reserved, spent }: GrantSpending) => ({
   ownBudget: own
 })
 
-const spoken = ({ budget, own, spent }: GrantSpending) =>
-  `${formatUsd(spent)} USD spent, ${budget === null ? "no limit" : `of ${formatUsd(budget)}`}${
-    own ? "" : " (as configured for every grant)"
-  }`
+const spoken = ({ budget, own, spent }: GrantSpending) => {
+  const limit = budget === null ? "no limit" : `of ${formatUsd(budget)}`
+  return `${formatUsd(spent)} USD spent, ${limit}${own ? "" : " (as configured for every grant)"}`
+}
 
 const create = Command.make("create", {
   name: Argument.String("name").pipe(Argument.withDescription("Name of the grant"), Argument.withSchema(Schema.NonEmptyString)),

@@ -81,12 +81,11 @@ const create = Command.make("create", {
     })
     const key = Redacted.value(minted.key)
     const { expiresAt, id, userId } = shown(minted.record)
+    const until = expiresAt === null ? "" : `, good until ${expiresAt}`
     yield* print(json, { id, key, grantId: minted.grant.id, grant: minted.grant.name, userId, label, scopes, expiresAt }, () =>
       keyOnly
         ? key
-        : `${key}\n\nKey ${id} of grant ${minted.grant.name}${
-          expiresAt === null ? "" : `, good until ${expiresAt}`
-        }. It is shown only now: keep it safe.`)
+        : `${key}\n\nKey ${id} of grant ${minted.grant.name}${until}. It is shown only now: keep it safe.`)
   }))).pipe(
     Command.withDescription("Mint an API key. It is shown once: only its digest is kept."),
     Command.withExamples([

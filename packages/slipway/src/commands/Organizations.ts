@@ -40,7 +40,9 @@ const create = Command.make("create", {
     const { made, organization } = yield* (yield* Members).createOrganization(name)
     yield* print(json, shown(organization), () =>
       made
-        ? `Organization ${organization.name} is made: ${organization.id}\nNext: slipway members add <user> --organization ${organization.name}, slipway grants create <name> --organization ${organization.name}`
+        ? `Organization ${organization.name} is made: ${organization.id}\n` +
+          `Next: slipway members add <user> --organization ${organization.name}, ` +
+          `slipway grants create <name> --organization ${organization.name}`
         : `Organization ${organization.name} is there already: ${organization.id}`)
   }))).pipe(
     Command.withDescription("Make an organization: its members share its grants"),

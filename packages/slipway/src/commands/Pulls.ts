@@ -290,20 +290,20 @@ const merge = Command.make(
         const done = yield* pulls.merge(repo, number, { author: yield* CommitAuthor, deleteBranch })
         const { baseRef, headRef, merged } = done.pullRequest
         const name = `${done.repository.fullName} #${number}`
+        const files = done.checkout === undefined ? "" : `, with the files in ${done.checkout}`
         yield* report(json, done, () =>
           !done.changed ?
             `${name} was merged already.`
             : merged ?
-            `${name} is merged into ${baseRef}${done.checkout === undefined ? "" : `, with the files in ${done.checkout}`}. ${
-              ofBranch(done)
-            }`
+            `${name} is merged into ${baseRef}${files}. ${ofBranch(done)}`
             : `${name} is merged into ${baseRef} as it was, but ${headRef} was pushed to meanwhile: it stays open.`)
       })
     )
 ).pipe(
   Command.withDescription(
     `Merge a pull request into its base branch, with a merge commit by ${known.author.name}. Drafts too: all that Slipway opens are.\n\n` +
-      "A checkout of the base branch follows, if nothing in it waits to be committed; else the command to merge it there with plain git is shown. So it is for what conflicts."
+      "A checkout of the base branch follows, if nothing in it waits to be committed; " +
+      "else the command to merge it there with plain git is shown. So it is for what conflicts."
   ),
   Command.withShortDescription("Merge a pull request into its base branch"),
   Command.withExamples([{ command: "slipway pulls merge acme/shop 1", description: "Keeps its branch" }])

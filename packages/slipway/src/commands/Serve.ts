@@ -76,7 +76,8 @@ const announce = (settings: Settings.Settings, publicUrl: string) =>
     const link = role === "worker" ? null : yield* firstLink(publicUrl)
     if (role !== "worker" && !keepsSessions(publicUrl)) {
       yield* Effect.logWarning(
-        `nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine (${Listening.settings.publicUrl.name})`
+        `nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine ` +
+          `(${Listening.settings.publicUrl.name})`
       )
     }
     yield* Console.log(columns([

@@ -98,10 +98,9 @@ const add = Command.make("add", {
     const webhooks = yield* Webhooks
     const { id, name } = yield* grantOf(idOrName)
     const registered = yield* webhooks.register(id, { url, types: Option.getOrNull(types) })
+    const told = `Endpoint ${registered.endpoint.id} of grant ${name} is told of what comes from now on.`
     yield* print(json, withSecret(registered), () =>
-      `${
-        Redacted.value(registered.secret)
-      }\n\nEndpoint ${registered.endpoint.id} of grant ${name} is told of what comes from now on. The secret is shown only now: keep it safe.`)
+      `${Redacted.value(registered.secret)}\n\n${told} The secret is shown only now: keep it safe.`)
   }))).pipe(
     Command.withDescription("Register an endpoint. Its secret is shown once."),
     Command.withExamples([
@@ -209,8 +208,8 @@ const redeliver = Command.make("redeliver", {
 }, ({ event, json, ...which }) =>
   administration(Effect.gen(function*() {
     yield* onEndpoint((webhooks, grantId, id) => webhooks.redeliver(grantId, id, event))(which)
-    yield* print(json, { eventId: event }, () =>
-      `Event ${event} is sent once more as soon as a worker runs. See: slipway webhooks deliveries ${which.endpoint} --grant ${which.grant}`)
+    const look = `slipway webhooks deliveries ${which.endpoint} --grant ${which.grant}`
+    yield* print(json, { eventId: event }, () => `Event ${event} is sent once more as soon as a worker runs. See: ${look}`)
   }))).pipe(
     Command.withDescription("Send one event again, beside the ordered line"),
     Command.withExamples([{

@@ -20,9 +20,9 @@ class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWritable>()(
   code: Schema.String
 }) {
   override get message() {
-    return `The data folder ${this.dataDir} cannot be written to: ${
-      reasons[this.code] ?? this.code
-    }. Mend that, or choose another with ${Storage.settings.dataDir.name}.`
+    const reason = reasons[this.code] ?? this.code
+    const { name } = Storage.settings.dataDir
+    return `The data folder ${this.dataDir} cannot be written to: ${reason}. Mend that, or choose another with ${name}.`
   }
 }
 
@@ -56,7 +56,8 @@ export const writable = (dataDir: string) =>
 /** Somebody removed or replaced it under the running service. */
 class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFolderGone", { dataDir: Schema.String }) {
   override get message() {
-    return `The data folder ${this.dataDir} is gone: somebody removed or replaced it. The service stops. Put it back, or start the service again to begin with an empty one.`
+    return `The data folder ${this.dataDir} is gone: somebody removed or replaced it. The service stops. ` +
+      "Put it back, or start the service again to begin with an empty one."
   }
 }
 

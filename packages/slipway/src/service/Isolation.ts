@@ -156,7 +156,8 @@ export const announce = (settings: Settings, { kind, problem, report }: Isolatio
     }
     yield* Effect.logWarning(
       problem === null
-        ? `${known.isolation.name} is none: agents run as this user and can read and change whatever this user can, also what other sandboxes do`
+        ? `${known.isolation.name} is none: agents run as this user and can read and change whatever this user can, ` +
+          "also what other sandboxes do"
         : `sandboxes cannot be isolated, so only the offline agent runs: ${problem}`
     )
   })

@@ -103,10 +103,10 @@ const nearest = Effect.fnUntraced(function*(dataDir: string) {
   }
 })
 
-const named = ({ dataDir, embedded, pid, publicUrl }: Running): string =>
-  `process ${pid}${publicUrl === null ? "" : ` at ${publicUrl}`} with ${
-    embedded ? `${dataDirSetting.name}=${dataDir}` : databaseUrlSetting.name
-  }`
+const named = ({ dataDir, embedded, pid, publicUrl }: Running): string => {
+  const setting = embedded ? `${dataDirSetting.name}=${dataDir}` : databaseUrlSetting.name
+  return `process ${pid}${publicUrl === null ? "" : ` at ${publicUrl}`} with ${setting}`
+}
 
 /** The settings with the data folder of the service that a command means. */
 export const find = Effect.fn("Services.find")(function*(settings: Settings) {
@@ -122,15 +122,14 @@ export const find = Effect.fn("Services.find")(function*(settings: Settings) {
     ? `there is no Slipway in ${dataDir} (${dataDirSetting.name}), and this command makes none.`
     : `there is no Slipway in ${path.dirname(dataDir)} or above it, and this command makes none.`
   const shared = others.filter(({ embedded }) => !embedded)
-  return yield* new NoService({
-    detail: others.length === 0
-      ? `${lacking} Start one with "slipway serve" (npm start), or set ${dataDirSetting.name} to the data folder of the one that is meant, or ${databaseUrlSetting.name} to its database.`
-      : others.length === 1 && shared.length === 1
-      ? `${lacking} One runs as ${others.map(named).join()}: set ${databaseUrlSetting.name} to what it has.`
-      : `${lacking} Set ${
-        others.every(({ embedded }) => embedded) ? dataDirSetting.name : `${dataDirSetting.name} or ${databaseUrlSetting.name}`
-      } to one of those that run: ${others.map(named).join("; ")}.`
-  })
+  const [folder, database] = [dataDirSetting.name, databaseUrlSetting.name]
+  const next = others.length === 0
+    ? `Start one with "slipway serve" (npm start), ` +
+      `or set ${folder} to the data folder of the one that is meant, or ${database} to its database.`
+    : others.length === 1 && shared.length === 1
+    ? `One runs as ${others.map(named).join()}: set ${database} to what it has.`
+    : `Set ${shared.length === 0 ? folder : `${folder} or ${database}`} to one of those that run: ${others.map(named).join("; ")}.`
+  return yield* new NoService({ detail: `${lacking} ${next}` })
 })
 
 /** Where the service of this user answers that a command means; `null`: that is not known here. */

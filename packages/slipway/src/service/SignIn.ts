@@ -32,7 +32,7 @@ const gitHub = ({ apiUrl, clientId, clientSecretFile }: GitHub) =>
 export const provider = ({ signIn }: Pick<Settings, "signIn">): Layer.Layer<never, InvalidSetting | IdentityProviderError> =>
   signIn === null ? Layer.empty : gitHub(signIn)
 
-/** What is wrong with it, and what to look at; `null`: nothing. GitHub is asked about a code that it never gave: it looks at the App's secret first. */
+/** What is wrong with it, and what to look at; `null`: nothing. Asks GitHub about a code that it never gave: the secret counts first. */
 export const problemOf = (signIn: GitHub, publicUrl: string) =>
   Effect.gen(function*() {
     const provider = yield* IdentityProvider

@@ -45,7 +45,8 @@ const database = ({ dataDir, databaseUrl, postgresAccount, startup }: Settings, 
     const { superuser } = yield* Database.reach(databaseUrl, owner ? startup : Duration.zero)
     if (owner && superuser) {
       yield* Effect.logWarning(
-        `${storage.databaseUrl.name} logs in as a superuser: give Slipway a role that owns its own database and nothing else (docs/operating.md)`
+        `${storage.databaseUrl.name} logs in as a superuser: ` +
+          "give Slipway a role that owns its own database and nothing else (docs/operating.md)"
       )
     }
     return migrated({ url: databaseUrl })

@@ -21,8 +21,8 @@ export const settings = {
     name: "SLIPWAY_TOOL_DETAIL",
     type: Type.oneOf(["full", "none"]),
     default: "full",
-    about:
-      "What events tell of tool calls beside their title: full, the command, the change and the end of the output; or none, and who approves sees the title alone.",
+    about: "What events tell of tool calls beside their title: full, the command, the change and the end of the output; " +
+      "or none, and who approves sees the title alone.",
     role: "worker"
   })
 }

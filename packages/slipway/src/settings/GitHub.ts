@@ -8,8 +8,8 @@ export const app = {
   appId: Setting.optional({
     name: "SLIPWAY_GITHUB_APP_ID",
     type: Type.pattern("the id of a GitHub App", /^[A-Za-z0-9.]{1,100}$/u),
-    about:
-      "Id or client id of the GitHub App that sandboxes' repositories and pull requests go through. Without it, repositories of this machine; see slipway repos.",
+    about: "Id or client id of the GitHub App that sandboxes' repositories and pull requests go through. " +
+      "Without it, repositories of this machine; see slipway repos.",
     role: "all"
   }),
   privateKeyFile: Setting.optional({
@@ -21,8 +21,8 @@ export const app = {
   webhookSecret: Setting.optional({
     name: "SLIPWAY_GITHUB_WEBHOOK_SECRET",
     type: Type.redacted(Type.parsed("at least 16 characters", (value) => value.length >= 16)),
-    about:
-      "Secret of the App's webhook, which is sent to /hooks/source-host. Without it, changes on GitHub are seen when somebody asks for them.",
+    about: "Secret of the App's webhook, which is sent to /hooks/source-host. " +
+      "Without it, changes on GitHub are seen when somebody asks for them.",
     role: "http",
     secret: true
   })

@@ -9,8 +9,8 @@ export const settings = {
     name: "SLIPWAY_ISOLATION",
     type: Type.oneOf(["auto", "bubblewrap", "docker", "none"]),
     default: "auto",
-    about:
-      "bubblewrap, or the Docker daemon of this machine, keeps agents in, or the service does not start. auto: bubblewrap where it can, else only the offline agent runs. " +
+    about: "bubblewrap, or the Docker daemon of this machine, keeps agents in, or the service does not start. " +
+      "auto: bubblewrap where it can, else only the offline agent runs. " +
       "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
     role: "worker"
   }),
@@ -18,8 +18,8 @@ export const settings = {
     name: "SLIPWAY_DOCKER_IMAGE",
     type: Type.text("the name of an image"),
     default: "node:24-bookworm",
-    about:
-      "What sandboxes have of programs with SLIPWAY_ISOLATION=docker: an image with glibc, sh, unshare and git. It is pulled when it is not there.",
+    about: "What sandboxes have of programs with SLIPWAY_ISOLATION=docker: an image with glibc, sh, unshare and git. " +
+      "It is pulled when it is not there.",
     role: "worker"
   }),
   dockerSocket: Setting.withDefault({
@@ -35,8 +35,8 @@ export const settings = {
       "names with ports between commas, such as registry.npmjs.org:443",
       (value) => Result.isSuccess(AllowList.parse(value))
     ),
-    about:
-      "What isolated sandboxes may reach beside their model, as name:port between commas, such as registry.npmjs.org:443,pypi.org:443,files.pythonhosted.org:443. " +
+    about: "What isolated sandboxes may reach beside their model, as name:port between commas, " +
+      "such as registry.npmjs.org:443,pypi.org:443,files.pythonhosted.org:443. " +
       "Without it, nothing.",
     role: "worker"
   })
@@ -74,8 +74,8 @@ export const limits = {
     name: "SLIPWAY_SANDBOX_DISK_MIB",
     type: Type.mebibytes(64, 100_000_000),
     default: "10240",
-    about:
-      "Disk that an isolated sandbox may take. Where the kernel keeps it, more is refused, and sandboxes that exist keep what they have; elsewhere it is measured, and what runs is ended when it takes more. See slipway doctor.",
+    about: "Disk that an isolated sandbox may take. Where the kernel keeps it, more is refused, and sandboxes that exist " +
+      "keep what they have; elsewhere it is measured, and what runs is ended when it takes more. See slipway doctor.",
     role: "worker"
   })
 }

@@ -39,16 +39,16 @@ export const edge = {
   requestsPerGrant: Setting.optional({
     name: "SLIPWAY_RATE_LIMIT_PER_GRANT",
     type: Type.integer(1, 1_000_000),
-    about:
-      "Requests of one grant in any 60 seconds with all API keys, over all processes. Without it, eight times SLIPWAY_RATE_LIMIT_PER_MINUTE.",
+    about: "Requests of one grant in any 60 seconds with all API keys, over all processes. " +
+      "Without it, eight times SLIPWAY_RATE_LIMIT_PER_MINUTE.",
     role: "http"
   }),
   streamsPerUser: Setting.withDefault({
     name: "SLIPWAY_STREAMS_PER_USER",
     type: Type.integer(1, 100_000),
     default: "200",
-    about:
-      "Event streams one user may have open in this process, with all keys and sessions; one key may have 100. Never more than half of all that it holds.",
+    about: "Event streams one user may have open in this process, with all keys and sessions; one key may have 100. " +
+      "Never more than half of all that it holds.",
     role: "http"
   }),
   streamsPerGrant: Setting.withDefault({

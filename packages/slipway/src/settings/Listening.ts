@@ -22,8 +22,8 @@ export const settings = {
   publicUrl: Setting.optional({
     name: "SLIPWAY_PUBLIC_URL",
     type: Type.publicAddress,
-    about:
-      "Address that clients use: it starts every link, and may have a path. Without it, http:// and the address listened on; a process with SLIPWAY_ROLE=worker needs it.",
+    about: "Address that clients use: it starts every link, and may have a path. " +
+      "Without it, http:// and the address listened on; a process with SLIPWAY_ROLE=worker needs it.",
     role: "all"
   })
 }
@@ -40,8 +40,8 @@ export const edge = {
     name: "SLIPWAY_CONNECTIONS_PER_ADDRESS",
     type: Type.integer(1, 100_000),
     default: "512",
-    about:
-      "Connections one address may have, and requests from it that may be under way; never more than half of all that this process can hold.",
+    about: "Connections one address may have, and requests from it that may be under way; " +
+      "never more than half of all that this process can hold.",
     role: "http"
   }),
   keepAlive: Setting.withDefault({
@@ -57,8 +57,8 @@ export const edge = {
       "addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8",
       (value) => ClientAddress.parse(value) !== null
     ),
-    about:
-      "Proxies in front of the service, as addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8. Requests through them count " +
+    about: "Proxies in front of the service, as addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8. " +
+      "Requests through them count " +
       "for the address in X-Forwarded-For. Without it, for the one they come from.",
     role: "http"
   })

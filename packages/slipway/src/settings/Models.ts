@@ -23,16 +23,16 @@ export const settings = {
   grantBudget: Setting.optional({
     name: "SLIPWAY_GRANT_BUDGET_USD",
     type: usd,
-    about:
-      "What the models of all sandboxes of a grant may cost, in US dollars, unless slipway grants budget says otherwise. Without it, anything.",
+    about: "What the models of all sandboxes of a grant may cost, in US dollars, unless slipway grants budget says otherwise. " +
+      "Without it, anything.",
     role: "all"
   }),
   credits: Setting.withDefault({
     name: "SLIPWAY_CREDITS",
     type: Type.oneOf(["off", "enforced"]),
     default: "off",
-    about:
-      "Whether models draw on the credits that claims brought to an organization, and new work without any gets 402: off or enforced. The same in every process.",
+    about: "Whether models draw on the credits that claims brought to an organization, " +
+      "and new work without any gets 402: off or enforced. The same in every process.",
     role: "all"
   }),
   creditPrice: Setting.withDefault({

@@ -103,9 +103,8 @@ export const unknown = (environment: Readonly<Record<string, string | undefined>
   const known = new Set<string>([...names, ...OF_PROGRAMS])
   return Object.keys(environment).filter((name) => name.startsWith("SLIPWAY_") && !known.has(name)).map((name) => {
     const meant = nearest(name, names)
-    return `${name} is set, but there is no such setting: it does nothing. ${
-      meant === null ? "Those there are: slipway serve --help" : `Did you mean ${meant}?`
-    }`
+    const next = meant === null ? "Those there are: slipway serve --help" : `Did you mean ${meant}?`
+    return `${name} is set, but there is no such setting: it does nothing. ${next}`
   })
 }
 

@@ -304,9 +304,8 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       const end = await turnEnd(theirs, from, 0, tenant)
       await pause(5000)
       const after = rssNow()
-      const told = `${
-        statuses.filter((status) => status === 200).length
-      } terminated; the other tenant's turn ${end.state}; ${before} MB before, ${after} MB after`
+      const terminated = statuses.filter((status) => status === 200).length
+      const told = `${terminated} terminated; the other tenant's turn ${end.state}; ${before} MB before, ${after} MB after`
       return end.state !== "succeeded" || after > LEFT * before ? `BROKEN ${told}` : told
     })
 
@@ -369,18 +368,16 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
 
     yield* attack("4 40 listings of 20,000 files under 60,000 patterns", async () => {
       const from = "127.0.0.4"
-      const id = await create(
-        `[[shell awk 'BEGIN{for(i=0;i<60000;i++) print "pattern" i "*x"}' > .gitignore; mkdir d; cd d; awk 'BEGIN{for(i=0;i<20000;i++) print "f" i}' | xargs touch]]`,
-        from
-      )
+      const patterns = `awk 'BEGIN{for(i=0;i<60000;i++) print "pattern" i "*x"}' > .gitignore`
+      const files = `mkdir d; cd d; awk 'BEGIN{for(i=0;i<20000;i++) print "f" i}' | xargs touch`
+      const id = await create(`[[shell ${patterns}; ${files}]]`, from)
       const end = await turnEnd(id, from)
       const replies = await Promise.all(
         times(40).map(() => call(`${api}/sandboxes/${id}/files/tree?directory=d`, { from, headers: as(hostile) }))
       )
       const statuses = replies.reduce<Record<string, number>>((all, { status }) => ({ ...all, [status]: (all[status] ?? 0) + 1 }), {})
-      return `${end.state}; answered ${JSON.stringify(statuses)}, the last after ${
-        (Math.max(...replies.map(({ millis }) => millis)) / 1000).toFixed(1)
-      } s`
+      const seconds = (Math.max(...replies.map(({ millis }) => millis)) / 1000).toFixed(1)
+      return `${end.state}; answered ${JSON.stringify(statuses)}, the last after ${seconds} s`
     })
 
     yield* Effect.gen(function*() {
@@ -395,9 +392,15 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       yield* measure("5 120 stalled bodies to the gateway", made.pid ?? 0, inGateway, idle, async () => {
         const sockets: Array<Socket> = []
         const most = 20 * 2 ** 20
-        const head = `POST ${
-          gateway.pathname.replace(/\/$/u, "")
-        }/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${most}\r\n\r\n{"model":"the-model","messages":"`
+        const head = [
+          `POST ${gateway.pathname.replace(/\/$/u, "")}/v1/chat/completions HTTP/1.1`,
+          "Host: x",
+          `Authorization: Bearer ${token}`,
+          "Content-Type: application/json",
+          `Content-Length: ${most}`,
+          "",
+          `{"model":"the-model","messages":"`
+        ].join("\r\n")
         const piece = "x".repeat(1024 * 1024)
         for (const _ of times(120)) mute(gateway.hostname, Number(gateway.port), "127.0.0.5", head, sockets)
         // Nearly all of each body, and then nothing more.

@@ -151,10 +151,9 @@ const violations = async (page: Page): Promise<ReadonlyArray<string>> => {
   const session = await page.context().newCDPSession(page)
   try {
     await session.send("Runtime.evaluate", { expression: AXE })
+    const options = JSON.stringify({ runOnly: RULES, resultTypes: ["violations"] })
     const { exceptionDetails, result } = await session.send("Runtime.evaluate", {
-      expression: `axe.run(document, { runOnly: ${
-        JSON.stringify(RULES)
-      }, resultTypes: ["violations"] }).then(({ violations }) => JSON.stringify(violations))`,
+      expression: `axe.run(document, ${options}).then(({ violations }) => JSON.stringify(violations))`,
       awaitPromise: true
     })
     if (exceptionDetails !== undefined) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text)

@@ -83,7 +83,8 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         await page.goto("/sandboxes")
         await inspect(page, "sandboxes-none")
         const id = await create(
-          "[[say Let me <b>begin</b> & see.]] [[think Which file?]] [[slow 20 20]] [[write path=docs/a.md content=hello <i>you</i>]] [[write path=b.md content=no]] " +
+          "[[say Let me <b>begin</b> & see.]] [[think Which file?]] [[slow 20 20]] " +
+            "[[write path=docs/a.md content=hello <i>you</i>]] [[write path=b.md content=no]] " +
             "[[write path=src/prices.js content=export const prices = {}]] [[say All done.]]",
           { toolApprovalMode: "prompt" }
         )

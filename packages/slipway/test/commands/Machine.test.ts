@@ -64,9 +64,10 @@ it.effect.skipIf(!hasStrace)("the id is on the disk before anybody uses it: the 
   Effect.gen(function*() {
     const dataDir = yield* folder
     const trace = path.join(dataDir, "trace")
-    const script = `import { Effect } from "effect"; import { acquire } from ${
-      JSON.stringify(path.resolve(import.meta.dirname, "../../src/service/Machine.ts"))
-    };
+    const module = path.resolve(import.meta.dirname, "../../src/service/Machine.ts")
+    const script = `
+      import { Effect } from "effect"
+      import { acquire } from ${JSON.stringify(module)}
       await Effect.runPromise(Effect.scoped(acquire(${JSON.stringify(path.join(dataDir, "data"))}, Effect.succeed(null))))`
     execFileSync("strace", ["-f", "-y", "-o", trace, "-e", "trace=fsync,rename,renameat,renameat2", process.execPath, "--input-type=module",
       "-e", script], {

@@ -87,10 +87,11 @@ describe("slipway pulls", () => {
         changedFiles: 1,
         sandboxId: greet.id
       })
-      assert.match(
-        table.stdout,
-        /^REPOSITORY +NUMBER +STATE +BRANCH +CHANGES +UPDATED +TITLE\nacme\/shop +2 +draft +slipway\/c_\w+ +\+1 -0 +\S+ +Say it again\nacme\/shop +1 +draft .*Say hello\n$/u
-      )
+      const [head, newest, oldest, ...more] = table.stdout.split("\n")
+      assert.match(String(head), /^REPOSITORY +NUMBER +STATE +BRANCH +CHANGES +UPDATED +TITLE$/u)
+      assert.match(String(newest), /^acme\/shop +2 +draft +slipway\/c_\w+ +\+1 -0 +\S+ +Say it again$/u)
+      assert.match(String(oldest), /^acme\/shop +1 +draft .*Say hello$/u)
+      assert.deepStrictEqual(more, [""])
       assert.include(shown.stdout, `acme/shop #${greet.number}: Say hello\n`)
       for (
         const line of [`git fetch ${bare} ${greet.branch}`, `git pull --no-rebase --no-ff ${bare} ${greet.branch}`,

@@ -35,7 +35,8 @@ it.live("a primary that is killed costs nothing that was acknowledged, nor the t
     assert.notInclude(yield* speaks, "turn.completed")
     yield* Clients.interrupt(all.url, key, running)
     yield* until(speaks, (types) => types.includes("turn.completed"))
+    const [creations, terminations] = [acknowledged.created.size, acknowledged.terminated.size]
     process.stdout.write(
-      `${acknowledged.created.size} creations and ${acknowledged.terminated.size} terminations were acknowledged, none is lost; the turn went on\n`
+      `${creations} creations and ${terminations} terminations were acknowledged, none is lost; the turn went on\n`
     )
   }).pipe(Effect.scoped))

@@ -30,8 +30,8 @@ describe.skipIf(!SmallDisk.isPossible)("on a disk of its own", () => {
         assert.deepStrictEqual(ended, {
           code: 1,
           stdout: "",
-          stderr:
-            `slipway: The data folder ${dataDir} cannot be written to: its disk is read-only. Mend that, or choose another with SLIPWAY_DATA_DIR.\n`
+          stderr: `slipway: The data folder ${dataDir} cannot be written to: its disk is read-only. ` +
+            "Mend that, or choose another with SLIPWAY_DATA_DIR.\n"
         })
       })
       disk.spoil("read-only")

@@ -285,8 +285,8 @@ linux("no secret that comes into the service leaves it by its log, its files or 
       repos: [{ fullName: "acme/shop" }],
       title: "Canaries",
       metadata: { note: content.metadata },
-      prompt:
-        `${content.prompt} [[write path=a.txt content=one]] [[shell echo token=${content.agentToken}; echo Bearer ${content.agent} >&2; sleep 1]] [[crash]]`
+      prompt: `${content.prompt} [[write path=a.txt content=one]] ` +
+        `[[shell echo token=${content.agentToken}; echo Bearer ${content.agent} >&2; sleep 1]] [[crash]]`
     }, { "idempotency-key": content.idempotency })
     assert.strictEqual(made.status, 201, JSON.stringify(made.said))
     const sandbox = `${api}/sandboxes/${made.said.id}`
@@ -330,8 +330,8 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     assert.strictEqual(ofSandbox?.traceId?.length, 32)
     // What had to be left out was there to be left out.
     assert.match(
-      server.logs(),
-      /no entry with \[redacted\] or \[redacted\][\w+/=]{0,3} or \[redacted\] or postgres:\/\/\[redacted\]@db\/x or \[redacted\] or Bearer \[redacted\] or \[redacted\]/u
+      server.logs().replaceAll("[redacted]", "…"),
+      /no entry with … or …[\w+/=]{0,3} or … or postgres:\/\/…@db\/x or … or Bearer … or …/u
     )
 
     // The key that is made at the first start is shown once, for whoever starts it.

@@ -35,7 +35,12 @@ describe("one line", () => {
       writeFileSync(
         hook,
         `import { registerHooks } from "node:module"
-        registerHooks({ resolve(specifier, context, next) { if (/^(?:effect|@slipway|@effect)/.test(specifier)) throw new Error(specifier); return next(specifier, context) } })`
+        registerHooks({
+          resolve(specifier, context, next) {
+            if (/^(?:effect|@slipway|@effect)/.test(specifier)) throw new Error(specifier)
+            return next(specifier, context)
+          }
+        })`
       )
       for (const flag of ["--version", "-v"]) {
         const ended = yield* runIn(data, [flag], {}, { nodeArgs: ["--import", hook] })
@@ -67,7 +72,7 @@ describe("one line", () => {
     }).pipe(Effect.scoped), LONG)
 
   it.live(
-    "a variable that looks like a setting and is none is told, with the setting that was meant; a vanished data folder ends the service, said once",
+    "a variable that is no setting is told, with the setting that was meant; a vanished data folder ends the service, said once",
     () =>
       Effect.gen(function*() {
         const home = yield* folder

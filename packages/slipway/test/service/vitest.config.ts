@@ -1,4 +1,4 @@
-/** `npm run test:service`: what several processes of the service are to each other, to disks that fill up and databases that are silent, and to a partner. */
+/** `npm run test:service`: what services are to each other, to disks that fill up and databases that are silent, and to a partner. */
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 import shared from "../../../../vitest.config.ts"
