@@ -1,16 +1,24 @@
 /**
  * Looks whether the source is formatted (`npm run check` does): `node scripts/format.mjs`; `npm run format` writes it so.
- * dprint's formatter as WebAssembly, since it needs no binary of this machine's kind.
+ * `--in FOLDER`: another checkout. dprint's formatter as WebAssembly, since it needs no binary of this machine's kind.
+ *
+ * It fails as well for what the formatter leaves to authors: text that is too long for a line, and a template that it broke
+ * at an interpolation to make it fit.
  */
 import { createFromBuffer } from "@dprint/formatter"
 import { getPath } from "@dprint/typescript"
 import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
+import { parseArgs } from "node:util"
 
-const root = path.resolve(import.meta.dirname, "..")
+const { values: { in: folder = path.join(import.meta.dirname, ".."), write } } = parseArgs({
+  options: { in: { type: "string" }, write: { type: "boolean", default: false } }
+})
+const root = path.resolve(folder)
+const WIDTH = 140
 const formatter = createFromBuffer(readFileSync(getPath()))
-formatter.setConfig({ lineWidth: 140, indentWidth: 2 }, {
+formatter.setConfig({ lineWidth: WIDTH, indentWidth: 2 }, {
   semiColons: "asi",
   quoteStyle: "alwaysDouble",
   quoteProps: "preserve",
@@ -34,17 +42,30 @@ const stable = (filePath, fileText, passes = 10) => {
   return formatted === fileText || passes === 0 ? formatted : stable(filePath, formatted, passes - 1)
 }
 
-const write = process.argv.includes("--write")
+const read = (file) => readFileSync(path.join(root, file), "utf8")
+
 const changed = files.filter((file) => {
   const filePath = path.join(root, file)
-  const fileText = readFileSync(filePath, "utf8")
+  const fileText = read(file)
   const formatted = formatter.formatText({ filePath, fileText })
   if (formatted === fileText) return false
   if (write) writeFileSync(filePath, stable(filePath, formatted))
   return true
 })
-for (const file of changed) process.stdout.write(`${file}\n`)
-if (changed.length > 0 && !write) {
-  process.stderr.write(`${changed.length} files are not formatted. npm run format does it.\n`)
+const unshapely = files.flatMap((file) =>
+  read(file).split("\n").flatMap((line, i) => {
+    const columns = [...line].length
+    const told = columns > WIDTH ? `${columns} columns` : line.endsWith("${") ? "a template is broken at an interpolation" : null
+    return told === null ? [] : [`${file}:${i + 1}: ${told}`]
+  })
+)
+
+const complain = (sentence) => {
+  process.stderr.write(`${sentence}\n`)
   process.exitCode = 1
+}
+for (const told of [...changed, ...unshapely]) process.stdout.write(`${told}\n`)
+if (changed.length > 0 && !write) complain(`${changed.length} files are not formatted. npm run format does it.`)
+if (unshapely.length > 0) {
+  complain(`${unshapely.length} lines have no good shape, which no formatter finds: name a part before the template, or split the text.`)
 }

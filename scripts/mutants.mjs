@@ -186,11 +186,9 @@ try {
   for (const which of ["near", "far"]) {
     const left = mutants.flatMap((mutant, i) => mutant.state === "survived" && mutant[which].length > 0 ? [[i + 1, mutant[which]]] : [])
     if (left.length === 0) continue
-    process.stderr.write(
-      `\n${Math.round((performance.now() - began) / 1000)} s: ${left.length} mutants, tests that ${
-        which === "near" ? "import" : "reach"
-      } the module `
-    )
+    const seconds = Math.round((performance.now() - began) / 1000)
+    const how = which === "near" ? "import" : "reach"
+    process.stderr.write(`\n${seconds} s: ${left.length} mutants, tests that ${how} the module `)
     for (const [, tests] of left) tests.sort((a, b) => cost.get(a) - cost.get(b))
     for (const [n, suite] of await judge(left)) if (failed(suite)) mutants[n - 1].state = "caught"
   }

@@ -198,12 +198,8 @@ export const mutate = (source, words) => {
         const called = node.callee.property.name
         if (dropped.has(called)) add(node, text(node.callee.object))
         if (renamed.has(called)) {
-          add(
-            node,
-            `${source.slice(node.start, node.callee.property.start)}${renamed.get(called)}${
-              source.slice(node.callee.property.end, node.end)
-            }`
-          )
+          const { end, start } = node.callee.property
+          add(node, `${source.slice(node.start, start)}${renamed.get(called)}${source.slice(end, node.end)}`)
         }
         return
       }

@@ -1,6 +1,7 @@
 /**
  * Packs, installs the tarballs into empty folders as a stranger would, and uses them there: each example's types and tests,
- * what the pages for people show of TypeScript, and the `slipway` command with its demo. `npm run test:packages`; the registry must be reachable.
+ * what the pages for people show of TypeScript, and the `slipway` command with its demo. `npm run test:packages`; the registry
+ * must be reachable.
  */
 import { spawn } from "node:child_process"
 import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises"
