@@ -125,7 +125,8 @@ const creation = [
   }),
   rule(
     "unknown-repo",
-    "A repository that is known not to be accessible is 403 repo_not_accessible and binds no key; where it is not known, the sandbox fails.",
+    "A repository that is known not to be accessible is 403 repo_not_accessible and binds no key; " +
+      "where it is not known, the sandbox fails.",
     async (world) => {
       const headers = { "idempotency-key": `conformance unknown-repo ${unique()}` }
       const reply = await world.create({ repos: [{ fullName: NO_REPO }] }, headers)

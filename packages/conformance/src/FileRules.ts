@@ -321,7 +321,8 @@ export const rules = [
   }, { needs: ["repo", "second-repo"] }),
   rule(
     "content",
-    "Content is {path, repo, status, binary, size, previousPath, editable, editReason, working, head, base, reviewHead}, each version null or {content, text, hash, ref, size, binary}.",
+    "Content is {path, repo, status, binary, size, previousPath, editable, editReason, working, head, base, reviewHead}, " +
+      "each version null or {content, text, hash, ref, size, binary}.",
     async (world) => {
       const version = nullOr(object({
         content: nullOr(text),

@@ -6,8 +6,10 @@
 /**
  * @typedef {"prompt" | "text" | "reasoning" | "tool" | "note" | "problem"} Kind
  * @typedef {{ readonly key: string, readonly kind: Kind, readonly text: string, readonly state: string }} Item
- * @typedef {{ readonly tool: string, readonly state: string, readonly decision: string, readonly error: string, readonly command: string, readonly output: string }} ToolCall
- * @typedef {{ readonly id?: string, readonly type: string, readonly ts: string, readonly turn_id?: string, readonly data: Record<string, any> }} SandboxEvent
+ * @typedef {"tool" | "state" | "decision" | "error" | "command" | "output"} ToolCallField
+ * @typedef {{ readonly [field in ToolCallField]: string }} ToolCall
+ * @typedef {{ readonly id?: string, readonly type: string, readonly ts: string, readonly turn_id?: string }} EventHead
+ * @typedef {EventHead & { readonly data: Record<string, any> }} SandboxEvent
  */
 
 /**
@@ -186,14 +188,9 @@ const itemOf = ({ data, id, turn_id: turn, type }) => {
     }
     case "pull_request.updated": {
       const { action_state, error, number, repo } = data
-      const action = word("action", action_state)
-      return item(
-        `event:${id}`,
-        error === undefined ? "note" : "problem",
-        `Pull request of ${repo}${number === undefined ? "" : ` #${number}`}${
-          error === undefined ? action === "" ? "" : `: ${action}` : `: ${error["message"]}`
-        }`
-      )
+      const pull = `Pull request of ${repo}${number === undefined ? "" : ` #${number}`}`
+      const said = error === undefined ? word("action", action_state) : error["message"]
+      return item(`event:${id}`, error === undefined ? "note" : "problem", said === "" ? pull : `${pull}: ${said}`)
     }
     default:
       return null

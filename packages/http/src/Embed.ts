@@ -31,7 +31,10 @@ export interface Embedded {
   fetch(request: Request, from?: { readonly address?: string | undefined }): Promise<Response>
   /** Answers a request of `node:http` whose body nobody read. */
   node(request: IncomingMessage, response: ServerResponse): void
-  /** Ends every event stream, waits up to 8 s for other requests, then releases the services. Whoever comes later gets a 503. Safe to call twice. */
+  /**
+   * Ends every event stream, waits up to 8 s for other requests, then releases the services. Whoever comes later gets a 503.
+   * Safe to call twice.
+   */
   close(): Promise<void>
 }
 

@@ -49,7 +49,8 @@ const nginx = ({ strips }: { readonly strips: boolean }) =>
 events { worker_connections 64; }
 http {
   access_log off;
-  client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy; fastcgi_temp_path ${folder}/f; uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s;
+  client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/f; uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s;
   server {
     listen 127.0.0.1:${port};
     location ${BASE}/ {

@@ -1,4 +1,4 @@
-/** No request holds the event loop for long, whatever it brings: bodies of up to 1 MiB, queries and headers of up to 16 KiB, forms of 64 KiB. */
+/** No request holds the event loop for long: bodies of up to 1 MiB, queries and headers of up to 16 KiB, forms of 64 KiB. */
 // As the service has it.
 import "effect/schema/SchemaJITCompiler/enable"
 import { assert, layer } from "@effect/vitest"

@@ -388,10 +388,9 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const body = JSON.stringify(creation)
-      const good =
-        `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
-      const chunked =
-        `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
+      const head = `POST ${SANDBOXES} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n`
+      const good = `${head}Content-Length: ${body.length}\r\n\r\n${body}`
+      const chunked = `${head}Transfer-Encoding: chunked\r\n\r\n`
       for (
         const [bad, status] of [
           ["nonsense\r\n\r\n", 400],
@@ -446,7 +445,8 @@ layer(http(), { excludeTestServices: true })("public documents", (it) => {
       const { headers, text } = yield* ask("/docs")
       assert.strictEqual(
         headers["content-security-policy"],
-        "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; " +
+          "form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
       )
       assert.deepStrictEqual(["x-frame-options", "referrer-policy", "x-content-type-options"].map((name) => headers[name]), ["DENY",
         "same-origin", "nosniff"])

@@ -61,7 +61,7 @@ export class Refusal extends Schema.TaggedError<Refusal>()("Refusal", {
 const ofKind = (status: number, code: string) =>
   Schema.toType(Refusal).check(Schema.makeFilter((e: Refusal) => e.status === status && e.code === code))
 
-/** An error with its status and code. Servers fail with it, or with the refusal that clients make of it: they are told no more than that. */
+/** An error with its status and code. Servers fail with it, or with the refusal that clients make of it: they are told no more. */
 const onWire = <const C extends string, S extends Schema.Codec<Error, unknown>>(status: number, code: C, error: S) =>
   envelope(code).pipe(
     Schema.decodeTo(

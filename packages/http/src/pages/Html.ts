@@ -63,3 +63,6 @@ export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part
 }
 
 export const nothing: Html = html``
+
+/** Cells of a table's head, one for each column. */
+export const columnHeads = (...names: ReadonlyArray<string>): ReadonlyArray<Html> => names.map((name) => html`<th scope="col">${name}</th>`)

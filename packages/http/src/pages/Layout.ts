@@ -34,25 +34,29 @@ export interface Reader {
 
 const isOpen = ({ place }: Visit, needs: Scope | null): boolean => needs === null || place !== null && scopesOf(place.role).includes(needs)
 
-const navigation = ({ csrf, user, visit }: Reader, here: Place | undefined): Html =>
-  html`
-  <nav aria-label="Main">
-    <ul class="places">${
-    PLACES.filter(([, , , needs]) => isOpen(visit, needs)).map(([place, path, name]) =>
-      html`
+const navigation = ({ csrf, user, visit }: Reader, here: Place | undefined): Html => {
+  const places = PLACES.filter(([, , , needs]) => isOpen(visit, needs)).map(([place, path, name]) =>
+    html`
       <li><a href="${path}"${place === here && html` aria-current="page"`}>${name}</a></li>`
-    )
-  }
+  )
+  return html`
+  <nav aria-label="Main">
+    <ul class="places">${places}
     </ul>
     <div class="reader">
       <a class="name" href="/keys#me">${user.name}</a>
       <form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out</button></form>
     </div>
   </nav>`
+}
 
 /** `reader: null`: nobody is signed in. */
-export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): string =>
-  html`<!doctype html>
+export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): string => {
+  const modules = ["page.js", ...scripts].map((script) =>
+    html`<script type="module" src="${Assets.addressOf(script)}"></script>
+`
+  )
+  return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -61,12 +65,7 @@ export const render = ({ body, place, scripts = [], title }: Document, reader: R
 <meta name="color-scheme" content="light dark">
 <link rel="icon" type="image/svg+xml" href="${Assets.addressOf("icon.svg")}">
 <link rel="stylesheet" href="${Assets.addressOf("style.css")}">
-${
-    ["page.js", ...scripts].map((script) =>
-      html`<script type="module" src="${Assets.addressOf(script)}"></script>
-`
-    )
-  }</head>
+${modules}</head>
 <body>
 <a class="skip" href="#main">Skip to content</a>
 <header>
@@ -78,3 +77,4 @@ ${body}
 </body>
 </html>
 `.toString()
+}

@@ -135,8 +135,8 @@ const outOfDate = new Refused({
 const elsewhere = new Refused({
   status: 409,
   title: "You work in another grant now",
-  text:
-    "Nothing was done. Since the page was loaded you chose another grant, or your membership ended. Load the page again to see where you are."
+  text: "Nothing was done. Since the page was loaded you chose another grant, or your membership ended. " +
+    "Load the page again to see where you are."
 })
 
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
@@ -165,9 +165,8 @@ export const make = Effect.gen(function*() {
         })
       }
       const { place } = found.visit
-      const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">${
-        place !== null && html`<input type="hidden" name="place" value="${place.grantId}">`
-      }`
+      const where = place !== null && html`<input type="hidden" name="place" value="${place.grantId}">`
+      const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">${where}`
       return { visit: found.visit, user: found.visit.user, token, csrf }
     }
   )

@@ -85,7 +85,10 @@ const ofVisit = (visit: Visit, rate: RateSlot, fromPage: boolean): Result.Result
     ? Result.fail(Forbidden.make("A session needs the X-CSRF-Token of its pages to change anything."))
     : Result.mapBoth(admitted(visit), { onFailure: ({ message }) => Forbidden.make(message), onSuccess: principalOf })
 
-/** Makes the check of one request for what needs a scope: who makes it and how its rate stands, or the refusal of one that nobody is known to make. */
+/**
+ * Makes the check of one request for what needs a scope: who makes it and how its rate stands, or the refusal of one that nobody
+ * is known to make.
+ */
 export const make = Effect.gen(function*() {
   const access = yield* Access
   const sessions = yield* Sessions

@@ -53,7 +53,7 @@ const pathOf = (target: string): string | null => {
   }
 }
 
-/** RFC 3986, section 3.2.2, with a port: an address in brackets, or a name. None has the delimiters that a name might have by the letter. */
+/** RFC 3986, section 3.2.2, with a port: an address in brackets, or a name, without the delimiters that the letter allows in one. */
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~-]|%[\da-f]{2})+)(?::\d{0,5})?$/iu
 
 /**

@@ -1,4 +1,4 @@
-/** Which addresses there are, and of each its methods, the scope it needs and its part of the service. The API's are read from its definition. */
+/** Which addresses there are, each with its methods, its scope and its part of the service. The API's are read from its definition. */
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Context, Layer, Option } from "effect"
 import { HttpApi, type HttpApiGroup } from "effect/http-api"

@@ -10,7 +10,7 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { DateTime, Duration, Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import { Settings } from "../../server/Settings.ts"
-import { html, type Html } from "../Html.ts"
+import { columnHeads, html, type Html } from "../Html.ts"
 import { moment } from "../Moments.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
@@ -58,8 +58,21 @@ const row = ({ key, mayRevoke }: { readonly key: KeyRecord; readonly mayRevoke: 
 </tr>`
 }
 
-const mintForm = ({ csrf, visit }: Page.Member): Html =>
-  html`<form method="post" action="/keys" class="panel" aria-labelledby="new">
+const mintForm = ({ csrf, visit }: Page.Member): Html => {
+  const scopes = scopesOf(visit.place.role).map((scope, i) =>
+    html`<div class="choice">
+<input type="checkbox" id="scope-${scope}" name="scope" value="${scope}"${i === 0 && html` checked`}>
+<label for="scope-${scope}"><code>${scope}</code>: ${OPENS[scope]}</label>
+</div>
+`
+  )
+  const lives = Array.from(
+    LIVES.keys(),
+    (life) =>
+      html`<option value="${life}"${life === USUAL && html` selected`}>${life === "never" ? "never" : `after ${life} days`}</option>
+`
+  )
+  return html`<form method="post" action="/keys" class="panel" aria-labelledby="new">
 <h2 id="new">New key</h2>
 ${csrf}
 <div class="field">
@@ -69,67 +82,50 @@ ${csrf}
 </div>
 <fieldset>
 <legend>What it opens</legend>
-${
-    scopesOf(visit.place.role).map((scope, i) =>
-      html`<div class="choice">
-<input type="checkbox" id="scope-${scope}" name="scope" value="${scope}"${i === 0 && html` checked`}>
-<label for="scope-${scope}"><code>${scope}</code>: ${OPENS[scope]}</label>
-</div>
-`
-    )
-  }</fieldset>
+${scopes}</fieldset>
 <div class="field">
 <label for="expires">Stops working</label>
 <select id="expires" name="expires">
-${
-    Array.from(LIVES.keys(), (life) =>
-      html`<option value="${life}"${life === USUAL && html` selected`}>${life === "never" ? "never" : `after ${life} days`}</option>
-`)
-  }</select>
+${lives}</select>
 </div>
 <button>Mint key</button>
 </form>`
+}
 
-const grantForm = (csrf: Html, grants: ReadonlyArray<Grant>, current: string | null): Html =>
-  html`<form method="post" action="/grant">
+const grantForm = (csrf: Html, grants: ReadonlyArray<Grant>, current: string | null): Html => {
+  const options = grants.map(({ id, name }) =>
+    html`<option value="${id}"${id === current && html` selected`}>${name}</option>
+`
+  )
+  return html`<form method="post" action="/grant">
 ${csrf}
 <div class="field">
 <label for="grant">Grant to work in</label>
 <select id="grant" name="grant">
-${
-    grants.map(({ id, name }) =>
-      html`<option value="${id}"${id === current && html` selected`}>${name}</option>
-`
-    )
-  }</select>
+${options}</select>
 </div>
 <button class="quiet">Change grant</button>
 </form>`
+}
 
-const minted = ({ key, record }: MintedKey, publicUrl: string): Html =>
-  html`<h1>The key ${shownName(record)} is minted</h1>
-${
-    shownOnce({
-      label: "API key",
-      secret: key,
-      then: "/keys",
-      more: html`<p>It ${record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`}, and opens ${
-        record.scopes.join(", ")
-      }. Programs send it with each request:</p>
+const minted = ({ key, record }: MintedKey, publicUrl: string): Html => {
+  const works = record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`
+  const more = html`<p>It ${works}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
 <pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_API_KEY"</code></pre>`
-    })
-  }`
+  return html`<h1>The key ${shownName(record)} is minted</h1>
+${shownOnce({ label: "API key", secret: key, then: "/keys", more })}`
+}
 
-const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html =>
-  html`<h1>Revoke the key ${shownName(key)}?</h1>
-<p>${shownKey(key)} was created ${moment(key.createdAt)} and ${
-    key.lastUsedAt === null ? "was never used" : html`last used ${moment(key.lastUsedAt)}`
-  }. Whatever
+const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html => {
+  const used = key.lastUsedAt === null ? "was never used" : html`last used ${moment(key.lastUsedAt)}`
+  return html`<h1>Revoke the key ${shownName(key)}?</h1>
+<p>${shownKey(key)} was created ${moment(key.createdAt)} and ${used}. Whatever
 still uses it fails from its next request on. This cannot be undone.</p>
 <div class="actions">
 <form method="post" action="/keys/${key.id}/revoke">${csrf}<button class="danger">Revoke key</button></form>
 <a class="button quiet" href="/keys">Keep it</a>
 </div>`
+}
 
 /** A name as it is kept. */
 const nameOf = (text: string) => {
@@ -166,23 +162,20 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       const names = new Map((yield* store.members(organizationId)).map(({ user }) => [user.id, user.name]))
       const grants = yield* sessions.grantsOf(user.id)
       const organization = yield* Effect.catchTag(members.organization(organizationId), "OrganizationNotFound", Effect.die)
+      const grant = grants.find(({ id }) => id === grantId)?.name ?? grantId
+      const table = html`<table class="rows">
+<thead><tr>${columnHeads("Name", "Key", "Scopes", "Of", "Created", "Last used", "Expires", "State")}<td></td></tr></thead>
+<tbody>
+${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, now))}
+</tbody>
+</table>`
       return Page.show({
         title: "Keys",
         place: "keys",
         body: html`<h1>Keys</h1>
 ${Page.told(asked, MESSAGES)}
-<p>A key lets a program work in the grant <strong>${
-          grants.find(({ id }) => id === grantId)?.name ?? grantId
-        }</strong> of the organization <strong>${organization.name}</strong>.</p>
-${
-          keys.length === 0 ? html`<p>There is none yet.</p>` : html`<table class="rows">
-<thead><tr><th scope="col">Name</th><th scope="col">Key</th><th scope="col">Scopes</th><th scope="col">Of</th><th scope="col">Created</th><th scope="col">Last used</th>
-<th scope="col">Expires</th><th scope="col">State</th><td></td></tr></thead>
-<tbody>
-${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, now))}
-</tbody>
-</table>`
-        }
+<p>A key lets a program work in the grant <strong>${grant}</strong> of the organization <strong>${organization.name}</strong>.</p>
+${keys.length === 0 ? html`<p>There is none yet.</p>` : table}
 ${mintForm(member)}
 <section class="panel" aria-labelledby="me">
 <h2 id="me">You</h2>
@@ -241,14 +234,13 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId)}
   yield* pages.people("/grant", {
     GET: Effect.fnUntraced(function*(person) {
       const grants = yield* sessions.grantsOf(person.user.id)
+      const choice = grants.length === 0
+        ? html`<p>There is none that you could work in.</p>`
+        : grantForm(person.csrf, grants, person.visit.place?.grantId ?? null)
       return Page.show({
         title: "Choose a grant",
         body: html`<h1>Choose a grant</h1>
-${
-          grants.length === 0
-            ? html`<p>There is none that you could work in.</p>`
-            : grantForm(person.csrf, grants, person.visit.place?.grantId ?? null)
-        }`
+${choice}`
       }, person)
     }),
     POST: Effect.fnUntraced(function*({ user, visit }, { form }) {

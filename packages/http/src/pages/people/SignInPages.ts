@@ -8,7 +8,7 @@ import { createHash, timingSafeEqual } from "node:crypto"
 import { failures } from "../../server/Authenticate.ts"
 import * as SessionCookie from "../../server/SessionCookie.ts"
 import { basePathOf, Settings } from "../../server/Settings.ts"
-import { html } from "../Html.ts"
+import { html, type Html } from "../Html.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
 
@@ -59,33 +59,37 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
 
   const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
 
-  const page = (person: Page.Person | null, next: string | null, problem: string | null) =>
-    Page.show(
+  const warning = !keepsSessions(publicUrl) &&
+    html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
+the service's own machine. An administrator can put Slipway behind TLS and tell it its public address: the log of its start says how.</p>`
+
+  const withProvider = ({ name }: { readonly name: string }, next: string | null): Html => {
+    const address = `/sign-in/github${next === null ? "" : `?next=${encodeURIComponent(next)}`}`
+    return html`<section class="panel" aria-labelledby="with-provider">
+<h2 id="with-provider">With ${name}</h2>
+<p><a class="button" href="${address}">Sign in with ${name}</a></p>
+</section>`
+  }
+
+  const page = (person: Page.Person | null, next: string | null, problem: string | null) => {
+    const invalid = problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
+    return Page.show(
       {
         title: "Sign in",
         body: html`<h1>Sign in</h1>
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
-${
-          !keepsSessions(publicUrl) &&
-          html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
-the service's own machine. An administrator can put Slipway behind TLS and tell it its public address: the log of its start says how.</p>`
-        }
+${warning}
 ${person !== null && html`<p>You are signed in as ${person.user.name}. <a href="${next ?? Page.HOME}">Continue</a></p>`}
-${
-          provider !== null && html`<section class="panel" aria-labelledby="with-provider">
-<h2 id="with-provider">With ${provider.name}</h2>
-<p><a class="button" href="/sign-in/github${next === null ? "" : `?next=${encodeURIComponent(next)}`}">Sign in with ${provider.name}</a></p>
-</section>`
-        }
+${provider !== null && withProvider(provider, next)}
 <section class="panel" aria-labelledby="by-code">
 <h2 id="by-code">With a one-time code</h2>
 <form method="post" action="/sign-in">
 <div class="field">
 <label for="code">Code</label>
-<input id="code" name="code" required autocomplete="off" autocapitalize="none" spellcheck="false" maxlength="1000" aria-describedby="code-hint"${
-          problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
-        }>
-<p class="hint" id="code-hint"><code>slipway login</code> on the machine of the service prints a link. The code is what stands behind its #.</p>
+<input id="code" name="code" required autocomplete="off" autocapitalize="none" spellcheck="false" maxlength="1000"
+aria-describedby="code-hint"${invalid}>
+<p class="hint" id="code-hint"><code>slipway login</code> on the machine of the service prints a link.
+The code is what stands behind its #.</p>
 </div>
 ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
 <button id="sign-in">Sign in</button>
@@ -95,6 +99,7 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
       person,
       { status: problem === null ? 200 : 400 }
     )
+  }
 
   /** The browser is somebody from now on. */
   const enter = ({ token }: SignedIn, next: string | null) =>

@@ -126,24 +126,22 @@ export class Conversation {
   }
 }
 
-const rendered = ({ key, kind, state, text }: Omit<Item, "at">, at: Html): Html =>
-  html`<li class="item ${kind}" data-key="${key}">
-<p class="item-head"><span class="who">${words.who[kind]}</span> <span class="state"${
-    state === "" && html` hidden`
-  }>${state}</span> ${at}</p>
+const rendered = ({ key, kind, state, text }: Omit<Item, "at">, at: Html): Html => {
+  const hidden = state === "" && html` hidden`
+  return html`<li class="item ${kind}" data-key="${key}">
+<p class="item-head"><span class="who">${words.who[kind]}</span> <span class="state"${hidden}>${state}</span> ${at}</p>
 <div class="item-text">${text}</div>
 </li>
 `
+}
 
-export const render = (items: ReadonlyArray<Item>): Html =>
-  html`${
-    items.map((item) => {
-      const iso = DateTime.formatIso(item.at)
-      return rendered(item, html`<time datetime="${iso}">${iso.slice(11, 19)}</time>`)
-    })
-  }`
+export const render = (items: ReadonlyArray<Item>): ReadonlyArray<Html> =>
+  items.map((item) => {
+    const iso = DateTime.formatIso(item.at)
+    return rendered(item, html`<time datetime="${iso}">${iso.slice(11, 19)}</time>`)
+  })
+
+const blank = rendered({ key: "", kind: "note", text: "", state: "" }, html`<time></time>`)
 
 /** What `live.js` fills in for a new item. */
-export const template: Html = html`<template id="item-template">${
-  rendered({ key: "", kind: "note", text: "", state: "" }, html`<time></time>`)
-}</template>`
+export const template: Html = html`<template id="item-template">${blank}</template>`

@@ -42,26 +42,24 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       if (id === undefined) return yield* noPull
       const sandbox = yield* sandboxes.get(principalOf(member.visit), id)
       const { additions, baseRef, changedFiles, createdAt, deletions, headRef, state, title, updatedAt } = pullRequest
+      const changed = changedFiles === 1 ? "1 file" : `${changedFiles} files`
+      const commands = html`<p>On the machine of the service it can be looked at, merged and closed:</p>
+<pre tabindex="0"><code>slipway pulls show ${repo} ${number}
+slipway pulls diff ${repo} ${number}
+slipway pulls merge ${repo} ${number}
+slipway pulls close ${repo} ${number}</code></pre>`
       const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>
 <h1>${title} <span class="fine">#${number}</span></h1>
 <dl class="facts">
 <dt>State</dt><dd>${stateOf(pullRequest)}</dd>
 <dt>Repository</dt><dd>${repo}</dd>
 <dt>Branches</dt><dd><code>${headRef}</code> into <code>${baseRef}</code></dd>
-<dt>Changes</dt><dd>${
-        changedFiles === 1 ? "1 file" : `${changedFiles} files`
-      }, <span class="added-count">+${additions}</span> <span class="removed-count">−${deletions}</span></dd>
+<dt>Changes</dt><dd>${changed}, <span class="added-count">+${additions}</span> <span class="removed-count">−${deletions}</span></dd>
 <dt>Opened</dt><dd>${moment(createdAt)}</dd>
 <dt>Changed</dt><dd>${moment(updatedAt)}</dd>
 </dl>
 <p>Opened by Slipway from the sandbox <a href="/sandboxes/${id}">${sandbox.title}</a>.</p>
-${
-        state === "open" && html`<p>On the machine of the service it can be looked at, merged and closed:</p>
-<pre tabindex="0"><code>slipway pulls show ${repo} ${number}
-slipway pulls diff ${repo} ${number}
-slipway pulls merge ${repo} ${number}
-slipway pulls close ${repo} ${number}</code></pre>`
-      }`
+${state === "open" && commands}`
       return Page.show({ title: `${title} #${number}`, place: "sandboxes", body }, member)
     },
     Effect.catchTags({

@@ -10,7 +10,7 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import { isProtected } from "@slipway/domain/source/FileRules"
 import { RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
 import { Effect, Schema } from "effect"
-import { html, type Html, nothing } from "../Html.ts"
+import { columnHeads, html, type Html, nothing } from "../Html.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
 import * as Diff from "./Diff.ts"
@@ -39,18 +39,18 @@ const lineText = ({ kind, text }: Diff.Line): Html => {
   const whole = text.slice(0, text.length - ending.length)
   const characters = whole.length > MAX_LINE ? Array.from(whole) : null
   const cut = characters === null || characters.length <= MAX_LINE ? 0 : characters.length - MAX_LINE
-  return html`${cut === 0 || characters === null ? whole : characters.slice(0, MAX_LINE).join("")}${
-    cut > 0 && html`<span class="aside"> … ${cut} more characters</span>`
-  }${kind !== "context" && ending === "\r\n" && html`<span class="aside"> CR LF</span>`}${
-    ending === "" && html`<span class="aside"> no line end at the end of the file</span>`
-  }`
+  const shown = cut === 0 || characters === null ? whole : characters.slice(0, MAX_LINE).join("")
+  const more = cut > 0 && html`<span class="aside"> … ${cut} more characters</span>`
+  const carriageReturn = kind !== "context" && ending === "\r\n" && html`<span class="aside"> CR LF</span>`
+  const noEnd = ending === "" && html`<span class="aside"> no line end at the end of the file</span>`
+  return html`${shown}${more}${carriageReturn}${noEnd}`
 }
 
 const rowOf = (line: Diff.Line): Html => {
   const [sign, name] = CONTENT[line.kind]
-  return html`<tr class="${line.kind}"><td class="number">${line.before}</td><td class="number">${line.after}</td><td class="sign">${
-    line.kind !== "context" && html`<span aria-hidden="true">${sign}</span><span class="unseen">${name}</span>`
-  }</td><td class="line"><code>${lineText(line)}</code></td></tr>
+  const signed = line.kind !== "context" && html`<span aria-hidden="true">${sign}</span><span class="unseen">${name}</span>`
+  const numbers = html`<td class="number">${line.before}</td><td class="number">${line.after}</td>`
+  return html`<tr class="${line.kind}">${numbers}<td class="sign">${signed}</td><td class="line"><code>${lineText(line)}</code></td></tr>
 `
 }
 
@@ -62,16 +62,15 @@ const diffTable = (path: string, { coarse, hunks }: Diff.Diff): Html => {
     return { header: Diff.headerOf(hunk), lines }
   }).filter(({ lines }) => lines.length > 0)
   const hidden = hunks.reduce((sum, hunk) => sum + hunk.length, 0) - shown.reduce((sum, { lines }) => sum + lines.length, 0)
+  const bodies = shown.map(({ header, lines }) =>
+    html`<tbody><tr class="hunk"><td colspan="4">${header}</td></tr>
+${lines.map(rowOf)}</tbody>`
+  )
   return html`${coarse && html`<p class="warning">Too much changed to compare it line by line.</p>`}
 <div class="diff-box" tabindex="0" role="region" aria-label="Changed lines of ${path}">
 <table class="diff"><caption class="unseen">Changed lines of ${path}</caption>
-<thead class="unseen"><tr><th scope="col">Line before</th><th scope="col">Line now</th><th scope="col">Change</th><th scope="col">Text</th></tr></thead>
-${
-    shown.map(({ header, lines }) =>
-      html`<tbody><tr class="hunk"><td colspan="4">${header}</td></tr>
-${lines.map(rowOf)}</tbody>`
-    )
-  }
+<thead class="unseen"><tr>${columnHeads("Line before", "Line now", "Change", "Text")}</tr></thead>
+${bodies}
 </table></div>
 ${hidden > 0 && html`<p class="warning">${hidden} more lines are not shown.</p>`}`
 }
@@ -79,41 +78,38 @@ ${hidden > 0 && html`<p class="warning">${hidden} more lines are not shown.</p>`
 const versions = (base: FileVersion, working: FileVersion, path: string): Html => {
   if (base === null && working === null) return html`<p>There is no such file.</p>`
   if (base?.binary === true || working?.binary === true) {
-    return html`<p>A binary file: ${base === null ? "new" : `${base.size} bytes before`}, ${
-      working === null ? "deleted" : `${working.size} bytes now`
-    }.</p>`
+    const before = base === null ? "new" : `${base.size} bytes before`
+    const now = working === null ? "deleted" : `${working.size} bytes now`
+    return html`<p>A binary file: ${before}, ${now}.</p>`
   }
   const diff = Diff.compare(base?.content ?? "", working?.content ?? "")
   return diff.hunks.length === 0 ? html`<p>Its text is the same as where the sandbox started.</p>` : diffTable(path, diff)
 }
 
 /** Of each line that `status` says. */
-const counts = ({ additions, deletions, path, previousPath, status }: ChangedFile): Html =>
-  isProtected(path)
-    ? html`<span class="fine">protected: not shown</span>`
-    : html`<span class="added-count">+${additions} <span class="unseen">lines added</span></span> <span class="removed-count">−${deletions} <span class="unseen">lines removed</span></span>${
-      previousPath !== null && status === "renamed" && html` <span class="fine">was ${previousPath}</span>`
-    }`
+const counts = ({ additions, deletions, path, previousPath, status }: ChangedFile): Html => {
+  if (isProtected(path)) return html`<span class="fine">protected: not shown</span>`
+  const renamed = previousPath !== null && status === "renamed" && html` <span class="fine">was ${previousPath}</span>`
+  return html`<span class="added-count">+${additions} <span class="unseen">lines added</span></span>
+<span class="removed-count">−${deletions} <span class="unseen">lines removed</span></span>${renamed}`
+}
 
 const linkOf = (sandbox: Sandbox, repo: RepoName, path: string) => `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, path })}`
 
-const listOf = (sandbox: Sandbox, repo: RepoName, { files, partialWarnings }: ChangedFiles, shown: string | null): Html =>
-  html`${partialWarnings.map((warning) => html`<p class="warning">${WARNINGS[warning]}</p>`)}
-${
-    files.length === 0
-      ? partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
-      : html`<ul class="changes">${
-        files.map((file) =>
-          html`
-<li>${
-            isProtected(file.path)
-              ? html`<span>${file.path}</span>`
-              : html`<a href="${linkOf(sandbox, repo, file.path)}"${file.path === shown && html` aria-current="page"`}>${file.path}</a>`
-          } <span class="state">${file.status === "untracked" ? "new" : file.status}</span> ${counts(file)}</li>`
-        )
-      }
+const listOf = (sandbox: Sandbox, repo: RepoName, { files, partialWarnings }: ChangedFiles, shown: string | null): Html => {
+  const items = files.map((file) => {
+    const name = isProtected(file.path)
+      ? html`<span>${file.path}</span>`
+      : html`<a href="${linkOf(sandbox, repo, file.path)}"${file.path === shown && html` aria-current="page"`}>${file.path}</a>`
+    return html`
+<li>${name} <span class="state">${file.status === "untracked" ? "new" : file.status}</span> ${counts(file)}</li>`
+  })
+  const none = partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
+  const list = html`<ul class="changes">${items}
 </ul>`
-  }`
+  return html`${partialWarnings.map((warning) => html`<p class="warning">${WARNINGS[warning]}</p>`)}
+${items.length === 0 ? none : list}`
+}
 
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
@@ -162,29 +158,25 @@ export const make = Effect.gen(function*() {
       RepoNotFound: Effect.die,
       RepoRequired: Effect.die
     }))
+    const publish = html`<form class="actions" method="post" action="/sandboxes/${id}/pull-request">${member.csrf}
+<input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
     const list = typeof changed === "string" ? html`<p>${changed}</p>` : html`${listOf(sandbox, repo, changed, path)}
-${
-      changed.files.length > 0 &&
-      html`<form class="actions" method="post" action="/sandboxes/${id}/pull-request">${member.csrf}<input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
-    }`
+${changed.files.length > 0 && publish}`
     const file = path === null || typeof changed === "string" ? nothing : html`<section aria-labelledby="file-title">
 <h2 id="file-title">${path}</h2>
 ${yield* fileOf(by, id, repo, path, changed)}
 </section>`
+    const places = sandbox.repos.map(({ fullName }) => {
+      const address = `/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName })}`
+      return html`
+<li><a href="${address}"${fullName === repo && html` aria-current="page"`}>${fullName}</a></li>`
+    })
+    const others = html`<nav aria-label="Repositories"><ul class="places">${places}
+</ul></nav>`
     const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>
 <h1>Files changed</h1>
 <p class="fine">Since the commit the sandbox started from.</p>
-${
-      sandbox.repos.length > 1 && html`<nav aria-label="Repositories"><ul class="places">${
-        sandbox.repos.map(({ fullName }) =>
-          html`
-<li><a href="/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName }).toString()}"${
-            fullName === repo && html` aria-current="page"`
-          }>${fullName}</a></li>`
-        )
-      }
-</ul></nav>`
-    }
+${places.length > 1 && others}
 <section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
 ${list}
 </section>

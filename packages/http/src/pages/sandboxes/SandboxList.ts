@@ -12,7 +12,7 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Option, Schema } from "effect"
 import * as ListCursor from "../../server/ListCursor.ts"
 import { Settings } from "../../server/Settings.ts"
-import { html, type Html } from "../Html.ts"
+import { columnHeads, html, type Html } from "../Html.ts"
 import { moment } from "../Moments.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
@@ -41,31 +41,31 @@ const row = ({ createdAt, id, model, repos, status, title, usage }: Sandbox): Ht
 <td data-label="Cost">${dollars(usage.costMicroUsd)}</td>
 </tr>`
 
-const filters = (status: SandboxStatus | null, repo: string): Html =>
-  html`
+const filters = (status: SandboxStatus | null, repo: string): Html => {
+  const statuses = SandboxStatus.literals.map((value) =>
+    html`<option value="${value}"${value === status && html` selected`}>${words.status[value]}</option>
+`
+  )
+  return html`
 <form class="filters" method="get" action="/sandboxes">
 <div class="field"><label for="status">Status</label>
 <select id="status" name="status">
 <option value="">Any</option>
-${
-    SandboxStatus.literals.map((value) =>
-      html`<option value="${value}"${value === status && html` selected`}>${words.status[value]}</option>
-`
-    )
-  }</select></div>
+${statuses}</select></div>
 <div class="field"><label for="repo">Repository</label>
 <input id="repo" name="repo" value="${repo}" placeholder="owner/name" autocomplete="off" spellcheck="false"></div>
 <button>Show</button>
 </form>`
+}
 
 const counted = (count: number): string => `${count > PAGE ? `more than ${PAGE}` : count} ${count === 1 ? "sandbox" : "sandboxes"}`
 
 /** Which grant this is, and where else the reader's sandboxes are: what a key of another grant made is not in this list. */
-const where = (own: string, elsewhere: ReadonlyArray<{ readonly name: string; readonly count: number }>): Html =>
-  html`
-<p>In grant <strong>${own}</strong>${elsewhere.map(({ count, name }) => html`; ${counted(count)} in grant <strong>${name}</strong>`)}.${
-    elsewhere.length > 0 && html` <a href="/grant">Change grant</a>`
-  }</p>`
+const where = (own: string, elsewhere: ReadonlyArray<{ readonly name: string; readonly count: number }>): Html => {
+  const others = elsewhere.map(({ count, name }) => html`; ${counted(count)} in grant <strong>${name}</strong>`)
+  return html`
+<p>In grant <strong>${own}</strong>${others}.${others.length > 0 && html` <a href="/grant">Change grant</a>`}</p>`
+}
 
 const howToCreate = (publicUrl: string): Html =>
   html`
@@ -118,24 +118,25 @@ export const make = Effect.gen(function*() {
     const grants = yield* sessions.grantsOf(by.userId)
     const others = first === "/sandboxes" && Option.isNone(after) ? yield* elsewhere(by, grants.filter(({ id }) => id !== by.grantId)) : []
 
+    const table = html`<table class="rows"><caption class="unseen">Sandboxes, newest first</caption>
+<thead><tr>${columnHeads("Title", "Status", "Repositories", "Model", "Created", "Cost")}</tr></thead>
+<tbody>${page.map(row)}
+</tbody></table>`
+    const list = wrongRepo
+      ? html`<p class="problem" role="alert">A repository is named owner/name.</p>`
+      : page.length > 0
+      ? table
+      : chosen.size > 0 || Option.isSome(after)
+      ? html`<p>There are no such sandboxes. <a href="/sandboxes">Show all</a></p>`
+      : howToCreate(publicUrl)
+    const newest = Option.isSome(after) && html`<a href="${first}">Newest</a> `
+    const older = next.has("after") && html`<a href="/sandboxes?${next.toString()}" rel="next">Older</a>`
+
     const body = html`<h1>Sandboxes</h1>
 ${where(grants.find(({ id }) => id === by.grantId)?.name ?? by.grantId, others)}
 ${filters(Option.getOrNull(status), given("repo"))}
-${
-      wrongRepo
-        ? html`<p class="problem" role="alert">A repository is named owner/name.</p>`
-        : page.length > 0
-        ? html`<table class="rows"><caption class="unseen">Sandboxes, newest first</caption>
-<thead><tr><th scope="col">Title</th><th scope="col">Status</th><th scope="col">Repositories</th><th scope="col">Model</th><th scope="col">Created</th><th scope="col">Cost</th></tr></thead>
-<tbody>${page.map(row)}
-</tbody></table>`
-        : chosen.size > 0 || Option.isSome(after)
-        ? html`<p>There are no such sandboxes. <a href="/sandboxes">Show all</a></p>`
-        : howToCreate(publicUrl)
-    }
-<p class="actions">${Option.isSome(after) && html`<a href="${first}">Newest</a> `}${
-      next.has("after") && html`<a href="/sandboxes?${next.toString()}" rel="next">Older</a>`
-    }</p>`
+${list}
+<p class="actions">${newest}${older}</p>`
     return Page.show({ title: "Sandboxes", place: "sandboxes", body }, member, { status: wrongRepo ? 400 : 200 })
   }, Effect.catchTag("InvalidRequest", Effect.die))
   return get

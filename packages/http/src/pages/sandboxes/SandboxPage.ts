@@ -48,6 +48,7 @@ export const MESSAGES = {
 /** Filled in by `live.js` for an approval that comes later. */
 const approvalCard = (sandbox: SandboxId, approval: ApprovalRequest | null, csrf: Html): Html => {
   const { approval_id = "", expires_at = null, kind = "", paths = [], preview = {}, tool = "" } = approval ?? {}
+  const expires = expires_at !== null && html`Counts as denied from ${DateTime.formatIso(expires_at).slice(11, 16)} UTC`
   return html`<li class="approval" data-approval="${approval_id}">
 <form method="post" action="/sandboxes/${sandbox}/approvals/${encodeURIComponent(approval_id)}">${csrf}
 <p><span class="state wait" data-field="kind"${kind === "" && html` hidden`}>${kind}</span> <code data-field="tool">${tool}</code></p>
@@ -55,9 +56,7 @@ const approvalCard = (sandbox: SandboxId, approval: ApprovalRequest | null, csrf
 <pre data-field="command">${preview.command ?? ""}</pre>
 <pre data-field="url">${preview.url ?? ""}</pre>
 <pre data-field="diff">${preview.diff ?? ""}</pre>
-<p class="fine" data-field="expires">${
-    expires_at !== null && html`Counts as denied from ${DateTime.formatIso(expires_at).slice(11, 16)} UTC`
-  }</p>
+<p class="fine" data-field="expires">${expires}</p>
 <div class="actions"><button name="decision" value="approve">Approve<span class="unseen" data-field="about"> ${tool}</span></button>
 <button name="decision" value="deny" class="danger">Deny<span class="unseen" data-field="about"> ${tool}</span></button></div>
 </form>
@@ -65,35 +64,32 @@ const approvalCard = (sandbox: SandboxId, approval: ApprovalRequest | null, csrf
 `
 }
 
-const facts = (sandbox: Sandbox): Html =>
-  html`<dl class="facts">
-<dt>Status</dt><dd><span id="status">${statusBadge(sandbox.status)}</span> <span id="reason">${
-    sandbox.reason !== null && words.reason[sandbox.reason]
-  }</span></dd>
+const facts = (sandbox: Sandbox): Html => {
+  const reason = sandbox.reason !== null && words.reason[sandbox.reason]
+  const repos = sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
+  const { costMicroUsd, llmRequestCount } = sandbox.usage
+  return html`<dl class="facts">
+<dt>Status</dt><dd><span id="status">${statusBadge(sandbox.status)}</span> <span id="reason">${reason}</span></dd>
 <dt>Turn</dt><dd id="turn">${sandbox.turn === null ? "None yet" : words.turn[sandbox.turn.state]}</dd>
-<dt>Repositories</dt><dd>${
-    sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
-  }</dd>
+<dt>Repositories</dt><dd>${repos}</dd>
 <dt>Model</dt><dd>${sandbox.model} (${sandbox.agentRuntime})</dd>
-<dt>Cost</dt><dd><span id="cost">${
-    dollars(sandbox.usage.costMicroUsd)
-  }</span>, <span id="requests">${sandbox.usage.llmRequestCount}</span> model requests</dd>
+<dt>Cost</dt><dd><span id="cost">${dollars(costMicroUsd)}</span>, <span id="requests">${llmRequestCount}</span> model requests</dd>
 <dt>Created</dt><dd>${moment(sandbox.createdAt)}</dd>
 ${sandbox.startedAt !== null && html`<dt>Started</dt><dd>${moment(sandbox.startedAt)}</dd>`}
 ${sandbox.completedAt !== null && html`<dt>Ended</dt><dd>${moment(sandbox.completedAt)}</dd>`}
 </dl>`
+}
 
 const hiddenUnless = (shown: boolean) => !shown && html` hidden`
 
 const commands = (sandbox: Sandbox, csrf: Html): Html => {
   const { id, status, turn } = sandbox
+  const whileTurn = hiddenUnless(status === "running" && isActive(turn))
+  const whileAlive = hiddenUnless(["queued", "creating", "running"].includes(status))
   return html`<div class="actions">
-<form method="post" action="/sandboxes/${id}/interrupt" data-api="interrupt" data-when="turn"${
-    hiddenUnless(status === "running" && isActive(turn))
-  }>${csrf}<button class="quiet">Interrupt the turn</button></form>
-<a class="button danger" href="/sandboxes/${id}/terminate" data-when="alive"${
-    hiddenUnless(["queued", "creating", "running"].includes(status))
-  }>Terminate…</a>
+<form method="post" action="/sandboxes/${id}/interrupt" data-api="interrupt" data-when="turn"${whileTurn}>${csrf}
+<button class="quiet">Interrupt the turn</button></form>
+<a class="button danger" href="/sandboxes/${id}/terminate" data-when="alive"${whileAlive}>Terminate…</a>
 </div>
 <p id="outcome" role="status"></p>`
 }
@@ -171,6 +167,9 @@ export const make = Effect.gen(function*() {
         turn: isActive(sandbox.turn) ? sandbox.turn.state : null,
         calls
       }
+      const live = html`${Conversation.template}
+<template id="approval-template">${approvalCard(id, null, member.csrf)}</template>
+<div id="live" hidden data-sandbox="${id}" data-state="${JSON.stringify(state)}" data-words="${JSON.stringify(words)}"></div>`
 
       const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>
 <h1>${sandbox.title}</h1>
@@ -198,11 +197,7 @@ ${messageForm(sandbox, member.csrf)}
 <h3>Pull request</h3>
 ${SandboxPulls.render(sandbox, pulls, member.csrf)}
 </section>
-${
-        !isEarlier && html`${Conversation.template}
-<template id="approval-template">${approvalCard(id, null, member.csrf)}</template>
-<div id="live" hidden data-sandbox="${id}" data-state="${JSON.stringify(state)}" data-words="${JSON.stringify(words)}"></div>`
-      }`
+${!isEarlier && live}`
       return Page.show({ title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? [] : ["live.js"] }, member)
     },
     Effect.catchTags({

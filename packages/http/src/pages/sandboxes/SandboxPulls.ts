@@ -58,15 +58,13 @@ export const make = Effect.map(Publishing, (publishing) =>
 
 const checks = ({ checks: { checkRuns, runs }, comments }: PullRequestStatus): Html => {
   const shown = checkRuns.length > 0 ? checkRuns : runs
-  return html`${
-    shown.length > 0 && html`<ul>${
-      shown.map(({ conclusion, name, status, url }) =>
-        html`
+  const items = shown.map(({ conclusion, name, status, url }) =>
+    html`
 <li>${linkTo(url, name)}: ${conclusion ?? status}</li>`
-      )
-    }
+  )
+  const list = items.length > 0 && html`<ul>${items}
 </ul>`
-  }<p class="fine">${comments.length === 1 ? "1 comment" : `${comments.length} comments`}</p>`
+  return html`${list}<p class="fine">${comments.length === 1 ? "1 comment" : `${comments.length} comments`}</p>`
 }
 
 /** Fields are filled in again by `live.js`. */
@@ -74,22 +72,17 @@ const one = (sandbox: Sandbox, { problem, repo, state, status }: Pull, csrf: Htm
   const pull = status?.pullRequest ?? null
   const publication = publicationOf(sandbox, repo)
   const isKnown = (publication?.number ?? null) !== null
+  const link = pull === null ? isKnown && html`#${publication?.number ?? ""}` : linkTo(pull.url, `#${pull.number} ${pull.title}`)
+  const whileRunning = sandbox.status !== "running" && html` hidden`
+  const action = isKnown ? "Update the pull request" : "Publish a draft pull request"
   return html`<li class="pull" data-repo="${repo}">
-<p><strong>${repo}</strong> <span class="state" data-field="state">${state}</span> <span data-field="link">${
-    pull === null
-      ? isKnown && html`#${publication?.number ?? ""}`
-      : linkTo(pull.url, `#${pull.number} ${pull.title}`)
-  }</span></p>
+<p><strong>${repo}</strong> <span class="state" data-field="state">${state}</span> <span data-field="link">${link}</span></p>
 <p class="problem" data-field="problem"${problem === "" && html` hidden`}>${problem}</p>
 <p data-field="checks">${status !== null && status.checks.label}</p>
 <div data-field="runs">${status !== null && checks(status)}</div>
-<form method="post" action="/sandboxes/${sandbox.id}/pull-request" data-when="running"${
-    sandbox.status !== "running" && html` hidden`
-  }>${csrf}
+<form method="post" action="/sandboxes/${sandbox.id}/pull-request" data-when="running"${whileRunning}>${csrf}
 <input type="hidden" name="repo" value="${repo}">
-<button class="quiet"${isUnderWay(publication) && html` disabled`}>${
-    isKnown ? "Update the pull request" : "Publish a draft pull request"
-  }</button>
+<button class="quiet"${isUnderWay(publication) && html` disabled`}>${action}</button>
 </form>
 </li>
 `

@@ -23,8 +23,8 @@ export const make = Effect.gen(function*() {
   const askToRotate: Handler = Effect.fnUntraced(function*(member, asked) {
     const { id, url } = yield* webhooks.find(member.visit.place.grantId, yield* idOf(asked))
     const body = html`<h1>Replace the secret?</h1>
-<p>From the next request on, <code>${url}</code> gets a second signature, of a new secret. The old one signs along for ${ALONG}: give your service the
-new one until then.</p>
+<p>From the next request on, <code>${url}</code> gets a second signature, of a new secret. The old one signs along
+for ${ALONG}: give your service the new one until then.</p>
 <div class="actions">
 <form method="post" action="/webhooks/${id}/rotate-secret">${member.csrf}<button>Replace secret</button></form>
 <a class="button quiet" href="/webhooks/${id}">Keep it</a>
@@ -34,23 +34,17 @@ new one until then.</p>
 
   const rotate: Handler = Effect.fnUntraced(function*(member, asked) {
     const { endpoint: { id, url }, secret } = yield* webhooks.rotateSecret(member.visit.place.grantId, yield* idOf(asked))
+    const more = html`<p>Requests to <code>${url}</code> are signed with it from now on. The old one signs along for ${ALONG}.</p>`
     const body = html`<h1>The endpoint has a new secret</h1>
-${
-      shownOnce({
-        label: "Secret",
-        secret,
-        then: `/webhooks/${id}`,
-        more: html`<p>Requests to <code>${url}</code> are signed with it from now on. The old one signs along for ${ALONG}.</p>`
-      })
-    }`
+${shownOnce({ label: "Secret", secret, then: `/webhooks/${id}`, more })}`
     return Page.show({ title: "Secret replaced", place: "webhooks", body }, member)
   }, Effect.catchTag("EndpointNotFound", notFound))
 
   const askToRemove: Handler = Effect.fnUntraced(function*(member, asked) {
     const { id, url } = yield* webhooks.find(member.visit.place.grantId, yield* idOf(asked))
     const body = html`<h1>Remove this endpoint?</h1>
-<p>Nothing more is sent to <code>${url}</code>, but for a request that is under way. Its secret and the list of its attempts are gone for good. The feed
-keeps its events.</p>
+<p>Nothing more is sent to <code>${url}</code>, but for a request that is under way. Its secret and the list of its attempts
+are gone for good. The feed keeps its events.</p>
 <div class="actions">
 <form method="post" action="/webhooks/${id}/remove">${member.csrf}<button class="danger">Remove endpoint</button></form>
 <a class="button quiet" href="/webhooks/${id}">Keep it</a>

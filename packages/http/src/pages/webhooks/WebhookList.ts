@@ -3,7 +3,7 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { type Endpoint, EVENT_TYPES, MAX_ENDPOINTS } from "@slipway/domain/partner/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
 import { Effect } from "effect"
-import { html, type Html } from "../Html.ts"
+import { columnHeads, html, type Html } from "../Html.ts"
 import { shownOnce } from "../keys/ShownOnce.ts"
 import { moment } from "../Moments.ts"
 import * as Page from "../Page.ts"
@@ -31,43 +31,38 @@ const row = (endpoint: Endpoint): Html =>
 <td data-label="Registered">${moment(endpoint.createdAt)}</td>
 </tr>`
 
-const registerForm = (csrf: Html, { problem, types, url }: Draft): Html =>
-  html`<form method="post" action="/webhooks" class="panel" aria-labelledby="new">
+const registerForm = (csrf: Html, { problem, types, url }: Draft): Html => {
+  const invalid = problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
+  const choices = EVENT_TYPES.map((type) =>
+    html`<div class="choice">
+<input type="checkbox" id="type-${type}" name="type" value="${type}"${types.includes(type) && html` checked`}>
+<label for="type-${type}"><code>${type}</code></label>
+</div>
+`
+  )
+  return html`<form method="post" action="/webhooks" class="panel" aria-labelledby="new">
 <h2 id="new">New endpoint</h2>
 ${csrf}
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
 <div class="field">
 <label for="url">Address</label>
-<input id="url" name="url" value="${url}" required autocomplete="off" autocapitalize="none" spellcheck="false" placeholder="https://" aria-describedby="url-hint"${
-    problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
-  }>
+<input id="url" name="url" value="${url}" required autocomplete="off" autocapitalize="none" spellcheck="false" placeholder="https://"
+aria-describedby="url-hint"${invalid}>
 <p class="hint" id="url-hint">Of your service: https, and public. It is told of each event from now on by a POST.</p>
 </div>
 <fieldset aria-describedby="types-hint">
 <legend>Events</legend>
-${
-    EVENT_TYPES.map((type) =>
-      html`<div class="choice">
-<input type="checkbox" id="type-${type}" name="type" value="${type}"${types.includes(type) && html` checked`}>
-<label for="type-${type}"><code>${type}</code></label>
-</div>
-`
-    )
-  }<p class="hint" id="types-hint">With all of them, also those of types that come later.</p>
+${choices}<p class="hint" id="types-hint">With all of them, also those of types that come later.</p>
 </fieldset>
 <button>Register endpoint</button>
 </form>`
+}
 
-const registered = ({ endpoint: { id, url }, secret }: WithSecret): Html =>
-  html`<h1>The endpoint is registered</h1>
-${
-    shownOnce({
-      label: "Secret",
-      secret,
-      then: `/webhooks/${id}`,
-      more: html`<p>Each request to <code>${url}</code> is signed with it. A request that it does not verify is not from here.</p>`
-    })
-  }`
+const registered = ({ endpoint: { id, url }, secret }: WithSecret): Html => {
+  const more = html`<p>Each request to <code>${url}</code> is signed with it. A request that it does not verify is not from here.</p>`
+  return html`<h1>The endpoint is registered</h1>
+${shownOnce({ label: "Secret", secret, then: `/webhooks/${id}`, more })}`
+}
 
 export const make = Effect.gen(function*() {
   const webhooks = yield* Webhooks
@@ -77,21 +72,18 @@ export const make = Effect.gen(function*() {
     const { csrf, user, visit: { place: { grantId } } } = member
     const endpoints = yield* webhooks.list(grantId)
     const grant = (yield* sessions.grantsOf(user.id)).find(({ id }) => id === grantId)
-    const body = html`<h1>Webhooks</h1>
-${told}
-<p>Webhooks tell your service of the events in the feed of the grant <strong>${
-      grant?.name ?? grantId
-    }</strong>, one at a time and in order. Your service
-has three things to do: verify the signature of each request with the endpoint's secret, leave out an event whose <code>webhook-id</code> it has seen, and read
-the <a href="/docs">feed</a> for whatever it missed, for the feed is the truth. How, in <code>docs/webhooks.md</code> of Slipway.</p>
-${
-      endpoints.length === 0 ?
-        html`<p>There is none yet.</p>` :
-        html`<table class="rows webhooks"><caption class="unseen">Endpoints, oldest first</caption>
-<thead><tr><th scope="col">Address</th><th scope="col">Events</th><th scope="col">State</th><th scope="col">Goes on after</th><th scope="col">Registered</th></tr></thead>
+    const name = grant?.name ?? grantId
+    const table = html`<table class="rows webhooks"><caption class="unseen">Endpoints, oldest first</caption>
+<thead><tr>${columnHeads("Address", "Events", "State", "Goes on after", "Registered")}</tr></thead>
 <tbody>${endpoints.map(row)}
 </tbody></table>`
-    }
+    const body = html`<h1>Webhooks</h1>
+${told}
+<p>Webhooks tell your service of the events in the feed of the grant <strong>${name}</strong>, one at a time and in order. Your
+service has three things to do: verify the signature of each request with the endpoint's secret, leave out an event whose
+<code>webhook-id</code> it has seen, and read the <a href="/docs">feed</a> for whatever it missed, for the feed is
+the truth. How, in <code>docs/webhooks.md</code> of Slipway.</p>
+${endpoints.length === 0 ? html`<p>There is none yet.</p>` : table}
 ${registerForm(csrf, draft)}`
     return Page.show({ title: "Webhooks", place: "webhooks", body }, member, { status })
   })

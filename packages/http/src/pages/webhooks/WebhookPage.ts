@@ -8,7 +8,7 @@ import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { type Attempt, LOG_RETENTION } from "@slipway/domain/partner/WebhookStore"
 import { Counter } from "@slipway/domain/Text"
 import { Duration, Effect, Schema } from "effect"
-import { html, type Html } from "../Html.ts"
+import { columnHeads, html, type Html } from "../Html.ts"
 import { exactMoment, moment } from "../Moments.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
@@ -50,22 +50,21 @@ interface Line {
 
 const row =
   (id: string, csrf: Html) =>
-  ({ delivery: { at, attempt, durationMillis, eventId, manual, outcome, sequence }, isNewest, type }: Line): Html =>
-    html`
+  ({ delivery: { at, attempt, durationMillis, eventId, manual, outcome, sequence }, isNewest, type }: Line): Html => {
+    const said = outcome._tag === "Answered" && outcome.body !== null && html`
+<details><summary>What it said</summary><pre>${outcome.body}</pre></details>`
+    const again = html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}
+<button class="quiet" aria-label="Send again: event ${sequence}">Send again</button></form>`
+    return html`
 <tr>
 <th scope="row">${exactMoment(at)}</th>
 <td data-label="Event">${sequence} <code>${type ?? ""}</code></td>
 <td data-label="Attempt">${manual ? "by hand" : attempt}</td>
-<td data-label="Outcome">${outcomeOf(outcome)}${
-      outcome._tag === "Answered" && outcome.body !== null && html`
-<details><summary>What it said</summary><pre>${outcome.body}</pre></details>`
-    }</td>
+<td data-label="Outcome">${outcomeOf(outcome)}${said}</td>
 <td data-label="Took">${took(durationMillis)}</td>
-<td>${
-      isNewest &&
-      html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}<button class="quiet" aria-label="Send again: event ${sequence}">Send again</button></form>`
-    }</td>
+<td>${isNewest && again}</td>
 </tr>`
+  }
 
 const enableForm = ({ disabled, failures, id }: Endpoint, csrf: Html): Html | false =>
   (disabled !== null || failures > 0) &&
@@ -93,6 +92,13 @@ export const make = Effect.gen(function*() {
       type: types.get(delivery.eventId),
       isNewest: deliveries.findIndex(({ eventId }) => eventId === delivery.eventId) === i
     }))
+    const none = html`<p>${before === null ? "Nothing was sent yet." : "There are no older ones."}</p>`
+    const table = html`<table class="rows attempts" aria-labelledby="log">
+<thead><tr>${columnHeads("Time", "Event", "Attempt", "Outcome", "Took")}<td></td></tr></thead>
+<tbody>${lines.map(row(id, csrf))}
+</tbody></table>`
+    const newest = before !== null && html`<a href="/webhooks/${id}">Newest</a> `
+    const older = nextCursor !== null && html`<a href="/webhooks/${id}?before=${nextCursor}" rel="next">Older</a>`
     const body = html`<h1>Endpoint</h1>
 ${Page.told(asked, MESSAGES)}
 <dl class="facts">
@@ -108,17 +114,8 @@ ${enableForm(endpoint, csrf)}
 <a class="button danger" href="/webhooks/${id}/remove">Remove</a>
 </div>
 <h2 id="log">Attempts</h2>
-${
-      lines.length === 0
-        ? html`<p>${before === null ? "Nothing was sent yet." : "There are no older ones."}</p>`
-        : html`<table class="rows attempts" aria-labelledby="log">
-<thead><tr><th scope="col">Time</th><th scope="col">Event</th><th scope="col">Attempt</th><th scope="col">Outcome</th><th scope="col">Took</th><td></td></tr></thead>
-<tbody>${lines.map(row(id, csrf))}
-</tbody></table>`
-    }
-<p class="actions">${before !== null && html`<a href="/webhooks/${id}">Newest</a> `}${
-      nextCursor !== null && html`<a href="/webhooks/${id}?before=${nextCursor}" rel="next">Older</a>`
-    }</p>
+${lines.length === 0 ? none : table}
+<p class="actions">${newest}${older}</p>
 <p class="fine">Attempts are kept for ${Duration.toDays(LOG_RETENTION)} days.</p>`
     return Page.show({ title: "Endpoint", place: "webhooks", body }, member)
   }, Effect.catchTag("EndpointNotFound", () => Effect.fail(noEndpoint)))

@@ -29,23 +29,20 @@ export const typesOf = (types: WantedTypes | null): Html =>
   types === null ? html`all` : html`${types.map((type, i) => html`${i > 0 && ", "}<code>${type}</code>`)}`
 
 /** How it stands: whether events go there, and what is in their way. */
-export const standingOf = ({ disabled, dueAt, failures }: Endpoint): Html =>
-  disabled !== null
-    ? html`<span class="state bad">disabled</span> since ${moment(disabled.at)}. ${reasons[disabled.reason]}`
-    : failures > 0
-    ? html`<span class="state wait">retrying</span> ${failures} failed ${
-      failures === 1 ? "attempt" : "attempts"
-    } at the next event; another one ${moment(dueAt)}`
-    : html`<span class="state good">enabled</span>`
+export const standingOf = ({ disabled, dueAt, failures }: Endpoint): Html => {
+  if (disabled !== null) return html`<span class="state bad">disabled</span> since ${moment(disabled.at)}. ${reasons[disabled.reason]}`
+  if (failures === 0) return html`<span class="state good">enabled</span>`
+  const failed = failures === 1 ? "1 failed attempt" : `${failures} failed attempts`
+  return html`<span class="state wait">retrying</span> ${failed} at the next event; another one ${moment(dueAt)}`
+}
 
 /** How far it is: the next event comes after that one. */
 export const reachedOf = ({ cursor }: Endpoint): string => cursor === 0 ? "the beginning" : `event ${cursor}`
 
-export const outcomeOf = (outcome: Outcome): Html =>
-  isDelivered(outcome) && outcome._tag === "Answered"
-    ? html`<span class="state good">delivered</span> answered ${outcome.status}`
-    : html`<span class="state bad">failed</span> ${
-      outcome._tag === "Failed"
-        ? troubles[outcome.trouble]
-        : `answered ${outcome.status}${outcome.status >= 300 && outcome.status < 400 ? ", and redirects are not followed" : ""}`
-    }`
+export const outcomeOf = (outcome: Outcome): Html => {
+  if (outcome._tag === "Failed") return html`<span class="state bad">failed</span> ${troubles[outcome.trouble]}`
+  const { status } = outcome
+  if (isDelivered(outcome)) return html`<span class="state good">delivered</span> answered ${status}`
+  const redirects = status >= 300 && status < 400 && ", and redirects are not followed"
+  return html`<span class="state bad">failed</span> answered ${status}${redirects}`
+}
