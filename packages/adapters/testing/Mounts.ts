@@ -1,4 +1,6 @@
 /** What is mounted below a folder of a test, where a service that was killed left it. */
+import { eventually } from "@slipway/domain/testing/SandboxHostContract"
+import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs"
 
@@ -17,9 +19,16 @@ export const unmount = (folder: string): void => {
 }
 
 /** Files below `folder` that the kernel has as disks, wherever they are mounted, and be they deleted. */
-export const disks = (folder: string): ReadonlyArray<string> =>
+const disks = (folder: string): ReadonlyArray<string> =>
   readdirSync("/sys/block").filter((name) => name.startsWith("loop")).flatMap((name) => {
     const file = `/sys/block/${name}/loop/backing_file`
     const backing = existsSync(file) ? readFileSync(file, "utf8").trim() : ""
     return backing.startsWith(`${folder}/`) ? [backing] : []
   })
+
+/**
+ * Those disks as soon as they are no more than `count`, for a look after something was unmounted or deleted: the kernel takes the disk
+ * away a moment later. Dies with those that are still there after 10 seconds.
+ */
+export const disksLeft = (folder: string, count: number): Effect.Effect<ReadonlyArray<string>> =>
+  eventually(Effect.sync(() => disks(folder)), ({ length }) => length <= count)

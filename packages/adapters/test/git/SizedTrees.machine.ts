@@ -61,11 +61,11 @@ describe.skipIf(unable !== undefined)(`sized folders${unable === undefined ? "" 
         readdirSync(join(folders.directory, here.sandboxId)).toSorted(),
         ["box", "git", "lost+found", "making", "workspace"]
       )
-      assert.deepStrictEqual(Mounts.disks(directory), [join(directory, "disks", here.sandboxId)])
+      assert.deepStrictEqual(yield* Mounts.disksLeft(directory, 1), [join(directory, "disks", here.sandboxId)])
       assert.deepStrictEqual(yield* sandboxes, [here.sandboxId])
       yield* remove(here.sandboxId)
       assert.deepStrictEqual(yield* sandboxes, [])
-      assert.deepStrictEqual(Mounts.disks(directory), [])
+      assert.deepStrictEqual(yield* Mounts.disksLeft(directory, 0), [])
     }).pipe(Effect.scoped))
 
   it.live("are the trees that they were after a restart and a reboot; what they borrow is kept meanwhile", () =>
@@ -158,7 +158,7 @@ describe.skipIf(unable !== undefined)(`sized folders${unable === undefined ? "" 
       const { folders, trees: { changes, prepare, remove } } = yield* trees(directory)
       yield* prepare(here, options)
       assert.deepStrictEqual((yield* changes(here)).files, [])
-      assert.deepStrictEqual(Mounts.disks(directory), [])
+      assert.deepStrictEqual(yield* Mounts.disksLeft(directory, 0), [])
       yield* remove(here.sandboxId)
       assert.isFalse(existsSync(join(folders.directory, here.sandboxId)))
     }).pipe(Effect.scoped))

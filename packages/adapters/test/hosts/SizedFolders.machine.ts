@@ -6,7 +6,6 @@ import * as Mounts from "@slipway/adapters/testing/Mounts"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Cause, Effect, Exit, Layer } from "effect"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import {
@@ -29,8 +28,6 @@ import { join } from "node:path"
 import { absent, freshId, hostIn, openFolder, run } from "./bubblewrap.fixture.ts"
 import { noEgress } from "./isolated.ts"
 import { lacking } from "./sized.fixture.ts"
-
-const { eventually } = SandboxHostContract
 
 const MiB = 2 ** 20
 const limits = (limits: Partial<Limits> = {}): Limits => ({ ...defaults, diskBytes: 8 * MiB, diskFiles: 200, ...limits })
@@ -157,7 +154,7 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
 
       const next = yield* started(directory)
       for (const id of [killed, rebooted]) assert.strictEqual(readFileSync(join(folderOf(next, id), "file"), "utf8"), id)
-      assert.strictEqual(Mounts.disks(directory).length, 2)
+      assert.lengthOf(yield* Mounts.disksLeft(directory, 2), 2)
       for (const id of [killed, rebooted]) assert.isTrue(yield* next.open(id))
       assert.strictEqual(Mounts.below(directory).length, 2)
     }).pipe(Effect.scoped))
@@ -195,9 +192,9 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
       execFileSync("umount", [folderOf(folders, id)])
       const next = yield* started(directory)
       assert.strictEqual(readFileSync(join(folderOf(next, id), "file"), "utf8"), "kept")
-      assert.strictEqual(Mounts.disks(directory).length, 1)
+      assert.lengthOf(yield* Mounts.disksLeft(directory, 1), 1)
       yield* next.remove(id)
-      assert.deepStrictEqual(yield* eventually(Effect.sync(() => Mounts.disks(directory)), (disks) => disks.length === 0), [])
+      assert.deepStrictEqual(yield* Mounts.disksLeft(directory, 0), [])
     }).pipe(Effect.scoped))
 
   it.live("puts right what a power loss left before it is used", () =>
@@ -241,7 +238,7 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
       for (const id of [...ids, ...ids]) yield* folders.remove(id)
       assert.deepStrictEqual(readdirSync(folders.directory), [])
       assert.deepStrictEqual(readdirSync(join(directory, "disks")), ["making"])
-      assert.deepStrictEqual(Mounts.disks(directory), [])
+      assert.deepStrictEqual(yield* Mounts.disksLeft(directory, 0), [])
     }).pipe(Effect.scoped))
 
   it.live("leaves a folder as it is in which something lay before, and deletes it like any other", () =>
@@ -280,7 +277,7 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
         writeFileSync(join(folderOf(folders, id), "file"), "kept")
       }))
       assert.deepStrictEqual(Mounts.below(directory), [])
-      assert.deepStrictEqual(Mounts.disks(directory), [])
+      assert.deepStrictEqual(yield* Mounts.disksLeft(directory, 0), [])
       assert.isTrue(Exit.isFailure(yield* Effect.exit(folders.open(id))))
       assert.strictEqual(readFileSync(join(folderOf(yield* started(directory), id), "file"), "utf8"), "kept")
     }).pipe(Effect.scoped))
@@ -320,9 +317,9 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
       const ids = Array.from({ length: 40 }, freshId)
       const all = yield* Effect.forEach([...ids, ...ids], (id) => folders.open(id), { concurrency: "unbounded" })
       assert.deepStrictEqual(new Set(all), new Set([true]))
-      assert.strictEqual(Mounts.disks(directory).length, 40)
+      assert.lengthOf(yield* Mounts.disksLeft(directory, 40), 40)
       yield* Effect.forEach(ids, (id) => folders.remove(id), { concurrency: "unbounded" })
-      assert.deepStrictEqual(Mounts.disks(directory), [])
+      assert.deepStrictEqual(yield* Mounts.disksLeft(directory, 0), [])
     }).pipe(Effect.scoped))
 
   it.live("mounts what it made before on a machine whose disk is full", () =>
@@ -403,7 +400,7 @@ describe.skipIf(lacking !== undefined || absent !== undefined)(
           yield* run(one.box, "echo mine > file")
           yield* host.stop(one.sandboxId)
           yield* folders.remove(one.sandboxId)
-          const left = yield* eventually(Effect.sync(() => Mounts.disks(directory)), (disks) => disks.length === 1)
+          const left = yield* Mounts.disksLeft(directory, 1)
           assert.isTrue(left[0]?.endsWith(other.sandboxId), left.join())
           yield* running.endInput
           assert.deepStrictEqual(yield* running.exited, { code: 0, signal: null })
