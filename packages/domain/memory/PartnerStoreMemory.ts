@@ -32,7 +32,8 @@ import { saturatingAdd } from "../src/Text.ts"
 
 /**
  * Process-local, for tests and for embedding without a database. The `SandboxStore` in memory tells it of tasks, the
- * `Spending` of what models took of credits, if this is beneath them; without an `AccessStore` every grant is there. What a `decide` wrote elsewhere is not rolled back.
+ * `Spending` of what models took of credits, if this is beneath them; without an `AccessStore` every grant is there.
+ * What a `decide` wrote elsewhere is not rolled back.
  */
 export const layer = Layer.effectContext(
   Effect.gen(function*() {

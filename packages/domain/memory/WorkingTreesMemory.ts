@@ -22,7 +22,8 @@ import * as MemoryTree from "./MemoryTree.ts"
 
 /**
  * Trees on `MemoryDisk` of repositories in `MemoryRepositories`; for tests and for embedding. Files are text, there are
- * no links, renames are found by equal content alone, and agents have no git of their own. Passes `trees` of the contract suite; the rest needs a real disk.
+ * no links, renames are found by equal content alone, and agents have no git of their own. Passes `trees` of the contract
+ * suite; the rest needs a real disk.
  */
 export const layer = Layer.effect(
   WorkingTrees,

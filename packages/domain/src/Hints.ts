@@ -17,7 +17,7 @@ export const WORK: Topic = "work"
 export class Hints extends Context.Service<Hints, {
   /** Tells every watcher of these topics, in all processes. Never fails: a hint may be lost. */
   publish(topics: ReadonlyArray<Topic>): Effect.Effect<void>
-  /** From now on until the scope closes. The inner effect waits for the first hint since it last completed, so none between two waits is missed. */
+  /** From now on until the scope closes. The inner effect waits for the first hint since it last completed: none in between is missed. */
   watch(topic: Topic): Effect.Effect<Effect.Effect<void>, never, Scope.Scope>
 }>()("@slipway/domain/Hints") {
 }

@@ -348,7 +348,10 @@ export const attributionLaws: ReadonlyArray<AttributionLaw> = [
 
 type Attributing = PartnerStore | SandboxStore | PartnerFixture | Ids
 
-/** Ids of its own for every run. A store may have a clock of tests, which begins in 1970: whatever has a minute up to 10 happened before any claim, the rest after all of them. */
+/**
+ * Ids of its own for every run. A store may have a clock of tests, which begins in 1970: whatever has a minute up to 10 happened
+ * before any claim, the rest after all of them.
+ */
 const newWorld = Effect.gen(function*() {
   const ids = yield* Ids
   const fixture = yield* PartnerFixture

@@ -237,7 +237,12 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         const { box } = yield* provision
         yield* run(
           box,
-          "mkdir \"$TMPDIR/out\" && echo kept > \"$TMPDIR/out/kept\" && ln -s \"$TMPDIR/out\" \"$HOME/folder\" && ln -s \"$TMPDIR/out/kept\" \"$HOME/file\""
+          [
+            "mkdir \"$TMPDIR/out\"",
+            "echo kept > \"$TMPDIR/out/kept\"",
+            "ln -s \"$TMPDIR/out\" \"$HOME/folder\"",
+            "ln -s \"$TMPDIR/out/kept\" \"$HOME/file\""
+          ].join(" && ")
         )
         for (const path of ["folder/new", "folder/kept", "file"]) {
           yield* Effect.result(Effect.scoped(box.spawn({ ...sh("exit 0"), homeFiles: { [path]: "written" } })))

@@ -58,8 +58,7 @@ for (let seed = from; seed < from + seeds; seed++) {
 }
 
 process.stdout.write(totals.table)
+const hours = Math.round(totals.millis / 3_600_000)
 process.stdout.write(
-  `${totals.seeds} seeds from ${from}, ${totals.steps} steps, ${
-    Math.round(totals.millis / 3_600_000)
-  } simulated hours, ${rate()}: every rule held\n`
+  `${totals.seeds} seeds from ${from}, ${totals.steps} steps, ${hours} simulated hours, ${rate()}: every rule held\n`
 )

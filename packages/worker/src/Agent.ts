@@ -49,7 +49,8 @@ export const open = Effect.fn("Agent.open")(function*(held: HeldSandbox, box: Bo
   }
   if (host.isolation === "none" && !model.offline && !(yield* AllowNoIsolation)) {
     return yield* refuse(
-      `This host does not isolate agents, so it runs the offline model only, not ${sandbox.model}. Choose an isolating host, or allow agents without isolation.`
+      `This host does not isolate agents, so it runs the offline model only, not ${sandbox.model}. ` +
+        "Choose an isolating host, or allow agents without isolation."
     )
   }
   const repos = sandbox.repos.map(({ fullName }) => fullName)

@@ -1,4 +1,4 @@
-/** What repositories ask of agents: their `AGENTS.md`, else their `CLAUDE.md`. Agents are kept from reading configuration there themselves. */
+/** What repositories ask of agents: their `AGENTS.md`, else their `CLAUDE.md`. Agents are kept from reading settings there. */
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Stream } from "effect"

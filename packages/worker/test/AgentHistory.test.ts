@@ -77,9 +77,8 @@ it.live("an agent that commits nothing, or has no repository any more, sends not
 it.live("what an agent's git runs there is no commit of the host", () =>
   Effect.gen(function*() {
     const { baseSha, history, run, snapshot } = yield* prepared
-    yield* run(
-      "git config core.fsmonitor 'touch fired; echo' && mkdir bin && echo x > a && git add a && git commit -qm One && git config alias.pack-objects '!cat /dev/zero'"
-    )
+    yield* run("git config core.fsmonitor 'touch fired; echo' && mkdir bin && echo x > a && git add a && git commit -qm One")
+    yield* run("git config alias.pack-objects '!cat /dev/zero'")
     const mine = yield* run("git rev-parse HEAD")
     assert.strictEqual((yield* Stream.mkString(Stream.decodeText(Stream.take(history(baseSha), 1)))).slice(0, 40), mine)
     assert.lengthOf((yield* snapshot).sha, 40)

@@ -54,7 +54,8 @@ const talker: Profile = {
 }
 
 const ask = (text: string) =>
-  `node -e "fetch(process.env.MODEL_URL + '/v1/chat/completions', { method: 'POST', headers: { authorization: 'Bearer ' + process.env.MODEL_TOKEN }, ` +
+  `node -e "fetch(process.env.MODEL_URL + '/v1/chat/completions', { method: 'POST', ` +
+  `headers: { authorization: 'Bearer ' + process.env.MODEL_TOKEN }, ` +
   `body: JSON.stringify({ model: 'x', stream: true, messages: Array.of({ role: 'user', content: '${text}' }) }) })` +
   `.then(async (r) => console.log(r.status, JSON.stringify(Object.fromEntries(r.headers)), await r.text()))"`
 

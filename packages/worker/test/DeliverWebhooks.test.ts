@@ -289,10 +289,10 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       yield* worker
       yield* until(log(endpoint), ({ length }) => length === 1)
       const sql = yield* SqlClient.SqlClient
-      const began = (before: Duration.Duration) =>
-        sql`UPDATE webhook_deliveries SET at = now() - make_interval(secs => ${
-          Duration.toSeconds(before)
-        }) WHERE endpoint_id = ${endpoint.id}`
+      const began = (before: Duration.Duration) => {
+        const seconds = Duration.toSeconds(before)
+        return sql`UPDATE webhook_deliveries SET at = now() - make_interval(secs => ${seconds}) WHERE endpoint_id = ${endpoint.id}`
+      }
       yield* began(Duration.subtract(LOG_RETENTION, Duration.hours(1)))
       yield* DeliverWebhooks.purgeLog()
       assert.lengthOf(yield* log(endpoint), 1)

@@ -84,7 +84,10 @@ export const minted = ({ createdAt, grantId, id, userId }: Pick<KeyRecord, "id" 
   subjects: { keyId: id, grantId, userId }
 })
 
-/** Checked by `testing/AccessStoreContract`. Every read is of the present: nothing is cached. Minting, a key's first use and revoking are in the audit log. */
+/**
+ * Checked by `testing/AccessStoreContract`. Every read is of the present: nothing is cached. Minting, a key's first use and
+ * revoking are in the audit log.
+ */
 export class AccessStore extends Context.Service<AccessStore, {
   /**
    * Authenticates and takes a rate slot, in one statement: at most so many requests in any 60 s, by the store's own time,

@@ -25,7 +25,10 @@ export class MemberNotFound extends Schema.TaggedError<MemberNotFound>()("Member
   }
 }
 
-/** Checked by `testing/MemberStoreContract`. Every read is of the present: nothing is cached. Nothing is ever deleted, and each change is in the audit log. */
+/**
+ * Checked by `testing/MemberStoreContract`. Every read is of the present: nothing is cached. Nothing is ever deleted, and each
+ * change is in the audit log.
+ */
 export class MemberStore extends Context.Service<MemberStore, {
   /** The organization and user of the embedded server's owner, who is approved; made on first use. */
   readonly owner: Effect.Effect<{ readonly organizationId: string; readonly userId: string }, StoreUnavailable>

@@ -15,7 +15,7 @@ export const told = (action: "session.started" | "session.ended", { id, userId }
 /** Sessions do not count for the grant they work in: programs there must not keep people out. */
 export type SessionRateLimits = Pick<RateLimits, "credential" | "user">
 
-/** Digests are SHA-256 of a token, hex. How long anything lasts is decided outside, by `Session.ts`. What starts or ends is in the audit log. */
+/** Digests are SHA-256 of a token, hex. `Session.ts` decides how long anything lasts. What starts or ends is in the audit log. */
 export class SessionStore extends Context.Service<SessionStore, {
   /**
    * Starts a session, ends the one of the digest `replaces`, and forgets the user's sessions made before `staleBefore`:
@@ -27,8 +27,8 @@ export class SessionStore extends Context.Service<SessionStore, {
   >
   /**
    * The session with its user and the grant it works in, and a rate slot of the session and of its user (as
-   * `AccessStore.admit`), in one statement. The grant is the chosen one as long as the user has it, else the oldest the user has. `null`: never
-   * was, or ended.
+   * `AccessStore.admit`), in one statement. The grant is the chosen one as long as the user has it, else the oldest the user
+   * has. `null`: never was, or ended.
    */
   admit(
     digest: string,

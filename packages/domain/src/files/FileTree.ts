@@ -19,8 +19,8 @@ export const FileEntry = Schema.Struct({
     description: "`submodule`: another repository, recorded in the commit or just lying in the tree (those are never published)."
   }),
   status: Schema.NullOr(FileStatus).annotateKey({
-    description:
-      "Against the commit the sandbox started from; `null`: unchanged, or ignored by git. New files are `untracked` until they were published."
+    description: "Against the commit the sandbox started from; `null`: unchanged, or ignored by git. " +
+      "New files are `untracked` until they were published."
   }),
   additions: Counter.annotateKey({ description: "Lines; 0 when unchanged, binary or a directory." }),
   deletions: Counter.annotateKey({ description: "Lines; 0 when unchanged, binary or a directory." }),

@@ -104,11 +104,12 @@ export const boundApproval = <A extends Omit<ApprovalRequest, "expires_at">>(app
   ...(approval.paths === undefined ? {} : { paths: approval.paths.slice(0, PATHS).map(name) })
 })
 
+const ofTurn = `${TURN_EVENTS} events or ${TURN_BYTES / MIB} MiB`
+const ofSandbox = `${SANDBOX_EVENTS} events or ${SANDBOX_BYTES / MIB} MiB`
+
 const sentences = {
-  turn: `The agent wrote more than ${TURN_EVENTS} events or ${TURN_BYTES / MIB} MiB in one turn, so the turn was ended.`,
-  sandbox: `This sandbox has recorded ${SANDBOX_EVENTS} events or ${
-    SANDBOX_BYTES / MIB
-  } MiB, as many as one may. Create another one to go on.`,
+  turn: `The agent wrote more than ${ofTurn} in one turn, so the turn was ended.`,
+  sandbox: `This sandbox has recorded ${ofSandbox}, as many as one may. Create another one to go on.`,
   approvals: "The agent asked for too much at once, so the turn was ended.",
   message: "The agent sent a message that is larger than any may be, so the turn was ended."
 }

@@ -44,8 +44,8 @@ describe("a key", () => {
 
 describe("the fingerprint", () => {
   it("is version 1 of SHA-256 over canonical JSON with the defaults filled in", () => {
-    const canonical =
-      `{"metadata":{},"prompt":"Fix it","repos":[{"fullName":"acme/shop"},{"fullName":"acme/other","ref":"main"}],"toolApprovalMode":"auto"}`
+    const repos = `[{"fullName":"acme/shop"},{"fullName":"acme/other","ref":"main"}]`
+    const canonical = `{"metadata":{},"prompt":"Fix it","repos":${repos},"toolApprovalMode":"auto"}`
     assert.strictEqual(canonicalJson(encode(decode(body))), canonical)
     assert.strictEqual(of(body), `1:${ids.digest(canonical)}`)
     assert.match(of(body), /^1:[0-9a-f]{64}$/u)

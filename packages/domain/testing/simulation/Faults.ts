@@ -1,4 +1,7 @@
-/** What goes wrong at a port: calls that come late, are refused, are carried out without an answer, or twice; processes that stall or are killed in between. */
+/**
+ * What goes wrong at a port: calls that come late, are refused, are carried out without an answer, or twice; processes that stall
+ * or are killed in between.
+ */
 import { Context, Effect } from "effect"
 import type { Chance } from "./Chance.ts"
 import type { Process, Timeline } from "./Timeline.ts"

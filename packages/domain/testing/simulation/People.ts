@@ -1,4 +1,4 @@
-/** What people do: create, follow, decide, send, interrupt, publish, end; each at any moment, some of it twice or for somebody else's sandbox. */
+/** What people do: create, follow, decide, send, interrupt, publish, end; at any moment, some of it twice or to somebody else's sandbox. */
 import { DateTime, Effect, Option, Schema, Stream } from "effect"
 import type { Principal } from "../../src/access/Principal.ts"
 import { Files } from "../../src/files/Files.ts"

@@ -3,14 +3,14 @@ import { Effect } from "effect"
 import * as Kills from "./Kills.ts"
 import * as World from "./World.ts"
 
-it.live("a worker that is killed at any step of a first publication to GitHub leaves one branch and one pull request to the next", () =>
+it.live("a worker that is killed at any step of a first publication to GitHub leaves one branch and one pull request", () =>
   Effect.gen(function*() {
     const { requests, steps } = yield* Kills.first(yield* World.gitHubOrigin())
     assert.isAbove(steps.length, 60)
     assert.isAbove(requests.length, 10)
   }).pipe(Effect.provide(World.Database.layer)))
 
-it.live("a worker that is killed at any step of a first publication to a local repository leaves one branch and one pull request to the next", () =>
+it.live("a worker that is killed at any step of a first publication to a local repository leaves one branch and one pull request", () =>
   Effect.gen(function*() {
     const { steps } = yield* Kills.first(yield* World.localOrigin)
     assert.isAbove(steps.length, 60)

@@ -134,7 +134,7 @@ export const first = Effect.fnUntraced(function*(origin: World.Origin) {
   return plan
 })
 
-/** Publications of a sandbox that has a pull request, one after the other: what an earlier one left must not stop a later one, nor pile up. */
+/** Publications of a sandbox that has a pull request, one after the other: what one left must not stop a later one, nor pile up. */
 export const later = Effect.fnUntraced(function*(origin: World.Origin) {
   const directory = yield* World.temporaryFolder
   const id = World.newId()
