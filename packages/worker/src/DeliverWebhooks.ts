@@ -7,13 +7,11 @@ import { counters } from "@slipway/domain/Metrics"
 import { afterAttempt, bodyOf, isDelivered, type Outcome, signing, Trouble } from "@slipway/domain/partner/Webhook"
 import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
 import { type TakenAttempt, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
-import { Cause, DateTime, Duration, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
+import { Cause, DateTime, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
 import { Timing } from "./Timing.ts"
 
 /** Attempts of one worker at a time, which mostly wait. More than a grant has endpoints: its slow ones alone cannot take all. */
 const CONCURRENCY = 64
-/** Attempts under way when the worker is stopped have this long. Within the 10 s of a server's shutdown. */
-const LAST = Duration.seconds(2)
 const PURGED_AT_ONCE = 1000
 
 /** `refused`: whoever answered did not take it. */
@@ -55,7 +53,7 @@ export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(taken: Tak
 /** Runs until the scope closes. */
 export const start = Effect.fn("DeliverWebhooks.start")(function*() {
   const store = yield* WebhookStore
-  const { purge, tick } = yield* Timing
+  const { lastAttempts, purge, tick } = yield* Timing
   const scope = yield* Scope.Scope
   // Closed last, after what is under way had its moment.
   const attempts = yield* Scope.fork(scope, "parallel")
@@ -80,9 +78,10 @@ export const start = Effect.fn("DeliverWebhooks.start")(function*() {
   }).pipe(surviving)
 
   const idle = Effect.gen(function*() {
-    while (free < CONCURRENCY) yield* Effect.andThen(ended.close, ended.await)
+    // Closed before it is looked: what ends in between opens it again.
+    for (yield* ended.close; free < CONCURRENCY; yield* ended.close) yield* ended.await
   })
-  yield* Effect.addFinalizer(() => Effect.timeoutOption(idle, LAST))
+  yield* Effect.addFinalizer(() => Effect.timeoutOption(idle, lastAttempts))
   // An endpoint that got its event is looked at again at once: there may be another.
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(look, Effect.andThen(Effect.timeoutOption(ended.await, tick), ended.close))))
   yield* purgeLog().pipe(surviving, Effect.repeat(Schedule.spaced(purge)), Effect.forkScoped)

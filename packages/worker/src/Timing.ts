@@ -20,6 +20,8 @@ export interface Timings {
   readonly purge: Duration.Duration
   /** How long a worker that is stopped waits for its sessions. Within the 10 s of a server's shutdown. */
   readonly shutdown: Duration.Duration
+  /** How long attempts at webhooks that are under way then have. Within the 10 s of a server's shutdown. */
+  readonly lastAttempts: Duration.Duration
 }
 
 export const Timing = Context.Reference<Timings>("@slipway/worker/Timing", {
@@ -32,6 +34,7 @@ export const Timing = Context.Reference<Timings>("@slipway/worker/Timing", {
     agentIdle: Duration.minutes(5),
     reap: Duration.minutes(1),
     purge: Duration.hours(1),
-    shutdown: Duration.seconds(8)
+    shutdown: Duration.seconds(8),
+    lastAttempts: Duration.seconds(2)
   })
 })

@@ -261,7 +261,8 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
       receiver.answers.push((response) => {
         answer = () => void response.writeHead(204).end()
       })
-      const { stop } = yield* worker
+      // The moment is as long as Postgres takes, however busy the machine is.
+      const { stop } = yield* Effect.provideService(worker, Timing, { ...(yield* Timing), lastAttempts: Duration.infinity })
       yield* receiver.next
       const stopping = yield* Effect.forkChild(stop, { startImmediately: true })
       answer()
