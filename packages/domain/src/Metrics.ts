@@ -12,10 +12,12 @@ export interface Counters {
 export const counters = (name: string, description: string, label: string, values: ReadonlyArray<string>): Counters => {
   const counter = (value: string) => Metric.counter(name, { description, incremental: true, attributes: { [label]: value } })
   const listed = new Map(values.map((value) => [value, counter(value)]))
+  // An iterator of the map would be used up by the first one who declares.
+  const all = Array.from(listed.values())
   const other = counter("other")
   return {
     add: (value) => Metric.update(listed.get(value) ?? other, 1),
-    declare: Effect.forEach(listed.values(), (counter) => Metric.value(counter), { discard: true })
+    declare: Effect.forEach(all, (counter) => Metric.value(counter), { discard: true })
   }
 }
 
