@@ -13,7 +13,7 @@ const sources = execFileSync("git", ["ls-files", "--cached", "--others", "--excl
   .filter((file) => !file.startsWith("packages/slipway/src/settings/"))
 
 const named = (text: string): ReadonlyArray<string> =>
-  (text.match(/\b(?:SLIPWAY_[A-Z_]+|DATABASE_URL)\b/gu) ?? []).filter((name) => !OF_PROGRAMS.includes(name))
+  (text.match(/\b(?:SLIPWAY_[A-Z_]+|OTEL_[A-Z_]+|DATABASE_URL)\b/gu) ?? []).filter((name) => !OF_PROGRAMS.includes(name))
 
 describe("names of settings", () => {
   it("stand in the declarations of settings alone: the rest of the source is told by whoever starts it what an option is called", () => {

@@ -78,7 +78,7 @@ const start = Effect.gen(function*() {
 
   // Watched before the first look, so that no hint falls between the two; a hint may be lost, so there is a tick as well.
   const waiting = yield* hints.watch(WORK)
-  yield* leases.take(me, 16).pipe(
+  yield* leases.take(me, { slots: 16, boots: 16, errands: 16 }).pipe(
     Effect.flatMap(Effect.forEach((leased) => Effect.forkScoped(session(leased)))),
     Effect.andThen(Effect.timeoutOption(waiting, "1 second")),
     Effect.forever,

@@ -19,9 +19,12 @@ const Keyed = Schema.NullOr(Schema.Struct({ key: IdempotencyKey, fingerprint: Sc
 /** Which pull request a change says is there: partners are told of it. */
 const Opened = Schema.Struct({ host: Schema.String, repo: RepoName, number: Schema.Int }) satisfies Schema.Codec<Pull, unknown>
 
+/** Whose trace a request belongs to. */
+const Trace = Schema.optionalKey(Schema.NullOr(Schema.String))
+
 /** One line of the file. */
 const Entry = Schema.fromJsonString(Schema.TaggedUnion({
-  Created: { creation: Creation, keyed: Keyed, organizationId: Schema.NullOr(Schema.String) },
+  Created: { creation: Creation, keyed: Keyed, organizationId: Schema.NullOr(Schema.String), trace: Trace },
   Changed: { id: SandboxId, at: Schema.DateTimeUtcFromString, events: Schema.Array(SandboxEvent), opened: Schema.optionalKey(Opened) },
   Commanded: {
     id: SandboxId,
@@ -29,6 +32,7 @@ const Entry = Schema.fromJsonString(Schema.TaggedUnion({
     at: Schema.DateTimeUtcFromString,
     commandId: Schema.String,
     keyed: Keyed,
+    trace: Trace,
     events: Schema.NullOr(Schema.Array(SandboxEvent)),
     rejection: Schema.NullOr(Rejection)
   }
@@ -97,7 +101,8 @@ const journaled = (file: string) =>
               decide: () => Result.succeed(verdictOf(entry.events, entry.rejection))
             },
             entry.at,
-            entry.keyed ?? undefined
+            entry.keyed ?? undefined,
+            entry.trace
           )
       }
     }
@@ -120,7 +125,7 @@ const journaled = (file: string) =>
           at,
           opened
         )),
-      command: (key, command, at, keyed) =>
+      command: (key, command, at, keyed, trace = null) =>
         writing(memory.command(
           key,
           {
@@ -135,6 +140,7 @@ const journaled = (file: string) =>
                     at: DateTime.toUtc(at),
                     commandId: command.identity(current.sandbox),
                     keyed: keyed ?? null,
+                    trace,
                     events: verdict.outcome === "applied" ? verdict.events : null,
                     rejection: verdict.outcome === "rejected" ? verdict.rejection : null
                   })
@@ -143,7 +149,8 @@ const journaled = (file: string) =>
               })
           },
           at,
-          keyed
+          keyed,
+          trace
         ))
     })
   })

@@ -20,7 +20,7 @@ const cached = Effect.map(SandboxStore, (store) => {
       return sandbox.grantId === grantId ? Effect.succeed(sandbox) : Effect.fail(new SandboxNotFound())
     },
     change: (id, by, decide, now, opened) => forget(id, store.change(id, by, decide, now, opened)),
-    command: (key, command, now, keyed) => forget(key.id, store.command(key, command, now, keyed))
+    command: (key, command, now, keyed, trace) => forget(key.id, store.command(key, command, now, keyed, trace))
   })
 })
 

@@ -40,6 +40,12 @@ const fixture = ({ rows }: SandboxRows.SandboxRows) =>
             const row = rows.get(id)
             if (row?.leaseUntil) row.leaseUntil = DateTime.subtract(row.leaseUntil, { seconds })
           }),
+        ageWork: (ids, seconds) =>
+          Effect.map(DateTime.now, (now) => {
+            for (const row of rows.values()) {
+              if (row.workSince !== null && ids.includes(row.sandbox.id)) row.workSince = DateTime.subtract(now, { seconds })
+            }
+          }),
         ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`)
       }))
   )

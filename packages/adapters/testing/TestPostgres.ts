@@ -33,11 +33,7 @@ const client = (url: string, maxConnections?: number) =>
   PgClient.layer({ url: Redacted.make(url), startupParameters: { TimeZone: "UTC" }, maxConnections })
 
 const onServer = <A, E>(use: (sql: SqlClient.SqlClient) => Effect.Effect<A, E, Scope.Scope>) =>
-  Effect.flatMap(SqlClient.SqlClient, use).pipe(
-    Effect.scoped,
-    Effect.provide(client(inject("testPostgres").url, 1)),
-    Effect.orDie
-  )
+  Effect.flatMap(SqlClient.SqlClient, use).pipe(Effect.scoped, Effect.provide(client(inject("testPostgres").url, 1)))
 
 /** Migrates the template, unless another test file of this run has. */
 const template = (migrations: Migrations, name: string) => {
@@ -55,8 +51,19 @@ const template = (migrations: Migrations, name: string) => {
       yield* Effect.scoped(Layer.build(migrations.pipe(Layer.provide(client(urlOf(draft), 1)))))
       yield* sql`ALTER DATABASE ${sql(draft)} RENAME TO ${sql(database)}`
     })
-  ).pipe(Effect.as(database))
+  ).pipe(Effect.as(database), Effect.orDie)
 }
+
+/**
+ * Drops a database with everybody's connections. The server's own cleaning of its tables is a superuser's: FORCE is refused
+ * while it is at work, where a plain DROP ends it.
+ */
+const drop = (database: string) =>
+  onServer((sql) => sql`DROP DATABASE IF EXISTS ${sql(database)} WITH (FORCE)`).pipe(
+    Effect.catch(() => onServer((sql) => sql`DROP DATABASE IF EXISTS ${sql(database)}`)),
+    Effect.retry({ times: 5 }),
+    Effect.orDie
+  )
 
 /**
  * URL of a fresh database, for processes under test: what they expect as DATABASE_URL. Dropped with the scope, even when
@@ -67,8 +74,8 @@ export const database = (migrations: Migrations, name = "slipway") =>
     const source = yield* template(migrations, name)
     const fresh = `${inject("testPostgres").prefix}${randomUUID()}`
     yield* Effect.acquireRelease(
-      onServer((sql) => sql`CREATE DATABASE ${sql(fresh)} TEMPLATE ${sql(source)}`),
-      () => onServer((sql) => sql`DROP DATABASE IF EXISTS ${sql(fresh)} WITH (FORCE)`)
+      Effect.orDie(onServer((sql) => sql`CREATE DATABASE ${sql(fresh)} TEMPLATE ${sql(source)}`)),
+      () => drop(fresh)
     )
     return urlOf(fresh)
   })

@@ -7,13 +7,19 @@ import { serverSentEvents } from "./ServerSentEvents.ts"
 import { SlipwayError } from "./SlipwayError.ts"
 import { backoff, type CallOptions, type ClientOptions, pause, type Query, segment, Transport } from "./Transport.ts"
 import type {
+  ApproveOptions,
+  CheckpointPage,
   CommandResult,
+  DenyOptions,
+  DiffQuery,
   DirectoryQuery,
   EventPage,
   FileContent,
   FileTree,
+  Fork,
   MessagePage,
   MessageResult,
+  NewMessage,
   NewSandbox,
   PageQuery,
   PartnerPage,
@@ -23,6 +29,8 @@ import type {
   SandboxPage,
   SandboxQuery,
   SandboxStatus,
+  Setup,
+  Snapshot,
   StreamEvent
 } from "./Types.ts"
 
@@ -42,6 +50,8 @@ export interface WriteOptions extends CallOptions {
 export interface StreamOptions extends CallOptions {
   /** Everything after this event, and no snapshot; 0 is the beginning. */
   readonly since?: number | string | undefined
+  /** Called when the connection failed, before it is made again after so long. */
+  readonly onLost?: ((error: SlipwayError, waitMillis: number) => void) | undefined
 }
 
 const FINISHED: ReadonlySet<SandboxStatus> = new Set(["succeeded", "failed", "terminated"])
@@ -85,6 +95,11 @@ export class SlipwayClient {
     return this.#post(() => "/sandboxes", request, { idempotencyKey, signal })
   }
 
+  /** A new sandbox whose trees start as a checkpoint of this one, which may be finished and stays as it is. */
+  fork(id: string, request: Fork, { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}): Promise<Sandbox> {
+    return this.#post(() => `${sandboxPath(id)}/fork`, request, { idempotencyKey, signal })
+  }
+
   get(id: string, options: CallOptions = {}): Promise<Sandbox> {
     return this.#get(() => sandboxPath(id), {}, options)
   }
@@ -104,31 +119,53 @@ export class SlipwayClient {
     return this.#post(() => `${sandboxPath(id)}/interrupt`, undefined, options)
   }
 
+  /** Takes trees and conversation back to a checkpoint, between turns. `sandbox.restored` tells when it is done, or why it cannot be. */
+  restore(id: string, checkpoint: number, { signal }: CallOptions = {}): Promise<CommandResult> {
+    return this.#post(() => `${sandboxPath(id)}/restore`, { checkpoint }, { signal })
+  }
+
   /** `approvalId` is the `approval_id` of an `approval.requested`. The first decision wins. */
-  approve(id: string, approvalId: string, options: CallOptions = {}): Promise<CommandResult> {
-    return this.#decide(id, approvalId, "approve", options)
+  approve(id: string, approvalId: string, { scope, signal }: ApproveOptions & CallOptions = {}): Promise<CommandResult> {
+    return this.#decide(id, approvalId, { decision: "approve", scope }, signal)
   }
 
-  deny(id: string, approvalId: string, options: CallOptions = {}): Promise<CommandResult> {
-    return this.#decide(id, approvalId, "deny", options)
+  /** The agent is told the `reason`, with the denial or as a message. */
+  deny(id: string, approvalId: string, { reason, signal }: DenyOptions & CallOptions = {}): Promise<CommandResult> {
+    return this.#decide(id, approvalId, { decision: "deny", reason }, signal)
   }
 
-  #decide(id: string, approvalId: string, decision: "approve" | "deny", { signal }: CallOptions): Promise<CommandResult> {
-    return this.#post(() => `${sandboxPath(id)}/approvals/${segment(approvalId)}`, { decision }, { signal })
+  #decide(id: string, approvalId: string, decision: object, signal: AbortSignal | undefined): Promise<CommandResult> {
+    return this.#post(() => `${sandboxPath(id)}/approvals/${segment(approvalId)}`, decision, { signal })
   }
 
-  /** Starts the next turn of a sandbox that runs and has no active turn. */
+  /** Starts the next turn of a sandbox that runs. While a turn is active it is refused, unless `whenBusy` lets it wait. */
   sendMessage(
     id: string,
     prompt: string,
-    { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}
+    { idempotencyKey = crypto.randomUUID(), signal, whenBusy }: WriteOptions & Pick<NewMessage, "whenBusy"> = {}
   ): Promise<MessageResult> {
-    return this.#post(() => `${sandboxPath(id)}/messages`, { prompt }, { idempotencyKey, signal })
+    const body: NewMessage = { prompt, ...(whenBusy === undefined ? {} : { whenBusy }) }
+    return this.#post(() => `${sandboxPath(id)}/messages`, body, { idempotencyKey, signal })
+  }
+
+  /** Takes back a message that waits: `messageId` is the `turnId` that sending it answered. Safe to repeat. */
+  async cancelMessage(id: string, messageId: string, { signal }: CallOptions = {}): Promise<CommandResult> {
+    return this.#transport.json({ method: "DELETE", path: `${sandboxPath(id)}/messages/${segment(messageId)}`, signal })
   }
 
   /** Oldest first. */
   messages(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<MessagePage> {
     return this.#get(() => `${sandboxPath(id)}/messages`, query, options)
+  }
+
+  /** Those that are kept, oldest first. */
+  checkpoints(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<CheckpointPage> {
+    return this.#get(() => `${sandboxPath(id)}/checkpoints`, query, options)
+  }
+
+  /** How the setup of the sandbox stands, and what that wrote. */
+  setup(id: string, options: CallOptions = {}): Promise<Setup> {
+    return this.#get(() => `${sandboxPath(id)}/setup`, {}, options)
   }
 
   /** Durable events, oldest first. Read on until a page is empty. */
@@ -141,7 +178,7 @@ export class SlipwayClient {
    * everything after that event. A connection that is lost is made again where it was lost: every durable event comes once,
    * in order. `break` and the signal end it, without an error.
    */
-  async *stream(id: string, { signal, since }: StreamOptions = {}): AsyncGenerator<StreamEvent, void, undefined> {
+  async *stream(id: string, { onLost, signal, since }: StreamOptions = {}): AsyncGenerator<StreamEvent, void, undefined> {
     const path = `${sandboxPath(id)}/events/stream`
     let lastEventId = since === undefined ? undefined : String(since)
     let reconnectMillis = this.#reconnectMillis ?? RECONNECT_MILLIS
@@ -177,9 +214,26 @@ export class SlipwayClient {
         if (isStopped()) return
         if (!(error instanceof SlipwayError) || !error.isTemporary || ++fruitless > MAX_FRUITLESS) throw error
         wait = Math.max(backoff(reconnectMillis, fruitless, MAX_RECONNECT_MILLIS), (error.retryAfter ?? 0) * 1000)
+        onLost?.(error, wait)
       }
       await pause(wait, signal).catch(() => {})
     }
+  }
+
+  /** The sandbox, its newest turn and what waits for a person, all of one moment. */
+  async snapshot(id: string, { signal }: CallOptions = {}): Promise<Snapshot> {
+    const { attempt, response } = await this.#transport.open({ path: `${sandboxPath(id)}/events/stream`, signal })
+    try {
+      if (response.body !== null) {
+        for await (const { data } of serverSentEvents(attempt.chunks(response.body, this.#transport.idleTimeoutMillis))) {
+          const event = data === undefined ? undefined : eventOf(data)
+          if (event?.type === "snapshot") return event.data
+        }
+      }
+    } finally {
+      attempt.close()
+    }
+    throw new SlipwayError("The stream brought no snapshot.", { status: response.status, code: "invalid_reply" })
   }
 
   /** The entries of one directory. */
@@ -192,13 +246,18 @@ export class SlipwayClient {
     return this.#get(() => `${sandboxPath(id)}/files/content`, { path, ...query }, options)
   }
 
+  /** What differs between two versions of a tree, as a patch of at most 10 MiB; empty: nothing. */
+  async diff(id: string, query: DiffQuery = {}, options: CallOptions = {}): Promise<string> {
+    return (await this.#read(`${sandboxPath(id)}/files/diff`, query, options)).text()
+  }
+
   /** The bytes of one file, at most 100 MiB, as a response whose body is read as you take it. */
-  async download(id: string, path: string, query: RepoQuery = {}, { signal }: CallOptions = {}): Promise<Response> {
-    const { attempt, response } = await this.#transport.open({
-      path: `${sandboxPath(id)}/files/download`,
-      query: { path, ...query },
-      signal
-    })
+  async download(id: string, path: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<Response> {
+    return this.#read(`${sandboxPath(id)}/files/download`, { path, ...query }, options)
+  }
+
+  async #read(path: string, query: object, { signal }: CallOptions): Promise<Response> {
+    const { attempt, response } = await this.#transport.open({ path, query: query as Query, signal })
     if (response.body === null) {
       attempt.close()
       return response

@@ -30,7 +30,7 @@ export interface CallOptions {
 export type Query = Readonly<Record<string, string | number | undefined>>
 
 interface Ask extends CallOptions {
-  readonly method?: "GET" | "POST"
+  readonly method?: "GET" | "POST" | "DELETE"
   /** From `segment`s. */
   readonly path: string
   readonly query?: Query | undefined

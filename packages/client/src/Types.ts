@@ -25,6 +25,15 @@ export interface Usage {
   readonly creditsChargedMicros: number
 }
 
+/** What usage is of, in tokens; section 6. */
+export interface TokenCounts {
+  readonly input: number
+  /** Those of `input` that a provider had in its cache. */
+  readonly cachedInput: number
+  /** Reasoning included. */
+  readonly output: number
+}
+
 /** Section 2.1. */
 export interface Sandbox {
   readonly id: string
@@ -85,6 +94,23 @@ export interface NewSandbox {
   readonly metadata?: { readonly [key: string]: string }
 }
 
+/** A fork of a sandbox. What is left out is as in that sandbox. */
+export interface Fork {
+  /** 1 to 60000 characters. */
+  readonly prompt: string
+  /** Also one of another runtime, which is told the messages so far. */
+  readonly model?: string
+  /** Left out: as in the sandbox, if the model has that. */
+  readonly reasoningEffort?: NonNullable<NewSandbox["reasoningEffort"]>
+  /** Left out: the prompt's first line. */
+  readonly title?: string
+  readonly toolApprovalMode?: "auto" | "prompt"
+  /** At most 16 pairs. Left out: none. */
+  readonly metadata?: { readonly [key: string]: string }
+  /** What its trees start as. Left out: the newest one. */
+  readonly checkpoint?: number
+}
+
 /** Section 2.4. */
 export interface CommandResult {
   /** Equal commands have equal ids. */
@@ -94,13 +120,41 @@ export interface CommandResult {
   /** `applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not legal now. */
   readonly outcome: "applied" | "duplicate" | "rejected"
   /** There if the outcome is `rejected`, and only then. */
-  readonly rejection?: "sandbox_terminal" | "no_active_turn" | "approval_expired" | "approval_already_resolved"
+  readonly rejection?:
+    | "sandbox_terminal"
+    | "no_active_turn"
+    | "approval_expired"
+    | "approval_already_resolved"
+    | "turn_active"
+    | "restore_active"
+}
+
+/** What goes with an approval. */
+export interface ApproveOptions {
+  /** `turn`: also what else of the same kind waits, or is asked for until the turn ends. Left out: this tool call alone. */
+  readonly scope?: "turn"
+}
+
+/** What goes with a denial. */
+export interface DenyOptions {
+  /** Why, for the agent: 1 to 2000 characters. */
+  readonly reason?: string
 }
 
 // Messages ------------------------------------------------------------------------------------------------------
 
+export interface NewMessage {
+  /** 1 to 60,000 characters. */
+  readonly prompt: string
+  /**
+   * What becomes of it while a turn is active: `reject` (left out: that), `queue` for a turn of its own after those that wait, or
+   * `steer`: the agent has it as soon as it can take it.
+   */
+  readonly whenBusy?: "reject" | "queue" | "steer"
+}
+
 export interface MessageResult extends CommandResult {
-  /** The turn the message starts. */
+  /** The turn the message starts, or waits for. It names the message too. */
   readonly turnId: string
 }
 
@@ -120,7 +174,44 @@ export interface MessagePage {
   readonly nextCursor: string | null
 }
 
-/** A page of what is numbered: messages, events of a sandbox, partner events. */
+// Checkpoints ---------------------------------------------------------------------------------------------------
+
+/** What a sandbox goes on from when its machine is gone. */
+export interface Checkpoint {
+  /** Counts from 1 within the sandbox. */
+  readonly checkpoint: number
+  /** The newest turn that had ended; `null`: there was none. */
+  readonly turnId: string | null
+  readonly createdAt: string
+  /** How much is stored of it. */
+  readonly bytes: number
+  /** The commit of each repository's tree as it was. */
+  readonly repos: ReadonlyArray<{ readonly repo: string; readonly sha: string }>
+}
+
+export interface CheckpointPage {
+  /** Oldest first. */
+  readonly data: ReadonlyArray<Checkpoint>
+  /** The `after` of the next page; `null` on the last page. */
+  readonly nextCursor: string | null
+}
+
+/** How the setup of a sandbox stands. */
+export interface Setup {
+  /** `none`: no repository of the sandbox has one, it has not begun, or it is forgotten. */
+  readonly state: "none" | "running" | "succeeded" | "failed"
+  readonly startedAt: string | null
+  /** `null` while it runs. */
+  readonly ms: number | null
+  /** Whether what it fills was there already. */
+  readonly cache: "hit" | "miss" | "none"
+  /** Of the command that failed, else 0; `null` while none has ended so, or where a signal or the time ended it. */
+  readonly exitCode: number | null
+  /** The last MiB of what its commands wrote. */
+  readonly output: string
+}
+
+/** A page of what is numbered: messages, checkpoints, events of a sandbox, partner events. */
 export interface PageQuery {
   /** The `nextCursor` of the page before, or the id of the last event that was read; the beginning when left out. */
   readonly after?: number | string
@@ -151,6 +242,18 @@ interface Durable<T extends string, D> extends Envelope<T, D> {
 export type Initiator = "user" | "policy" | "provider" | "system"
 
 export type TurnState = "pending" | "running" | "awaiting_approval" | "succeeded" | "failed" | "interrupted" | "cancelled"
+
+/** A message that waits for its turn. */
+export interface QueuedMessage {
+  /** Equals the id of the turn that it gets. */
+  readonly message_id: string
+  /** Counts from 1. */
+  readonly position: number
+  readonly text: string
+  readonly author: { readonly id: string }
+  /** The agent of the active turn is to have it at once. */
+  readonly steers: boolean
+}
 
 /** A tool call that waits for a person. */
 export interface ApprovalRequest {
@@ -188,10 +291,50 @@ export type SandboxEvent =
     readonly initiator: Initiator
   }>
   | Durable<"sandbox.boot", {
-    /** The stage that is done. */
+    /** The stage that is done. `setup` comes later too, where trees were made again. */
     readonly stage: "provision" | "clone" | "setup" | "agent_start" | "ready"
     readonly ms: number
     readonly repo?: string
+    /** With `setup`: whether what it fills was there already. */
+    readonly cache?: "hit" | "miss" | "none"
+    /** With `setup`: keys of the repository's file that do not count. */
+    readonly ignored?: ReadonlyArray<string>
+    /** With `setup`: what the repository would like to reach and may not, as `name:port`. */
+    readonly egress_refused?: ReadonlyArray<string>
+    /** With `setup`: the image that the repository asks for, where the sandbox has another one. */
+    readonly image_refused?: string
+    /** With `setup`: why it failed, for people. */
+    readonly error?: string
+  }>
+  /** The repositories' setups begin: in a boot, or where trees were made again. */
+  | Durable<"setup.started", {
+    /** What they may take together, milliseconds. */
+    readonly limit_ms: number
+  }>
+  /** The sandbox started with the trees of another one's checkpoint. */
+  | Durable<"sandbox.forked", { readonly sandbox_id: string; readonly checkpoint: number }>
+  | Durable<"sandbox.checkpoint", {
+    /** Counts from 1; left out where it could not be taken. */
+    readonly checkpoint?: number
+    /** The newest turn that had ended. */
+    readonly turn_id?: string
+    readonly bytes?: number
+    readonly ms?: number
+    readonly repos?: ReadonlyArray<{ readonly repo: string; readonly sha: string }>
+    /** Why it could not be taken, for people. */
+    readonly error?: string
+  }>
+  | Durable<"sandbox.restoring", { readonly checkpoint: number }>
+  | Durable<"sandbox.restored", {
+    /** Left out where none could be restored. */
+    readonly checkpoint?: number
+    readonly cause: "machine_lost" | "machine_drained" | "command" | "fork"
+    /** The turn whose changes are gone with its machine. */
+    readonly lost_turn?: string
+    /** Checkpoints that were tried first and could not be read, the newest first. */
+    readonly damaged?: ReadonlyArray<number>
+    /** Why nothing was restored, for people. Trees and conversation are as they were. */
+    readonly error?: string
   }>
   | Durable<"sandbox.error", { readonly code: string; readonly message: string; readonly retryable: boolean }>
   | Durable<"turn.started", {
@@ -213,6 +356,17 @@ export type SandboxEvent =
     /** A word, or a sentence for people. */
     readonly reason?: string
     readonly initiator?: Initiator
+  }>
+  | Durable<"message.queued", QueuedMessage>
+  | Durable<"message.steered", {
+    /** It gets no turn of its own. */
+    readonly message_id: string
+    readonly text: string
+    readonly author: { readonly id: string }
+  }>
+  | Durable<"message.cancelled", {
+    readonly message_id: string
+    readonly reason: "command" | "sandbox_ended" | "output_limit" | "budget_exceeded" | "no_credits"
   }>
   | Durable<"message.updated", {
     /** Events of one part replace each other. */
@@ -240,8 +394,12 @@ export type SandboxEvent =
   | Durable<"approval.resolved", {
     readonly approval_id: string
     readonly outcome: "approved" | "denied"
-    /** `user`: a decision; the others deny because nobody can decide any more. */
-    readonly by: "user" | "timeout" | "interrupt" | "terminate" | "turn_end"
+    /** `user`: a decision; `policy`: one made for the rest of the turn; the others deny because nobody can decide any more. */
+    readonly by: "user" | "policy" | "timeout" | "interrupt" | "terminate" | "turn_end"
+    /** What else of its kind is approved with it; left out: nothing. */
+    readonly scope?: "turn"
+    /** Why a person denied it. */
+    readonly reason?: string
   }>
   | Durable<"pull_request.updated", {
     readonly repo: string
@@ -255,18 +413,29 @@ export type SandboxEvent =
     readonly head_sha?: string
     readonly error?: { readonly code: string; readonly message: string; readonly retry_after?: number }
   }>
-  | Durable<"usage.updated", { readonly usage: Usage }>
+  | Durable<"usage.updated", {
+    readonly usage: Usage
+    /** Totals as well; left out where nobody counts them, and by servers that do not tell them. */
+    readonly tokens?: TokenCounts
+  }>
+
+/** A sandbox at one moment. */
+export interface Snapshot {
+  readonly sandbox: Sandbox
+  /** The newest turn; `null` before the first. */
+  readonly turn: { readonly id: string; readonly state: TurnState } | null
+  /** Totals, as `usage.updated` has them. */
+  readonly tokens: TokenCounts
+  readonly resume_cursor: string
+  readonly pending_approvals: ReadonlyArray<ApprovalRequest>
+  /** Messages that wait, in the order of their turns. */
+  readonly waiting_messages: ReadonlyArray<QueuedMessage>
+}
 
 /** Only in streams; not in the log. */
 export type TransientEvent =
   /** First frame of a stream without a cursor. */
-  | Envelope<"snapshot", {
-    readonly sandbox: Sandbox
-    /** The newest turn; `null` before the first. */
-    readonly turn: { readonly id: string; readonly state: TurnState } | null
-    readonly resume_cursor: string
-    readonly pending_approvals: ReadonlyArray<ApprovalRequest>
-  }>
+  | Envelope<"snapshot", Snapshot>
   /** The status, once the stream has caught up with the log. */
   | Envelope<"sandbox.status", { readonly status: SandboxStatus }>
   /** The connection ends here; the client resumes by itself. */
@@ -287,6 +456,16 @@ export interface EventPage {
 /** Which of the sandbox's repositories; may be left out when there is one. */
 export interface RepoQuery {
   readonly repo?: string
+}
+
+/** Two versions of a tree: `base` is as the sandbox found it, `working` as it is, a number a checkpoint. */
+export interface DiffQuery extends RepoQuery {
+  /** Left out: `base`. */
+  readonly from?: "base" | "working" | number
+  /** Left out: `working`. */
+  readonly to?: "base" | "working" | number
+  /** A file or a folder; left out: all of it. */
+  readonly path?: string
 }
 
 export interface DirectoryQuery extends RepoQuery {

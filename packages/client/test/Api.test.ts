@@ -2,13 +2,18 @@
 import { assert, describe, it } from "@effect/vitest"
 import {
   type ApprovalRequest,
+  type ApproveOptions,
+  type CheckpointPage,
   type CommandResult,
+  type DenyOptions,
   type DirectoryQuery,
   type EventPage,
   type FileContent,
   type FileTree,
+  type Fork,
   type MessagePage,
   type MessageResult,
+  type NewMessage,
   type NewSandbox,
   type PageQuery,
   type PartnerPage,
@@ -18,6 +23,7 @@ import {
   type SandboxEvent,
   type SandboxPage,
   type SandboxQuery,
+  type Setup,
   SlipwayClient,
   type TransientEvent
 } from "@slipway/client"
@@ -51,11 +57,16 @@ export type Replies = [
   Holds<Same<SandboxPage, Reply<"listSandboxes">>>,
   Holds<Same<Sandbox, Told<Reply<"createSandbox">>>>,
   Holds<Same<Sandbox, Reply<"getSandbox">>>,
+  Holds<Same<Setup, Reply<"getSetup">>>,
   Holds<Same<CommandResult, Reply<"terminateSandbox">>>,
   Holds<Same<CommandResult, Reply<"interruptTurn">>>,
   Holds<Same<CommandResult, Reply<"decideApproval">>>,
+  Holds<Same<CommandResult, Reply<"restoreCheckpoint">>>,
+  Holds<Same<CommandResult, Reply<"cancelMessage">>>,
+  Holds<Same<Sandbox, Told<Reply<"forkSandbox">>>>,
   Holds<Same<MessageResult, Told<Reply<"sendMessage">>>>,
   Holds<Same<MessagePage, Reply<"listMessages">>>,
+  Holds<Same<CheckpointPage, Reply<"listCheckpoints">>>,
   Holds<Same<Omit<EventPage, "data">, Omit<Reply<"listEvents">, "data">>>,
   Holds<Same<FileTree, Reply<"listFiles">>>,
   Holds<Same<FileContent, Reply<"getFileContent">>>,
@@ -64,13 +75,20 @@ export type Replies = [
   Holds<Same<PartnerPage, Reply<"listPartnerEvents">>>
 ]
 
+/** One body for both: which of them goes with which decision is the server's rule. */
+interface Decision extends ApproveOptions, DenyOptions {
+  readonly decision: "approve" | "deny"
+}
+
 export type Requests = [
   Holds<Same<NewSandbox, Body<"createSandbox">>>,
-  Holds<Same<{ readonly decision: "approve" | "deny" }, Body<"decideApproval">>>,
-  Holds<Same<{ readonly prompt: string }, Body<"sendMessage">>>,
+  Holds<Same<Fork, Body<"forkSandbox">>>,
+  Holds<Same<Decision, Body<"decideApproval">>>,
+  Holds<Same<NewMessage, Body<"sendMessage">>>,
   Holds<Same<RepoQuery, Body<"publishPullRequest">>>,
   Holds<Same<SandboxQuery, Query<"listSandboxes">>>,
   Holds<Same<keyof PageQuery, keyof Query<"listMessages">>>,
+  Holds<Same<keyof PageQuery, keyof Query<"listCheckpoints">>>,
   Holds<Same<keyof PageQuery, keyof Query<"listEvents">>>,
   Holds<Same<keyof PageQuery, keyof Query<"listPartnerEvents">>>,
   Holds<Same<DirectoryQuery, Query<"listFiles">>>,
@@ -115,16 +133,22 @@ describe("the addresses of the promise client", () => {
       client.create({ repos: [], prompt: "" }),
       client.list({ after: "+/=", limit: 3, status: "running", repo: "acme/shop" }),
       client.get(id),
+      client.setup(id),
       client.terminate(id),
       client.interrupt(id),
+      client.restore(id, 2),
+      client.fork(id, { prompt: "" }),
       client.approve(id, "a/1 ?#é"),
       client.sendMessage(id, ""),
+      client.cancelMessage(id, "t/1"),
       client.messages(id, page),
+      client.checkpoints(id, page),
       client.events(id, page),
       client.stream(id).next(),
       client.files(id, { directory: "a b", repo: "acme/shop" }),
       client.content(id, "a&b", { repo: "acme/shop" }),
       client.download(id, "a&b", { repo: "acme/shop" }),
+      client.diff(id, { from: 1, to: "working", path: "a&b", repo: "acme/shop" }),
       client.publish(id),
       client.pullRequest(id, { repo: "acme/shop" }),
       client.partnerEvents({ after: "2", limit: 3 })
@@ -132,10 +156,12 @@ describe("the addresses of the promise client", () => {
     const queries: Record<string, string> = {
       listSandboxes: "?after=%2B%2F%3D&limit=3&status=running&repo=acme%2Fshop",
       listMessages: "?after=2&limit=3",
+      listCheckpoints: "?after=2&limit=3",
       listEvents: "?after=2&limit=3",
       listFiles: "?directory=a+b&repo=acme%2Fshop",
       getFileContent: "?path=a%26b&repo=acme%2Fshop",
       downloadFile: "?path=a%26b&repo=acme%2Fshop",
+      diffFiles: "?from=1&to=working&path=a%26b&repo=acme%2Fshop",
       getPullRequest: "?repo=acme%2Fshop",
       listPartnerEvents: "?after=2&limit=3"
     }
@@ -144,7 +170,10 @@ describe("the addresses of the promise client", () => {
       onGroup: () => {},
       onEndpoint: ({ endpoint: { identifier, method, path } }) => {
         if (!path.startsWith("/api/public/v1/")) return
-        const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9").replace(/\/$/u, "")
+        const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9").replace(":messageId", "t%2F1").replace(
+          /\/$/u,
+          ""
+        )
         defined.push(`${method} /below${filled}${queries[identifier] ?? ""}`)
       }
     })

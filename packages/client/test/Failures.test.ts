@@ -266,6 +266,38 @@ describe("aborting", () => {
 })
 
 describe("streams", () => {
+  it("tell of each connection that failed, and of none that ended as it should", async () => {
+    const { url } = await serve(frames(frame(1)), cut, refuse(503), frames(frame(2)), nothingLeft)
+    const lost: Array<string> = []
+    const onLost = ({ code }: SlipwayError) => void lost.push(code)
+    assert.deepStrictEqual(idsOf(await readAll(clientOf(url).stream(ID, { since: 0, onLost }))), ["1", "2"])
+    assert.deepStrictEqual(lost, ["unreachable", "told"])
+  })
+
+  it("wait about twice as long after each connection in a row that brought nothing, and as at first after one that did", async () => {
+    const base = 8
+    const { url } = await serve(frames(frame(1)), cut, cut, cut, cut, frames(frame(2)), cut, nothingLeft)
+    const waits: Array<number> = []
+    const onLost = (_: SlipwayError, wait: number) => void waits.push(wait)
+    assert.deepStrictEqual(idsOf(await readAll(clientOf(url, { reconnectMillis: base }).stream(ID, { since: 0, onLost }))), ["1", "2"])
+    // Half of each is drawn.
+    const doublings = waits.map((wait) => Math.ceil(Math.log2(wait / base)))
+    assert.deepStrictEqual(doublings, [1, 2, 3, 4, 1])
+  })
+
+  it("give one snapshot, and the connection up with it", async () => {
+    const snapshot = { resume_cursor: "7", turn: null }
+    let isClosed = false
+    const { url } = await serve(cut, (response) => {
+      response.on("close", () => isClosed = true)
+      frames(`retry: 2000\n\n: hb\n\ndata: ${JSON.stringify({ type: "snapshot", data: snapshot })}\n\n`, { stays: true })(response)
+    })
+    assert.deepStrictEqual<object>(await clientOf(url).snapshot(ID), snapshot)
+    await vi.waitUntil(() => isClosed)
+    const other = await serve(frames(frame(1)))
+    assert.strictEqual((await failure(clientOf(other.url).snapshot(ID))).code, "invalid_reply")
+  })
+
   it("go on after silence, a cut, a resync and a refusal that passes, each time after the last event", async () => {
     let isBusy = true
     // By where the reader is: what it asks for twice it gets twice.

@@ -27,7 +27,7 @@ const outcome = (reply: Reply, wanted: string, to: string) => {
   return found
 }
 
-const COUNTED = /^(?:sandbox\.status|turn\.|approval\.|pull_request\.)/u
+const COUNTED = /^(?:sandbox\.(?:status|restor)|turn\.|approval\.|pull_request\.)/u
 /** Revision of a sandbox, counted from its log. */
 const revisionOf = (log: ReadonlyArray<Event>) => log.filter(({ type }) => COUNTED.test(type)).length
 
@@ -264,23 +264,69 @@ export const rules = [
     },
     running
   ),
-  rule("decision-body", "The body is {decision: approve or deny} and nothing else.", async (world) => {
+  rule(
+    "denial-reason",
+    "The reason of a denial is in approval.resolved, and the agent has it: it says so, or it waits as a message.",
+    async (world) => {
+      const { approval, box, turn } = await world.pending()
+      const reason = `Not there: ${approval}`
+      outcome(await world.post(box, `/approvals/${encodeURIComponent(approval)}`, { decision: "deny", reason }), "applied", "deny")
+      await box.turnEnd(turn)
+      const log = await world.readLog(box)
+      const resolved = log.find(({ data, type }) => type === "approval.resolved" && data.at("approval_id").value === approval)
+      same(resolved?.data.at("reason").value, reason, "the reason")
+      const told = log.filter(({ data, type }) =>
+        /^message\.(?:updated|queued)$/u.test(type) && String(data.at("text").value).includes(reason)
+      )
+      holds(told.length > 0, "a message with the reason", told.length)
+    },
+    running
+  ),
+  rule(
+    "approve-turn",
+    "scope turn approves what else the turn asks for of the same kind, by policy, and nothing of the next turn.",
+    async (world) => {
+      const { approval, box, turn } = await world.pending(2)
+      outcome(
+        await world.post(box, `/approvals/${encodeURIComponent(approval)}`, { decision: "approve", scope: "turn" }),
+        "applied",
+        "approve"
+      )
+      await box.until(
+        ({ data, turnId, type }) => turnId === turn && type === "approval.requested" && data.at("approval_id").value !== approval,
+        0,
+        "a second request for approval"
+      )
+      const resolved = (await world.readLog(box)).filter(({ turnId, type }) => turnId === turn && type === "approval.resolved")
+      same(
+        resolved.map(({ data }) => [data.at("outcome").value, data.at("by").value, data.at("scope").value]),
+        [["approved", "user", "turn"], ["approved", "policy", undefined]],
+        "the approvals"
+      )
+      await box.turnEnd(turn)
+      const next = await world.pending()
+      const open = (await world.readLog(next.box)).filter(({ turnId, type }) => turnId === next.turn && type === "approval.resolved")
+      same(open.length, 0, "approvals of the next turn that nobody decided")
+    },
+    running
+  ),
+  rule("decision-body", "The body is {decision, with approve a scope, with deny a reason} and nothing else.", async (world) => {
     const path = `${UNKNOWN}/approvals/a`
     for (
       const body of [{}, { decision: "maybe" }, { decision: "Approve" }, { decision: null }, {
         decision: "approve",
         always: true
-      }, { outcome: "approve" }]
+      }, { outcome: "approve" }, { decision: "approve", scope: "sandbox" }, { decision: "deny", scope: "turn" }, {
+        decision: "approve",
+        reason: "Yes."
+      }, { decision: "deny", reason: "" }, { decision: "deny", reason: "x".repeat(2001) }, { decision: "deny", reason: null }]
     ) {
       refused(await world.http.ask(path, { body }), 400, "invalid_request", JSON.stringify(body))
     }
     refused(await world.http.ask(path, { method: "POST" }), 400, "invalid_request", "no body")
-    refused(
-      await world.http.ask(path, { body: { decision: "deny" } }),
-      404,
-      "not_found",
-      "a good body for nobody's sandbox"
-    )
+    for (const body of [{ decision: "deny" }, { decision: "deny", reason: "x".repeat(2000) }, { decision: "approve", scope: "turn" }]) {
+      refused(await world.http.ask(path, { body }), 404, "not_found", "a good body for nobody's sandbox")
+    }
   }),
   rule("approval-id", "An approval id has 1 to 300 characters.", async (world) => {
     const ask = (n: number) => world.http.ask(`${UNKNOWN}/approvals/${"a".repeat(n)}`, { body: { decision: "deny" } })

@@ -13,13 +13,14 @@ import {
   object,
   same,
   type Shape,
+  Skip,
   text,
   timestamp,
   uuid
 } from "./Expect.ts"
 import { derived, turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
-import { unique, UNKNOWN, type World } from "./World.ts"
+import { type Box, INTERRUPTED, unique, UNKNOWN, type World } from "./World.ts"
 
 const rule = rulesOf("pull-request", "docs/decisions.md 7")
 const running = { needs: ["repo"] } as const
@@ -226,10 +227,31 @@ export const rules = [
 // ---------------------------------------------------------------------------------------------------------------
 
 const message = rulesOf("messages", "docs/decisions.md 8")
+const waiting = { ...running, source: "docs/decisions.md 18" } as const
 
 const send = async (world: World, prompt: string, headers: Record<string, string> = {}) => {
   const box = await world.resting()
   return { box, reply: await world.post(box, "/messages", { prompt }, { headers }) }
+}
+
+/** What it says in the turn that it gets. */
+const WAITED = "Conformance: [[say Waited.]]"
+
+/** Sends messages while a turn is active that ends only when it is interrupted; gives the ids of the turns that they wait for. */
+const wait = async (world: World, ...whenBusy: ReadonlyArray<"queue" | "steer">) => {
+  const waiting = await world.waiting()
+  const turns: Array<string> = []
+  for (const value of whenBusy) {
+    const reply = await world.post(waiting.box, "/messages", { prompt: WAITED, whenBusy: value })
+    turns.push(answered(reply, 201, `a message with whenBusy ${value}`).json.at("turnId").string)
+  }
+  return { ...waiting, turns }
+}
+
+/** The log, from where that turn began. */
+const logSince = async (world: World, box: Box, turn: string) => {
+  const log = await world.readLog(box)
+  return log.slice(log.findIndex(({ turnId, type }) => type === "turn.started" && turnId === turn))
 }
 
 /** Messages of a sandbox whose conversation is over. */
@@ -268,6 +290,111 @@ export const messages = [
     const { box } = await world.hanging()
     refused(await world.post(box, "/messages", { prompt: "x" }), 409, "turn_active", "a message during a turn")
   }, running),
+  message(
+    "queued",
+    "A message that queues is 201 as any other, and message.queued tells its id, its place and its text.",
+    async (world) => {
+      const { box, turn } = await world.waiting()
+      const reply = await world.post(box, "/messages", { prompt: WAITED, whenBusy: "queue" })
+      const { json } = answered(reply, 201, "a message that queues")
+      fits(json.value, object({ commandId: uuid, revision: count, outcome: is("applied"), turnId: uuid }), "")
+      const told = (await logSince(world, box, turn)).filter(({ type }) => type === "message.queued").map(({ data }) => data)
+      same(
+        told.map((data) => ["message_id", "position", "text", "steers"].map((name) => data.at(name).value)),
+        [[json.at("turnId").value, 1, WAITED, false]],
+        "message_id, position, text and steers of message.queued"
+      )
+    },
+    waiting
+  ),
+  message(
+    "queue-order",
+    "Messages that queue get their turns in order, each the one that it was told, however the turn before ended.",
+    async (world) => {
+      const { box, turn, turns } = await wait(world, "queue", "queue")
+      answered(await world.post(box, "/interrupt"), 200, "an interrupt")
+      await box.turnEnd(turns.at(-1) ?? "")
+      const started = (await logSince(world, box, turn)).filter(({ type }) => type === "turn.started")
+      same(started.map(({ data, turnId }) => [turnId, data.at("text").value]), [
+        [turn, "Conformance: [[hang]]"],
+        ...turns.map((id) => [id, WAITED])
+      ], "turn_id and text of turn.started")
+    },
+    waiting
+  ),
+  message("taken-back", "A message that waits can be taken back, again is duplicate, and it gets no turn.", async (world) => {
+    const { box, turn, turns: [first = "", second = ""] } = await wait(world, "queue", "queue")
+    for (const outcome of ["applied", "duplicate"]) {
+      const reply = await world.http.ask(`${box.path}/messages/${first}`, { method: "DELETE" })
+      same(answered(reply, 200, "taking a message back").json.at("outcome").value, outcome, "outcome")
+    }
+    answered(await world.post(box, "/interrupt"), 200, "an interrupt")
+    await box.turnEnd(second)
+    const log = await logSince(world, box, turn)
+    same(log.filter(({ type }) => type === "turn.started").map(({ turnId }) => turnId), [turn, second], "turns that started")
+    same(
+      log.filter(({ type }) => type === "message.cancelled").map(({ data }) => data.at("message_id").value),
+      [first],
+      "message_id of message.cancelled"
+    )
+    refused(
+      await world.http.ask(`${box.path}/messages/${second}`, { method: "DELETE" }),
+      409,
+      "message_not_waiting",
+      "taking back a message that had its turn"
+    )
+  }, waiting),
+  message("queue-full", "Ten messages wait; the next is 409 queue_full.", async (world) => {
+    const { box, turns } = await wait(world, ...Array.from({ length: 10 }, () => "queue" as const))
+    refused(
+      await world.post(box, "/messages", { prompt: WAITED, whenBusy: "queue" }),
+      409,
+      "queue_full",
+      "the eleventh message that queues"
+    )
+    for (const turn of turns) {
+      answered(await world.http.ask(`${box.path}/messages/${turn}`, { method: "DELETE" }), 200, "taking a message back")
+    }
+  }, waiting),
+  message(
+    "steered",
+    "A message that steers reaches the agent or is the next turn; an agent that takes none: 409 steering_unsupported.",
+    async (world) => {
+      const { box, turn } = await world.waiting()
+      const reply = await world.post(box, "/messages", { prompt: WAITED, whenBusy: "steer" })
+      if (reply.status === 409) {
+        refused(reply, 409, "steering_unsupported", "a message that steers")
+        return
+      }
+      const id = answered(reply, 201, "a message that steers").json.at("turnId").string
+      answered(await world.post(box, "/interrupt"), 200, "an interrupt")
+      await box.until(
+        ({ data, turnId, type }) =>
+          type === "message.steered" && data.at("message_id").value === id || type === "turn.started" && turnId === id,
+        0,
+        "the message"
+      )
+      const log = await logSince(world, box, turn)
+      const reached = log.filter(({ data, turnId, type }) =>
+        type === "message.steered" && data.at("message_id").value === id && turnId === turn || type === "turn.started" && turnId === id
+      )
+      holds(reached.length >= 1, "message.steered in the turn, or turn.started of its own", log.map(({ type }) => type))
+      same(reached[0]?.data.at("text").value, WAITED, "text")
+    },
+    waiting
+  ),
+  message("when-busy", "whenBusy is reject, queue or steer, and a message that nobody sent is 404.", async (world) => {
+    const body = { prompt: "x", whenBusy: "later" }
+    refused(await world.http.ask(`${UNKNOWN}/messages`, { body }), 400, "invalid_request", "whenBusy later")
+    const { box } = await world.waiting()
+    refused(await world.post(box, "/messages", { prompt: "x", whenBusy: "reject" }), 409, "turn_active", "whenBusy reject")
+    refused(
+      await world.http.ask(`${box.path}/messages/6ba7b810-9dad-51d1-80b4-00c04fd430c8`, { method: "DELETE" }),
+      404,
+      "not_found",
+      "taking back what nobody sent"
+    )
+  }, waiting),
   message("not-running", "A message to a sandbox that does not run is 409 sandbox_not_running.", async (world) => {
     refused(
       await world.post((await world.ended()).box, "/messages", { prompt: "x" }),
@@ -355,6 +482,24 @@ export const messages = [
       same(at, [...at].sort(), "createdAt")
     },
     running
+  ),
+  message(
+    "list-steered",
+    "A message that an agent took is listed behind what the agent was saying, and before what it says to it.",
+    async (world) => {
+      const { box, steered } = await world.queued()
+      if (steered === null) throw new Skip("the offline agent takes no message during a turn")
+      const items = status(await world.get(box, "/messages"), "messages").at("data").items
+      const said = items.map((item) => item.at("text").string.trim())
+      const at = items.findIndex((item) => item.at("id").value === steered)
+      same(
+        [said[at - 1], said[at], said[at + 1]],
+        [INTERRUPTED, "Conformance: [[say Steered.]]", "Steered."],
+        "the messages around the one that steered"
+      )
+      same(items[at]?.at("turnId").value, items[at - 1]?.at("turnId").value, "turnId of the message that steered")
+    },
+    waiting
   ),
   message("texts", "Prompts and answers are listed whole.", async (world) => {
     const items = (await list(world)).at("data").items

@@ -16,7 +16,8 @@ import {
   count,
   filled,
   flag,
-  listOf
+  listOf,
+  Miss
 } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
 import { Box, MODEL, NO_REPO, SANDBOXES, unique, type World } from "./World.ts"
@@ -25,6 +26,16 @@ const rule = rulesOf("creation", "docs/interface.md 4.2")
 
 export const statuses = ["queued", "creating", "running", "succeeded", "failed", "terminating", "terminated"]
 export const usage = object({ llmRequestCount: count, costMicroUsd: count, creditsChargedMicros: count })
+
+const counts = object({ input: count, cachedInput: count, output: count }, { open: true })
+
+/** What usage is of, where a server tells it: docs/interface.md 6. */
+export const tokens: Shape = (value, path) => {
+  const wrong = counts(value, path)
+  if (wrong !== null) return wrong
+  const { cachedInput, input } = Object(value)
+  return cachedInput <= input ? null : new Miss(`${path}.cachedInput to be a part of ${path}.input`, cachedInput)
+}
 
 /** The Sandbox of docs/interface.md 2.1. */
 export const sandboxShape: Shape = object({

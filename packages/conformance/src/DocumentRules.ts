@@ -14,14 +14,19 @@ const operations: ReadonlyArray<readonly [path: string, methods: ReadonlyArray<s
   ["/sandboxes/{}", ["get"]],
   ["/sandboxes/{}/terminate", ["post"]],
   ["/sandboxes/{}/interrupt", ["post"]],
+  ["/sandboxes/{}/restore", ["post"]],
+  ["/sandboxes/{}/fork", ["post"]],
   ["/sandboxes/{}/approvals/{}", ["post"]],
   ["/sandboxes/{}/messages", ["get", "post"]],
+  ["/sandboxes/{}/checkpoints", ["get"]],
+  ["/sandboxes/{}/setup", ["get"]],
   ["/sandboxes/{}/pull-request", ["get", "post"]],
   ["/sandboxes/{}/events", ["get"]],
   ["/sandboxes/{}/events/stream", ["get"]],
   ["/sandboxes/{}/files/tree", ["get"]],
   ["/sandboxes/{}/files/download", ["get"]],
   ["/sandboxes/{}/files/content", ["get"]],
+  ["/sandboxes/{}/files/diff", ["get"]],
   ["/events", ["get"]]
 ]
 
@@ -68,6 +73,17 @@ export const rules = [
       [...schema.at("required").items.map((item) => item.string)].sort(),
       ["prompt", "repos"],
       "required properties of a creation"
+    )
+  }),
+  rule("environment", "/schemas/environment.json is a strict JSON Schema of environment files, without authentication.", async (world) => {
+    const schema = answered(await world.http.ask("/schemas/environment.json", { key: null }), 200, "/schemas/environment.json").json
+    same(schema.at("$schema").value, "https://json-schema.org/draft/2020-12/schema", "$schema")
+    const file = typeof schema.at("$ref").value === "string" ? resolve(schema, schema.at("$ref").string) : schema
+    same(file.at("additionalProperties").value, false, "additionalProperties of an environment file")
+    same(
+      file.at("properties").keys.toSorted(),
+      ["$schema", "cache", "cacheKey", "egress", "env", "onFailure", "secrets", "setup", "timeoutMinutes"],
+      "keys of an environment file"
     )
   }),
   rule("health", "/healthz is 200 {\"status\":\"ok\"} without authentication.", async (world) => {

@@ -1,6 +1,7 @@
 import { answered, refused } from "./Client.ts"
-import { usage, statuses } from "./CreationRules.ts"
+import { tokens, usage, statuses } from "./CreationRules.ts"
 import {
+  absent,
   count,
   digits,
   filled,
@@ -30,6 +31,7 @@ const running = { needs: ["repo"] } as const
 const PAGE_BYTES = 2 * 2 ** 20
 
 const member = { open: true }
+const author = object({ id: matching(/^user_[0-9A-HJKMNP-TV-Z]{26}$/u, "user_ and a ULID") }, member)
 const turnStates = ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"]
 
 export const approvalRequest = object({ approval_id: filled, tool: text, expires_at: timestamp }, {
@@ -38,6 +40,15 @@ export const approvalRequest = object({ approval_id: filled, tool: text, expires
     paths: listOf(text),
     preview: object({}, { optional: { command: text, diff: text, url: text }, open: true })
   },
+  open: true
+})
+
+const restored = object({ checkpoint: count, cause: is("machine_lost", "machine_drained", "command", "fork") }, {
+  optional: { lost_turn: uuid, damaged: listOf(count) },
+  open: true
+})
+const notRestored = object({ cause: is("command"), error: filled }, {
+  optional: { damaged: listOf(count), checkpoint: absent },
   open: true
 })
 
@@ -50,15 +61,36 @@ const catalogue: Readonly<Record<string, Shape>> = {
     initiator: is("user", "policy", "provider", "system")
   }, member),
   "sandbox.boot": object({ stage: is("provision", "clone", "setup", "agent_start", "ready"), ms: count }, {
-    optional: { repo: text },
+    optional: {
+      repo: text,
+      cache: is("hit", "miss", "none"),
+      ignored: listOf(text),
+      egress_refused: listOf(text),
+      image_refused: text,
+      error: text
+    },
     open: true
   }),
+  "sandbox.forked": object({ sandbox_id: filled, checkpoint: count }, member),
+  "sandbox.checkpoint": object({}, {
+    optional: {
+      checkpoint: count,
+      turn_id: uuid,
+      bytes: count,
+      ms: count,
+      repos: listOf(object({ repo: filled, sha: filled }, member)),
+      error: filled
+    },
+    open: true
+  }),
+  "sandbox.restoring": object({ checkpoint: count }, member),
+  "sandbox.restored": (data, path) => (typeof data === "object" && data !== null && "error" in data ? notRestored : restored)(data, path),
   "sandbox.error": object({ code: filled, message: filled, retryable: flag }, member),
   "turn.started": object({
     prompt_id: uuid,
     text,
     files: is([]),
-    author: object({ id: matching(/^user_[0-9A-HJKMNP-TV-Z]{26}$/u, "user_ and a ULID") }, member)
+    author
   }, member),
   "turn.updated": object({ state: is(...turnStates), previous: nullOr(is(...turnStates)) }, member),
   "turn.completed": object({ state: is("succeeded", "failed", "interrupted", "cancelled") }, {
@@ -66,6 +98,9 @@ const catalogue: Readonly<Record<string, Shape>> = {
     open: true
   }),
   "message.updated": object({ part_id: filled, message_id: filled, kind: is("text", "reasoning"), text }, member),
+  "message.queued": object({ message_id: uuid, position: count, text: filled, author, steers: flag }, member),
+  "message.steered": object({ message_id: uuid, text: filled, author }, member),
+  "message.cancelled": object({ message_id: uuid, reason: filled }, member),
   "message.completed": object({
     message_id: filled,
     finish: is("end_turn", "max_tokens", "refusal", "cancelled", "error")
@@ -87,16 +122,18 @@ const catalogue: Readonly<Record<string, Shape>> = {
   "approval.resolved": object({
     approval_id: filled,
     outcome: is("approved", "denied"),
-    by: is("user", "timeout", "interrupt", "terminate", "turn_end")
-  }, member),
-  "usage.updated": object({ usage }, member)
+    by: is("user", "policy", "timeout", "interrupt", "terminate", "turn_end")
+  }, { optional: { scope: is("turn"), reason: filled }, open: true }),
+  "usage.updated": object({ usage }, { optional: { tokens }, open: true })
 }
 
 /** All events of the sandboxes that the rules worked with. */
 const everything = (world: World) =>
   world.evidence("everything", async () => {
     const failed = await world.readLog(await world.failed())
-    return [...await world.log(), ...await world.endedLog(), ...failed]
+    const [restored, forked] = [await world.readLog((await world.restored()).box), await world.readLog((await world.forked()).box)]
+    const queued = await world.readLog((await world.queued()).box)
+    return [...await world.log(), ...await world.endedLog(), ...failed, ...restored, ...forked, ...queued]
   })
 
 const shapeOf = (type: string, where: string) =>
@@ -201,6 +238,40 @@ export const rules = [
       )
     },
     running
+  ),
+  rule(
+    "waiting",
+    "Messages wait during a turn alone, each leaves once and in order: taken into that turn, cancelled, or as the turn right behind it.",
+    async (world) => {
+      const { box } = await world.queued()
+      const waiting: Array<{ readonly id: string; readonly text: string; readonly steers: boolean }> = []
+      let active: string | undefined
+      let isOver = false
+      for (const { data, turnId: turn, type } of await world.readLog(box)) {
+        if (isOver && waiting.length > 0) same(type, "turn.updated", "what comes behind the end of a turn while messages wait")
+        isOver = type === "turn.completed"
+        if (type === "message.queued") {
+          const steers = data.at("steers").value === true
+          const place = steers ? waiting.filter((message) => message.steers).length : waiting.length
+          holds(active !== undefined, "message.queued during a turn alone", data.value)
+          same([turn, data.at("position").value], [undefined, place + 1], "turn_id and position of message.queued")
+          waiting.splice(place, 0, { id: data.at("message_id").string, text: data.at("text").string, steers })
+        } else if (type === "message.steered" || type === "message.cancelled") {
+          const at = waiting.findIndex(({ id }) => id === data.at("message_id").value)
+          const [message] = at < 0 ? [] : waiting.splice(at, 1)
+          holds(message !== undefined, `the message_id of ${type} to be one that waits`, data.value)
+          const isSteered = type === "message.steered"
+          same(turn, isSteered ? active : undefined, `turn_id of ${type}`)
+          if (isSteered) same([message?.steers, message?.text], [true, data.at("text").value], "what message.steered tells of")
+        } else if (type === "turn.updated" && data.at("state").value === "pending") {
+          const next = waiting.shift()
+          if (next !== undefined) same([turn, data.at("text").value], [next.id, next.text], "turn_id and text of the next turn")
+          active = turn
+        } else if (isOver) active = undefined
+      }
+      same(waiting, [], "messages that wait in the end")
+    },
+    { ...running, source: "docs/decisions.md 18" }
   ),
   rule("part-order", "The final text of a part comes before anything of the next part.", async (world) => {
     const over = new Set<string>()

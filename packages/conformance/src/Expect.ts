@@ -129,6 +129,7 @@ export const uri = simple(
   (value) => typeof value === "string" && /^https?:\/\//u.test(value) && URL.canParse(value)
 )
 export const anything: Shape = () => null
+export const absent: Shape = simple("left out", () => false)
 export const nullOr = (shape: Shape): Shape => (value, path) => value === null ? null : shape(value, path)
 export const listOf = (shape: Shape): Shape => (value, path) => {
   if (!Array.isArray(value)) return new Miss(`${path} to be an array`, value)

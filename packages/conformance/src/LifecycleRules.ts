@@ -1,5 +1,5 @@
 import { answered } from "./Client.ts"
-import { fits, holds, same, text, timestamp } from "./Expect.ts"
+import { count, fits, holds, is, nullOr, object, same, text, timestamp } from "./Expect.ts"
 import { turnId } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
 import type { Box, Event, World } from "./World.ts"
@@ -31,6 +31,28 @@ export const rules = [
       "system"
     ]], "changes of status")
   }, running),
+  rule(
+    "setup",
+    "The setup of a sandbox is {state, startedAt, ms, cache, exitCode, output}; of none there is nothing to tell.",
+    async (world) => {
+      const { json } = answered(await world.get(await world.worked(), "/setup"), 200, "the setup")
+      fits(
+        json.value,
+        object({
+          state: is("none", "running", "succeeded", "failed"),
+          startedAt: nullOr(timestamp),
+          ms: nullOr(count),
+          cache: is("hit", "miss", "none"),
+          exitCode: nullOr(count),
+          output: text
+        }),
+        ""
+      )
+      const isNone = json.at("state").value === "none"
+      holds(isNone === (json.at("startedAt").value === null), "startedAt exactly where there is a setup", json.value)
+    },
+    { ...running, source: "docs/decisions.md 17" }
+  ),
   rule("first-turn", "There is no turn before running; then the first is pending.", async (world) => {
     const log = await world.log()
     const first = log.findIndex(({ turnId, type }) => turnId !== undefined || type.startsWith("turn."))

@@ -16,6 +16,7 @@ export const areas = [
   "files",
   "pull-request",
   "messages",
+  "checkpoints",
   "feed",
   "ownership",
   "documents",

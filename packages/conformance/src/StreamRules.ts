@@ -1,5 +1,5 @@
 import { answered, type Block, refused, type Reply } from "./Client.ts"
-import { sandboxShape } from "./CreationRules.ts"
+import { sandboxShape, tokens } from "./CreationRules.ts"
 import { approvalRequest } from "./EventRules.ts"
 import { digits, fits, holds, is, listOf, nullOr, object, same, text, timestamp } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
@@ -96,7 +96,7 @@ export const rules = [
           turn: nullOr(object({ id: text, state: text })),
           resume_cursor: digits,
           pending_approvals: listOf(approvalRequest)
-        }, { open: true }),
+        }, { optional: { tokens }, open: true }),
         "data of snapshot"
       )
     },
@@ -147,6 +147,28 @@ export const rules = [
       "those of a sandbox that asks nothing"
     )
   }, running),
+  rule("snapshot-waiting", "The snapshot has the messages that wait, in order and each with its place as it is.", async (world) => {
+    const { box } = await world.waiting()
+    const turns: Array<string> = []
+    for (const prompt of ["Conformance: [[say One.]]", "Conformance: [[say Two.]]", "Conformance: [[say Three.]]"]) {
+      const reply = await world.post(box, "/messages", { prompt, whenBusy: "queue" })
+      turns.push(answered(reply, 201, "a message that queues").json.at("turnId").string)
+    }
+    answered(await world.http.ask(`${box.path}/messages/${turns[0]}`, { method: "DELETE" }), 200, "taking a message back")
+    const queued = (await world.readLog(box)).filter(({ data, type }) =>
+      type === "message.queued" && turns.slice(1).includes(data.at("message_id").string)
+    )
+    same(
+      (await fresh(world, box)).blocks[1]?.data?.at("data").at("waiting_messages").value,
+      queued.map(({ data }, i) => ({ ...data.value as object, position: i + 1 })),
+      "waiting_messages"
+    )
+    same(
+      (await fresh(world, await world.worked())).blocks[1]?.data?.at("data").at("waiting_messages").value,
+      [],
+      "those of a sandbox in which nothing waits"
+    )
+  }, { ...running, source: "docs/decisions.md 18" }),
   rule("status", "After the snapshot comes a transient sandbox.status that has the status alone.", async (world) => {
     const { blocks } = await fresh(world, await world.worked())
     same([typeOf(blocks[2]), blocks[2]?.id, blocks[2]?.data?.at("data").value], ["sandbox.status", undefined, {

@@ -1,5 +1,6 @@
 /** All rules, and running them. */
 import * as AccessRules from "./AccessRules.ts"
+import * as CheckpointRules from "./CheckpointRules.ts"
 import * as CommandRules from "./CommandRules.ts"
 import * as ConversationRules from "./ConversationRules.ts"
 import * as CreationRules from "./CreationRules.ts"
@@ -8,6 +9,7 @@ import * as EventRules from "./EventRules.ts"
 import { Skip } from "./Expect.ts"
 import * as FeedRules from "./FeedRules.ts"
 import * as FileRules from "./FileRules.ts"
+import * as ForkRules from "./ForkRules.ts"
 import * as LifecycleRules from "./LifecycleRules.ts"
 import * as ListRules from "./ListRules.ts"
 import * as OwnershipRules from "./OwnershipRules.ts"
@@ -32,6 +34,8 @@ export const rules: ReadonlyArray<Rule> = [
   ...FileRules.rules,
   ...ConversationRules.rules,
   ...ConversationRules.messages,
+  ...CheckpointRules.rules,
+  ...ForkRules.rules,
   ...FeedRules.rules,
   ...OwnershipRules.rules,
   ...DocumentRules.rules

@@ -38,6 +38,8 @@ const NO_BRANCH = "conformance/no-such-branch"
 const PATIENCE = 30_000
 
 /** Written into files by the agent: must not show where arguments of tools do not belong. */
+/** What an agent says before a message that it takes into its turn. */
+export const INTERRUPTED = "Before the message."
 export const CANARY = "canary-5d41402a"
 /** RIGHT-TO-LEFT OVERRIDE: what follows it would be shown backwards. */
 export const HIDDEN = "\u202e"
@@ -47,6 +49,10 @@ export const ASKED = `npm test # ${"and more ".repeat(40)}\nprintf '${HIDDEN}${C
 export const RECALLS = 12
 /** The end of the command that `worked` runs. */
 export const WORKED = "echo worked"
+
+/** A file of every checkpoint, and one that only what came after the first one has. */
+export const KEPT = "conformance/kept.txt"
+export const LATER = "conformance/later.txt"
 
 export const unique = (): string => randomBytes(9).toString("base64url")
 
@@ -135,6 +141,16 @@ export class Box {
     return this.until(({ turnId, type }) => type === "turn.completed" && turnId === turn, 0, "the end of a turn")
   }
 
+  /** Waits for the checkpoint of that turn, which ended; gives its number. */
+  async checkpoint(turn: string): Promise<number> {
+    const taken = await this.until(
+      ({ data, type }) => type === "sandbox.checkpoint" && data.at("turn_id").value === turn,
+      0,
+      "the checkpoint of a turn"
+    )
+    return taken.data.at("checkpoint").number
+  }
+
   /** The number of the newest turn, 0 before the first. */
   get turns(): number {
     return new Set(this.events.flatMap(({ turnId }) => turnId ?? [])).size
@@ -199,7 +215,7 @@ export class Session {
       },
       onRefusal: (reply) => refusals.push(reply),
       around: async ({ body, key, method, path }, send) => {
-        if (path !== SANDBOXES || (method ?? (body === undefined ? "GET" : "POST")) === "GET" || key === null) {
+        if (path !== SANDBOXES && !path.endsWith("/fork") || (method ?? (body === undefined ? "GET" : "POST")) === "GET" || key === null) {
           return send()
         }
         if (this.#over) throw new Skip("the run is over")
@@ -244,6 +260,15 @@ export class Session {
     if (reply.status === 403) {
       throw new Skip(`the server does not let this key use ${JSON.stringify(body).slice(0, 80)}`)
     }
+    return this.#boxOf(reply, key)
+  }
+
+  /** A fork, which lives as long. */
+  async fork(of: Box, body: object): Promise<Box> {
+    return this.#boxOf(await of.ask("/fork", { body }), of.key)
+  }
+
+  #boxOf(reply: Reply, key: string): Box {
     answered(reply, 201, "a creation")
     const box = new Box(this.setup, key, reply.json.at("id").string)
     this.#boxes.push(box)
@@ -420,7 +445,56 @@ export class World {
       }))
       const end = await box.turnEnd(turnId(box.id, 1))
       holds(end.data.at("state").value === "succeeded", "the offline agent's first turn to succeed", end.data.value)
+      // Nothing more comes into its log.
+      await box.checkpoint(turnId(box.id, 1))
       return box
+    })
+  }
+
+  /** A second turn went on from the first one's checkpoint; then it went back to that. */
+  restored(): Promise<{ readonly box: Box; readonly checkpoint: number; readonly before: ReadonlyArray<Event> }> {
+    return this.session.fixture("restored", async () => {
+      const box = await this.session.box(
+        this.creation({ prompt: `Conformance: go back.\n[[write path=${KEPT} content=first]]` })
+      )
+      const checkpoint = await box.checkpoint(turnId(box.id, 1))
+      const turn = await box.say(`Conformance: go on.\n[[write path=${KEPT} content=second]]\n[[write path=${LATER} content=second]]`)
+      await box.checkpoint(turn)
+      const before = [...box.events]
+      answered(await box.ask("/restore", { body: { checkpoint } }), 200, "restore")
+      const done = await box.until(({ type }) => type === "sandbox.restored", 0, "the restored checkpoint")
+      await box.until(({ id, type }) => type === "sandbox.checkpoint" && id > done.id, 0, "the checkpoint of what was restored")
+      return { box, checkpoint, before }
+    })
+  }
+
+  /** A fork of a first turn's checkpoint, and its origin, which went on to a second one before. The fork's own turn ended. */
+  forked(): Promise<{ readonly box: Box; readonly origin: Box; readonly checkpoint: number }> {
+    return this.session.fixture("forked", async () => {
+      const origin = await this.session.box(
+        this.creation({ prompt: `Conformance: to be forked.\n[[write path=${KEPT} content=first]]` })
+      )
+      const checkpoint = await origin.checkpoint(turnId(origin.id, 1))
+      await origin.checkpoint(await origin.say(`Conformance: go on.\n[[write path=${KEPT} content=second]]`))
+      const box = await this.session.fork(origin, { checkpoint, prompt: `Conformance: fork.\n[[write path=${LATER} content=fork]]` })
+      await box.checkpoint(turnId(box.id, 1))
+      return { box, origin, checkpoint }
+    })
+  }
+
+  /** Terminated after two turns, each with a checkpoint, and a fork of it, made afterwards, whose own turn ended. */
+  forkedLate(): Promise<{ readonly box: Box; readonly origin: Box; readonly checkpoint: number }> {
+    return this.session.fixture("forked late", async () => {
+      const origin = await this.session.box(
+        this.creation({ prompt: `Conformance: to be over.\n[[write path=${KEPT} content=first]]` })
+      )
+      await origin.checkpoint(turnId(origin.id, 1))
+      const checkpoint = await origin.checkpoint(await origin.say(`Conformance: go on.\n[[write path=${KEPT} content=second]]`))
+      await origin.ask("/terminate", { method: "POST" })
+      await origin.status("terminated")
+      const box = await this.session.fork(origin, { prompt: `Conformance: fork.\n[[write path=${LATER} content=fork]]` })
+      await box.checkpoint(turnId(box.id, 1))
+      return { box, origin, checkpoint }
     })
   }
 
@@ -492,6 +566,37 @@ export class World {
     const box = await this.busy()
     const turn = await box.say("Conformance: [[hang]]")
     return { box, turn, n: box.turns }
+  }
+
+  /** Another one in such a turn, for messages that wait: those that are taken back have numbers of turns too. */
+  async waiting(): Promise<{ readonly box: Box; readonly turn: string }> {
+    const box = await this.session.fixture("waiting", () => this.session.box(this.creation({ prompt: "Conformance: [[say Ready.]]" })))
+    return { box, turn: await box.say("Conformance: [[hang]]") }
+  }
+
+  /** A turn during which messages waited: one that was taken back, one that got the next turn, and one that steered it, if any may. */
+  queued(): Promise<{ readonly box: Box; readonly steered: string | null }> {
+    return this.session.fixture("queued", async () => {
+      const box = await this.session.box(this.creation({ prompt: "Conformance: [[say Ready.]]" }))
+      const turn = await box.say(`Conformance: [[say ${INTERRUPTED}]] [[listen]] [[say After.]]`)
+      const told = ({ data, turnId, type }: Event) =>
+        type === "message.updated" && turnId === turn && data.at("text").string.trim() === INTERRUPTED
+      await box.until(told, 0, "what is said before a message")
+      const send = (prompt: string, whenBusy: "queue" | "steer") => box.ask("/messages", { body: { prompt, whenBusy } })
+      const [back = "", next = ""] = [
+        answered(await send("Conformance: [[say Never.]]", "queue"), 201, "a message that queues").json.at("turnId").string,
+        answered(await send("Conformance: [[say Next.]]", "queue"), 201, "a message that queues").json.at("turnId").string
+      ]
+      answered(await box.ask(`/messages/${back}`, { method: "DELETE" }), 200, "taking a message back")
+      const steer = await send("Conformance: [[say Steered.]]", "steer")
+      const steered = steer.status === 201 ? steer.json.at("turnId").string : null
+      if (steered === null) answered(await box.ask("/interrupt", { method: "POST" }), 200, "an interrupt")
+      else {
+        await box.until(({ data, type }) => type === "message.steered" && data.at("message_id").value === steered, 0, "message.steered")
+      }
+      await box.turnEnd(next)
+      return { box, steered }
+    })
   }
 
   /** Terminated while it waited for an approval. */

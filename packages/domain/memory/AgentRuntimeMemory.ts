@@ -1,6 +1,6 @@
 /** `AgentRuntime` in memory: for tests and for embedding without a database. State dies with the layer. */
 import { Deferred, Effect, Latch, Layer, Result } from "effect"
-import { type AgentEvent, type TurnEnd, AgentError, AgentRuntime } from "../src/sandbox/AgentRuntime.ts"
+import { AgentError, AgentRuntime, type AgentSession, type TurnEnd } from "../src/sandbox/AgentRuntime.ts"
 import * as ToolCall from "../src/sandbox/ToolCall.ts"
 import { type ToolKind } from "../src/sandbox/ToolCall.ts"
 import { normalizePath } from "../src/source/FileRules.ts"
@@ -14,19 +14,22 @@ import { MemoryDisk } from "./MemoryDisk.ts"
 export const layer = Layer.effect(
   AgentRuntime,
   Effect.map(MemoryDisk, ({ files }) => {
-    const conversations = new Map<string, Array<string>>()
     let sequence = 0
-    const nextId = (prefix: string) => `${prefix}_${++sequence}`
 
     return AgentRuntime.of({
+      conversationFiles: (profile) => profile === "offline" ? [SESSIONS] : [],
+      bearsOtherPaths: (profile) => ({ workspace: profile === "offline", home: profile === "offline" }),
       open: Effect.fn("AgentRuntime.open")(function*({ box, profile, repositories, resume, toolApprovalMode }) {
         const failure = (operation: "open" | "prompt", detail: string, retryable: boolean) =>
           new AgentError({ runtime: profile, operation, detail, retryable })
         if (profile !== "offline") return yield* failure("open", "There is no such agent here.", false)
-        const sessionId = resume ?? nextId("session")
-        const earlier = resume === null ? [] : conversations.get(resume)
-        if (earlier === undefined) return yield* failure("open", "There is no such session.", false)
-        conversations.set(sessionId, earlier)
+        const fileOfSession = (id: string) => `${box.home}/${SESSIONS}/${id}`
+        const fresh = (id: string): string => files.has(fileOfSession(id)) ? fresh(`session_${++sequence}`) : id
+        const sessionId = resume ?? fresh(`session_${++sequence}`)
+        const kept = resume === null ? "" : files.get(fileOfSession(resume))
+        if (kept === undefined) return yield* failure("open", "There is no such session.", false)
+        const earlier = promptsIn(kept)
+        files.set(fileOfSession(sessionId), kept)
 
         const process = yield* box.spawn({ command: "offline-agent", args: [], env: {} }).pipe(
           Effect.mapError((error) => failure("open", error.detail, error.retryable))
@@ -43,7 +46,12 @@ export const layer = Layer.effect(
         yield* Effect.forkScoped(Effect.andThen(process.exited, die))
         yield* Effect.addFinalizer(() => die)
 
-        const run = Effect.fnUntraced(function*(turn: Running, text: string, onEvent: (event: AgentEvent) => Effect.Effect<void>) {
+        const run = Effect.fnUntraced(function*(
+          turn: Running,
+          { onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]
+        ) {
+          // Another machine may have run the turns before.
+          const nextId = (prefix: string) => `${prefix}_${turnId}_${++sequence}`
           const pause = <A>(self: Effect.Effect<A>) => Effect.raceFirst(self, turn.stopped.await)
           /** The message whose thought was said and whose text was not. */
           let thought: string | null = null
@@ -73,15 +81,16 @@ export const layer = Layer.effect(
                 yield* failed(`denied: ${preview.failure}`)
                 return yield* speak(`I was not allowed to do this, so I left it: ${tool}`)
               }
-              const decision = yield* Deferred.make<"approve" | "deny">()
+              const decision = yield* Deferred.make<Decided>()
               turn.approvals.set(callId, decision)
               yield* onEvent({ _tag: "ApprovalRequested", approvalId: callId, tool, kind, paths, preview: preview.success })
               const decided = yield* pause(Deferred.await(decision))
               turn.approvals.delete(callId)
-              if (turn.ended !== null) return yield* failed("Cancelled.")
-              if (decided !== "approve") {
+              if (turn.ended !== null || decided === undefined) return yield* failed("Cancelled.")
+              if (decided.decision !== "approve") {
                 yield* failed("Denied.")
-                return yield* speak(`I was not allowed to do this, so I left it: ${tool}`)
+                const told = decided.reason === undefined ? "" : `. I was told: ${decided.reason}`
+                return yield* speak(`I was not allowed to do this, so I left it: ${tool}${told}`)
               }
             }
             yield* updated("running")
@@ -109,14 +118,17 @@ export const layer = Layer.effect(
           }
 
           const before = [...earlier]
-          earlier.push(text)
-          const steps = Array.from(text.matchAll(DIRECTIVE), ([, name = "", body = ""]) => ({ name, body: body.trim() }))
+          const remember = (prompt: string) => {
+            earlier.push(prompt)
+            files.set(fileOfSession(sessionId), earlier.map((prompt) => `${JSON.stringify(prompt)}\n`).join(""))
+          }
+          remember(text)
+          const steps = stepsOf(text)
           if (steps.length === 0) {
             yield* edit("Write", { path: "NOTES.md", repo: null }, (notes = "") => `${notes}${text}\n`)
             yield* speak("I have added your message to NOTES.md.")
           }
-          for (const { body, name } of steps) {
-            if (turn.ended !== null) break
+          const perform = Effect.fnUntraced(function*({ body, name }: Step): Effect.fn.Return<TurnEnd | null> {
             switch (name) {
               case "say":
               case "think":
@@ -132,6 +144,9 @@ export const layer = Layer.effect(
                 yield* edit(name === "write" ? "Write" : "Delete", file, () => content === undefined ? null : `${content}\n`)
                 break
               }
+              case "listen":
+                if (turn.steers.length === 0) yield* pause(turn.told.await)
+                break
               case "shell":
                 yield* call({ kind: "command", command: body, paths: [] }, body, () => "This agent runs no commands.")
                 break
@@ -160,28 +175,63 @@ export const layer = Layer.effect(
                 yield* speak(before.length === 0 ? "This is the first prompt of the session." : before.join("\n"))
                 break
             }
+            return null
+          })
+          // What steers the turn comes before what is left of it.
+          for (;;) {
+            if (turn.ended !== null) break
+            const steer = turn.steers.shift()
+            if (steer !== undefined) {
+              remember(steer.text)
+              yield* onEvent({ _tag: "MessageSteered", messageId: steer.id })
+              const told = stepsOf(steer.text)
+              if (told.length === 0) yield* speak(`I was told: ${steer.text}`)
+              steps.unshift(...told)
+              continue
+            }
+            turn.told.closeUnsafe()
+            const step = steps.shift()
+            if (step === undefined) break
+            const end = yield* perform(step)
+            if (end !== null) return end
           }
+          // From here on it takes nothing more.
+          if (current === turn) current = null
           return { state: isOver(turn) ? "interrupted" : "succeeded" }
         }) satisfies (...args: never) => Effect.Effect<TurnEnd>
 
         return {
           sessionId: Effect.succeed(sessionId),
-          prompt: ({ onEvent, text }) =>
+          prompt: (prompt) =>
             Effect.suspend(() => {
-              const turn: Running = { ended: null, stopped: Latch.makeUnsafe(false), approvals: new Map() }
+              const turn: Running = {
+                ended: null,
+                stopped: Latch.makeUnsafe(false),
+                approvals: new Map(),
+                steers: [],
+                handed: new Set(),
+                told: Latch.makeUnsafe(false)
+              }
               if (gone) return Effect.fail(failure("prompt", "The agent has ended.", true))
               current = turn
-              return run(turn, text, onEvent).pipe(
+              return Effect.andThen(prompt.onBegin ?? Effect.void, run(turn, prompt)).pipe(
                 Effect.filterOrFail(() => turn.ended !== "died", () => failure("prompt", "The agent has ended.", true)),
                 Effect.ensuring(Effect.sync(() => current = null))
               )
             }),
-          decide: (approvalId, decision) =>
+          decide: (approvalId, decision, reason) =>
             Effect.suspend(() => {
               const open = current?.approvals.get(approvalId)
-              return open === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(open, decision))
+              return open === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(open, { decision, reason }))
             }),
           interrupt: stop("interrupted"),
+          steer: (message) =>
+            Effect.sync(() => {
+              if (current === null || current.ended !== null || current.handed.has(message.id)) return
+              current.handed.add(message.id)
+              current.steers.push(message)
+              current.told.openUnsafe()
+            }),
           exited: Effect.map(process.exited, ({ code, signal }) => `the agent ended (${signal ?? `code ${code}`})`)
         }
       })
@@ -189,16 +239,45 @@ export const layer = Layer.effect(
   })
 )
 
+/** Below the home: the prompts of each session, one JSON string per line. */
+const SESSIONS = ".slipway-offline/sessions"
+
+const promptsIn = (kept: string) => kept.split("\n").filter((line) => line !== "").map((line) => String(JSON.parse(line)))
+
+/** The prompts that the agent of a session remembers, oldest first. */
+export const remembered = (files: ReadonlyMap<string, string>, home: string, session: string): ReadonlyArray<string> =>
+  promptsIn(files.get(`${home}/${SESSIONS}/${session}`) ?? "")
+
+interface Decided {
+  readonly decision: "approve" | "deny"
+  /** Why, where the person said so. */
+  readonly reason: string | undefined
+}
+
 /** A turn of the memory layer's agent. */
 interface Running {
   ended: "interrupted" | "died" | null
   readonly stopped: Latch.Latch
-  readonly approvals: Map<string, Deferred.Deferred<"approve" | "deny">>
+  readonly approvals: Map<string, Deferred.Deferred<Decided>>
+  /** What steers it and was not taken yet. */
+  readonly steers: Array<{ readonly id: string; readonly text: string }>
+  /** Ids of all that it was handed. */
+  readonly handed: Set<string>
+  /** Open from when it is handed something. */
+  readonly told: Latch.Latch
 }
+
+interface Step {
+  readonly name: string
+  readonly body: string
+}
+
+const stepsOf = (text: string): Array<Step> =>
+  Array.from(text.matchAll(DIRECTIVE), ([, name = "", body = ""]) => ({ name, body: body.trim() }))
 
 const isOver = (turn: Running): boolean => turn.ended !== null
 
-const DIRECTIVE = /\[\[(say|think|write|delete|shell|slow|hang|error|crash|recall)(?:\s+([^]*?))?\]\]/gu
+const DIRECTIVE = /\[\[(say|think|write|delete|shell|slow|hang|listen|error|crash|recall)(?:\s+([^]*?))?\]\]/gu
 
 interface EditedFile {
   readonly path: string

@@ -1,28 +1,42 @@
 /** `Leases` in memory, over the rows of `SandboxStoreMemory`. */
 import { DateTime, Effect } from "effect"
+import { type Hints, WORK } from "../src/Hints.ts"
 import { type Leased, LEASE_SECONDS, Leases } from "../src/sandbox/Leases.ts"
-import { leaseOrder } from "../src/sandbox/Leasing.ts"
+import { isGivenUp, leaseOrder, workOf } from "../src/sandbox/Leasing.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
-import { leased, type SandboxRows } from "./SandboxRows.ts"
+import { isHeld, leasableOf, leased, type SandboxRows } from "./SandboxRows.ts"
 
-export const make = (state: SandboxRows, limits: Limits): Leases["Service"] => {
+export const make = (state: SandboxRows, limits: Limits, hints: Hints["Service"]): Leases["Service"] => {
   const { rows } = state
   return Leases.of({
-    take: ({ machine }, limit, ending = limit) =>
-      Effect.map(DateTime.now, (now) => {
-        const known = Array.from(rows.values(), ({ leaseUntil, machine, sandbox }) => ({
-          ...sandbox,
-          lease: leaseUntil === null || machine === null ? null : { machine, until: leaseUntil }
-        }))
-        return leaseOrder(known, { machine, now, lost: limits.lost }, { limit, ending }).flatMap((id): ReadonlyArray<Leased> => {
-          const row = rows.get(id)
-          if (row === undefined) return []
-          const elsewhere = row.machine !== null && row.machine !== machine
-          row.fence += 1
-          row.leaseUntil = DateTime.add(now, { seconds: LEASE_SECONDS })
-          row.machine = machine
-          return [{ lease: { sandboxId: id, fence: row.fence }, sandbox: row.sandbox, agentSession: row.agentSession, elsewhere }]
-        })
+    take: ({ machine }, room) =>
+      Effect.map(
+        DateTime.now,
+        (now) =>
+          leaseOrder(Array.from(rows.values(), leasableOf), { machine, now, lost: limits.lost }, room).flatMap(
+            (id): ReadonlyArray<Leased> => {
+              const row = rows.get(id)
+              if (row === undefined) return []
+              const from = row.moved?.from ?? row.machine
+              const cause = row.moved?.cause ?? (isGivenUp(leasableOf(row)) ? "drained" : "lost")
+              row.moved = from === null || from === machine ? null : { from, cause }
+              row.fence += 1
+              row.leaseUntil = DateTime.add(now, { seconds: LEASE_SECONDS })
+              row.machine = machine
+              row.drained = false
+              return [{
+                lease: { sandboxId: id, fence: row.fence },
+                sandbox: row.sandbox,
+                agentSession: row.agentSession,
+                moved: row.moved?.cause ?? null
+              }]
+            }
+          )
+      ),
+
+    arrived: (lease) =>
+      Effect.map(leased(state, lease), (row) => {
+        row.moved = null
       }),
 
     renew: (leases) =>
@@ -36,13 +50,30 @@ export const make = (state: SandboxRows, limits: Limits): Leases["Service"] => {
 
     endLeases: (machine) =>
       Effect.map(DateTime.now, (now) => {
-        for (const row of rows.values()) if (row.machine === machine && row.leaseUntil !== null) row.leaseUntil = now
+        for (const row of rows.values()) if (row.machine === machine && isHeld(row, now)) row.leaseUntil = now
       }),
 
-    release: ({ fence, sandboxId }) =>
-      Effect.map(DateTime.now, (now) => {
+    rest: (lease) =>
+      Effect.gen(function*() {
+        const row = yield* leased(state, lease)
+        if (workOf(row.sandbox) !== null) return false
+        row.leaseUntil = yield* DateTime.now
+        return true
+      }),
+
+    release: ({ fence, sandboxId }, { mayMove } = { mayMove: false }) =>
+      Effect.flatMap(DateTime.now, (now) => {
         const row = rows.get(sandboxId)
-        if (row?.fence === fence) row.leaseUntil = now
+        if (row?.fence !== fence) return Effect.void
+        row.leaseUntil = now
+        row.drained ||= mayMove
+        return hints.publish([WORK])
+      }),
+
+    drain: (machine, isDraining) =>
+      Effect.flatMap(DateTime.now, (now) => {
+        for (const row of rows.values()) if (row.machine === machine && !isHeld(row, now)) row.drained = isDraining
+        return isDraining ? hints.publish([WORK]) : Effect.void
       }),
 
     saveAgentSession: (lease, agentSession) =>

@@ -103,6 +103,8 @@ const ADDRESS = "file:///memory/"
 export class MemoryRepositories extends Context.Service<MemoryRepositories, {
   /** In any case of letters. */
   find(fullName: RepoName): MemoryRepository | undefined
+  /** In the order in which they were made. */
+  names(): ReadonlyArray<RepoName>
   /** By the address that `SourceHostMemory.layer` gives of it. */
   at(url: string): MemoryRepository | undefined
   /** Makes a repository whose first commit holds `files`. */
@@ -112,6 +114,7 @@ export class MemoryRepositories extends Context.Service<MemoryRepositories, {
     const repositories = new Map<string, MemoryRepository>()
     return MemoryRepositories.of({
       find: (fullName) => repositories.get(fullName.toLowerCase()),
+      names: () => Array.from(repositories.values(), ({ fullName }) => fullName),
       at: (url) => url.startsWith(ADDRESS) ? repositories.get(url.slice(ADDRESS.length).toLowerCase()) : undefined,
       add: (fullName, files, defaultBranch = "main") => {
         const repository = new MemoryRepository(fullName, defaultBranch, files)

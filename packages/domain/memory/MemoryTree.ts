@@ -86,10 +86,10 @@ const changesOf = (base: Content, now: Content): Changes => {
   }
 }
 
-/** What a commit of the tree holds, or `null` when that is the commit it started from. */
-export const committed = (base: Content, now: Content): Content | null => {
+/** What a commit of the tree holds, or `null` when that is the commit it started from. A `saved` one has environment files. */
+export const committed = (base: Content, now: Content, kind: "published" | "saved" = "published"): Content | null => {
   const { added, tracked } = changesOf(base, now)
-  const allowed = added.filter((path) => !isEnvironmentFile(path))
+  const allowed = added.filter((path) => kind === "saved" || !isEnvironmentFile(path))
   if (tracked.length + allowed.length === 0) return null
   const [files, executables] = [new Map(base.files), new Set(base.executables)]
   for (const path of [...tracked, ...allowed]) {
@@ -147,6 +147,16 @@ export const changes = (base: Content, now: Content, published: ReadonlySet<stri
   return {
     files: files.slice(0, MAX_CHANGES).map(({ change }) => change),
     partialWarnings: files.length > MAX_CHANGES ? ["entries_truncated"] : []
+  }
+}
+
+/** How much differs. */
+export const counts = (base: Content, now: Content) => {
+  const found = described(base, now, changesOf(base, now), new Set())
+  return {
+    additions: found.reduce((sum, { additions }) => sum + additions, 0),
+    deletions: found.reduce((sum, { deletions }) => sum + deletions, 0),
+    changedFiles: found.length
   }
 }
 

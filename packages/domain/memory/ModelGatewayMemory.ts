@@ -1,11 +1,11 @@
 /** `ModelGateway` in memory: for tests and for embedding without a database. State dies with the layer. */
 import { Context, Deferred, Effect, Exit, Layer, Redacted, SubscriptionRef } from "effect"
 import { Ids } from "../src/Ids.ts"
-import { costOf, type Tokens } from "../src/models/Budget.ts"
+import { costOf, countsOf, type Tokens } from "../src/models/Budget.ts"
 import type { Upstream } from "../src/models/ModelCatalogue.ts"
 import { type ModelAccess, type ModelAccount, ModelGateway } from "../src/models/ModelGateway.ts"
 import { codeOf, Spending } from "../src/models/Spending.ts"
-import { addUsage } from "../src/models/Usage.ts"
+import { addTokenCounts, addUsage } from "../src/models/Usage.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import type { StoreUnavailable } from "../src/StoreUnavailable.ts"
 
@@ -19,13 +19,13 @@ export const layer = Layer.effectContext(
     const gateway = ModelGateway.of({
       open: Effect.fn("ModelGateway.open")(function*({ grantId, sandboxId, upstream }) {
         const token = yield* ids.random("0123456789abcdef", 64)
-        const usage = yield* spending.release(sandboxId)
+        const spent = yield* spending.release(sandboxId)
         const session: Open = {
           sandboxId,
           grantId,
           upstream,
           cut: yield* Deferred.make<void>(),
-          account: yield* SubscriptionRef.make<ModelAccount>({ usage, refusals: 0, refusedFor: null })
+          account: yield* SubscriptionRef.make<ModelAccount>({ ...spent, refusals: 0, refusedFor: null })
         }
         yield* Effect.acquireRelease(
           Effect.sync(() => sessions.set(token, session)),
@@ -59,15 +59,17 @@ export const layer = Layer.effectContext(
           if (failure._tag === "StoreUnavailable") return yield* failure
           yield* SubscriptionRef.update(
             account,
-            ({ refusals, usage }) => ({ usage, refusals: refusals + 1, refusedFor: codeOf(failure) })
+            ({ refusals, tokens, usage }) => ({ usage, tokens, refusals: refusals + 1, refusedFor: codeOf(failure) })
           )
           return "over_budget"
         }
         const served = yield* Effect.raceFirst(Effect.as(answered, true), Effect.as(Deferred.await(cut), false))
-        yield* spending.charge(call, cost)
+        const counts = countsOf(tokens)
+        yield* spending.charge(call, cost, counts)
         yield* SubscriptionRef.update(account, ({ trouble: _trouble, ...now }) => ({
           ...now,
-          usage: addUsage(now.usage, { llmRequestCount: 1, costMicroUsd: cost, creditsChargedMicros: spending.creditMicros(cost) })
+          usage: addUsage(now.usage, { llmRequestCount: 1, costMicroUsd: cost, creditsChargedMicros: spending.creditMicros(cost) }),
+          tokens: addTokenCounts(now.tokens, counts)
         }))
         return served ? "served" : "cut"
       }),

@@ -2,33 +2,66 @@
 import { DateTime, Effect } from "effect"
 import type { Uuid } from "../src/Ids.ts"
 import type { Approval } from "../src/sandbox/Approval.ts"
+import type { Checkpoint } from "../src/sandbox/Checkpoints.ts"
 import type { Receipt } from "../src/sandbox/Command.ts"
 import { RETENTION_DAYS } from "../src/sandbox/Idempotency.ts"
 import { type Lease, StaleLease } from "../src/sandbox/Leases.ts"
+import { isArrival, isUnsaved, type Leasable, workOf } from "../src/sandbox/Leasing.ts"
 import { recordingOf, withMessages } from "../src/sandbox/Recording.ts"
 import { type Creation, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
 import { SandboxNotFound, type LogEntry, type Message, type ListPosition } from "../src/sandbox/SandboxStore.ts"
+import type { SetupRecord } from "../src/sandbox/Setups.ts"
+import type { WorkerReport } from "../src/sandbox/Workers.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
+import type { ChangeCounts } from "../src/source/ChangeCounts.ts"
 
 /** `createdAt`, then `id`, both descending. */
 export const newestFirst = (a: ListPosition, b: ListPosition): number =>
   DateTime.Order(b.createdAt, a.createdAt) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
+
+/** What one put left of a checkpoint. */
+export interface CheckpointContent {
+  readonly checkpoint: number
+  readonly fence: number
+  readonly changes: ReadonlyArray<ChangeCounts> | undefined
+  /** `null`: it is not whole yet. */
+  bytes: ReadonlyArray<Uint8Array> | null
+}
+
+/** A checkpoint that the log tells of. */
+export interface CheckpointRow extends Checkpoint {
+  readonly content: ReadonlyArray<Uint8Array>
+  readonly changes: ReadonlyArray<ChangeCounts> | undefined
+}
 
 /** One sandbox, and all that is known of it. */
 export interface Row {
   sandbox: Sandbox
   readonly log: Array<LogEntry>
   readonly receipts: Map<Uuid, Receipt>
+  /** By turn; that of the creation is under the empty text. */
+  readonly traces: Map<string, string>
   readonly keys: Map<string, Receipt & { readonly fingerprint: string; readonly boundAt: DateTime.Utc }>
   readonly approvals: Map<string, Approval>
   /** Text so far by message. */
   readonly texts: Map<string, string>
   messages: ReadonlyArray<Message>
+  /** Ascending. */
+  checkpoints: Array<CheckpointRow>
+  /** In the order in which their puts began. */
+  contents: Array<CheckpointContent>
   fence: number
   leaseUntil: DateTime.Utc | null
   machine: string | null
+  /** Its machine gave it up. */
+  drained: boolean
+  /** From which machine it was taken, and why, until the one that took it has everything. */
+  moved: { readonly from: string; readonly cause: "drained" | "lost" } | null
+  /** When it began to need a worker; `null`: it needs none. */
+  workSince: DateTime.Utc | null
   agentSession: string | null
+  setup: SetupRecord | null
   purged: number
 }
 
@@ -37,21 +70,60 @@ export const newRow = (creation: Creation): Row => ({
   sandbox: initial(creation),
   log: [],
   receipts: new Map(),
+  traces: new Map(),
   keys: new Map(),
   approvals: new Map(),
   texts: new Map(),
   messages: [],
+  checkpoints: [],
+  contents: [],
   fence: 0,
   leaseUntil: null,
   machine: null,
+  drained: false,
+  moved: null,
+  workSince: null,
   agentSession: null,
+  setup: null,
   purged: 0
 })
 
-/** Writes events into the log and into what follows from them. */
-export const record = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): void => {
+/** Makes visible what the lease that records a checkpoint put of it last. */
+const keepCheckpoints = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number): void => {
+  for (const { data, type } of events) {
+    if (type !== "sandbox.checkpoint" || data.checkpoint === undefined) continue
+    const { checkpoint, repos = [], turn_id: turnId = null } = data
+    const put = row.contents.findLast((content) => content.checkpoint === checkpoint && content.fence === fence)
+    if (put === undefined || put.bytes === null) continue
+    row.contents = row.contents.filter((content) => content !== put)
+    row.checkpoints.push({
+      checkpoint,
+      turnId,
+      createdAt: at,
+      bytes: put.bytes.reduce((total, chunk) => total + chunk.length, 0),
+      repos,
+      content: put.bytes,
+      changes: put.changes
+    })
+  }
+}
+
+/**
+ * Writes events into the log and into what follows from them, at `now` by the clock that leases go by. `fence`: of the lease under
+ * which they are recorded, if one is.
+ */
+export const record = (
+  row: Row,
+  events: ReadonlyArray<SandboxEvent>,
+  at: DateTime.Utc,
+  now: DateTime.Utc,
+  fence: number | null = null
+): void => {
+  if (fence !== null) keepCheckpoints(row, events, at, fence)
+  if (fence !== null && isArrival(events)) row.moved = null
   const { approvals, entries, messages, sandbox, texts } = recordingOf(row.sandbox, events, at)
   row.sandbox = sandbox
+  row.workSince = workOf(sandbox) === null ? null : row.workSince ?? now
   row.log.push(...entries)
   for (const approval of approvals) row.approvals.set(approval.approvalId, approval)
   row.messages = withMessages(row.messages, messages, (id) => row.texts.get(id), at)
@@ -74,9 +146,24 @@ export interface SandboxRows {
   readonly rows: Map<SandboxId, Row>
   /** By grant and key. */
   readonly keys: Map<string, Binding>
+  /** What each worker said last of itself, by its name. */
+  readonly workers: Map<string, { readonly report: WorkerReport; readonly seenAt: DateTime.Utc }>
 }
 
-export const make = (): SandboxRows => ({ rows: new Map(), keys: new Map() })
+export const make = (): SandboxRows => ({ rows: new Map(), keys: new Map(), workers: new Map() })
+
+/** What of a row decides who may lease it. */
+export const leasableOf = ({ drained, leaseUntil, machine, sandbox, workSince }: Row): Leasable => ({
+  ...sandbox,
+  drained,
+  unsaved: isUnsaved(sandbox),
+  work: workOf(sandbox),
+  workSince,
+  lease: leaseUntil === null || machine === null ? null : { machine, until: leaseUntil }
+})
+
+/** Whether a worker holds it. */
+export const isHeld = ({ leaseUntil }: Row, now: DateTime.Utc): boolean => leaseUntil !== null && DateTime.isGreaterThan(leaseUntil, now)
 
 /** The row that the lease is of. */
 export const leased = ({ rows }: SandboxRows, { fence, sandboxId }: Lease): Effect.Effect<Row, StaleLease> => {

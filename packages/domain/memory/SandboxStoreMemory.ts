@@ -1,28 +1,38 @@
-/** `SandboxStore` in memory, with `Leases` and `Upkeep` over the same rows: for tests and for embedding without a database. */
+/** `SandboxStore` in memory, with `Leases`, `Upkeep` and `Checkpoints` over its rows: for tests and for embedding without a database. */
 import { Context, DateTime, Effect, Layer, Option, Scheduler } from "effect"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import { Hints } from "../src/Hints.ts"
 import { pageOf } from "../src/Page.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "../src/sandbox/ActiveSandboxes.ts"
+import { Board } from "../src/sandbox/Board.ts"
+import { CheckpointNotFound, Checkpoints } from "../src/sandbox/Checkpoints.ts"
 import { type KeyedRequest, resolve } from "../src/sandbox/Idempotency.ts"
 import { Leases } from "../src/sandbox/Leases.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
-import { created, isSettled } from "../src/sandbox/Sandbox.ts"
+import { created, isSettled, type Origin } from "../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
-import { SandboxIdTaken, bytesOf, type Writer, SandboxStore, topicsOf, decisions, conclude } from "../src/sandbox/SandboxStore.ts"
+import { SandboxIdTaken, bytesOf, type Writer, SandboxStore, topicsOf, securityEvents, conclude } from "../src/sandbox/SandboxStore.ts"
+import { Setups } from "../src/sandbox/Setups.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
+import { Workers } from "../src/sandbox/Workers.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
+import * as BoardMemory from "./BoardMemory.ts"
+import * as CheckpointsMemory from "./CheckpointsMemory.ts"
 import * as LeasesMemory from "./LeasesMemory.ts"
 import { MemoryTasks } from "./PartnerStoreMemory.ts"
 import * as SandboxRows from "./SandboxRows.ts"
 import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./SandboxRows.ts"
+import * as SetupsMemory from "./SetupsMemory.ts"
 import * as UpkeepMemory from "./UpkeepMemory.ts"
+import * as WorkersMemory from "./WorkersMemory.ts"
+
+type Kept = SandboxStore | Board | Leases | Upkeep | Checkpoints | Setups | Workers
 
 /** Process-local. State dies with the layer. */
-export const layer: Layer.Layer<SandboxStore | Leases | Upkeep, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
+export const layer: Layer.Layer<Kept, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
 
 /** Over rows that others may read and change as well. */
-export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore | Leases | Upkeep, never, Hints> =>
+export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, Hints> =>
   Layer.effectContext(Effect.gen(function*() {
     const hints = yield* Hints
     const limits = yield* Policy
@@ -34,25 +44,35 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
     const writable = (id: SandboxId, by: Writer) =>
       by === "policy" ? rowOf(state, id) : "grantId" in by ? rowOf(state, id, by.grantId) : leased(state, by)
 
-    const scopeOf = (grantId: string, { key }: KeyedRequest) => `${grantId} ${key}`
+    const scopeOf = (grantId: string, { key }: KeyedRequest, forkOf: SandboxId | null) => `${grantId} ${forkOf ?? ""} ${key}`
 
-    const write = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) => {
-      SandboxRows.record(row, events, at)
-      return events.length === 0 ? Effect.void : hints.publish(topicsOf(row.sandbox.id, events))
-    }
+    const isKept = ({ checkpoint, sandboxId }: Origin) =>
+      rows.get(sandboxId)?.checkpoints.some((kept) => kept.checkpoint === checkpoint) ?? false
 
-    const replay = Effect.fn("SandboxStore.replay")(function*(grantId: string, keyed: KeyedRequest) {
-      const bound = keys.get(scopeOf(grantId, keyed))
+    const write = Effect.fnUntraced(
+      function*(row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number | null = null) {
+        if (events.length === 0) return
+        const before = row.sandbox
+        SandboxRows.record(row, events, at, yield* DateTime.now, fence)
+        yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }))
+      }
+    )
+
+    const replay = Effect.fn("SandboxStore.replay")(function*(grantId: string, keyed: KeyedRequest, forkOf: SandboxId | null) {
+      const bound = keys.get(scopeOf(grantId, keyed, forkOf))
       if (bound === undefined || isExpired(bound, yield* DateTime.now)) return null
       yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
       return (yield* Effect.orDie(rowOf(state, bound.id))).sandbox
     })
 
     const store = SandboxStore.of({
-      create: Effect.fn("SandboxStore.create")(function*({ creation, keyed, organizationId }) {
-        const known = keyed === null ? null : yield* replay(creation.grantId, keyed)
+      create: Effect.fn("SandboxStore.create")(function*({ creation, keyed, organizationId, trace = null }) {
+        const { origin } = creation
+        const forkOf = origin?.sandboxId ?? null
+        const known = keyed === null ? null : yield* replay(creation.grantId, keyed, forkOf)
         if (known !== null) return { sandbox: known, replayed: true }
         if (rows.has(creation.id)) return yield* new SandboxIdTaken()
+        if (origin !== null && !isKept(origin)) return yield* new CheckpointNotFound()
         if (maxActive !== null) {
           const active = Array.from(rows.values()).filter(({ sandbox }) =>
             sandbox.grantId === creation.grantId && !isSettled(sandbox.status)
@@ -60,11 +80,18 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
           if (active.length >= maxActive) return yield* new ConcurrencyLimitExceeded({ limit: maxActive })
         }
         const row = newRow(creation)
+        if (trace !== null) row.traces.set("", trace)
         rows.set(creation.id, row)
         if (keyed !== null) {
-          keys.set(scopeOf(creation.grantId, keyed), { fingerprint: keyed.fingerprint, id: creation.id, boundAt: yield* DateTime.now })
+          keys.set(scopeOf(creation.grantId, keyed, forkOf), {
+            fingerprint: keyed.fingerprint,
+            id: creation.id,
+            boundAt: yield* DateTime.now
+          })
         }
-        yield* write(row, created, creation.createdAt)
+        const events = created(creation)
+        yield* write(row, events, creation.createdAt)
+        if (audit !== null) yield* audit.append(securityEvents(creation.id, events, creation.createdAt))
         if (tasks !== null && organizationId !== null) yield* tasks.started(row.sandbox, organizationId)
         return { sandbox: row.sandbox, replayed: false }
       }, asTransaction),
@@ -75,7 +102,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
 
       list: (grantId, { after, limit, repo, status }) =>
         Effect.sync(() =>
-          Array.from(rows.values(), (row) => row.sandbox)
+          Array.from(rows.values(), ({ sandbox }) => sandbox.waitingTexts.length === 0 ? sandbox : { ...sandbox, waitingTexts: [] })
             .filter((sandbox) =>
               sandbox.grantId === grantId &&
               (status === null || sandbox.status === status) &&
@@ -91,7 +118,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
       messages: (id, after, limit) =>
         Effect.sync(() => pageOf((rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after), limit, bytesOf.message)),
 
-      command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now, keyed) {
+      command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now, keyed, trace = null) {
         const time = yield* DateTime.now
         const row = yield* rowOf(state, id, grantId)
         const before = row.sandbox
@@ -107,9 +134,10 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
         const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval }))
         const events = verdict.outcome === "applied" ? verdict.events : []
         yield* write(row, events, now)
-        if (audit !== null) yield* audit.append(decisions(row.sandbox.id, events, now))
+        if (audit !== null) yield* audit.append(securityEvents(row.sandbox.id, events, now))
         const { keep, result, turnId } = conclude(row.sandbox.revision, commandId, receipt, verdict)
         if (keep !== null) row.receipts.set(commandId, keep)
+        if (trace !== null && keep?.turnId != null) row.traces.set(keep.turnId, trace)
         if (keyed !== undefined && keep?.outcome === "applied") {
           row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint, boundAt: time })
         }
@@ -120,10 +148,16 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
         const row = yield* writable(id, by)
         const before = row.sandbox
         const events = yield* Effect.fromResult(decide(before))
-        yield* write(row, events, now)
+        yield* write(row, events, now, by !== "policy" && "fence" in by ? by.fence : null)
         if (tasks !== null && opened !== undefined && events.length > 0) yield* tasks.opened(id, opened, now)
         return { before, events, sandbox: row.sandbox }
       }, asTransaction),
+
+      traces: (id, turnId) =>
+        Effect.sync(() => {
+          const traces = rows.get(id)?.traces
+          return { creation: traces?.get("") ?? null, turn: turnId === null ? null : traces?.get(turnId) ?? null }
+        }),
 
       approvals: (id, approvalIds) => Effect.sync(() => approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])),
 
@@ -131,8 +165,12 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<SandboxStore |
     })
 
     return Context.make(SandboxStore, store).pipe(
-      Context.add(Leases, LeasesMemory.make(state, limits)),
-      Context.add(Upkeep, UpkeepMemory.make(state, limits))
+      Context.add(Board, BoardMemory.make(state)),
+      Context.add(Leases, LeasesMemory.make(state, limits, hints)),
+      Context.add(Upkeep, UpkeepMemory.make(state, limits)),
+      Context.add(Checkpoints, CheckpointsMemory.make(state)),
+      Context.add(Setups, SetupsMemory.make(state)),
+      Context.add(Workers, WorkersMemory.make(state))
     )
   }))
 

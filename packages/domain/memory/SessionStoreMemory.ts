@@ -4,7 +4,7 @@ import { AccessStore } from "../src/access/AccessStore.ts"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import { admitted, type Place, type Session } from "../src/access/Session.ts"
-import { told, SessionStore } from "../src/access/SessionStore.ts"
+import { type OwnGrant, told, SessionStore } from "../src/access/SessionStore.ts"
 import { takeSlot, windowOf } from "./AccessStoreMemory.ts"
 import * as AccessStoreMemory from "./AccessStoreMemory.ts"
 
@@ -27,16 +27,20 @@ export const layer = Layer.effect(
       return ended.map(([, session]) => session)
     })
 
+    const grantsOf = Effect.fnUntraced(function*(userId: string) {
+      const grants: Array<OwnGrant> = []
+      for (const grant of (yield* access.listGrants).toReversed()) {
+        const member = (yield* members.members(grant.organizationId)).find(({ user }) => user.id === userId)
+        if (grant.revokedAt === null && member?.active === true) grants.push({ ...grant, role: member.role })
+      }
+      return grants
+    })
     const placesOf = Effect.fnUntraced(function*(userId: string) {
       const organizations = yield* members.organizations
-      const places: Array<Place> = []
-      for (const { id: grantId, organizationId, revokedAt } of (yield* access.listGrants).toReversed()) {
-        const member = (yield* members.members(organizationId)).find(({ user }) => user.id === userId)
-        if (revokedAt !== null || member?.active !== true) continue
+      return (yield* grantsOf(userId)).map(({ id: grantId, organizationId, role }): Place => {
         const organizationSuspended = organizations.find(({ id }) => id === organizationId)?.suspendedAt !== null
-        places.push({ grantId, organizationId, role: member.role, organizationSuspended })
-      }
-      return places
+        return { grantId, organizationId, role, organizationSuspended }
+      })
     })
     const visitOf = Effect.fnUntraced(function*(session: Session, grantId: string | undefined) {
       const places = yield* placesOf(session.userId)
@@ -72,6 +76,7 @@ export const layer = Layer.effect(
         }
         return there
       }),
+      grantsOf,
       chooseGrant: (id, grantId) => Effect.sync(() => void chosen.set(id, grantId)),
       touch: (id, at) =>
         Effect.sync(() => {

@@ -13,10 +13,13 @@ import {
 } from "../src/models/Budget.ts"
 import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "../src/models/Credits.ts"
 import { type ModelCall, type GrantSpending, Spending } from "../src/models/Spending.ts"
-import { noUsage } from "../src/models/Usage.ts"
+import { addTokenCounts, noTokenCounts, nothingSpent, type TokenCounts } from "../src/models/Usage.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import { saturatingAdd } from "../src/Text.ts"
 import { MemoryCredits } from "./PartnerStoreMemory.ts"
+
+/** What is added to a sandbox when nothing is charged. */
+const nothing = { calls: 0, micros: 0, tokens: noTokenCounts }
 
 /**
  * Process-local, for tests and for embedding without a database. State dies with the layer. Credits are those of the
@@ -33,7 +36,13 @@ export const layer = Layer.effect(
     const budgets = new Map<string, number | null>()
     const sandboxes = new Map<
       SandboxId,
-      { readonly account: Account; readonly grantId: string; readonly calls: number; readonly micros: number }
+      {
+        readonly account: Account
+        readonly grantId: string
+        readonly calls: number
+        readonly micros: number
+        readonly tokens: TokenCounts
+      }
     >()
     const calls = new Map<
       Uuid,
@@ -48,14 +57,19 @@ export const layer = Layer.effect(
       sandbox: sandboxId === null ? noAccount : sandboxes.get(sandboxId)?.account ?? noAccount,
       grant: grants.get(grantId) ?? noAccount
     })
-    const save = ({ grantId, sandboxId }: ModelCall, { grant, sandbox }: ReturnType<typeof accountsOf>, more = 0, micros = 0) => {
+    const save = (
+      { grantId, sandboxId }: ModelCall,
+      { grant, sandbox }: ReturnType<typeof accountsOf>,
+      { calls: more, micros, tokens } = nothing
+    ) => {
       grants.set(grantId, grant)
       const before = sandboxes.get(sandboxId)
       sandboxes.set(sandboxId, {
         account: sandbox,
         grantId,
         calls: saturatingAdd(before?.calls ?? 0, more),
-        micros: saturatingAdd(before?.micros ?? 0, micros)
+        micros: saturatingAdd(before?.micros ?? 0, micros),
+        tokens: addTokenCounts(before?.tokens ?? noTokenCounts, tokens)
       })
     }
     const creditMicros = (microUsd: number) => creditMicrosOf(microUsd, credits === null ? null : price)
@@ -66,9 +80,9 @@ export const layer = Layer.effect(
       const { reserved, spent } = grants.get(grantId) ?? noAccount
       return { spent, reserved, budget: limitsOf(grantId).grant, own: budgets.has(grantId) }
     }
-    const giveBack = (call: ModelCall, reserved: number, charged: number, more: number, micros: number) => {
+    const giveBack = (call: ModelCall, reserved: number, charged = 0, took = nothing) => {
       const { grant, sandbox } = accountsOf(call)
-      save(call, { grant: afterCharging(grant, reserved, charged), sandbox: afterCharging(sandbox, reserved, charged) }, more, micros)
+      save(call, { grant: afterCharging(grant, reserved, charged), sandbox: afterCharging(sandbox, reserved, charged) }, took)
     }
 
     return Spending.of({
@@ -87,13 +101,13 @@ export const layer = Layer.effect(
         if (refusal !== null) return yield* refusal
         calls.set(call.id, { call, reserved: microUsd, micros, state: "open" })
       }),
-      charge: Effect.fnUntraced(function*(call, microUsd) {
+      charge: Effect.fnUntraced(function*(call, microUsd, tokens = noTokenCounts) {
         const organizationId = yield* organizationOf(call.grantId)
         const at = yield* DateTime.now
         const known = calls.get(call.id)
         if (known?.state === "charged") return
         const micros = creditMicros(microUsd ?? 0)
-        giveBack(call, known?.reserved ?? 0, microUsd ?? 0, microUsd === null ? 0 : 1, micros)
+        giveBack(call, known?.reserved ?? 0, microUsd ?? 0, microUsd === null ? nothing : { calls: 1, micros, tokens })
         const purse = purseOf(organizationId)
         if (purse !== null) organizations.set(organizationId, afterCharging(purse.account, known?.micros ?? 0, micros))
         if (micros > 0) credits?.charged(organizationId, { sandboxId: call.sandboxId, micros, at })
@@ -101,17 +115,17 @@ export const layer = Layer.effect(
       }),
       release: Effect.fnUntraced(function*(sandboxId) {
         const known = sandboxes.get(sandboxId)
-        if (known === undefined) return noUsage
+        if (known === undefined) return nothingSpent
         const organizationId = yield* organizationOf(known.grantId)
         for (const [id, { call, micros, reserved, state }] of calls) {
           if (call.sandboxId !== sandboxId || state !== "open") continue
-          giveBack(call, reserved, 0, 0, 0)
+          giveBack(call, reserved)
           const purse = purseOf(organizationId)
           if (purse !== null) organizations.set(organizationId, afterCharging(purse.account, micros, 0))
           calls.set(id, { call, reserved: 0, micros: 0, state: "released" })
         }
-        const { account, calls: count, micros } = sandboxes.get(sandboxId) ?? known
-        return { llmRequestCount: count, costMicroUsd: account.spent, creditsChargedMicros: micros }
+        const { account, calls: count, micros, tokens } = sandboxes.get(sandboxId) ?? known
+        return { usage: { llmRequestCount: count, costMicroUsd: account.spent, creditsChargedMicros: micros }, tokens }
       }),
       refusal: Effect.fnUntraced(function*(work) {
         const purse = purseOf(yield* organizationOf(work.grantId))

@@ -1,10 +1,12 @@
 /** `Upkeep` in memory, over the rows of `SandboxStoreMemory`. */
 import { DateTime, Effect } from "effect"
+import { workOf } from "../src/sandbox/Leasing.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
 import { isSettled } from "../src/sandbox/Sandbox.ts"
 import { nextDeadline } from "../src/sandbox/TimeLimit.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
-import { isExpired, type SandboxRows } from "./SandboxRows.ts"
+import type { SandboxId } from "../src/SandboxId.ts"
+import { isExpired, isHeld, type SandboxRows } from "./SandboxRows.ts"
 
 export const make = ({ keys, rows }: SandboxRows, limits: Limits): Upkeep["Service"] =>
   Upkeep.of({
@@ -33,6 +35,7 @@ export const make = ({ keys, rows }: SandboxRows, limits: Limits): Upkeep["Servi
         ).slice(0, limit)
         for (const row of old) {
           row.log.length = 0
+          row.setup = null
           row.purged = row.sandbox.lastSeq
         }
         return old.length
@@ -47,28 +50,33 @@ export const make = ({ keys, rows }: SandboxRows, limits: Limits): Upkeep["Servi
         return count
       }),
 
-    over: (ids) =>
-      Effect.sync(() =>
-        ids.filter((id) => {
-          const row = rows.get(id)
-          return row === undefined || isSettled(row.sandbox.status)
-        })
-      ),
+    left: (machine, ids) =>
+      Effect.sync(() => {
+        const isOver = (id: SandboxId) => isSettled(rows.get(id)?.sandbox.status ?? "terminated")
+        const has = (id: SandboxId) => [rows.get(id)?.machine ?? machine, rows.get(id)?.moved?.from].includes(machine)
+        return {
+          over: ids.filter(isOver),
+          moved: ids.filter((id) => !isOver(id) && !has(id))
+        }
+      }),
 
     census: Effect.map(DateTime.now, (now) => {
       const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
-      let leased = 0
+      const counts = { leased: 0, resting: 0, bootsWaiting: 0, pendingApprovals: 0, awaitingApproval: 0 }
       let oldestQueuedAt: DateTime.Utc | null = null
-      let pendingApprovals = 0
-      for (const { leaseUntil, sandbox: { approvals, createdAt, status } } of rows.values()) {
+      for (const row of rows.values()) {
+        const { approvals, createdAt, status } = row.sandbox
         if (status === "succeeded" || status === "failed" || status === "terminated") continue
         live[status]++
-        pendingApprovals += approvals.length
-        if (leaseUntil !== null && DateTime.isGreaterThan(leaseUntil, now)) leased++
+        counts.pendingApprovals += approvals.length
+        if (approvals.length > 0) counts.awaitingApproval++
+        if (isHeld(row, now)) counts.leased++
+        else if (status === "queued") counts.bootsWaiting++
+        else if (status === "running" && workOf(row.sandbox) === null) counts.resting++
         if (status === "queued" && (oldestQueuedAt === null || DateTime.isLessThan(createdAt, oldestQueuedAt))) {
           oldestQueuedAt = createdAt
         }
       }
-      return { live, leased, oldestQueuedAt, pendingApprovals }
+      return { live, ...counts, oldestQueuedAt }
     })
   })

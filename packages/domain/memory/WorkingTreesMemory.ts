@@ -5,8 +5,12 @@ import {
   IsDirectory,
   NotADirectory,
   FileTooLarge,
+  CannotSave,
+  CheckpointDamaged,
   CloneFailed,
+  MAXIMUM_SAVED_BYTES,
   PushFailed,
+  UnknownCommit,
   NoChanges,
   type TreeKey,
   type FileVersion,
@@ -14,9 +18,12 @@ import {
 } from "../src/files/WorkingTrees.ts"
 import { sha1 } from "../src/internal/Digest.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
+import type { ChangeCounts } from "../src/source/ChangeCounts.ts"
 import { FileProtected, isProtected } from "../src/source/FileRules.ts"
 import { isCommitId, isRefName, type RepoName, sameRepo } from "../src/source/RepoRef.ts"
+import * as MemoryCheckpoint from "./MemoryCheckpoint.ts"
 import { MemoryDisk } from "./MemoryDisk.ts"
+import * as MemoryPatch from "./MemoryPatch.ts"
 import { type MemoryCommit, MemoryRepositories, type MemoryRepository, shaOf } from "./MemoryRepositories.ts"
 import * as MemoryTree from "./MemoryTree.ts"
 
@@ -31,12 +38,20 @@ export const layer = Layer.effect(
     const disk = yield* MemoryDisk
     const repositories = yield* MemoryRepositories
     const sandboxes = new Map<SandboxId, Map<string, PreparedTree>>()
+    const restoring = new Set<SandboxId>()
+    /** Commits that trees started from, by repository and id. */
+    const fetched = new Map<string, MemoryTree.Content>()
 
     const workspace = (sandboxId: SandboxId) => `/memory/work/${sandboxId}`
     const clear = (folder: string) => {
       for (const path of disk.files.keys()) if (path.startsWith(`${folder}/`)) disk.files.delete(path)
     }
-    const known = ({ repo, sandboxId }: TreeKey) => sandboxes.get(sandboxId)?.get(repo.toLowerCase())
+    const checkOut = (root: string, { executables, files }: MemoryTree.Content) => {
+      clear(root)
+      for (const [path, content] of files) disk.files.set(`${root}/${path}`, content)
+      for (const path of executables) disk.executables.add(`${root}/${path}`)
+    }
+    const known = ({ repo, sandboxId }: TreeKey) => restoring.has(sandboxId) ? undefined : sandboxes.get(sandboxId)?.get(repo.toLowerCase())
     const find = (key: TreeKey) =>
       Effect.suspend(() => {
         const tree = known(key)
@@ -68,13 +83,13 @@ export const layer = Layer.effect(
           baseRef: found.branch,
           base: contentOf(repository?.commits.get(found.sha)),
           preparedAt,
+          saved: new Map(),
           snapshots: new Map(),
           pushed: new Map(),
           published: null
         }
-        clear(tree.root)
-        for (const [path, content] of tree.base.files) disk.files.set(`${tree.root}/${path}`, content)
-        for (const path of tree.base.executables) disk.executables.add(`${tree.root}/${path}`)
+        fetched.set(`${remote.url} ${found.sha}`, tree.base)
+        checkOut(tree.root, tree.base)
         const trees = sandboxes.get(key.sandboxId) ?? new Map<string, PreparedTree>()
         sandboxes.set(key.sandboxId, trees.set(key.repo.toLowerCase(), tree))
         return { baseSha: tree.baseSha, baseRef: tree.baseRef }
@@ -127,6 +142,37 @@ export const layer = Layer.effect(
         const isTooLarge = Object.values(versions).some((version) => version !== null && version.size > maximumBytes)
         return isTooLarge ? yield* new FileTooLarge({ maximumBytes }) : versions
       }),
+      readBase: Effect.fn("WorkingTrees.readBase")(function*(key, paths, { maximumBytes }) {
+        const { base } = yield* find(key)
+        return new Map(
+          Array.from(paths).flatMap((path) => {
+            const content = base.files.get(path)
+            if (content === undefined) return []
+            const bytes = utf8.encode(content)
+            return [[path, { blob: blobId(bytes), content: bytes.length > maximumBytes ? null : bytes }]]
+          })
+        )
+      }),
+      findBase: Effect.fn("WorkingTrees.findBase")(function*(key, names, { maximum }) {
+        const { base } = yield* find(key)
+        const wanted = new Set(names)
+        const found = Array.from(base.files).filter(([path]) => wanted.has(path.slice(path.lastIndexOf("/") + 1)))
+        return found.length > maximum ? null : new Map(found.map(([path, content]) => [path, blobId(utf8.encode(content))]))
+      }),
+      diff: Effect.fn("WorkingTrees.diff")(function*(key, { from, maximumBytes, path, to }) {
+        const tree = yield* find(key)
+        const contentAt = (version: string) => {
+          if (version === "base" || version === tree.baseSha) return tree.base
+          if (version === "working") return MemoryTree.committed(tree.base, MemoryTree.read(disk, tree.root), "saved") ?? tree.base
+          return tree.saved.get(version)
+        }
+        const [before, after] = [contentAt(from), contentAt(to)]
+        if (before === undefined || after === undefined) {
+          return yield* new UnknownCommit({ commits: [...new Set([from, to])].filter((version) => contentAt(version) === undefined) })
+        }
+        const bytes = utf8.encode(MemoryPatch.patch(before, after, path))
+        return bytes.length > maximumBytes ? yield* new FileTooLarge({ maximumBytes }) : bytes
+      }),
       snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message }) {
         const tree = yield* find(key)
         const content = MemoryTree.committed(tree.base, MemoryTree.read(disk, tree.root))
@@ -163,7 +209,100 @@ export const layer = Layer.effect(
         }
         tree.published = { sha, content: contentOf(commit) }
       }),
-      has: (sandboxId) => Effect.sync(() => sandboxes.has(sandboxId)),
+      save: Effect.fn("WorkingTrees.save")(function*(sandboxId, repos, { maximumBytes = MAXIMUM_SAVED_BYTES } = {}) {
+        const changes: Array<ChangeCounts> = []
+        const saved = yield* Effect.forEach(repos, ({ repo }) =>
+          Effect.map(find({ sandboxId, repo }), (tree): MemoryCheckpoint.Saved => {
+            const content = MemoryTree.committed(tree.base, MemoryTree.read(disk, tree.root), "saved")
+            const files = Object.fromEntries((content ?? tree.base).files)
+            const executables = (content ?? tree.base).executables
+            const sha = content === null ? tree.baseSha : shaOf({ parents: [tree.baseSha], files, executables, note: "saved" })
+            const { baseRef, baseSha, preparedAt, published } = tree
+            if (content !== null) tree.saved.set(sha, content)
+            changes.push({ repo, ...MemoryTree.counts(tree.base, content ?? tree.base) })
+            return {
+              repo,
+              baseSha,
+              baseRef,
+              preparedAt,
+              sha,
+              tree: { files, executables: [...executables] },
+              published: published === null ? null : {
+                sha: published.sha,
+                commit: { files: Object.fromEntries(published.content.files), executables: [...published.content.executables] }
+              },
+              pushed: Array.from(tree.pushed, ([branch, commits]) => ({ branch, commits: [...commits] }))
+            }
+          }))
+        const bytes = yield* MemoryCheckpoint.encode(saved)
+        if (bytes.length > maximumBytes) {
+          return yield* new CannotSave({ repo: repos[0]?.repo ?? "", detail: "It is larger than it may be.", retryable: false })
+        }
+        return { repos: saved.map(({ repo, sha }) => ({ repo, sha })), changes, content: Stream.make(bytes) }
+      }),
+      restore: (sandboxId, content, sources, { forget } = {}) =>
+        Effect.gen(function*() {
+          const chunks = yield* Stream.runCollect(content)
+          const saved = yield* MemoryCheckpoint.decode(Uint8Array.from(chunks.flatMap((chunk) => [...chunk])))
+          const others = new CheckpointDamaged({ detail: "It is of other repositories." })
+          if (saved.length !== sources.length) return yield* others
+          const trees = yield* Effect.forEach(
+            sources,
+            Effect.fnUntraced(function*({ remote, repo }) {
+              const tree = saved.find((candidate) => sameRepo(candidate.repo, repo))
+              if (tree === undefined) return yield* others
+              const commit = repositories.at(remote.url)?.commits.get(tree.baseSha)
+              const base = fetched.get(`${remote.url} ${tree.baseSha}`) ?? (commit === undefined ? undefined : contentOf(commit))
+              if (base === undefined) {
+                return yield* new CloneFailed({ repo, detail: "The commit does not exist in the repository.", retryable: false })
+              }
+              return { ...tree, repo, base }
+            })
+          )
+          for (const { base, baseRef, baseSha, preparedAt, published, pushed, repo, sha, tree } of trees) {
+            const root = `${workspace(sandboxId)}/${folderOf(repo, sources.map((source) => source.repo))}`
+            checkOut(root, contentOf(tree))
+            const kept = forget === "publication" ? { published: null, pushed: [] } : { published, pushed }
+            const restored: PreparedTree = {
+              root,
+              baseSha,
+              baseRef,
+              base,
+              preparedAt,
+              saved: new Map([[sha, contentOf(tree)]]),
+              snapshots: new Map(),
+              pushed: new Map(kept.pushed.map(({ branch, commits }) => [branch, new Set(commits)])),
+              published: kept.published === null ? null : { sha: kept.published.sha, content: contentOf(kept.published.commit) }
+            }
+            const known = sandboxes.get(sandboxId) ?? new Map<string, PreparedTree>()
+            sandboxes.set(sandboxId, known.set(repo.toLowerCase(), restored))
+          }
+          return trees.map(({ baseRef, baseSha, repo, sha, tree }) => {
+            const bytes = Array.from(contentOf(tree).files.values()).reduce((sum, text) => sum + utf8.encode(text).length, 0)
+            return { repo, sha, bytes, baseSha, baseRef }
+          })
+        }).pipe(
+          (self) =>
+            Effect.acquireUseRelease(
+              Effect.sync(() => restoring.add(sandboxId)),
+              () => self,
+              () => Effect.sync(() => restoring.delete(sandboxId))
+            ),
+          Effect.withSpan("WorkingTrees.restore")
+        ),
+      learn: Effect.fn("WorkingTrees.learn")(function*<E, R>(sandboxId: SandboxId, content: Stream.Stream<Uint8Array, E, R>) {
+        const chunks = yield* Stream.runCollect(content)
+        const saved = yield* MemoryCheckpoint.decode(Uint8Array.from(chunks.flatMap((chunk) => [...chunk])))
+        const learned = yield* Effect.forEach(
+          saved,
+          (one) => Effect.map(find({ sandboxId, repo: one.repo }), (known) => ({ ...one, known }))
+        )
+        if (learned.some(({ baseSha, known }) => baseSha !== known.baseSha)) {
+          return yield* new CheckpointDamaged({ detail: "It goes on from another commit." })
+        }
+        for (const { known, sha, tree } of learned) known.saved.set(sha, contentOf(tree))
+      }),
+      has: (sandboxId) => Effect.sync(() => sandboxes.has(sandboxId) && !restoring.has(sandboxId)),
       remove: (sandboxId) =>
         Effect.sync(() => {
           sandboxes.delete(sandboxId)
@@ -182,6 +321,8 @@ interface PreparedTree {
   readonly baseRef: string | null
   readonly base: MemoryTree.Content
   readonly preparedAt: number
+  /** What was saved here or restored. */
+  readonly saved: Map<string, MemoryTree.Content>
   readonly snapshots: Map<string, MemoryCommit>
   /** What we ever pushed, by branch. */
   readonly pushed: Map<string, Set<string>>
@@ -212,18 +353,19 @@ const resolve = (
   return ref === undefined ? `It has no default branch "${name}".` : `It has no branch or tag "${name}".`
 }
 
-const contentOf = (commit: MemoryCommit | undefined): MemoryTree.Content => ({
+const contentOf = (commit: Pick<MemoryCommit, "files"> & { readonly executables?: Iterable<string> } | undefined): MemoryTree.Content => ({
   files: new Map(Object.entries(commit?.files ?? {})),
-  executables: commit?.executables ?? new Set()
+  executables: new Set(commit?.executables)
 })
 
 const versionOf = (content: string | undefined, ref: string): FileVersion => {
   if (content === undefined) return null
   const bytes = utf8.encode(content)
   const binary = MemoryTree.isBinary(bytes)
-  const hash = sha1(utf8.encode(`blob ${bytes.length}\0${content}`))
-  return { content: binary ? null : content, hash, ref, size: bytes.length, binary }
+  return { content: binary ? null : content, hash: blobId(bytes), ref, size: bytes.length, binary }
 }
+
+const blobId = (bytes: Uint8Array): string => sha1(Uint8Array.from([...utf8.encode(`blob ${bytes.length}\0`), ...bytes]))
 
 /** The repository's name; with the owner in front where two repositories share it. No name of a repository has a `+`. */
 const folderOf = (repo: RepoName, repos: ReadonlyArray<RepoName>): string => {

@@ -9,7 +9,7 @@ const C1 = "DEL PAD HOP BPH NBH IND NEL SSA ESA HTS HTJ VTS PLD PLU RI SS2 SS3 D
 const controls = (names: string, first: number) => names.split(" ").map((name, i) => [String.fromCodePoint(first + i), name] as const)
 
 /** By character; one that is not here is shown by its number. */
-export const NAMES: Readonly<Record<string, string>> = Object.fromEntries([
+const NAMES: Readonly<Record<string, string>> = Object.fromEntries([
   ...controls(C0, 0),
   ...controls(C1, 0x7f),
   ["\u00ad", "SOFT HYPHEN"],
@@ -44,7 +44,7 @@ export const NAMES: Readonly<Record<string, string>> = Object.fromEntries([
 /**
  * What is shown by name: controls, formats (all that turn the reading order are among them), separators of lines, lone
  * surrogates, and what else shows as nothing. Not what joins several characters to one emoji. Source of a regular
- * expression with the flag `u`, for scripts of pages too.
+ * expression with the flag `u`.
  */
 export const HIDDEN = String.raw`[\0-\x08\x0b-\x1f\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800]` +
   String.raw`(?<!(?:\p{Extended_Pictographic}\ufe0f?|\p{Emoji_Modifier})\u200d(?=\p{Extended_Pictographic}))` +

@@ -89,6 +89,7 @@ describe("whatever else people give", () => {
       const send = (prompt: unknown, key = Option.none<string>()) => messageOf(sandboxes.sendMessage(by, id, prompt, key))
       const list = (query: object) => messageOf(sandboxes.list(by, { ...everything, ...query }))
       const decide = (approvalId: unknown, decision: unknown) => messageOf(sandboxes.decideApproval(by, id, approvalId, decision))
+      const onlyWith = "InvalidRequest decision: a scope only with approve, and a reason only with deny expected"
       const key = "InvalidRequest idempotency-key: 1 to 255 printable ASCII characters expected"
       const told: ReadonlyArray<readonly [Effect.Effect<string>, string]> = [
         [messageOf(sandboxes.create(by, body, Option.some("a\nb"))), key],
@@ -97,9 +98,13 @@ describe("whatever else people give", () => {
         [send(""), "InvalidRequest prompt: 1 to 60000 characters expected"],
         [send({ prompt: "Go on." }), "InvalidRequest prompt: string expected"],
         [send("\ud800"), "InvalidRequest prompt: well-formed Unicode without NUL expected"],
-        [decide("", "approve"), "InvalidRequest approvalId: 1 to 300 characters expected"],
-        [decide("a\0", "approve"), "InvalidRequest approvalId: well-formed Unicode without NUL expected"],
-        [decide("t1", "perhaps"), "InvalidRequest decision: \"approve\" | \"deny\" expected"],
+        [decide("", { decision: "approve" }), "InvalidRequest approvalId: 1 to 300 characters expected"],
+        [decide("a\0", { decision: "approve" }), "InvalidRequest approvalId: well-formed Unicode without NUL expected"],
+        [decide("t1", { decision: "perhaps" }), "InvalidRequest decision: \"approve\" | \"deny\" expected"],
+        [decide("t1", { decision: "deny", reason: "" }), "InvalidRequest reason: 1 to 2000 characters expected"],
+        [decide("t1", { decision: "approve", scope: "sandbox" }), "InvalidRequest scope: \"turn\" expected"],
+        [decide("t1", { decision: "deny", scope: "turn" }), onlyWith],
+        [decide("t1", { decision: "approve", reason: "Why not." }), onlyWith],
         [list({ repo: "acme/shop\0" }), "InvalidRequest repo: owner/name expected"],
         [list({ status: "lost" }), "InvalidRequest status: "],
         [list({ limit: 0 }), "InvalidRequest limit: a whole number from 1 expected"],

@@ -5,6 +5,7 @@
 import { assert, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, type Layer, Result, Scope } from "effect"
 import type { ModelAccess } from "../src/models/ModelGateway.ts"
+import { profileSteers } from "../src/models/Steering.ts"
 import { type AgentEvent, AgentRuntime, type AgentSession, type AgentSessionOptions, type TurnEnd } from "../src/sandbox/AgentRuntime.ts"
 import type { Box } from "../src/sandbox/SandboxHost.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"
@@ -49,10 +50,25 @@ export interface Fixture<R> {
   }
   /** A new sandbox, gone with the scope. */
   readonly sandbox: Effect.Effect<Sandbox, unknown, Scope.Scope | R>
+  /**
+   * The same sandbox on another machine, with a home in which is what these files are here, and nothing else. `null`: its paths
+   * would be others there, which this agent does not bear.
+   */
+  readonly moved:
+    | ((sandbox: Sandbox, files: ReadonlyArray<string>) => Effect.Effect<
+      {
+        readonly sandbox: Sandbox
+        /** That machine's. */
+        readonly runtime: AgentRuntime["Service"]
+      },
+      unknown,
+      Scope.Scope | R
+    >)
+    | null
 }
 
 /** Watches one prompt from several fibers. */
-const watch = (session: AgentSession, turnId: string, text: string) =>
+const watch = (session: AgentSession, turnId: string, text: string, onBegin: Effect.Effect<void> = Effect.void) =>
   Effect.gen(function*() {
     const events: Array<AgentEvent> = []
     const waiting: Array<{
@@ -64,6 +80,7 @@ const watch = (session: AgentSession, turnId: string, text: string) =>
       .prompt({
         turnId,
         text,
+        onBegin,
         onEvent: (event) =>
           Effect.gen(function*() {
             assert.strictEqual(++inside, 1, "one event at a time")
@@ -120,6 +137,11 @@ const toolEnds = (events: ReadonlyArray<AgentEvent>) => {
   return [...last.values()]
 }
 
+/** What the agent was steered with and took, in order. */
+const steersOf = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) => event._tag === "MessageSteered" ? event.messageId : [])
+const steer = (session: AgentSession, id: string, text: string) =>
+  session.steer?.({ id, text }) ?? Effect.die(new Error("cannot be steered"))
+
 const RANKS = { pending: 0, running: 1, completed: 2, error: 2 }
 
 /** Rules for the events of every turn, however it went. */
@@ -129,6 +151,7 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
   let current: string | null = null
   const tools = new Map<string, number>()
   const approvals = new Set<string>()
+  const steered = new Set<string>()
   for (const event of events) {
     switch (event._tag) {
       case "MessageUpdated": {
@@ -165,6 +188,10 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
           "an approval is named after its call"
         )
         approvals.add(event.approvalId)
+        break
+      case "MessageSteered":
+        assert.isFalse(steered.has(event.messageId), "a text is taken once")
+        steered.add(event.messageId)
         break
       case "UsageReported":
         break
@@ -207,7 +234,8 @@ const using = <R>(fixture: Fixture<R>) => {
   const prompt = Effect.fnUntraced(function*(
     session: AgentSession,
     text: string,
-    decision: "approve" | "deny" = "approve"
+    decision: "approve" | "deny" = "approve",
+    reason?: string
   ) {
     const events: Array<AgentEvent> = []
     const end = yield* session.prompt({
@@ -216,7 +244,7 @@ const using = <R>(fixture: Fixture<R>) => {
       onEvent: (event) =>
         Effect.suspend(() => {
           events.push(event)
-          return event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
+          return event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision, reason) : Effect.void
         })
     })
     assertWellFormed(events)
@@ -309,6 +337,103 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const next = yield* prompt(session, "[[say still here]]")
         assert.include(said(next.events), "still here")
       }))
+
+    // What a model makes of it is its own.
+    if (fixture.profile === "offline") {
+      it.effect("says why it was denied, as it was told", () =>
+        Effect.gen(function*() {
+          const { session } = yield* begin("prompt")
+          const { events } = yield* prompt(session, "[[write path=a.txt content=one]]", "deny", "Not 'there': elsewhere — là.")
+          const told = "I was not allowed to do this, so I left it: Write a.txt. I was told: Not 'there': elsewhere — là."
+          assert.strictEqual(said(events), told)
+        }))
+    }
+
+    if (!profileSteers(fixture.profile)) {
+      it.effect("cannot be steered", () =>
+        Effect.gen(function*() {
+          assert.isUndefined((yield* begin("auto")).session.steer)
+        }))
+    } else {
+      it.effect("takes what it is steered with while a call waits for a person, once and in order", () =>
+        Effect.gen(function*() {
+          const { sandbox, session } = yield* begin("prompt")
+          const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]")
+          const { approvalId } = yield* turn.until(isApproval)
+          const [first, second] = [freshTurn(), freshTurn()]
+          yield* steer(session, first, "[[say to the left]]")
+          yield* steer(session, second, "[[say to the right]]")
+          yield* steer(session, first, "[[say to the left]]")
+          assert.deepStrictEqual(steersOf(turn.events), [])
+          yield* session.decide(approvalId, "approve")
+          assert.deepStrictEqual(yield* turn.end, succeeded)
+          assertWellFormed(turn.events)
+          assert.deepStrictEqual(steersOf(turn.events), [first, second])
+          // A model answers the last of what it is told at once.
+          assert.include(said(turn.events), "to the right")
+          assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
+          const { events } = yield* prompt(session, "[[recall]]")
+          assert.strictEqual(said(events).split("to the left").length, 2, "it was told once")
+        }))
+
+      it.effect("takes what it is steered with while it answers, in the same turn", () =>
+        Effect.gen(function*() {
+          const { session } = yield* begin("auto")
+          const answerOf = Effect.fnUntraced(function*(words: number) {
+            const turn = yield* watch(session, freshTurn(), `[[slow ${words} 100]]`)
+            yield* turn.until(isMessage)
+            const id = freshTurn()
+            yield* steer(session, id, `[[say to the left of ${words}]]`)
+            assert.deepStrictEqual(yield* turn.end, succeeded)
+            assertWellFormed(turn.events)
+            return { events: turn.events, id, words }
+          })
+          // The agent may be through with an answer before the text is there, and then takes nothing: a longer one gives it time.
+          let turn = yield* answerOf(10)
+          for (const words of [40, 160]) {
+            if (steersOf(turn.events).length > 0) break
+            assert.notInclude(said(turn.events), "to the left")
+            turn = yield* answerOf(words)
+          }
+          assert.deepStrictEqual(steersOf(turn.events), [turn.id])
+          assert.include(said(turn.events), `to the left of ${turn.words}`)
+          const { events } = yield* prompt(session, "[[recall]]")
+          assert.strictEqual(said(events).split("to the left").length, 2, "it is part of the conversation, and no other text is")
+        }))
+
+      it.effect("takes what comes as soon as the turn begins", () =>
+        Effect.gen(function*() {
+          const { session } = yield* begin("prompt")
+          const id = freshTurn()
+          const steering = steer(session, id, "[[say to the left]]")
+          const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]", steering)
+          // It may take the text before its first call, which then is none of its script any more.
+          const approving = yield* Effect.forkChild(
+            Effect.flatMap(turn.until(isApproval), ({ approvalId }) => session.decide(approvalId, "approve"))
+          )
+          assert.deepStrictEqual(yield* turn.end, succeeded)
+          yield* Fiber.interrupt(approving)
+          assert.deepStrictEqual(steersOf(turn.events), [id])
+          assert.include(said(turn.events), "to the left")
+        }))
+
+      it.effect("does not remember what the turn was interrupted without", () =>
+        Effect.gen(function*() {
+          const { session } = yield* begin("prompt")
+          const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]")
+          yield* turn.until(isApproval)
+          yield* steer(session, freshTurn(), "[[say to the left]]")
+          yield* session.interrupt
+          assert.deepStrictEqual(yield* turn.end, interrupted)
+          yield* steer(session, freshTurn(), "[[say to the right]]")
+          assert.deepStrictEqual(steersOf(turn.events), [])
+          const next = yield* prompt(session, "[[say next]]")
+          assert.deepStrictEqual(steersOf(next.events), [])
+          assert.strictEqual(said(next.events), "next")
+          const { events } = yield* prompt(session, "[[recall]]")
+          assert.notInclude(said(events), "to the")
+        }))
+    }
 
     it.effect("takes follow-up prompts in the same process, with new ids for everything", () =>
       Effect.gen(function*() {
@@ -435,6 +560,45 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const session = yield* open(sandbox, { resume: sessionId })
         assert.strictEqual(yield* session.sessionId, sessionId)
         assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
+      }))
+
+    const { moved } = fixture
+    if (moved !== null) {
+      it.effect("goes on with a session on another machine, which has the files that it names of its home and no others", () =>
+        Effect.gen(function*() {
+          const { conversationFiles } = yield* AgentRuntime
+          const sandbox = yield* fixture.sandbox
+          let sessionId: string | null = null
+          for (const word of ["XYZZY", "PLUGH"]) {
+            sessionId = yield* Effect.scoped(
+              Effect.gen(function*() {
+                const session = yield* open(sandbox, { resume: sessionId })
+                yield* prompt(session, `[[say the word is ${word}]]`)
+                return yield* session.sessionId
+              })
+            )
+          }
+          const there = yield* moved(sandbox, conversationFiles(fixture.profile))
+          for (const later of ["[[say the word is PLOVER]]", "[[recall]]"]) {
+            yield* Effect.scoped(Effect.gen(function*() {
+              const session = yield* open(there.sandbox, { resume: sessionId })
+              assert.strictEqual(yield* session.sessionId, sessionId)
+              const { end, events } = yield* prompt(session, later)
+              assert.deepStrictEqual(end, succeeded)
+              if (later === "[[recall]]") { for (const known of ["XYZZY", "PLUGH", "PLOVER"]) assert.include(said(events), known) }
+            })).pipe(Effect.provideService(AgentRuntime, there.runtime))
+          }
+        }))
+    }
+
+    it.effect("names files of no profile that is not there", () =>
+      Effect.gen(function*() {
+        const { bearsOtherPaths, conversationFiles } = yield* AgentRuntime
+        assert.isNotEmpty(conversationFiles(fixture.profile))
+        for (const profile of ["no-such-runtime", "toString"]) {
+          assert.deepStrictEqual(conversationFiles(profile), [])
+          assert.deepStrictEqual(bearsOtherPaths(profile), { workspace: false, home: false })
+        }
       }))
 
     it.effect("goes on with a session whose process died", () =>

@@ -4,6 +4,7 @@
  */
 import { Arbitrary, DateTime, Schema } from "effect"
 import { type Principal, Scope } from "../src/access/Principal.ts"
+import type { EnvironmentFile } from "../src/environment/Environment.ts"
 import { FileEntry, FileStatus, FileTree, PartialWarning } from "../src/files/FileTree.ts"
 import { NAMESPACE, type Uuid } from "../src/Ids.ts"
 import { uuid5 } from "../src/internal/Digest.ts"
@@ -122,4 +123,35 @@ export const principal: Arbitrary.Arbitrary<Principal> = Arbitrary.map(
     test: Arbitrary.schema(Schema.Boolean)
   }),
   ({ scopes, ...rest }) => ({ ...rest, scopes: new Set(scopes) })
+)
+
+const some = <A>(item: Arbitrary.Arbitrary<A>, maxLength = 4): Arbitrary.Arbitrary<ReadonlyArray<A>> => Arbitrary.array(item, { maxLength })
+const oneOf = (...names: ReadonlyArray<string>): Arbitrary.Arbitrary<string> => Arbitrary.schema(Schema.Literals(names))
+
+const optional = <T extends object>(all: Arbitrary.Arbitrary<T>, keep: Arbitrary.Arbitrary<ReadonlyArray<string>>) =>
+  Arbitrary.map(
+    Arbitrary.all([all, keep]),
+    ([value, names]): Partial<T> => Object.fromEntries(Object.entries(value).filter(([name]) => names.includes(name))) as Partial<T>
+  )
+
+/** Files that say what sandboxes of a repository need, any of their keys left out. */
+export const environmentFile: Arbitrary.Arbitrary<EnvironmentFile> = optional(
+  Arbitrary.all({
+    $schema: oneOf("", "https://slipway.invalid/schemas/environment.json"),
+    setup: some(Arbitrary.filter(Arbitrary.schema(text(1, 60)), (command) => command.trim() !== "")),
+    cache: Arbitrary.map(
+      some(oneOf("node_modules", "./target/", "a/../b", "~/.npm", "~/.cache/pip", "~/.cargo/registry", "é")),
+      (all) => Array.from(new Set(all))
+    ),
+    cacheKey: some(oneOf("package-lock.json", "./go.sum", "a/b.lock", ".npmrc", "é")),
+    env: Arbitrary.map(
+      some(Arbitrary.all([oneOf("NODE_ENV", "_", "__proto__", "toString", "a1"), Arbitrary.schema(text(0, 20))])),
+      (entries) => Object.fromEntries(entries)
+    ),
+    secrets: Arbitrary.map(some(oneOf("NPM_TOKEN", "A", "A_1")), (all) => Array.from(new Set(all))),
+    egress: some(oneOf("registry.npmjs.org:443", "PyPI.org:443", "a:1", "x.y:65535")),
+    timeoutMinutes: Arbitrary.schema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 }))),
+    onFailure: Arbitrary.schema(Schema.Literals(["fail", "continue"]))
+  }),
+  some(oneOf("$schema", "setup", "cache", "cacheKey", "env", "secrets", "egress", "timeoutMinutes", "onFailure"), 9)
 )

@@ -6,22 +6,27 @@
  */
 import { Arbitrary, DateTime, Duration, Result, Schema } from "effect"
 import { offlineDemo } from "../src/models/ModelCatalogue.ts"
-import type { Approval, Decision } from "../src/sandbox/Approval.ts"
+import { type Approval, type ApprovalDecision, approvalOf } from "../src/sandbox/Approval.ts"
 import {
+  cancelMessage,
   type Command,
   type CommandResult,
   decideApproval,
+  type Decider,
   interrupt,
   type Receipt,
+  restore,
   sendMessage,
   terminate
 } from "../src/sandbox/Command.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
 import { type Creation, created, evolveAll, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
-import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
+import { RestoreCause, type SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
 import { conclude } from "../src/sandbox/SandboxStore.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
+import { type ToolKind } from "../src/sandbox/ToolCall.ts"
 import { TurnOutcome } from "../src/sandbox/Turn.ts"
+import { MAX_WAITING, WhenBusy } from "../src/sandbox/Waiting.ts"
 import { SandboxId, turnId } from "../src/SandboxId.ts"
 
 /** Derived ids show the name they stand for. */
@@ -29,11 +34,11 @@ export const ids = { derive: (name: string) => name }
 
 /** The defaults of docs/decisions.md 2.1, 2.2 and 3, stated again. */
 export const limits: Limits = {
-  queue: Duration.minutes(60),
+  queue: Duration.hours(24),
   boot: Duration.minutes(10),
-  idle: Duration.minutes(30),
+  idle: Duration.hours(24),
   lost: Duration.minutes(5),
-  lifetime: Duration.hours(24),
+  lifetime: Duration.days(30),
   release: Duration.minutes(10),
   turn: Duration.hours(2),
   approval: Duration.minutes(30),
@@ -56,6 +61,7 @@ export const creation: Creation = {
   reasoningEffort: null,
   toolApprovalMode: "prompt",
   metadata: { customer: "42" },
+  origin: null,
   createdAt
 }
 
@@ -63,10 +69,14 @@ export const creation: Creation = {
 export type Asked =
   | { readonly _tag: "Terminate" }
   | { readonly _tag: "Interrupt" }
-  | { readonly _tag: "Decide"; readonly approvalId: string; readonly decision: Decision }
-  | { readonly _tag: "Send"; readonly prompt: string }
+  | { readonly _tag: "Decide"; readonly approvalId: string } & ApprovalDecision
+  | { readonly _tag: "Send"; readonly prompt: string; readonly whenBusy?: WhenBusy }
+  | { readonly _tag: "Cancel"; readonly messageId: string }
+  | { readonly _tag: "Restore"; readonly checkpoint: number }
 
-const asking: ReadonlyArray<string> = ["Terminate", "Interrupt", "Decide", "Send"] satisfies ReadonlyArray<Asked["_tag"]>
+const asking: ReadonlyArray<string> = ["Terminate", "Interrupt", "Decide", "Send", "Cancel", "Restore"] satisfies ReadonlyArray<
+  Asked["_tag"]
+>
 /** Whether a person did it, and not the service. */
 export const isAsked = (did: SystemCommand | Asked): did is Asked => asking.includes(did._tag)
 
@@ -93,7 +103,8 @@ export class History {
   #sandbox: Sandbox
 
   constructor(more: Partial<Creation> = {}) {
-    this.first = evolveAll(initial({ ...creation, ...more }), created, createdAt)
+    const asked = { ...creation, ...more }
+    this.first = evolveAll(initial(asked), created(asked), createdAt)
     this.#sandbox = this.first
   }
 
@@ -107,7 +118,7 @@ export class History {
   /** Every event with its time, the first one included. */
   get log(): ReadonlyArray<{ readonly at: DateTime.Utc; readonly event: SandboxEvent }> {
     return [
-      ...created.map((event) => ({ at: createdAt, event })),
+      ...created(this.first).map((event) => ({ at: createdAt, event })),
       ...this.moments.flatMap(({ events, now }) => events.map((event) => ({ at: now, event })))
     ]
   }
@@ -146,16 +157,33 @@ export class History {
   #record(did: Moment["did"], events: ReadonlyArray<SandboxEvent>, refused: string | null, result: CommandResult | null): Moment {
     const before = this.#sandbox
     this.#sandbox = evolveAll(before, events, this.now)
-    for (const { data, type } of events) {
-      if (type === "approval.requested") {
-        this.#approvals.set(data.approval_id, { approvalId: data.approval_id, outcome: null, by: null })
-      } else if (type === "approval.resolved") {
-        this.#approvals.set(data.approval_id, { approvalId: data.approval_id, outcome: data.outcome, by: data.by })
+    for (const event of events) {
+      if (event.type === "approval.requested" || event.type === "approval.resolved") {
+        this.#approvals.set(event.data.approval_id, approvalOf(event))
       }
     }
     const moment = { now: this.now, did, before, events, after: this.#sandbox, refused, result }
     this.moments.push(moment)
     return moment
+  }
+}
+
+/** Whoever decides. The sandbox's agent is told why by steering. */
+export const decider: Decider = { userId: "user-2", tellingOf: () => "steer" }
+
+/** How people decide. */
+export const Deciding = Schema.Literals(["approve", "approve all", "deny", "deny because"])
+
+/** The decision of whoever decides like that. */
+export const decisionOf = (by: typeof Deciding.Type): ApprovalDecision => {
+  switch (by) {
+    case "approve":
+    case "deny":
+      return { decision: by }
+    case "approve all":
+      return { decision: "approve", scope: "turn" }
+    case "deny because":
+      return { decision: "deny", reason: "Not there." }
   }
 }
 
@@ -166,9 +194,13 @@ const commandOf = (asked: Asked): Command<{ readonly _tag: string }> => {
     case "Interrupt":
       return interrupt(ids)
     case "Decide":
-      return decideApproval(ids, asked.approvalId, asked.decision)
+      return decideApproval(ids, asked.approvalId, asked, decider)
     case "Send":
-      return sendMessage(ids, asked.prompt, "user-2")
+      return sendMessage(ids, asked.prompt, "user-2", { whenBusy: asked.whenBusy ?? "reject", canSteer: () => true })
+    case "Cancel":
+      return cancelMessage(ids, asked.messageId)
+    case "Restore":
+      return restore(ids, asked.checkpoint, true)
   }
 }
 
@@ -225,10 +257,10 @@ const after = (scene: Scene, then: (history: History) => unknown): History => {
 }
 
 /** The agent asks whether it may go on with this tool call. */
-export const request = (turn: string, call: string): SystemCommand => ({
+export const request = (turn: string, call: string, kind: ToolKind = "edit"): SystemCommand => ({
   _tag: "RequestApproval",
   turnId: turn,
-  approval: { approval_id: call, tool: "write", kind: "edit", paths: ["a.txt"] }
+  approval: { approval_id: call, tool: "write", kind, paths: ["a.txt"] }
 })
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -246,22 +278,29 @@ const Call = Schema.Literals([1, 2, 3])
 /** Anything at any time, legal or not. */
 const Anything = Schema.TaggedUnion({
   StartBoot: {},
-  ReportBoot: {},
+  ReportBoot: { stage: Schema.Literals(["clone", "setup"]) },
+  StartSetup: { minutes: Schema.Literals([0, 10, 60, 960]) },
   FinishBoot: {},
   Fail: { reason: Schema.Literals(["boot_failed", "clone_failed", "repo_not_accessible", "agent_lost", "host_lost"]) },
   StartTurn: { turn: Named },
   RecordWork: { turn: Named },
-  RequestApproval: { turn: Named, call: Call },
+  RequestApproval: { turn: Named, call: Call, kind: Schema.Literals(["edit", "command", "other"]) },
   EndTurn: { turn: Named, state: TurnOutcome },
-  ReportUsage: {},
+  ReportUsage: { counted: Schema.Boolean },
   Expire: {},
   RevokeGrant: {},
   Release: {},
   ReportPublication: {},
+  RecordCheckpoint: { number: Schema.Literals(["next", "none", "newest", "skipping"]) },
+  RecordRestore: { back: Schema.Literals([-1, 0, 1]), cause: RestoreCause },
+  FailRestore: {},
   Terminate: {},
   Interrupt: {},
-  Decide: { call: Call, decision: Schema.Literals(["approve", "deny"]) },
-  Send: {}
+  Decide: { call: Call, by: Deciding },
+  Send: { whenBusy: WhenBusy },
+  Cancel: { turn: Schema.Literals([1, 2, 3, 4, 5, 99]) },
+  RecordSteer: { turn: Named, message: Schema.Literals([1, 2, 3, 4, 5]) },
+  Restore: { checkpoint: Schema.Literals([0, 1, 2, 3]) }
 })
 
 /** One thing that happens in a history. */
@@ -316,13 +355,25 @@ const take = (history: History, step: Step): void => {
       history.person(step)
       return
     case "Decide":
-      history.person({ _tag: "Decide", approvalId: `call-${step.call}`, decision: step.decision })
+      history.person({ _tag: "Decide", approvalId: `call-${step.call}`, ...decisionOf(step.by) })
       return
     case "Send":
-      history.person({ _tag: "Send", prompt: "And now?" })
+      history.person({ _tag: "Send", prompt: "And now?", whenBusy: step.whenBusy })
+      return
+    case "Cancel":
+      history.person({ _tag: "Cancel", messageId: turnId(ids, history.sandbox.id, step.turn) })
+      return
+    case "RecordSteer":
+      history.system({ _tag: "RecordSteer", turnId: named(history, step.turn), messageId: turnId(ids, history.sandbox.id, step.message) })
+      return
+    case "Restore":
+      history.person({ _tag: "Restore", checkpoint: step.checkpoint })
       return
     case "ReportBoot":
-      history.system({ _tag: "ReportBoot", data: { stage: "clone", ms: 12, repo: "acme/shop" } })
+      history.system({ _tag: "ReportBoot", data: { stage: step.stage, ms: 12, repo: "acme/shop" } })
+      return
+    case "StartSetup":
+      history.system({ _tag: "StartSetup", limit: Duration.minutes(step.minutes) })
       return
     case "FinishBoot":
       history.system({ _tag: "FinishBoot", turnId: turnId(ids, history.sandbox.id, 1) })
@@ -337,16 +388,31 @@ const take = (history: History, step: Step): void => {
       history.system(work(named(history, step.turn)))
       return
     case "RequestApproval":
-      history.system(request(named(history, step.turn), freshCall(history, step.call)))
+      history.system(request(named(history, step.turn), freshCall(history, step.call), step.kind))
       return
     case "EndTurn":
       history.system({ _tag: "EndTurn", turnId: named(history, step.turn), state: step.state })
       return
     case "ReportUsage":
-      history.system(usage)
+      history.system(used(step.counted, history.moments.length))
       return
     case "ReportPublication":
       history.system(publication)
+      return
+    case "RecordCheckpoint": {
+      const { checkpoint: newest } = history.sandbox
+      const checkpoint = { next: newest + 1, none: null, newest, skipping: newest + 2 }[step.number]
+      history.system(checkpoint === null ? noCheckpoint : recordCheckpoint(checkpoint))
+      return
+    }
+    case "RecordRestore":
+      history.system({
+        _tag: "RecordRestore",
+        data: { checkpoint: Math.max(history.sandbox.checkpoint - step.back, 0), cause: step.cause }
+      })
+      return
+    case "FailRestore":
+      history.system(noRestore)
       return
     case "StartBoot":
     case "Expire":
@@ -366,6 +432,20 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
   const ask = system(request(turn, freshCall(history, history.approvals.length + 1)))
   const expire = (limit: Duration.Duration) => () => void history.wait(limit).system({ _tag: "Expire" })
   const leave = [person({ _tag: "Terminate" })]
+  const [first, second] = sandbox.waiting
+  const busy = [
+    ...(sandbox.waiting.length < MAX_WAITING
+      ? [
+        person({ _tag: "Send", prompt: "And then?", whenBusy: "queue" }),
+        person({ _tag: "Send", prompt: "No, so.", whenBusy: "steer" })
+      ]
+      : []),
+    ...(first?.steers === true ? [system({ _tag: "RecordSteer", turnId: turn, messageId: first.id })] : []),
+    ...(second === undefined ? [] : [person({ _tag: "Cancel", messageId: second.id })])
+  ]
+  const { checkpoint } = sandbox
+  const taken = [...often(system(recordCheckpoint(checkpoint + 1))), system(noCheckpoint)]
+  const lost = checkpoint === 0 ? [] : [system({ _tag: "RecordRestore", data: { checkpoint, cause: "machine_lost" } })]
 
   switch (sandbox.status) {
     case "queued":
@@ -374,21 +454,25 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
       return [
         ...often(system({ _tag: "FinishBoot", turnId: turn })),
         system({ _tag: "ReportBoot", data: { stage: "provision", ms: 7 } }),
+        system({ _tag: "StartSetup", limit: Duration.minutes(20) }),
+        system({ _tag: "ReportBoot", data: { stage: "setup", ms: 600_000, cache: "miss" } }),
         system({ _tag: "Fail", reason: "clone_failed", error: "The repository is gone.", retryable: false })
       ]
     case "running":
       switch (sandbox.turn?.state) {
         case "pending":
-          return [...often(system({ _tag: "StartTurn", turnId: turn })), person({ _tag: "Interrupt" }), ...leave]
+          return [...busy, ...often(system({ _tag: "StartTurn", turnId: turn })), ...lost, person({ _tag: "Interrupt" }), ...leave]
         case "running":
           return [
             ...often(ask),
+            ...busy,
             system(work(turn)),
-            system(usage),
+            system(used(true, 0)),
             system(publication),
             system({ _tag: "EndTurn", turnId: turn, state: sandbox.turn.interruptRequested ? "interrupted" : "succeeded" }),
             system({ _tag: "EndTurn", turnId: turn, state: "failed", reason: "The model refused." }),
             system({ _tag: "RefuseMessage", turnId: turn }),
+            ...lost,
             person({ _tag: "Interrupt" })
           ]
         case "awaiting_approval": {
@@ -397,19 +481,36 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
           return [
             ...often(person({ _tag: "Decide", approvalId, decision: "approve" })),
             person({ _tag: "Decide", approvalId, decision: "deny" }),
+            person({ _tag: "Decide", approvalId, ...decisionOf("approve all") }),
+            person({ _tag: "Decide", approvalId, ...decisionOf("deny because") }),
             ask,
             ask,
+            ...busy,
             expire(limits.approval),
+            ...lost,
             person({ _tag: "Interrupt" }),
             ...leave
           ]
         }
         default:
-          return [...often(person({ _tag: "Send", prompt: "And now?" })), expire(limits.idle), ...leave]
+          return [
+            ...often(person({ _tag: "Send", prompt: "And now?" })),
+            ...(sandbox.owesCheckpoint ? taken : lost),
+            ...sandbox.checkpoint > 0 ? [person({ _tag: "Restore", checkpoint: sandbox.checkpoint })] : [],
+            ...sandbox.restoring === null
+              ? []
+              : [system({ _tag: "RecordRestore", data: { checkpoint: sandbox.restoring, cause: "command" } }), system(noRestore)],
+            system(publishing),
+            system(publication),
+            expire(limits.idle),
+            expire(limits.lifetime),
+            ...leave
+          ]
       }
     case "terminating":
       return [
         system({ _tag: "EndTurn", turnId: turn, state: "interrupted" }),
+        system(recordCheckpoint(checkpoint + 1)),
         system({ _tag: "Release" }),
         expire(limits.release)
       ]
@@ -438,10 +539,20 @@ const work = (turn: string): SystemCommand => ({
     { type: "message.completed", data: { message_id: "m1", finish: "end_turn" } }
   ]
 })
-const usage: SystemCommand = {
+/** `counted`: in tokens too. */
+const used = (counted: boolean, times: number): SystemCommand => ({
   _tag: "ReportUsage",
-  usage: { llmRequestCount: 3, costMicroUsd: 1200, creditsChargedMicros: 0 }
-}
+  usage: { llmRequestCount: 3 + times, costMicroUsd: 1200 + times, creditsChargedMicros: 0 },
+  ...(counted ? { tokens: { input: 900 + times, cachedInput: 300, output: 77 + times } } : {})
+})
+const publishing: SystemCommand = { _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } }
+/** A worker stored it. */
+export const recordCheckpoint = (checkpoint: number): SystemCommand => ({
+  _tag: "RecordCheckpoint",
+  data: { checkpoint, bytes: 1234, ms: 5, repos: [{ repo: "acme/shop", sha: "0123456789abcdef0123456789abcdef01234567" }] }
+})
+const noCheckpoint: SystemCommand = { _tag: "RecordCheckpoint", data: { error: "It is too large." } }
+const noRestore: SystemCommand = { _tag: "FailRestore", error: "It is cut.", damaged: [1] }
 const publication: SystemCommand = {
   _tag: "ReportPublication",
   data: { repo: "acme/shop", action_state: "idle", number: 7, head_sha: "0123456789abcdef0123456789abcdef01234567" }

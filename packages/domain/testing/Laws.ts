@@ -4,24 +4,39 @@
  * layer. A law that does not hold fails with the shrunk input and a replay token.
  */
 import { assert, it } from "@effect/vitest"
-import { Arbitrary, DateTime, Effect, type Layer, Result, Schema } from "effect"
+import { Arbitrary, DateTime, Duration, Effect, type Layer, Result, Schema } from "effect"
+import { WORK } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
-import type { Approval } from "../src/sandbox/Approval.ts"
-import { type Command, decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
+import { type Approval, denialMessage } from "../src/sandbox/Approval.ts"
+import { cancelMessage, type Command, decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
-import { type Creation, evolve, initial, Sandbox } from "../src/sandbox/Sandbox.ts"
-import { fromWire, type SandboxEvent, toWire } from "../src/sandbox/SandboxEvent.ts"
-import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { workOf } from "../src/sandbox/Leasing.ts"
+import { created, type Creation, evolve, initial, isSettled, isUnderWay, Sandbox } from "../src/sandbox/Sandbox.ts"
+import { fromWire, RestoreCause, type SandboxEvent, toWire } from "../src/sandbox/SandboxEvent.ts"
+import { SandboxStore, topicsOf } from "../src/sandbox/SandboxStore.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
-import { TurnOutcome } from "../src/sandbox/Turn.ts"
+import { bootDeadline, MAX_SETUP, nextDeadline } from "../src/sandbox/TimeLimit.ts"
+import { isActive, TurnOutcome } from "../src/sandbox/Turn.ts"
+import { MAX_WAITING, WhenBusy } from "../src/sandbox/Waiting.ts"
 import { ID_ALPHABET, SandboxId, turnId } from "../src/SandboxId.ts"
 import { StorableText } from "../src/Text.ts"
-import { creation, type History, isAsked, limits, request } from "./Histories.ts"
-import { approvalsResolveOnce, endsForGood, type Log, statusesAreReachable, turnsAreReachable } from "./LogLaws.ts"
+import { creation, decider, Deciding, decisionOf, type History, isAsked, limits, request } from "./Histories.ts"
+import {
+  approvalsResolveOnce,
+  policyApprovesAsTold,
+  checkpointsCount,
+  endsForGood,
+  type Log,
+  queueIsKept,
+  statusesAreReachable,
+  turnsAreReachable,
+  usageIsAsTold
+} from "./LogLaws.ts"
 import { PartnerFixture } from "./PartnerStoreContract.ts"
 import { StoreFixture } from "./SandboxStates.ts"
+import { broughtByTime, TimeTable } from "./TimeTable.ts"
 
 /** A sentence that holds of every history. `holds` throws when it does not. */
 export interface HistoryLaw {
@@ -56,6 +71,20 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     holds: (history) => turnsAreReachable(eventsOf(history), history.sandbox, (n) => `${creation.id}/turn/${n}`)
   },
   {
+    name: "keeps every message that waits, in its order, until it gets its turn, an agent takes it, or it is cancelled",
+    holds: (history) => queueIsKept(eventsOf(history), history.sandbox)
+  },
+  {
+    name: "keeps a message waiting only beside an active turn, and lets an interrupt cancel none",
+    holds: (history) => {
+      for (const { after, did, events } of history.moments) {
+        if (after.waiting.length > 0) assert.isTrue(after.status === "running" && isActive(after.turn))
+        if (did._tag === "Interrupt") assert.isFalse(events.some(of("message.cancelled")))
+        if (did._tag === "Terminate") assert.deepStrictEqual(after.waiting, [])
+      }
+    }
+  },
+  {
     name: "once terminated stays terminated",
     holds: (history) => {
       for (const { after, before } of history.moments) if (before.status === "terminated") assert.strictEqual(after.status, "terminated")
@@ -74,6 +103,68 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
+    name: "needs a worker as long as a turn is active or it is to be made, ended or published, and never once it is over",
+    holds: ({ sandbox }) => {
+      const work = workOf(sandbox)
+      if (isActive(sandbox.turn)) assert.isNotNull(work)
+      if (["queued", "creating", "terminating"].includes(sandbox.status)) assert.isNotNull(work)
+      if (sandbox.status !== "terminated" && sandbox.publications.some(isUnderWay)) assert.isNotNull(work)
+      if (isSettled(sandbox.status) && !sandbox.publications.some(isUnderWay)) assert.isNull(work)
+    }
+  },
+  {
+    name: "begins to need a worker by what is done to it, and by time only when that ends it",
+    holds: ({ moments }) => {
+      for (const { after, before, did, events } of moments) {
+        if (workOf(before) !== null || workOf(after) === null) continue
+        assert.isAbove(events.length, 0)
+        if (did._tag === "Expire") assert.strictEqual(after.status, "terminating")
+      }
+    }
+  },
+  {
+    name: "at rest it still ends by itself, when it was idle for too long or lived too long",
+    holds: ({ sandbox }) => {
+      if (sandbox.status !== "running" || workOf(sandbox) !== null) return
+      const due = nextDeadline(sandbox, limits)
+      const idle = DateTime.addDuration(sandbox.idleSince ?? sandbox.statusAt, limits.idle)
+      const old = DateTime.addDuration(sandbox.createdAt, limits.lifetime)
+      assert.deepStrictEqual(due, DateTime.min(idle, old))
+    }
+  },
+  {
+    name: "needs no worker once everything that was asked for has ended and a checkpoint is tried",
+    holds: (history) => {
+      const { lastSeq, publications, restoring } = history.sandbox
+      while (history.sandbox.status === "running" && isActive(history.sandbox.turn)) {
+        history.system({ _tag: "EndTurn", turnId: history.turn, state: "succeeded" })
+      }
+      for (const { repo } of publications.filter(isUnderWay)) {
+        history.system({ _tag: "ReportPublication", data: { repo, action_state: "failed" } })
+      }
+      if (history.sandbox.status === "running" && restoring !== null) {
+        history.system({ _tag: "RecordRestore", data: { checkpoint: restoring, cause: "command" } })
+      }
+      if (history.sandbox.status === "running") history.system({ _tag: "RecordCheckpoint", data: { error: "No room." } })
+      assert.isAtLeast(history.sandbox.lastSeq, lastSeq)
+      const { status } = history.sandbox
+      assert.strictEqual(
+        workOf(history.sandbox),
+        status === "queued" || status === "creating" ? "boot" : status === "terminating" ? "errand" : null
+      )
+    }
+  },
+  {
+    name: "tells workers of every change by which it begins to need one",
+    holds: ({ moments }) => {
+      for (const { after, before, events } of moments) {
+        const topics = topicsOf({ before, events, sandbox: after })
+        assert.include(topics, after.id)
+        if (workOf(before) === null && workOf(after) !== null) assert.include(topics, WORK)
+      }
+    }
+  },
+  {
     name: "resolves every approval once, and only one that was requested",
     holds: (history) => approvalsResolveOnce(eventsOf(history), history.sandbox)
   },
@@ -81,7 +172,12 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     name: "keeps the first decision on an approval",
     holds: (history) => {
       const resolved = eventsOf(history).filter(of("approval.resolved")).map(({ data }) => data)
-      const expected = resolved.map(({ approval_id, by, outcome }): Approval => ({ approvalId: approval_id, outcome, by }))
+      const expected = resolved.map(({ approval_id, by, outcome, reason }): Approval => ({
+        approvalId: approval_id,
+        outcome,
+        by,
+        ...(reason === undefined ? {} : { reason })
+      }))
       assert.sameDeepMembers(history.approvals.filter(({ outcome }) => outcome !== null), expected)
       for (const { before, did, events, result } of history.moments) {
         if (did._tag !== "Decide" || result === null) continue
@@ -92,14 +188,44 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
+    name: "approves by itself what a person approved for the turn, and nothing else",
+    holds: (history) => {
+      policyApprovesAsTold(eventsOf(history))
+      for (const { after } of history.moments) {
+        const kinds = after.turn?.approvedKinds ?? []
+        assert.isFalse(after.approvals.some(({ kind }) => kind !== undefined && kinds.includes(kind)))
+      }
+    }
+  },
+  {
+    name: "keeps what the agent is to be told of a denial waiting, with the denial",
+    holds: ({ moments }) => {
+      for (const { did, events, result } of moments) {
+        if (did._tag !== "Decide" || did.reason === undefined || result?.outcome !== "applied") continue
+        const told = events.filter(of("message.queued"))
+        assert.deepStrictEqual(told.map(({ data }) => [data.text, data.author.id, data.steers]), [
+          [denialMessage("write", did.reason), decider.userId, true]
+        ])
+      }
+    }
+  },
+  {
     name: "repeating a command at once changes nothing and finds the first answer",
     holds: (history) => {
       const last = history.moments.at(-1)
       if (last === undefined || last.result === null || !isAsked(last.did)) return
       const again = history.person(last.did)
+      // A message sent again is the next one; it has to wait for the turn, and may want to.
+      if (last.did._tag === "Send") {
+        if ((last.did.whenBusy ?? "reject") === "reject") return assert.strictEqual(again.refused, "TurnActive")
+        assert.strictEqual(again.refused, last.after.waiting.length < MAX_WAITING ? null : "QueueFull")
+        return assert.notStrictEqual(again.result?.commandId, last.result.commandId)
+      }
+      // The turn that it ends makes room for the next one, which is another to be interrupted.
+      if (last.did._tag === "Interrupt" && last.before.turn?.id !== last.after.turn?.id) {
+        return assert.notStrictEqual(again.result?.commandId, last.result.commandId)
+      }
       assert.strictEqual(again.after, again.before)
-      // A message sent again would be the next one; it has to wait for the turn.
-      if (last.did._tag === "Send") return assert.strictEqual(again.refused, "TurnActive")
       assert.deepStrictEqual(again.result, last.result.outcome === "applied" ? { ...last.result, outcome: "duplicate" } : last.result)
     }
   },
@@ -117,6 +243,135 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
         if (outcome === "duplicate") assert.strictEqual(first.get(commandId), revision)
       }
     }
+  },
+  {
+    name: "has used what was told last, and in tokens what was told last of them",
+    holds: (history) => usageIsAsTold(eventsOf(history), history.sandbox)
+  },
+  {
+    name: "counts its checkpoints 1, 2, …",
+    holds: (history) => checkpointsCount(eventsOf(history), history.sandbox)
+  },
+  {
+    name: "has its next deadline where the limits of docs/decisions.md 2.1, 2.2 and 3 put it",
+    holds: (history) => {
+      const table = new TimeTable(limits)
+      const next = (sandbox: Sandbox) => nextDeadline(sandbox, limits)?.epochMilliseconds ?? null
+      for (const event of created(history.first)) table.record(event, history.first.createdAt)
+      assert.strictEqual(next(history.first), table.next)
+      for (const { after, events, now } of history.moments) {
+        for (const event of events) table.record(event, now)
+        assert.strictEqual(next(after), table.next)
+        for (const { approval_id: id, expires_at: at } of after.approvals) assert.strictEqual(at.epochMilliseconds, table.expiryOf(id))
+      }
+    }
+  },
+  {
+    name: "is done by time what has come due, in its order, and nothing else",
+    holds: (history) => {
+      const table = new TimeTable(limits)
+      for (const event of created(history.first)) table.record(event, history.first.createdAt)
+      for (const { did, events, now } of history.moments) {
+        const brought = events.flatMap((event) => broughtByTime(event) ?? [])
+        assert.deepStrictEqual(brought, did._tag === "Expire" ? table.dueBy(now.epochMilliseconds) : [])
+        for (const event of events) table.record(event, now)
+      }
+    }
+  },
+  {
+    name: "boots within its limit, and up to an hour longer for its setups",
+    holds: (history) => {
+      let hasSetup = false
+      for (const { after, before, events } of history.moments) {
+        if (after.status !== "creating") continue
+        hasSetup = before.status === "creating" && (hasSetup || events.some(of("setup.started")))
+        const end = DateTime.distance(after.statusAt, bootDeadline(after, limits))
+        assert.isTrue(Duration.isGreaterThanOrEqualTo(end, limits.boot))
+        assert.isTrue(Duration.isLessThanOrEqualTo(end, hasSetup ? Duration.sum(limits.boot, MAX_SETUP) : limits.boot))
+      }
+    }
+  },
+  {
+    name: "owes a checkpoint after what an agent did, and none once one was taken or could not be",
+    holds: (history) => {
+      for (const { after, before, did, events } of history.moments) {
+        const ended = before.turn !== null && before.turn.startedAt !== null && events.some(({ type }) => type === "turn.completed")
+        if (did._tag === "RecordRestore") continue
+        if (events.some(({ type }) => type === "sandbox.checkpoint")) assert.isFalse(after.owesCheckpoint)
+        else if (ended) assert.isTrue(after.owesCheckpoint)
+        else if (before.owesCheckpoint) assert.isTrue(after.owesCheckpoint)
+        else assert.isTrue(!after.owesCheckpoint || events.some(({ type }) => type === "pull_request.updated"))
+      }
+    }
+  },
+  {
+    name: "is pinned to its machine from a checkpoint that could not be taken to the next one that is, or is restored",
+    holds: (history) => {
+      for (const { after, before, events } of history.moments) {
+        const last = events.findLast(({ data, type }) =>
+          type === "sandbox.checkpoint" || type === "sandbox.restored" && data.checkpoint !== undefined
+        )
+        assert.strictEqual(after.pinned, last === undefined ? before.pinned : last.type === "sandbox.checkpoint" && "error" in last.data)
+      }
+    }
+  },
+  {
+    name: "has a checkpoint recorded while it runs or ends, and never once it is settled",
+    holds: (history) => {
+      for (const { before, did, events } of history.moments) {
+        if (did._tag !== "RecordCheckpoint") continue
+        if (isSettled(before.status)) assert.deepStrictEqual(events, [])
+        const isNext = did.data.checkpoint === undefined || did.data.checkpoint === before.checkpoint + 1
+        assert.strictEqual(events.length, isNext && (before.status === "running" || before.status === "terminating") ? 1 : 0)
+      }
+    }
+  },
+  {
+    name: "goes back to checkpoints that it took, and starts as a fork with one of another sandbox",
+    holds: (history) => {
+      for (const { before, did, refused } of history.moments) {
+        if (did._tag !== "RecordRestore") continue
+        const { cause, checkpoint } = did.data
+        const isOwn = checkpoint >= 1 && checkpoint <= before.checkpoint
+        const mayBe = cause === "fork" ? before.status === "creating" || before.status === "running" : isOwn && before.status === "running"
+        assert.strictEqual(refused, mayBe ? null : "IllegalTransition")
+      }
+    }
+  },
+  {
+    name: "restored loses the turn that an agent was at, and owes what is in no checkpoint of its own yet",
+    holds: (history) => {
+      for (const { after, before, did, events, refused } of history.moments) {
+        if (did._tag !== "RecordRestore" || refused !== null) continue
+        const { cause, checkpoint } = did.data
+        const lost = isActive(before.turn) && before.turn.startedAt !== null ? before.turn : null
+        const restored = events.filter(of("sandbox.restored")).map(({ data }) => data)
+        assert.deepStrictEqual(restored, [{ checkpoint, cause, ...(lost === null ? {} : { lost_turn: lost.id }) }])
+        const ended = events.filter(of("turn.completed")).map(({ data }) => data)
+        assert.deepStrictEqual(ended, lost === null ? [] : [{ state: "failed", reason: "machine_lost", initiator: "provider" }])
+        const next = before.waiting.length > 0 ? "pending" : "failed"
+        assert.strictEqual(after.turn?.state, lost === null ? before.turn?.state : next)
+        assert.strictEqual(after.owesCheckpoint, cause === "fork" || checkpoint !== before.checkpoint)
+        assert.deepStrictEqual([after.restoring, after.checkpoint], [cause === "command" ? null : before.restoring, before.checkpoint])
+      }
+    }
+  },
+  {
+    name: "is as before after a restore that failed, and wants nothing back any more",
+    holds: (history) => {
+      for (const { after, before, did, events, refused } of history.moments) {
+        if (did._tag !== "FailRestore") continue
+        assert.strictEqual(refused, before.status === "running" ? null : "IllegalTransition")
+        if (refused !== null || before.restoring === null) {
+          assert.strictEqual(after, before)
+          continue
+        }
+        const { damaged, error } = did
+        assert.deepStrictEqual(events, [{ type: "sandbox.restored", data: { cause: "command", damaged, error } }])
+        const { lastSeq, logBytes, restores, revision } = after
+        assert.deepStrictEqual(after, { ...before, restoring: null, lastSeq, logBytes, restores, revision })
+      }
+    }
   }
 ]
 
@@ -130,10 +385,14 @@ const Deed = Schema.TaggedUnion({
   Expire: { minutes: Schema.Literals([0, 30, 120]) },
   Release: {},
   ReportPublication: {},
+  RecordCheckpoint: { skipped: Schema.Literals([0, 0, 0, 1]) },
+  RecordRestore: { cause: RestoreCause },
   Terminate: {},
   Interrupt: {},
-  Decide: { call: Schema.Literals([1, 2, 3]), decision: Schema.Literals(["approve", "deny"]) },
-  Send: { prompt: Schema.Literals(["And now?", "Go on."]) }
+  Decide: { call: Schema.Literals([1, 2, 3]), by: Deciding },
+  Send: { prompt: Schema.Literals(["And now?", "Go on."]), whenBusy: WhenBusy },
+  Cancel: { n: Schema.Literals([1, 2, 3, 4]) },
+  RecordSteer: { n: Schema.Literals([2, 3, 4]) }
 })
 type Deed = typeof Deed.Type
 
@@ -180,7 +439,7 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
     Effect.result(Effect.map(store.command(key, command, now), ({ result }) => result))
   const events = Effect.map(store.log(made.id, 0, 10_000), (entries) => entries.map(({ wire }) => fromWire(wire)))
   const commandOf = (
-    deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" }>
+    deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" | "Cancel" }>
   ): Command<{ readonly _tag: string }> => {
     switch (deed._tag) {
       case "Terminate":
@@ -188,9 +447,11 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
       case "Interrupt":
         return interrupt(ids)
       case "Decide":
-        return decideApproval(ids, `call-${deed.call}`, deed.decision)
+        return decideApproval(ids, `call-${deed.call}`, decisionOf(deed.by), decider)
       case "Send":
-        return sendMessage(ids, deed.prompt, "user-2")
+        return sendMessage(ids, deed.prompt, "user-2", { whenBusy: deed.whenBusy, canSteer: () => true })
+      case "Cancel":
+        return cancelMessage(ids, turnId(ids, made.id, deed.n))
     }
   }
   const take = Effect.fnUntraced(function*(deed: Deed) {
@@ -200,7 +461,10 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
       case "Interrupt":
       case "Decide":
       case "Send":
+      case "Cancel":
         return yield* person(commandOf(deed))
+      case "RecordSteer":
+        return yield* system({ _tag: "RecordSteer", turnId: turn, messageId: turnId(ids, made.id, deed.n) })
       case "Expire":
         now = DateTime.add(now, { minutes: deed.minutes })
         return yield* system({ _tag: "Expire" })
@@ -215,6 +479,12 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
       }
       case "ReportPublication":
         return yield* system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "idle", number: 7 } })
+      case "RecordCheckpoint": {
+        const { checkpoint } = yield* find
+        return yield* system({ _tag: "RecordCheckpoint", data: { checkpoint: checkpoint + 1 + deed.skipped, bytes: 9, ms: 1, repos: [] } })
+      }
+      case "RecordRestore":
+        return yield* system({ _tag: "RecordRestore", data: { checkpoint: 1, cause: deed.cause } })
       case "Release":
         return yield* system({ _tag: "Release" })
     }
@@ -251,7 +521,10 @@ export const storeLaws: {
       const sandbox = yield* find
       statusesAreReachable(log, sandbox)
       turnsAreReachable(log, sandbox, (n) => turnId(ids, creation.id, n))
+      queueIsKept(log, sandbox)
       approvalsResolveOnce(log, sandbox)
+      checkpointsCount(log, sandbox)
+      usageIsAsTold(log, sandbox)
     })
   ),
 
@@ -287,8 +560,11 @@ export const storeLaws: {
     life,
     Effect.fnUntraced(function*(given) {
       const { events, find, ids, person } = yield* live(given)
-      for (const command of [decideApproval(ids, "call-1", "approve"), interrupt(ids), terminate(ids)]) {
+      for (const command of [decideApproval(ids, "call-1", { decision: "approve" }, decider), interrupt(ids), terminate(ids)]) {
+        const turn = (yield* find).turn?.id
         const first = yield* person(command)
+        // An interrupt made room for a turn that waited: another one would end that.
+        if ((yield* find).turn?.id !== turn) continue
         const [before, told] = [yield* find, (yield* events).length]
         const again = yield* person(command)
         assert.deepStrictEqual(yield* find, before)
@@ -310,7 +586,7 @@ export const storeLaws: {
     Arbitrary.array(Arbitrary.schema(Decided), { minLength: 1, maxLength: 6 }),
     Effect.fnUntraced(function*(given) {
       const { events, ids, key, person, store } = yield* live({ booted: 4, deeds: [] })
-      const answers = yield* Effect.forEach(given, (decision) => person(decideApproval(ids, "call-1", decision)), {
+      const answers = yield* Effect.forEach(given, (decision) => person(decideApproval(ids, "call-1", { decision }, decider)), {
         concurrency: "unbounded"
       })
       const applied = answers.flatMap((answer, i) => Result.isSuccess(answer) && answer.success.outcome === "applied" ? [given[i]] : [])

@@ -62,15 +62,23 @@ export const statusesAreReachable = (log: Log, sandbox: Sandbox): void => {
 export const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) => string): void => {
   let turn: { readonly id: string | undefined; readonly state: string } | null = null
   let n = 0
+  const waiting = new Set<string>()
+  const named = (id: string | undefined) => {
+    n += 1
+    hold(id === idOf(n), `prompt ${n} is called ${id}`)
+  }
   for (const event of log) {
+    if (event.type === "message.queued") {
+      named(event.data.message_id)
+      waiting.add(event.data.message_id)
+    }
     if (event.type !== "turn.updated" && event.type !== "turn.started" && event.type !== "turn.completed") continue
     if (event.type === "turn.updated" && event.data.state === "pending") {
       hold(
         turn === null || !["pending", "running", "awaiting_approval"].includes(turn.state),
         `a turn began while ${turn?.id} was ${turn?.state}`
       )
-      n += 1
-      hold(event.turn_id === idOf(n), `turn ${n} is called ${event.turn_id}`)
+      if (!waiting.delete(event.turn_id ?? "")) named(event.turn_id)
       turn = { id: event.turn_id, state: "pending" }
       continue
     }
@@ -85,11 +93,89 @@ export const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) 
   hold(sandbox.turn?.state === turn?.state, `the turn is ${sandbox.turn?.state}, the log ends with ${turn?.state}`)
 }
 
+/**
+ * Throws where a message that waited was lost, came twice, came out of its order, or was taken by an agent that was not at a turn
+ * (docs/decisions.md 18).
+ */
+export const queueIsKept = (log: Log, sandbox: Sandbox): void => {
+  const waiting: Array<{ readonly id: string; readonly text: string; readonly steers: boolean }> = []
+  const leave = (id: string) => {
+    const at = waiting.findIndex((message) => message.id === id)
+    hold(at >= 0, `${id} did not wait`)
+    return { at, message: waiting.splice(at, 1)[0] }
+  }
+  let atWork: string | null = null
+  for (const event of log) {
+    switch (event.type) {
+      case "message.queued": {
+        const { message_id: id, position, steers, text } = event.data
+        const place = steers ? waiting.filter((message) => message.steers).length : waiting.length
+        hold(position === place + 1, `${id} is told as ${position}., it is ${place + 1}.`)
+        waiting.splice(place, 0, { id, text, steers })
+        hold(waiting.length <= 10, `${waiting.length} messages wait`)
+        break
+      }
+      case "message.cancelled":
+        leave(event.data.message_id)
+        break
+      case "message.steered": {
+        const { message } = leave(event.data.message_id)
+        hold(message?.steers === true && message.text === event.data.text, `${event.data.message_id} is another one than what was sent`)
+        hold(atWork !== null && atWork === event.turn_id, `${event.data.message_id} was taken in ${event.turn_id}, at work is ${atWork}`)
+        break
+      }
+      case "turn.updated":
+        if (event.data.state !== "pending" || waiting.length === 0) break
+        {
+          const { at, message } = leave(event.turn_id ?? "")
+          hold(at === 0 && message?.text === event.data.text, `${event.turn_id} came before another one that waited longer`)
+        }
+        break
+      case "turn.started":
+        atWork = event.turn_id ?? null
+        break
+      case "turn.completed":
+        atWork = null
+        break
+      default:
+    }
+  }
+  const kept = sandbox.waiting.map(({ id, steers }) => `${id} ${steers}`).join()
+  const told = waiting.map(({ id, steers }) => `${id} ${steers}`).join()
+  hold(kept === told, `there wait ${kept}, by the log ${told}`)
+  const texts = new Map(sandbox.waitingTexts.map(({ id, text }) => [id, text]))
+  hold(texts.size === waiting.length && waiting.every(({ id, text }) => texts.get(id) === text), "a text of what waits is another one")
+}
+
 /** Nothing but publications is told of a sandbox once it is terminated: its pull request may go on living. */
 export const endsForGood = (log: Log): void => {
   const end = log.findIndex((event) => event.type === "sandbox.status" && event.data.status === "terminated")
   const after = end < 0 ? [] : log.slice(end + 1).filter(({ type }) => type !== "pull_request.updated" && type !== "usage.updated")
   hold(after.length === 0, `${after[0]?.type} came after the end`)
+}
+
+/**
+ * Throws where the policy decided what no person approved before, in the same turn and of the same kind, for the rest of it; or after
+ * somebody wanted that turn to end.
+ */
+export const policyApprovesAsTold = (log: Log): void => {
+  const kinds = new Map<string, string | undefined>()
+  const approved = new Set<string>()
+  let over: string | undefined
+  for (const event of log) {
+    if (event.type === "turn.completed" || event.type === "turn.updated" && event.data.reason === "interrupt") over = event.turn_id
+    if (event.type === "approval.requested") kinds.set(event.data.approval_id, event.data.kind)
+    if (event.type !== "approval.resolved") continue
+    const { approval_id, by, outcome, scope } = event.data
+    const covered = `${event.turn_id} ${kinds.get(approval_id)}`
+    if (scope === "turn") {
+      hold(by === "user" && outcome === "approved", `${approval_id} was ${outcome} by ${by} for the rest of the turn`)
+      approved.add(covered)
+    }
+    if (by === "policy") {
+      hold(outcome === "approved" && approved.has(covered) && over !== event.turn_id, `${approval_id} was ${outcome} by nobody`)
+    }
+  }
 }
 
 /** Throws where an approval was resolved twice, or without having been requested. */
@@ -103,4 +189,22 @@ export const approvalsResolveOnce = (log: Log, sandbox: Sandbox): void => {
   }
   const kept = sandbox.approvals.map(({ approval_id }) => approval_id)
   hold(kept.join() === Array.from(pending).join(), `pending are ${kept.join()}, by the log ${Array.from(pending).join()}`)
+}
+
+/** Throws where checkpoints do not count 1, 2, … (docs/decisions.md 16). */
+export const checkpointsCount = (log: Log, sandbox: Sandbox): void => {
+  const numbers = log.flatMap((event) => event.type === "sandbox.checkpoint" ? event.data.checkpoint ?? [] : [])
+  numbers.forEach((checkpoint, i) => hold(checkpoint === i + 1, `checkpoint ${checkpoint} came after ${i} others`))
+  hold(sandbox.checkpoint === numbers.length, `the newest checkpoint is ${sandbox.checkpoint}, the log has ${numbers.length}`)
+}
+
+/** Throws where a sandbox's usage is not the newest that was told, or its tokens are not: an event may leave these out. */
+export const usageIsAsTold = (log: Log, sandbox: Sandbox): void => {
+  const told = log.flatMap((event) => event.type === "usage.updated" ? event.data : [])
+  const usage = told.at(-1)?.usage ?? { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }
+  const tokens = told.findLast((data) => data.tokens !== undefined)?.tokens ?? { input: 0, cachedInput: 0, output: 0 }
+  const [kept, by] = [[sandbox.usage, sandbox.tokens], [usage, tokens]].map((parts) =>
+    JSON.stringify(parts.map((part) => Object.entries(part).sort()))
+  )
+  hold(kept === by, `used was ${kept}, by the log ${by}`)
 }

@@ -9,6 +9,7 @@ import type { Tokens } from "../src/models/Budget.ts"
 import type { Upstream } from "../src/models/ModelCatalogue.ts"
 import { ModelGateway, type ModelAccess } from "../src/models/ModelGateway.ts"
 import { Spending } from "../src/models/Spending.ts"
+import { noTokenCounts } from "../src/models/Usage.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 
@@ -53,6 +54,7 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         for (const _ of [1, 2]) assert.strictEqual(yield* ask(access, tokens), "served")
         assert.deepStrictEqual(yield* account, {
           usage: { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 0 },
+          tokens: { input: 200, cachedInput: 80, output: 14 },
           refusals: 0,
           refusedFor: null
         })
@@ -106,7 +108,7 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         yield* close
         assert.strictEqual(yield* Fiber.join(asking), "cut")
         const spending = yield* Spending
-        assert.strictEqual((yield* spending.release(of.sandboxId)).llmRequestCount, 1)
+        assert.strictEqual((yield* spending.release(of.sandboxId)).usage.llmRequestCount, 1)
         assert.deepStrictEqual((yield* spending.of(of.grantId)).reserved, 0)
       }).pipe(Effect.scoped))
 
@@ -119,7 +121,9 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         const second = yield* opened(first.of)
         assert.strictEqual((yield* second.account).usage.costMicroUsd, COST)
         yield* ask(second.access, tokens)
-        assert.deepStrictEqual((yield* second.account).usage, { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 0 })
+        const { tokens: both, usage } = yield* second.account
+        assert.deepStrictEqual(usage, { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 0 })
+        assert.deepStrictEqual(both, { input: 200, cachedInput: 80, output: 14 })
       }).pipe(Effect.scoped))
 
     it.effect("refuses what the grant's budget does not allow, and says so", () =>
@@ -131,6 +135,7 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         assert.strictEqual(yield* ask(access, tokens), "over_budget")
         assert.deepStrictEqual(yield* account, {
           usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
+          tokens: noTokenCounts,
           refusals: 1,
           refusedFor: "budget_exceeded"
         })
@@ -151,7 +156,7 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         assert.isAbove((yield* spending.of(of.grantId)).reserved, 0)
         yield* opened(of)
         assert.strictEqual((yield* spending.of(of.grantId)).reserved, 0)
-        assert.strictEqual((yield* gateway.forget(of.sandboxId)).costMicroUsd, 0)
+        assert.strictEqual((yield* gateway.forget(of.sandboxId)).usage.costMicroUsd, 0)
         yield* Deferred.succeed(answered, undefined)
         yield* Fiber.join(asking)
       }).pipe(Effect.scoped))
@@ -170,7 +175,7 @@ export const credited = (name: string, layer: Layer.Layer<ModelGateway | Gateway
         const { access, account, of } = yield* opened()
         assert.strictEqual(yield* ask(access, tokens), "over_budget")
         const usage = { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }
-        assert.deepStrictEqual(yield* account, { usage, refusals: 1, refusedFor: "no_credits" })
+        assert.deepStrictEqual(yield* account, { usage, tokens: noTokenCounts, refusals: 1, refusedFor: "no_credits" })
         const claimId = yield* Ids.use((ids) => ids.uuid7)
         yield* store.createClaim({ claimId, grantId: of.grantId, leadId: "lead", variant: "a", creditAmount: 1_000_000 })
         yield* store.claim(claimId, { recipientId: "user_1", organizationId: of.grantId })

@@ -3,8 +3,8 @@
  * not here is not part of the port. Runs real processes, so it uses the real clock and needs `sh` in the box.
  */
 import { assert, it } from "@effect/vitest"
-import { type Duration, Effect, Exit, type Layer, Option, Schedule, Scope, Stream } from "effect"
-import { type Box, type BoxProcess, SandboxHost } from "../src/sandbox/SandboxHost.ts"
+import { type Duration, Effect, Exit, type Layer, Option, Result, Schedule, Scope, Stream } from "effect"
+import { type Box, type BoxProcess, HomeTooLarge, SandboxHost } from "../src/sandbox/SandboxHost.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 
 /** What the suite cannot do with the port alone. */
@@ -24,6 +24,9 @@ const OWN_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|TERM|PWD|OLDPWD|SHLVL|_|SANDBOX
 const sh = (script: string, env: Record<string, string> = {}) => ({ command: "sh", args: ["-c", script], env })
 
 const text = (process: BoxProcess) => Stream.mkString(Stream.decodeText(process.stdout))
+
+/** A duration for `sleep` that no other process has, and nobody waits for. */
+const freshLine = () => `31415.${Math.floor(Math.random() * 1e9)}1`
 
 /** Runs a script to its end. */
 const run = Effect.fnUntraced(function*(box: Box, script: string, env?: Record<string, string>) {
@@ -55,6 +58,19 @@ const provisioned = <R>(fixture: Pick<Fixture<R>, "workspace">) =>
     const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
     return { host, box, sandboxId, workspace }
   })
+
+/** All bytes at once: what tests have in homes is little. */
+const read = Effect.fnUntraced(function*(sandboxId: SandboxId, paths: ReadonlyArray<string>, maximumBytes = 10_000_000) {
+  const host = yield* SandboxHost
+  const chunks = yield* Stream.runCollect(host.readHome(sandboxId, paths, { maximumBytes }))
+  return Uint8Array.from(chunks.flatMap((chunk) => [...chunk]))
+})
+
+/** In pieces that do not end where it would suit. */
+const inPieces = (bytes: Uint8Array) =>
+  Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => bytes.subarray(7 * i, 7 * i + 7)))
+
+const write = (sandboxId: SandboxId, bytes: Uint8Array) => SandboxHost.use((host) => host.writeHome(sandboxId, inPieces(bytes)))
 
 /** All of the suite: for hosts that run processes. */
 export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) => {
@@ -160,6 +176,210 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         assert.include(yield* host.list, sandboxId)
         yield* host.stop(sandboxId)
         assert.notInclude(yield* host.list, sandboxId)
+      }))
+
+    /** Puts files into the home, as an agent's start does. */
+    const put = (box: Box, homeFiles: Readonly<Record<string, string>>) => Effect.scoped(Effect.asVoid(box.spawn({ ...cat, homeFiles })))
+
+    it.effect("carries files of a home to another home, those that were asked for and no others", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        const other = yield* provision
+        yield* put(one.box, { "talk/2026/a.jsonl": "zwölf\n", "talk/b": "", state: "on", secret: "no" })
+        yield* put(other.box, { kept: "yes" })
+        const talk = yield* read(one.sandboxId, ["talk", "state"])
+        yield* write(other.sandboxId, talk)
+        assert.deepStrictEqual(yield* read(other.sandboxId, ["talk", "state"]), talk)
+        assert.deepStrictEqual(yield* read(other.sandboxId, ["secret"]), yield* read(freshId(), ["secret"]))
+        assert.notDeepEqual(yield* read(other.sandboxId, ["kept"]), yield* read(freshId(), ["kept"]))
+      }))
+
+    it.effect("reads the same bytes of the same files, and of nothing what can be written", () =>
+      Effect.gen(function*() {
+        const { box, sandboxId } = yield* provision
+        yield* put(box, { "talk/b": "2", "talk/a": "1" })
+        const talk = yield* read(sandboxId, ["talk", "missing/file"])
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk", "missing/file"]), talk)
+        yield* put(box, { "talk/a": "3" })
+        assert.notDeepEqual(yield* read(sandboxId, ["talk", "missing/file"]), talk)
+        yield* write(sandboxId, yield* read(freshId(), ["talk"]))
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), yield* read(freshId(), ["talk"]))
+      }))
+
+    it.effect("makes of what is at a path what was there, and nothing else: what came later is gone", () =>
+      Effect.gen(function*() {
+        const { box, sandboxId } = yield* provision
+        yield* put(box, { "talk/a": "1", "folder/inside": "x" })
+        const before = yield* read(sandboxId, ["talk", "log", "folder"])
+        yield* put(box, { "talk/a": "12", "talk/b": "2", log: "later" })
+        for (let twice = 0; twice < 2; twice++) {
+          yield* write(sandboxId, before)
+          assert.deepStrictEqual(yield* read(sandboxId, ["talk", "log", "folder"]), before)
+        }
+      }))
+
+    it.effect("writes into the home of a sandbox that has no box, which the box has then", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        yield* put(one.box, { "talk/a": "1" })
+        const talk = yield* read(one.sandboxId, ["talk"])
+        const sandboxId = freshId()
+        yield* Effect.addFinalizer(() => Effect.orDie(one.host.stop(sandboxId)))
+        yield* write(sandboxId, talk)
+        assert.isTrue(Option.isNone(yield* one.host.find(sandboxId)))
+        assert.include(yield* one.host.list, sandboxId)
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), talk)
+        yield* one.host.provision({ sandboxId, workspace: yield* fixture.workspace })
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), talk)
+        yield* one.host.stop(sandboxId)
+        assert.notDeepEqual(yield* read(sandboxId, ["talk"]), talk)
+      }))
+
+    it.effect("gives no more of a home than was asked for", () =>
+      Effect.gen(function*() {
+        const { box, sandboxId } = yield* provision
+        yield* put(box, { talk: "x".repeat(100_000) })
+        const error = yield* Effect.flip(read(sandboxId, ["talk"], 100_000))
+        assert.deepStrictEqual(error, new HomeTooLarge({ maximumBytes: 100_000 }))
+        const { length } = yield* read(sandboxId, ["talk"])
+        assert.strictEqual((yield* read(sandboxId, ["talk"], length)).length, length)
+        assert.isTrue(Result.isFailure(yield* Effect.result(read(sandboxId, ["talk"], length - 1))))
+      }))
+
+    it.effect("refuses files of a home that are cut or changed, and leaves the home as it was", () =>
+      Effect.gen(function*() {
+        const { box, sandboxId } = yield* provision
+        yield* put(box, { "talk/a": "first words", "talk/b": "second words" })
+        const good = yield* read(sandboxId, ["talk"])
+        yield* put(box, { "talk/a": "third words" })
+        const now = yield* read(sandboxId, ["talk"])
+        const changed = (at: number) => good.map((byte, i) => i === at ? byte ^ 1 : byte)
+        // Not each byte: that would take some hosts seconds. Their parts are longer than a step.
+        const every = (step: number) => Array.from({ length: Math.ceil(good.length / step) }, (_, i) => step * i)
+        const damaged = [
+          ...every(3).map(changed),
+          ...every(7).map((at) => good.subarray(0, at)),
+          good.subarray(0, -1),
+          Uint8Array.from([...good, 0]),
+          Uint8Array.from([...good, ...good])
+        ]
+        for (const bytes of damaged) {
+          const error = yield* Effect.flip(SandboxHost.use((host) => host.writeHome(sandboxId, Stream.make(bytes))))
+          assert.strictEqual(error._tag, "HomeDamaged")
+        }
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), now)
+        yield* write(sandboxId, good)
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), good)
+      }))
+
+    it.effect("leaves the home as it was when what is to be written breaks off", () =>
+      Effect.gen(function*() {
+        const { box, sandboxId } = yield* provision
+        yield* put(box, { "talk/a": "1" })
+        const good = yield* read(sandboxId, ["talk"])
+        yield* put(box, { "talk/a": "2" })
+        const now = yield* read(sandboxId, ["talk"])
+        const content = Stream.concat(inPieces(good.subarray(0, -1)), Stream.fail("lost"))
+        assert.strictEqual(yield* Effect.flip(SandboxHost.use((host) => host.writeHome(sandboxId, content))), "lost")
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), now)
+      }))
+
+    it.effect("ends what runs in a sandbox that is put to rest, starts nothing in its box, and no other sandbox hears of it", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        const other = yield* provision
+        const ours = yield* one.box.spawn(cat)
+        const theirs = yield* other.box.spawn(cat)
+        yield* one.host.rest(one.sandboxId)
+        assert.notStrictEqual((yield* ours.exited).code, 0)
+        assert.isTrue(Option.isNone(yield* one.host.find(one.sandboxId)))
+        assert.strictEqual((yield* Effect.flip(Effect.scoped(one.box.spawn(cat)))).operation, "spawn")
+        yield* theirs.endInput
+        assert.deepStrictEqual(yield* theirs.exited, { code: 0, signal: null })
+      }))
+
+    it.effect("keeps the home of a sandbox at rest, to be read, written and gone on with", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId, workspace } = yield* provision
+        yield* put(box, { "talk/a": "1" })
+        const first = yield* read(sandboxId, ["talk"])
+        yield* put(box, { "talk/a": "2" })
+        const second = yield* read(sandboxId, ["talk"])
+        yield* host.rest(sandboxId)
+        yield* host.rest(sandboxId)
+        assert.include(yield* host.list, sandboxId)
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), second)
+        yield* write(sandboxId, first)
+        const again = yield* host.provision({ sandboxId, workspace })
+        assert.strictEqual(again.home, box.home)
+        assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), first)
+        const process = yield* again.spawn(cat)
+        yield* process.endInput
+        assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
+      }))
+
+    it.effect("puts to rest what is not there, and stops what is at rest", () =>
+      Effect.gen(function*() {
+        const { host, sandboxId } = yield* provision
+        const unknown = freshId()
+        yield* host.rest(unknown)
+        assert.notInclude(yield* host.list, unknown)
+        yield* host.rest(sandboxId)
+        yield* host.stop(sandboxId)
+        assert.notInclude(yield* host.list, sandboxId)
+      }))
+
+    it.effect("gives visitors a box while a sandbox is at rest, for as long as one of them looks", () =>
+      Effect.gen(function*() {
+        const { host, sandboxId, workspace } = yield* provision
+        yield* host.rest(sandboxId)
+        const first = yield* Scope.make()
+        const one = yield* Scope.provide(host.visit({ sandboxId, workspace }), first)
+        const other = yield* host.visit({ sandboxId, workspace })
+        yield* Effect.scoped(one.spawn(cat))
+        assert.isTrue(Option.isNone(yield* host.find(sandboxId)))
+        const process = yield* other.spawn(cat)
+        yield* Scope.close(first, Exit.void)
+        yield* process.write("on")
+        yield* process.endInput
+        assert.strictEqual(yield* text(process), "on")
+      }))
+
+    it.effect("gives visitors the box that is there, and leaves it when they go", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId, workspace } = yield* provision
+        const running = yield* box.spawn(cat)
+        yield* Effect.scoped(Effect.gen(function*() {
+          const visited = yield* host.visit({ sandboxId, workspace })
+          assert.deepStrictEqual([visited.workspace, visited.home], [box.workspace, box.home])
+          const beside = yield* visited.spawn(cat)
+          yield* beside.endInput
+          assert.deepStrictEqual(yield* beside.exited, { code: 0, signal: null })
+        }))
+        yield* running.write("on")
+        yield* running.endInput
+        assert.strictEqual(yield* text(running), "on")
+      }))
+
+    it.effect("provisions a sandbox while somebody visits it, whose processes end, and the end of the visit changes nothing", () =>
+      Effect.gen(function*() {
+        const { host, sandboxId, workspace } = yield* provision
+        yield* host.rest(sandboxId)
+        const visit = yield* Scope.make()
+        const visited = yield* Scope.provide(host.visit({ sandboxId, workspace }), visit)
+        const looking = yield* Scope.provide(visited.spawn(cat), visit)
+        const box = yield* host.provision({ sandboxId, workspace })
+        // Nobody ended its input.
+        yield* looking.exited
+        const running = yield* box.spawn(cat)
+        const again = yield* Scope.provide(visited.spawn(cat), visit)
+        yield* again.endInput
+        assert.deepStrictEqual(yield* again.exited, { code: 0, signal: null })
+        yield* Scope.close(visit, Exit.void)
+        yield* running.write("on")
+        yield* running.endInput
+        assert.strictEqual(yield* text(running), "on")
+        assert.isTrue(Option.isSome(yield* host.find(sandboxId)))
       }))
 
     it.effect("stops what is not there, and what is stopped already", () =>
@@ -286,6 +506,100 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         const again = yield* host.provision({ sandboxId, workspace })
         assert.strictEqual(again.home, box.home)
         assert.strictEqual((yield* run(again, "cat \"$HOME/file\"")).output, "kept")
+      }))
+
+    it.effect("reads of a home plain files alone: no links, no second names, nothing that waits", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        const { box: elsewhere } = yield* provision
+        yield* run(elsewhere, "echo outside > file")
+        const outside = (yield* provision).workspace
+        yield* run(
+          one.box,
+          [
+            "mkdir -p \"$HOME/talk/deep\" && cd \"$HOME/talk\" && echo one > deep/file",
+            "echo two > \"$HOME/second\" && ln \"$HOME/second\" second",
+            `ln -s "${outside}" folder && ln -s deep/file link && ln -s /etc etc && mkfifo pipe && mkdir empty`,
+            "ln -s talk \"$HOME/way\""
+          ].join(" && ")
+        )
+        const other = yield* provision
+        yield* write(other.sandboxId, yield* read(one.sandboxId, ["talk", "way/deep"]))
+        assert.strictEqual(
+          (yield* run(other.box, "cd \"$HOME\" && find . -type f && find . ! -type d ! -type f")).output,
+          "./talk/deep/file"
+        )
+        assert.strictEqual((yield* run(other.box, "cat \"$HOME/talk/deep/file\"")).output, "one")
+      }))
+
+    it.effect("gives the box's user what it writes into a home, and nobody else", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        yield* run(one.box, "mkdir -p \"$HOME/talk/deep\" && cd \"$HOME/talk\" && echo one > deep/file && chmod 0777 deep deep/file")
+        const { host } = one
+        const sandboxId = freshId()
+        yield* Effect.addFinalizer(() => Effect.orDie(host.stop(sandboxId)))
+        yield* write(sandboxId, yield* read(one.sandboxId, ["talk"]))
+        const box = yield* host.provision({ sandboxId, workspace: yield* fixture.workspace })
+        const script =
+          "cd \"$HOME\" && echo two >> talk/deep/file && cat talk/deep/file && ls -ld talk talk/deep talk/deep/file | cut -c1-10" +
+          " && find . ! -user \"$(id -u)\" && rm -r talk && ls"
+        assert.strictEqual((yield* run(box, script)).output, "one\ntwo\ndrwx------\ndrwx------\n-rw-------")
+      }))
+
+    it.effect("writes into a home what was read of another in the place of links and folders that are in the way, and through none", () =>
+      Effect.gen(function*() {
+        const one = yield* provision
+        yield* run(one.box, "mkdir -p \"$HOME/way/talk\" && cd \"$HOME\" && echo one > way/talk/file && echo two > state")
+        const files = yield* read(one.sandboxId, ["way/talk", "state"])
+        const { box: outsider, workspace: outside } = yield* provision
+        yield* run(outsider, "mkdir talk && echo kept > talk/file")
+        for (
+          const inTheWay of [
+            `ln -s "${outside}" way`,
+            `mkdir way && ln -s "${outside}/talk" way/talk`,
+            `mkdir -p way/talk && ln -s "${outside}/talk/file" way/talk/file && ln -s "${outside}/talk" state`,
+            "echo file > way",
+            "mkdir -p way/talk/file/deep state/deep && chmod 0 state way/talk/file",
+            "mkfifo way state"
+          ]
+        ) {
+          const { box, sandboxId } = yield* provision
+          yield* run(box, `cd "$HOME" && ${inTheWay}`)
+          yield* write(sandboxId, files)
+          assert.deepStrictEqual(yield* read(sandboxId, ["way/talk", "state"]), files)
+        }
+        assert.strictEqual((yield* run(outsider, "find . -type f && cat talk/file")).output, "./talk/file\nkept")
+      }))
+
+    it.effect("ends every process of a sandbox that is put to rest, and keeps home and trees", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId, workspace } = yield* provision
+        const line = freshLine()
+        yield* run(box, "echo kept > \"$HOME/file\" && echo tree > file")
+        yield* box.spawn(sh(`(setsid sleep ${line} >/dev/null 2>&1 </dev/null &); cat`))
+        yield* eventually(fixture.running(`sleep ${line}`), (count) => count >= 2)
+        yield* host.rest(sandboxId)
+        assert.strictEqual(yield* fixture.running(`sleep ${line}`), 0)
+        const again = yield* host.provision({ sandboxId, workspace })
+        assert.strictEqual((yield* run(again, "cat file \"$HOME/file\"")).output, "tree\nkept")
+      }))
+
+    it.effect("shows visitors the trees of a sandbox at rest, and ends what they left running when they go", () =>
+      Effect.gen(function*() {
+        const { box, host, sandboxId, workspace } = yield* provision
+        yield* run(box, "mkdir app && echo tree > app/file")
+        yield* host.rest(sandboxId)
+        const line = freshLine()
+        yield* Effect.scoped(Effect.gen(function*() {
+          const visited = yield* host.visit({ sandboxId, workspace })
+          assert.strictEqual(
+            (yield* run(visited, "cat app/file && mktemp -d > \"$TMPDIR/place\" && cat \"$TMPDIR/place\" | wc -l")).output,
+            "tree\n1"
+          )
+          yield* run(visited, `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &)`)
+        }))
+        assert.strictEqual(yield* fixture.running(`sleep ${line}`), 0)
       }))
 
     it.effect("keeps output that nobody had read when the process ended", () =>

@@ -8,6 +8,7 @@ import { offlineDemo } from "../src/models/ModelCatalogue.ts"
 import { type Command, terminate } from "../src/sandbox/Command.ts"
 import type { KeyedRequest } from "../src/sandbox/Idempotency.ts"
 import { Leases, type Leased } from "../src/sandbox/Leases.ts"
+import type { Room } from "../src/sandbox/Leasing.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import type { Creation, Sandbox } from "../src/sandbox/Sandbox.ts"
 import { fromWire } from "../src/sandbox/SandboxEvent.ts"
@@ -22,6 +23,8 @@ export class StoreFixture extends Context.Service<StoreFixture, {
   readonly grant: Effect.Effect<string>
   /** Lets seconds pass for the lease of one sandbox alone, as after the death of its worker. */
   ageLease(id: SandboxId, seconds: number): Effect.Effect<void>
+  /** Has sandboxes begin to need a worker that many seconds ago, all at the same moment. */
+  ageWork(ids: ReadonlyArray<SandboxId>, seconds: number): Effect.Effect<void>
   /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
   ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
 }>()("@slipway/domain/testing/StoreFixture") {}
@@ -30,6 +33,8 @@ export class StoreFixture extends Context.Service<StoreFixture, {
 export type Stores = SandboxStore | Leases | Upkeep | AuditLog | Hints | Ids | StoreFixture
 
 export const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+/** Of a worker that takes whatever there is. */
+export const ample: Room = { slots: 10_000, boots: 10_000, errands: 10_000 }
 export const machine = { worker: "worker-1", machine: "machine-1" }
 
 export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
@@ -47,6 +52,7 @@ export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = 
     reasoningEffort: null,
     toolApprovalMode: "prompt",
     metadata: { customer: "42", constructor: "x" },
+    origin: null,
     createdAt: at,
     ...more
   }
@@ -100,7 +106,7 @@ export const eventsOf = (id: SandboxId) =>
 export const take = (id: SandboxId, by = machine) =>
   Effect.gen(function*() {
     const leases = yield* Leases
-    const taken = yield* leases.take(by, 10_000)
+    const taken = yield* leases.take(by, ample)
     return taken.find(({ sandbox }) => sandbox.id === id)
   })
 export const leased = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
@@ -109,6 +115,18 @@ export const leased = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
   return found as Leased
 })
 
+const checkpoint = (n: number): SystemCommand => ({ _tag: "RecordCheckpoint", data: { checkpoint: n, bytes: 1, ms: 1, repos: [] } })
+/** A running sandbox whose turn ended and that has a checkpoint: it needs nobody. */
+export const atRest = Effect.fnUntraced(function*(sandbox: Sandbox) {
+  const turn = turnId(yield* Ids, sandbox.id, 1)
+  return yield* drive(sandbox, [
+    { _tag: "StartBoot" },
+    { _tag: "FinishBoot", turnId: turn },
+    { _tag: "StartTurn", turnId: turn },
+    { _tag: "EndTurn", turnId: turn, state: "succeeded" },
+    checkpoint(1)
+  ])
+})
 /** A sandbox that was terminated while it booted: a worker has to release it. */
 export const ending = Effect.fnUntraced(function*() {
   const sandbox = yield* make()

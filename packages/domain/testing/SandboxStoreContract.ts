@@ -7,7 +7,7 @@ import { DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
 import { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
 import { PAGE_BYTES } from "../src/Page.ts"
-import { decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
+import { cancelMessage, decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
 import { LEASE_SECONDS, Leases } from "../src/sandbox/Leases.ts"
 import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
@@ -19,8 +19,10 @@ import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { SandboxId, turnId } from "../src/SandboxId.ts"
 import type { StoreUnavailable } from "../src/StoreUnavailable.ts"
 import { appended } from "./AuditLogContract.ts"
+import { decider, request } from "./Histories.ts"
 import {
   StoreFixture,
+  ample,
   at,
   machine,
   creationOf,
@@ -123,13 +125,13 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const creation = yield* creationOf()
         const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
         const { sandbox } = yield* store.create({ creation, keyed: keyed("made"), organizationId: null })
-        assert.deepStrictEqual(yield* store.replay(creation.grantId, keyed("made")), sandbox)
+        assert.deepStrictEqual(yield* store.replay(creation.grantId, keyed("made"), null), sandbox)
         yield* command(keyOf(sandbox), terminate(yield* Ids), at)
-        assert.strictEqual((yield* store.replay(creation.grantId, keyed("made")))?.status, "terminated")
+        assert.strictEqual((yield* store.replay(creation.grantId, keyed("made"), null))?.status, "terminated")
         const another = { ...keyed("made"), fingerprint: "1:b" }
-        assert.strictEqual((yield* Effect.flip(store.replay(creation.grantId, another)))._tag, "IdempotencyConflict")
-        assert.isNull(yield* store.replay(yield* (yield* StoreFixture).grant, keyed("made")))
-        assert.isNull(yield* store.replay(creation.grantId, keyed("new")))
+        assert.strictEqual((yield* Effect.flip(store.replay(creation.grantId, another, null)))._tag, "IdempotencyConflict")
+        assert.isNull(yield* store.replay(yield* (yield* StoreFixture).grant, keyed("made"), null))
+        assert.isNull(yield* store.replay(creation.grantId, keyed("new"), null))
         assert.isFalse(
           (yield* store.create({ creation: yield* creationOf({ grantId: creation.grantId }), keyed: keyed("new"), organizationId: null }))
             .replayed
@@ -359,7 +361,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const store = yield* SandboxStore
         const leases = yield* Leases
         const { sandbox, turn } = yield* running
-        const [lease] = yield* leases.take(machine, 1000).pipe(Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
+        const [lease] = yield* leases.take(machine, ample).pipe(Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id)))
         const flood: SystemCommand = {
           _tag: "RecordWork",
           turnId: turn,
@@ -371,7 +373,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const half = Array.from({ length: TURN_EVENTS / 2000 / 2 }, () => flood)
         yield* drive(sandbox, half, lease?.lease)
         yield* (yield* StoreFixture).ageLease(sandbox.id, LEASE_SECONDS)
-        const [taken] = yield* leases.take({ worker: "worker-2", machine: "machine-1" }, 1000).pipe(
+        const [taken] = yield* leases.take({ worker: "worker-2", machine: "machine-1" }, ample).pipe(
           Effect.map((all) => all.filter(({ sandbox: { id } }) => id === sandbox.id))
         )
         const after = yield* drive(sandbox, [...half, flood], taken?.lease)
@@ -387,7 +389,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const { ids, sandbox } = yield* asking
-        yield* command(keyOf(sandbox), decideApproval(ids, "call-1", "approve"), at)
+        yield* command(keyOf(sandbox), decideApproval(ids, "call-1", { decision: "approve" }, decider), at)
         yield* command(keyOf(sandbox), interrupt(ids), at)
         const stored = yield* store.find(sandbox)
         const { lastSeq: _, ...expected } = stored
@@ -436,7 +438,8 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const { ids, sandbox } = yield* asking
-        const send = (decision: "approve" | "deny", id = "call-1") => command(keyOf(sandbox), decideApproval(ids, id, decision), at)
+        const send = (decision: "approve" | "deny", id = "call-1") =>
+          command(keyOf(sandbox), decideApproval(ids, id, { decision }, decider), at)
         assert.strictEqual((yield* Effect.flip(send("approve", "other")))._tag, "ApprovalNotFound")
         const approved = yield* send("approve")
         assert.strictEqual(approved.outcome, "applied")
@@ -448,10 +451,33 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         ])
       }))
 
+    it.effect("why an approval was denied is kept with it, and what was approved for the turn with the turn", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox } = yield* asking
+        const turnId = (yield* store.find(keyOf(sandbox))).turn?.id ?? ""
+        const limits = yield* Policy
+        const ask = (call: string, kind?: "command") =>
+          store.change(sandbox.id, "policy", (now) => decide(now, request(turnId, call, kind), { limits, now: at }), at)
+        const denial = decideApproval(ids, "call-1", { decision: "deny", reason: "Not there\u2028— 'yet'." }, decider)
+        yield* command(keyOf(sandbox), denial, at)
+        yield* ask("call-2")
+        yield* command(keyOf(sandbox), decideApproval(ids, "call-2", { decision: "approve", scope: "turn" }, decider), at)
+        yield* ask("call-3")
+        yield* ask("call-4", "command")
+        assert.sameDeepMembers(Array.from(yield* store.approvals(sandbox.id, ["call-1", "call-2", "call-3", "call-4"])), [
+          { approvalId: "call-1", outcome: "denied", by: "user", reason: "Not there\u2028— 'yet'." },
+          { approvalId: "call-2", outcome: "approved", by: "user" },
+          { approvalId: "call-3", outcome: "approved", by: "policy" },
+          { approvalId: "call-4", outcome: null, by: null }
+        ])
+        assert.deepStrictEqual((yield* store.find(keyOf(sandbox))).turn?.approvedKinds, ["edit"])
+      }))
+
     it.effect("the audit log has who decided an approval, once", () =>
       Effect.gen(function*() {
         const { ids, sandbox } = yield* asking
-        const send = (decision: "approve" | "deny") => command(keyOf(sandbox), decideApproval(ids, "call-1", decision), at)
+        const send = (decision: "approve" | "deny") => command(keyOf(sandbox), decideApproval(ids, "call-1", { decision }, decider), at)
         assert.deepStrictEqual(yield* appended(Effect.all([send("deny"), send("deny"), send("approve")])), [
           { action: "approval.decided", at, subjects: { sandboxId: sandbox.id, approvalId: "call-1", outcome: "denied" } }
         ])
@@ -584,14 +610,14 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
             const messages = yield* store.messages(sandbox.id, 0, 100)
             return messages.slice(1).map(({ id, seq, text }) => [id, seq - sandbox.lastSeq, text])
           })
-        const expected = [["m1", 2, "One more"], ["m3", 6, "Three"], ["m2", 9, "Two"]]
+        const expected = [["m1", 1, "One more"], ["m3", 4, "Three"], ["m2", 8, "Two"]]
         assert.deepStrictEqual(yield* listed(...[...begun, ...rest].map((event) => [event])), expected)
         assert.deepStrictEqual(yield* listed(begun, rest), expected)
         assert.deepStrictEqual(yield* listed([...begun, ...rest]), expected)
         assert.deepStrictEqual(yield* listed(begun.slice(0, 1), [...begun.slice(1), ...rest]), expected)
         assert.deepStrictEqual(
           yield* listed([say("m4", "text", "One")], [end("m4"), say("m4", "text", "One more"), end("m4")]),
-          [["m4", 2, "One more"]]
+          [["m4", 1, "One more"]]
         )
       }))
 
@@ -637,6 +663,145 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* command(keyOf(sandbox), terminate(ids), at)
         assert.strictEqual(yield* send("a"), second)
         assert.strictEqual(yield* send("b"), third)
+      }))
+
+    it.effect("keeps what waits with its texts, in its order, and lists sandboxes without them", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox, turn } = yield* running
+        const [one, two, three] = [2, 3, 4].map((n) => turnId(ids, sandbox.id, n))
+        assert(one !== undefined && two !== undefined && three !== undefined)
+        const large = "\u00e9".repeat(60_000)
+        const wait = (prompt: string, whenBusy: "queue" | "steer") =>
+          store.command(keyOf(sandbox), sendMessage(ids, prompt, "user-2", { whenBusy, canSteer: () => true }), at)
+        assert.strictEqual((yield* wait(large, "queue")).turnId, one)
+        assert.strictEqual((yield* wait("Then this.", "queue")).turnId, two)
+        assert.strictEqual((yield* wait("No, so.", "steer")).turnId, three)
+        const found = yield* store.find(keyOf(sandbox))
+        assert.deepStrictEqual(found.waiting.map(({ id, steers }) => [id, steers]), [[three, true], [one, false], [two, false]])
+        assert.deepStrictEqual(
+          found.waiting.map(({ id }) => found.waitingTexts.find((text) => text.id === id)?.text),
+          ["No, so.", large, "Then this."]
+        )
+        const [listed] = yield* store.list(sandbox.grantId, { after: null, limit: 10, status: null, repo: null })
+        assert.deepStrictEqual([listed?.waiting, listed?.waitingTexts], [found.waiting, []])
+
+        // What else happens leaves them as they are.
+        assert.deepStrictEqual((yield* drive(found, [{ _tag: "Expire" }])).waitingTexts, found.waitingTexts)
+        const steered = yield* drive(found, [{ _tag: "RecordSteer", turnId: turn, messageId: three }])
+        assert.deepStrictEqual(steered.waiting.map(({ id }) => id), [one, two])
+        assert.deepInclude((yield* store.messages(sandbox.id, 0, 10)).at(-1), { id: three, turnId: turn, role: "user", text: "No, so." })
+        const went = yield* drive(steered, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+        assert.deepInclude(went.turn, { id: one, state: "pending", prompt: large, authorId: "user-2" })
+        assert.strictEqual((yield* store.command(keyOf(sandbox), cancelMessage(ids, two), at)).result.outcome, "applied")
+        assert.strictEqual((yield* store.command(keyOf(sandbox), cancelMessage(ids, two), at)).result.outcome, "duplicate")
+        const last = yield* store.find(keyOf(sandbox))
+        assert.deepStrictEqual([last.waiting, last.waitingTexts, last.turnless], [[], [], 2])
+        assert.strictEqual((yield* Effect.flip(store.command(keyOf(sandbox), cancelMessage(ids, one), at)))._tag, "MessageNotWaiting")
+      }))
+
+    it.effect("lists what an agent was saying before the message that it took then, and goes on from either", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox, turn } = yield* running
+        const say = (id: string, text: string) =>
+          ({
+            _tag: "RecordWork",
+            turnId: turn,
+            events: [{ type: "message.updated", data: { part_id: partId.text(id), message_id: id, kind: "text", text } }]
+          }) as const
+        const wait = (prompt: string) =>
+          store.command(keyOf(sandbox), sendMessage(ids, prompt, "user-2", { whenBusy: "steer", canSteer: () => true }), at)
+        const steer = turnId(ids, sandbox.id, 2)
+        const more = turnId(ids, sandbox.id, 3)
+        yield* wait("No, so.")
+        yield* wait("And so.")
+        yield* drive(yield* store.find(keyOf(sandbox)), [say("m1", "I look."), say("m2", "I beg")])
+        const listed = Effect.map(store.messages(sandbox.id, 0, 100), (all) => all.slice(1))
+        assert.deepStrictEqual((yield* listed).map(({ id }) => id), ["m1"])
+        const found = yield* store.find(keyOf(sandbox))
+        yield* drive(found, [{ _tag: "RecordSteer", turnId: turn, messageId: steer }, {
+          _tag: "RecordSteer",
+          turnId: turn,
+          messageId: more
+        }])
+        const before = yield* listed
+        assert.deepStrictEqual(before.map(({ id, text }) => [id, text]), [["m1", "I look."], ["m2", "I beg"], [steer, "No, so."], [
+          more,
+          "And so."
+        ]])
+        before.reduce((last, { id, seq }) => (assert.isAbove(seq, last, `${id} comes after the one before it`), seq), 0)
+        // What it says after that, it says after it; what it was saying stays where it was.
+        yield* drive(yield* store.find(keyOf(sandbox)), [say("m2", "I began."), say("m3", "So."), {
+          _tag: "EndTurn",
+          turnId: turn,
+          state: "succeeded"
+        }])
+        assert.deepStrictEqual((yield* listed).map(({ text }) => text), ["I look.", "I began.", "No, so.", "And so.", "So."])
+        for (const [i, { seq }] of before.entries()) {
+          assert.deepStrictEqual(
+            (yield* store.messages(sandbox.id, seq, 100)).map(({ text }) => text),
+            [
+              "I began.",
+              "No, so.",
+              "And so.",
+              "So."
+            ].slice(i)
+          )
+        }
+      }))
+
+    it.effect("of many messages that want to wait at once ten do, each with a turn of its own", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox } = yield* running
+        const busy = { whenBusy: "queue", canSteer: () => false } as const
+        const attempts = yield* Effect.forEach(
+          Array.from({ length: 14 }, (_, i) => `Message ${i}`),
+          (prompt) => Effect.result(store.command(keyOf(sandbox), sendMessage(ids, prompt, "user-2", busy), at)),
+          { concurrency: "unbounded" }
+        )
+        const turns = attempts.flatMap((attempt) => Result.isSuccess(attempt) ? [attempt.success.turnId] : [])
+        assert.sameMembers(turns, Array.from({ length: 10 }, (_, i) => turnId(ids, sandbox.id, i + 2)))
+        assert.strictEqual((yield* store.find(keyOf(sandbox))).waiting.length, 10)
+      }))
+
+    it.effect("the trace of whoever asked is kept with what was asked for, and a repeated request changes nothing of it", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const trace = (n: number) => `00-${String(n).repeat(32)}-${String(n).repeat(16)}-01`
+        const creation = yield* creationOf({ grantId: yield* (yield* StoreFixture).grant })
+        const keyed = { key: IdempotencyKey.make("traced"), fingerprint: "1:a" }
+        const create = (n: number) => store.create({ creation, keyed, organizationId: null, trace: trace(n) })
+        const { sandbox } = yield* create(1)
+        yield* create(2)
+        const ids = yield* Ids
+        const first = turnId(ids, sandbox.id, 1)
+        yield* drive(sandbox, [
+          { _tag: "StartBoot" },
+          { _tag: "FinishBoot", turnId: first },
+          { _tag: "StartTurn", turnId: first },
+          { _tag: "EndTurn", turnId: first, state: "succeeded" }
+        ])
+        const send = (n: number, prompt: string) =>
+          store.command(
+            keyOf(sandbox),
+            sendMessage(ids, prompt, "user-2", { whenBusy: "queue", canSteer: () => false }),
+            at,
+            { key: IdempotencyKey.make(prompt), fingerprint: "1:a" },
+            trace(n)
+          )
+        const second = (yield* send(3, "now")).turnId
+        yield* send(4, "now")
+        const third = (yield* send(5, "later")).turnId
+        for (const [turn, n] of [[first, null], [second, 3], [third, 5], [null, null]] as const) {
+          assert.deepStrictEqual(yield* store.traces(sandbox.id, turn), { creation: trace(1), turn: n === null ? null : trace(n) })
+        }
+        assert.deepStrictEqual(yield* store.traces((yield* make()).id, first), { creation: null, turn: null })
+        const untraced = yield* running
+        yield* drive(untraced.sandbox, [{ _tag: "EndTurn", turnId: untraced.turn, state: "succeeded" }])
+        const sent = yield* store.command(keyOf(untraced.sandbox), sendMessage(ids, "Go on", "user-2"), at)
+        assert.deepStrictEqual(yield* store.traces(untraced.sandbox.id, sent.turnId), { creation: null, turn: null })
       }))
 
     it.effect("a message that was refused leaves its key free", () =>

@@ -163,6 +163,28 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
         assert.strictEqual(yield* grantId, first)
       }))
 
+    it.effect("somebody has the grants of the organizations of which they are an active member, oldest first, until one is revoked", () =>
+      Effect.gen(function*() {
+        const store = yield* SessionStore
+        const members = yield* MemberStore
+        const [userId, stranger] = [yield* newUser, yield* newUser]
+        const { organizationId } = yield* members.owner
+        const [second, first] = [yield* newGrant(later), yield* newGrant(at)]
+        const mine = Effect.map(
+          store.grantsOf(userId),
+          (grants) => grants.filter(({ id }) => id === first.id || id === second.id)
+        )
+        assert.isEmpty(yield* mine)
+        yield* members.addMember(organizationId, userId, "member", at)
+        assert.deepStrictEqual(yield* mine, [{ ...first, role: "member" }, { ...second, role: "member" }])
+        yield* members.addMember(organizationId, userId, "owner", at)
+        yield* (yield* AccessStore).revokeGrant(first.id, later)
+        assert.deepStrictEqual(yield* mine, [{ ...second, role: "owner" }])
+        yield* members.removeMember(organizationId, userId, later)
+        assert.isEmpty(yield* mine)
+        assert.isEmpty(yield* store.grantsOf(stranger))
+      }))
+
     it.effect("a session has a rate of its own", () =>
       Effect.gen(function*() {
         const userId = yield* newUser

@@ -23,13 +23,16 @@ import { Partners } from "../src/partner/Partners.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import { Publishing } from "../src/publishing/Publishing.ts"
 import { AgentRuntime } from "../src/sandbox/AgentRuntime.ts"
+import { Checkpoints } from "../src/sandbox/Checkpoints.ts"
 import { Leases, type Worker } from "../src/sandbox/Leases.ts"
 import { type Limits, Policy } from "../src/sandbox/Policy.ts"
 import { Sandboxes } from "../src/sandbox/Sandboxes.ts"
 import { SandboxEvents } from "../src/sandbox/SandboxEvents.ts"
 import { SandboxHost } from "../src/sandbox/SandboxHost.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { Setups } from "../src/sandbox/Setups.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
+import { Workers } from "../src/sandbox/Workers.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"
 import { Chance } from "./simulation/Chance.ts"
@@ -38,16 +41,32 @@ import { partner, person, REPOSITORIES, type Scene } from "./simulation/People.t
 import { agentsOf, hintsOf, hostOf, partnersOf, sourceOf, type Started, storesOf, treesOf } from "./simulation/Ports.ts"
 import { type Process, Timeline } from "./simulation/Timeline.ts"
 import { type Broken, Trace } from "./simulation/Trace.ts"
+import { type Disk, diskOf, TreesWitness } from "./simulation/TreesWitness.ts"
 import { Witness } from "./simulation/Witness.ts"
 
 /** What a worker is given. */
-export type WorkerPorts = AgentRuntime | Hints | Ids | Publishing | Leases | SandboxHost | SandboxStore | SourceHost | Upkeep | WorkingTrees
+export type WorkerPorts =
+  | Checkpoints
+  | AgentRuntime
+  | Hints
+  | Ids
+  | Publishing
+  | Leases
+  | SandboxHost
+  | SandboxStore
+  | Setups
+  | SourceHost
+  | Upkeep
+  | Workers
+  | WorkingTrees
 
 /** What is simulated, and by which seed. */
 export interface Options {
   readonly seed: number
   /** Starts a worker, which runs until the scope closes. */
-  readonly worker: (options: Worker & { readonly slots: number }) => Effect.Effect<void, never, WorkerPorts | Scope.Scope>
+  readonly worker: (
+    options: Worker & { readonly slots: number; readonly agentIdle: Duration.Duration }
+  ) => Effect.Effect<void, never, WorkerPorts | Scope.Scope>
   /** Stores and systems of your own in place of the memory layers. None may need real time or a promise. */
   readonly layers?: Partial<Layers>
   /** Keeps every line of the trace, not the last ones alone. */
@@ -57,10 +76,10 @@ export interface Options {
 /** The systems of a simulation, each replaceable. */
 export interface Layers {
   readonly hints: Layer.Layer<Hints>
-  readonly store: Layer.Layer<SandboxStore | Leases | Upkeep, never, Hints>
+  readonly store: Layer.Layer<SandboxStore | Leases | Upkeep | Checkpoints | Setups | Workers, never, Hints>
   readonly partners: Layer.Layer<PartnerStore, never, Ids>
   readonly source: Layer.Layer<SourceHost, never, MemoryRepositories>
-  readonly host: Layer.Layer<SandboxHost>
+  readonly host: Layer.Layer<SandboxHost, never, MemoryDisk>
   readonly agents: Layer.Layer<AgentRuntime, never, MemoryDisk>
   readonly trees: Layer.Layer<WorkingTrees, never, MemoryDisk | MemoryRepositories>
 }
@@ -95,7 +114,7 @@ export interface Result {
 const limitsOf = (chance: Chance): Limits => ({
   queue: Duration.seconds(chance.pick([60, 10])),
   boot: Duration.seconds(chance.pick([50, 10])),
-  idle: Duration.seconds(chance.pick([25, 8])),
+  idle: Duration.seconds(chance.pick([60, 25, 8])),
   lost: Duration.seconds(chance.pick([20, 4])),
   lifetime: Duration.seconds(chance.pick([150, 40])),
   release: Duration.seconds(chance.pick([60, 5])),
@@ -106,6 +125,22 @@ const limitsOf = (chance: Chance): Limits => ({
 
 /** How wrong a clock is set. */
 const skewOf = (chance: Chance): number => chance.pick([-25, -1, 1, 25]) * 3_600_000 + chance.between(-20_000, 20_000)
+
+/** What goes wrong by itself, and how often. */
+const TROUBLES = [
+  [5, "agentDied"],
+  [1, "workerKilled"],
+  [2, "workerStopped"],
+  [1, "clockSet"],
+  [1, "takenBack"],
+  [2, "machineLost"],
+  [2, "machineAway"],
+  [2, "machineDrained"],
+  [2, "checkpointDamaged"]
+] as const
+
+/** Where the memory layers have working trees, each sandbox's below its id. */
+const WORK = "/memory/work/"
 
 /** How long things go wrong. */
 const TROUBLE_MILLIS = 70_000
@@ -122,6 +157,7 @@ export const simulate = (options: Options): Result => {
   const start = timeline.now
   const layers = { ...memory, ...options.layers }
   const limits = limitsOf(chance)
+  const agentIdle = Duration.millis(chance.pick([500, 3_000, 3_000, 60_000]))
   const started = new Map<Process, Started>()
   /** Those that are needed to tell how everything goes. */
   const immortal = new Set<Process>()
@@ -152,9 +188,10 @@ export const simulate = (options: Options): Result => {
   const hints = Context.get(build(layers.hints, Context.empty()), Hints)
   const ids = build(IdsMemory.layerSeeded(options.seed), Context.empty())
   const repositories = build(MemoryRepositories.layer, Context.empty())
-  for (const name of REPOSITORIES) {
-    Context.get(repositories, MemoryRepositories).add(name, { "README.md": `# ${name}\n`, "src/main.txt": "one\ntwo\n" })
-  }
+  const startOf = (name: string) => ({ "README.md": `# ${name}\n`, "src/main.txt": "one\ntwo\n" })
+  for (const name of REPOSITORIES) Context.get(repositories, MemoryRepositories).add(name, startOf(name))
+  /** By worker. */
+  const disks = new Map<string, Disk>()
   const shared = build(
     Layer.mergeAll(layers.store, layers.partners, layers.source),
     Context.mergeAll(ids, repositories, Context.make(Hints, hintsOf(world, faults, timeline, hints)))
@@ -162,6 +199,9 @@ export const simulate = (options: Options): Result => {
   const witness = new Witness({
     store: Context.get(shared, SandboxStore),
     leases: Context.get(shared, Leases),
+    checkpoints: Context.get(shared, Checkpoints),
+    diskOf: (worker) => disks.get(worker) ?? null,
+    trees: new TreesWitness(trace, startOf, REPOSITORIES),
     ids: Context.get(ids, Ids),
     limits,
     timeline,
@@ -169,28 +209,40 @@ export const simulate = (options: Options): Result => {
   })
   const { leases, store } = witness
 
-  const machines = Array.from({ length: chance.pick([1, 2, 2]) }, (_, i) => ({
-    name: `machine-${i + 1}`,
-    systems: build(
-      Layer.mergeAll(layers.host, layers.agents, layers.trees).pipe(Layer.provideMerge(MemoryDisk.layer)),
-      repositories
-    )
-  }))
+  const buildSystems = () => build(Layer.mergeAll(layers.host, layers.trees).pipe(Layer.provideMerge(MemoryDisk.layer)), repositories)
+  const machines = Array.from({ length: chance.pick([1, 2, 2, 3]) }, (_, i) => ({ name: `machine-${i + 1}`, systems: buildSystems() }))
   type Machine = typeof machines[number]
 
   /** The ports of one process on one machine. */
   const portsOf = (process: Process, { name, systems }: Machine) => {
     const own: Started = new Set()
+    const kept = {
+      store,
+      leases,
+      upkeep: Context.get(shared, Upkeep),
+      checkpoints: witness.checkpointsOf(process),
+      setups: Context.get(shared, Setups)
+    }
     started.set(process, own)
+    const memoryDisk = Context.get(systems, MemoryDisk)
+    const disk = diskOf(memoryDisk.files)
+    disks.set(process.name, disk)
+    // Whoever was killed writes no more, whatever its process does not know yet.
+    const mayWrite = (path: string) =>
+      !path.startsWith(WORK) || Array.from(own).some(({ agent, id }) => agent.running && path.startsWith(`${WORK}${id}/`))
+    const reached = MemoryDisk.of({ ...memoryDisk, files: writableIf(memoryDisk.files, mayWrite) })
+    const agents = Context.get(build(layers.agents, Context.make(MemoryDisk, reached)), AgentRuntime)
     return Context.mergeAll(
       ids,
       Context.make(Hints, hintsOf(process, faults, timeline, hints)),
-      storesOf(process, faults, { store, leases, upkeep: Context.get(shared, Upkeep) }, timeline.clock),
+      storesOf(process, faults, kept, timeline.clock, witness),
+      // What workers say of themselves decides nothing: nothing comes of it when that fails.
+      Context.make(Workers, Context.get(shared, Workers)),
       Context.make(PartnerStore, partnersOf(process, faults, Context.get(shared, PartnerStore))),
       Context.make(SourceHost, sourceOf(process, faults, witness, Context.get(shared, SourceHost))),
       Context.make(SandboxHost, hostOf(process, faults, witness, name, own, Context.get(systems, SandboxHost))),
-      Context.make(AgentRuntime, agentsOf(process, faults, witness, Context.get(systems, AgentRuntime))),
-      Context.make(WorkingTrees, treesOf(process, faults, Context.get(systems, WorkingTrees)))
+      Context.make(AgentRuntime, agentsOf(process, faults, witness, disk, agents)),
+      Context.make(WorkingTrees, treesOf(process, faults, witness, disk, Context.get(systems, WorkingTrees)))
     )
   }
 
@@ -230,7 +282,7 @@ export const simulate = (options: Options): Result => {
     /** It is not started again before; epoch milliseconds. */
     downUntil: number
   }
-  const slots: ReadonlyArray<Slot> = Array.from({ length: chance.between(2, 3) }, (_, i) => ({
+  const slots: ReadonlyArray<Slot> = Array.from({ length: Math.max(machines.length, chance.between(2, 3)) }, (_, i) => ({
     machine: machines[i % machines.length]!,
     incarnation: 0,
     process: null,
@@ -251,7 +303,7 @@ export const simulate = (options: Options): Result => {
     // Told before another one starts there.
     if (alone && chance.is(0.5)) timeline.run(Context.empty(), Effect.orDie(leases.endLeases(machine.name)))
     const running = Effect.gen(function*() {
-      yield* options.worker({ worker: process.name, machine: machine.name, slots: chance.between(1, 4) })
+      yield* options.worker({ worker: process.name, machine: machine.name, slots: chance.between(1, 4), agentIdle })
       yield* Deferred.await(stop)
     }).pipe(Effect.scoped, Effect.provide(Publishing.layer))
     spawn(process, portsOf(process, machine), running, (exit) => {
@@ -269,7 +321,8 @@ export const simulate = (options: Options): Result => {
   const active = () => faults.on
   const server = timeline.process("server")
   immortal.add(server)
-  const scene: Scene = { chance: chance.fork(), witness, trace, active }
+  const moments = [agentIdle, limits.idle].map((duration) => Duration.toMillis(duration))
+  const scene: Scene = { chance: chance.fork(), witness, trace, active, moments }
   const people = Effect.all([...Array.from({ length: chance.between(1, 4) }, (_, n) => person(scene, n + 1)), partner(scene)], {
     concurrency: "unbounded",
     discard: true
@@ -282,7 +335,9 @@ export const simulate = (options: Options): Result => {
     while (faults.on) {
       yield* Effect.sleep(own.between(200, 6_000))
       if (!faults.on) return
-      const slot = slots[own.between(0, slots.length - 1)]!
+      // Often where there is something to lose.
+      const precious = slots.filter(({ process }) => process !== null && witness.losesWork(process))
+      const slot = own.pick(precious.length > 0 && own.is(0.4) ? precious : slots)
       const { process, stop } = slot
       if (process === null || !process.alive) {
         if (own.is(0.6) && timeline.now >= slot.downUntil) launch(slot)
@@ -290,13 +345,55 @@ export const simulate = (options: Options): Result => {
       }
       const [one] = started.get(process) ?? []
       if (own.is(0.2)) slot.downUntil = timeline.now + own.between(10_000, 60_000)
-      switch (own.weighted([[5, "agentDied"], [1, "workerKilled"], [1, "workerStopped"], [1, "clockSet"]] as const)) {
+      const goDown = (millis: number) => {
+        for (const other of slots) {
+          if (other.machine !== slot.machine) continue
+          if (other.process !== null) kill(other.process)
+          other.downUntil = timeline.now + millis
+        }
+      }
+      const recorded = Array.from(witness.sandboxes).filter(([, { state }]) => state.checkpoint > 0)
+      switch (own.weighted(TROUBLES)) {
+        case "machineLost":
+          if (!faults.happens("machineLost", slot.machine.name)) break
+          goDown(own.is(0.5) ? own.between(500, 5_000) : own.between(1_000, 40_000))
+          slot.machine.systems = buildSystems()
+          break
+        case "machineAway":
+          if (faults.happens("machineAway", slot.machine.name)) goDown(own.between(5_000, 60_000))
+          break
+        case "machineDrained":
+          if (!faults.happens("machineDrained", slot.machine.name)) break
+          for (const other of slots) {
+            if (other.machine !== slot.machine) continue
+            if (other.stop !== null) yield* Deferred.succeed(other.stop, undefined)
+            other.downUntil = timeline.now + own.between(5_000, 40_000)
+          }
+          break
+        case "checkpointDamaged": {
+          const [id, seen] = recorded.length === 0 ? [] : own.pick(recorded)
+          if (id === undefined || seen === undefined) break
+          if (faults.happens("checkpointDamaged", `${id} ${seen.state.checkpoint}`)) {
+            witness.trees.damaged.add(`${id}/${seen.state.checkpoint}`)
+          }
+          break
+        }
         case "agentDied":
           if (one !== undefined && faults.happens("agentDied", process.name)) {
             one.agent.running = false
             yield* one.end
           }
           break
+        case "takenBack": {
+          const others = slots.filter((other) => other.machine !== slot.machine && isRunning(other))
+          if (others.length === 0 || !faults.happens("takenBack", process.name)) break
+          // Its sandboxes go elsewhere, and come back as soon as it goes on.
+          const millis = own.between(30_000, 45_000)
+          timeline.pause(process, millis)
+          const stopAll = Effect.forEach(others, (other) => other.stop === null ? Effect.void : Deferred.succeed(other.stop, undefined))
+          timeline.at(world, timeline.now + millis + own.between(-3_000, 1_000), () => timeline.run(Context.empty(), stopAll))
+          break
+        }
         case "workerKilled":
           if (faults.happens("workerKilled", process.name)) kill(process)
           break
@@ -350,6 +447,7 @@ export const simulate = (options: Options): Result => {
       if (!runUntil(timeline.now + 1000)) return
       const latest = history.at(-6)
       if (latest !== undefined) witness.keepsUp(latest)
+      witness.needsAreMet()
       history.push(new Map(Array.from(witness.sandboxes, ([id, { state }]) => [id, state.lastSeq])))
       const left = witness.unsettled() ?? orphan()
       if (left === null && history.length > 6) break
@@ -369,6 +467,17 @@ export const simulate = (options: Options): Result => {
     digest: trace.digest
   }
 }
+
+/** The same files, of which some cannot be written just now. */
+const writableIf = (files: Map<string, string>, may: (path: string) => boolean): Map<string, string> =>
+  new Proxy(files, {
+    get: (target, name) => {
+      if (name === "set") return (path: string, content: string) => may(path) ? target.set(path, content) : target
+      if (name === "delete") return (path: string) => may(path) && target.delete(path)
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === "function" ? value.bind(target) : value
+    }
+  })
 
 /** What broke, what led to it, and how to run it again. */
 export const failureOf = ({ broken, seed, trace }: Result): string =>

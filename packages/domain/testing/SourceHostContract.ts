@@ -4,7 +4,7 @@
  */
 import { assert, it } from "@effect/vitest"
 import { DateTime, Effect, type Layer, Result, Schedule, type Scope } from "effect"
-import { noChecks } from "../src/source/PullRequest.ts"
+import { MAX_COMMENT, noChecks } from "../src/source/PullRequest.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"
 
@@ -19,6 +19,8 @@ export interface HostedRepository {
   /** Merges by a merge commit. */
   merge(head: string, base: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
+  /** Somebody comments on a pull request, or on a line of one of its files. Left out where nobody can. */
+  comment?(number: number, comment: { readonly text: string; readonly path?: string; readonly line?: number }): Effect.Effect<void>
 }
 
 /** What the suite cannot do with the port alone. */
@@ -77,6 +79,31 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
         assert.isNull(yield* host.refusal([]))
       }))
 
+    it.effect("lists repositories by part of their name, page by page, in the order of their names", () =>
+      Effect.gen(function*() {
+        const host = yield* SourceHost
+        const one = yield* fixture.repository({ a: "a\n" })
+        const two = yield* fixture.repository({ a: "a\n" })
+        const owner = one.fullName.split("/")[0]?.toLowerCase() ?? ""
+        const own = [one.fullName, two.fullName].sort((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1)
+        const query = { owners: [owner, "nobody-of-that-name"], search: "", after: null, limit: 1000 }
+        const every = yield* host.repositories(query)
+        assert.deepStrictEqual(every.filter((name) => own.includes(name)), own)
+        assert.deepStrictEqual(every, [...every].sort((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1))
+        const paged: Array<RepoName> = []
+        for (let after: RepoName | null = null;;) {
+          const page: ReadonlyArray<RepoName> = yield* host.repositories({ ...query, after, limit: 1 })
+          if (page.length === 0) break
+          paged.push(...page)
+          after = page.at(-1) ?? null
+        }
+        assert.deepStrictEqual(paged, every)
+        for (const search of [one.fullName.slice(2), one.fullName.toUpperCase()]) {
+          assert.include(yield* host.repositories({ ...query, search }), one.fullName)
+        }
+        assert.deepStrictEqual(yield* host.repositories({ ...query, search: "%_nothing" }), [])
+      }))
+
     it.effect("finds a repository in any case of letters, and says how it is spelled", () =>
       Effect.gen(function*() {
         const { host, repo } = yield* pushed
@@ -125,6 +152,35 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
 
         const again = yield* refusal(host.openDraftPullRequest(repo, draft))
         assert.deepInclude(again, { _tag: "SourceHostError", retryable: false })
+      }))
+
+    it.effect("tells of comments, oldest first, what the beginning of each says and where it stands", () =>
+      Effect.gen(function*() {
+        const { draft, host, repo, repository } = yield* pushed
+        const { comment } = repository
+        // Nobody can comment there.
+        if (comment === undefined) return
+        const { number } = yield* host.openDraftPullRequest(repo, draft)
+        // A character of two units on the border is not cut in two.
+        const long = `${"x".repeat(MAX_COMMENT - 1)}🦜 and more`
+        const hostile = "<script>alert(1)</script> [x](javascript:alert(1)) \u202e\u001b[31m"
+        yield* comment(number, { text: "" })
+        yield* comment(number, { text: hostile, path: "src/<b>.ts", line: 7 })
+        yield* comment(number, { text: "x".repeat(MAX_COMMENT) })
+        yield* comment(number, { text: long })
+        const { comments } = yield* host.pullRequestDetails(repo, number)
+        assert.deepStrictEqual(comments.map(({ isWhole, line, path, text }) => ({ isWhole, line, path, text })), [
+          { isWhole: true, line: null, path: null, text: "" },
+          { isWhole: true, line: 7, path: "src/<b>.ts", text: hostile },
+          { isWhole: true, line: null, path: null, text: "x".repeat(MAX_COMMENT) },
+          { isWhole: false, line: null, path: null, text: "x".repeat(MAX_COMMENT - 1) }
+        ])
+        assert.strictEqual(new Set(comments.map(({ id }) => id)).size, 4)
+        for (const { author, createdAt, url } of comments) {
+          assert.notStrictEqual(author, "")
+          assert.isFalse(Number.isNaN(Date.parse(createdAt)))
+          assert.match(url, /^https?:\/\/.+/u)
+        }
       }))
 
     it.effect("of many who open one for the same branch exactly one succeeds", () =>

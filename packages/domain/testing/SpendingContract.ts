@@ -9,6 +9,7 @@ import { Ids } from "../src/Ids.ts"
 import { BudgetExceeded, type Limits } from "../src/models/Budget.ts"
 import { NoCredits } from "../src/models/Credits.ts"
 import { type ModelCall, Spending } from "../src/models/Spending.ts"
+import { nothingSpent, noTokenCounts, type TokenCounts } from "../src/models/Usage.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 
@@ -33,6 +34,7 @@ const accountOf = Effect.fnUntraced(function*(organizationId: string) {
   return { grantId, sandboxId: yield* fixture.sandbox(grantId) }
 })
 const account = Effect.flatMap(SpendingFixture, ({ organization }) => Effect.flatMap(organization, accountOf))
+const tokensOf = (input: number, cachedInput: number, output: number): TokenCounts => ({ input, cachedInput, output })
 const callOf = (where: Omit<ModelCall, "id">) => Effect.map(Ids.use((ids) => ids.uuid7), (id): ModelCall => ({ id, ...where }))
 const refused = <A, R>(self: Effect.Effect<A, unknown, R>) =>
   Effect.map(Effect.flip(self), (error) => {
@@ -60,16 +62,66 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
           yield* spending.reserve(call, 100)
           yield* spending.charge(call, microUsd)
         }
-        assert.deepStrictEqual(yield* spending.release(one.sandboxId), { llmRequestCount: 2, costMicroUsd: 16, creditsChargedMicros: 0 })
-        assert.deepStrictEqual(yield* spending.release(other.sandboxId), { llmRequestCount: 1, costMicroUsd: 7, creditsChargedMicros: 0 })
+        assert.deepStrictEqual((yield* spending.release(one.sandboxId)).usage, {
+          llmRequestCount: 2,
+          costMicroUsd: 16,
+          creditsChargedMicros: 0
+        })
+        assert.deepStrictEqual((yield* spending.release(other.sandboxId)).usage, {
+          llmRequestCount: 1,
+          costMicroUsd: 7,
+          creditsChargedMicros: 0
+        })
         assert.deepStrictEqual(yield* spending.of(one.grantId), { spent: 23, reserved: 0, budget: null, own: false })
+      }))
+
+    it.effect("adds up the tokens of what is charged, by sandbox, each call's once", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const one = yield* account
+        const other = { ...one, sandboxId: yield* (yield* SpendingFixture).sandbox(one.grantId) }
+        const call = yield* callOf(one)
+        yield* spending.reserve(call, 100)
+        yield* spending.charge(call, 5, tokensOf(900, 300, 77))
+        yield* spending.charge(call, 5, tokensOf(1, 1, 1))
+        yield* spending.charge(yield* callOf(one), 0, tokensOf(100, 0, 3))
+        yield* spending.charge(yield* callOf(other), 7, tokensOf(1, 0, 2))
+        yield* spending.charge(yield* callOf(one), 11)
+        assert.deepStrictEqual((yield* spending.release(one.sandboxId)).tokens, tokensOf(1000, 300, 80))
+        assert.deepStrictEqual((yield* spending.release(one.sandboxId)).tokens, tokensOf(1000, 300, 80))
+        assert.deepStrictEqual((yield* spending.release(other.sandboxId)).tokens, tokensOf(1, 0, 2))
+      }))
+
+    it.effect("counts the tokens of a call that was released before it ended, and none of a request that never went out", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        const late = yield* callOf(where)
+        yield* spending.reserve(late, 100)
+        yield* spending.release(where.sandboxId)
+        yield* spending.charge(yield* callOf(where), null, tokensOf(5, 5, 5))
+        assert.deepStrictEqual((yield* spending.release(where.sandboxId)).tokens, noTokenCounts)
+        yield* spending.charge(late, 3, tokensOf(9, 8, 7))
+        assert.deepStrictEqual((yield* spending.release(where.sandboxId)).tokens, tokensOf(9, 8, 7))
+      }))
+
+    it.effect("loses no tokens when many calls are charged at once", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        yield* Effect.forEach(
+          Array.from({ length: 20 }),
+          () => Effect.flatMap(callOf(where), (call) => spending.charge(call, 1, tokensOf(3, 2, 1))),
+          { concurrency: "unbounded" }
+        )
+        assert.deepStrictEqual((yield* spending.release(where.sandboxId)).tokens, tokensOf(60, 40, 20))
       }))
 
     it.effect("knows nothing of a sandbox and a grant without requests", () =>
       Effect.gen(function*() {
         const spending = yield* Spending
         const where = yield* account
-        assert.deepStrictEqual(yield* spending.release(where.sandboxId), { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 })
+        assert.deepStrictEqual(yield* spending.release(where.sandboxId), nothingSpent)
         assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 0, reserved: 0, budget: null, own: false })
         assert.isNull(yield* spending.refusal(where))
       }))
@@ -86,7 +138,7 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
         yield* spending.charge(call, 5)
         yield* spending.reserve(call, 100)
         assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 5, reserved: 0, budget: null, own: false })
-        assert.strictEqual((yield* spending.release(where.sandboxId)).llmRequestCount, 1)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).usage.llmRequestCount, 1)
       }))
 
     it.effect("gives back what is reserved for a sandbox, and charges a call that ends later all the same", () =>
@@ -105,7 +157,7 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
         yield* spending.charge(late, 3)
         yield* spending.charge(foreign, 4)
         assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 7, reserved: 0, budget: null, own: false })
-        assert.strictEqual((yield* spending.release(where.sandboxId)).costMicroUsd, 3)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).usage.costMicroUsd, 3)
       }))
 
     it.effect("charges a call that nothing was reserved for", () =>
@@ -125,7 +177,7 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
         yield* spending.charge(call, null)
         yield* spending.charge(yield* callOf(where), null)
         assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 0, reserved: 0, budget: null, own: false })
-        assert.strictEqual((yield* spending.release(where.sandboxId)).llmRequestCount, 0)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).usage.llmRequestCount, 0)
       }))
 
     it.effect("takes nothing from credits where they are not enforced", () =>
@@ -134,7 +186,7 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
         const where = yield* account
         assert.strictEqual(spending.creditMicros(1_000_000), 0)
         yield* spending.charge(yield* callOf(where), 1_000_000)
-        assert.strictEqual((yield* spending.release(where.sandboxId)).creditsChargedMicros, 0)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).usage.creditsChargedMicros, 0)
         assert.isNull(yield* spending.refusal(where))
       }))
 
@@ -142,8 +194,10 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
       Effect.gen(function*() {
         const spending = yield* Spending
         const where = yield* account
-        for (const _ of [1, 2]) yield* spending.charge(yield* callOf(where), Number.MAX_SAFE_INTEGER)
-        assert.strictEqual((yield* spending.release(where.sandboxId)).costMicroUsd, Number.MAX_SAFE_INTEGER)
+        const most = Number.MAX_SAFE_INTEGER
+        for (const _ of [1, 2]) yield* spending.charge(yield* callOf(where), most, tokensOf(most, most, most))
+        const { tokens, usage } = yield* spending.release(where.sandboxId)
+        assert.deepStrictEqual([usage.costMicroUsd, tokens], [most, tokensOf(most, most, most)])
         assert.strictEqual((yield* spending.of(where.grantId)).spent, Number.MAX_SAFE_INTEGER)
       }))
 
@@ -278,12 +332,12 @@ export const credited = (name: string, layer: Layer.Layer<Spending | PartnerStor
         }
         yield* spending.charge(yield* callOf(where), 0)
         yield* spending.charge(yield* callOf(where), null)
-        assert.deepStrictEqual(yield* spending.release(where.sandboxId), {
+        assert.deepStrictEqual((yield* spending.release(where.sandboxId)).usage, {
           llmRequestCount: 3,
           costMicroUsd: 16,
           creditsChargedMicros: 1_600_000
         })
-        assert.strictEqual((yield* spending.release(other.sandboxId)).creditsChargedMicros, 700_000)
+        assert.strictEqual((yield* spending.release(other.sandboxId)).usage.creditsChargedMicros, 700_000)
         const { balance, charges, movements } = yield* creditsOf(organizationId)
         assert.deepStrictEqual([balance, movements.map(({ credits }) => credits)], [97, [100]])
         assert.sameDeepMembers(charges.map(({ micros, sandboxId }) => ({ micros, sandboxId })), [
@@ -360,7 +414,7 @@ export const credited = (name: string, layer: Layer.Layer<Spending | PartnerStor
         yield* spending.charge(late, 30)
         yield* spending.charge(late, 30)
         yield* spending.charge(call, null)
-        assert.strictEqual((yield* spending.release(where.sandboxId)).creditsChargedMicros, 3_000_000)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).usage.creditsChargedMicros, 3_000_000)
         assert.strictEqual((yield* creditsOf(organizationId)).balance, 47)
         yield* spending.reserve(yield* callOf(other), 470)
       }))
@@ -383,7 +437,7 @@ export const credited = (name: string, layer: Layer.Layer<Spending | PartnerStor
         const { organizationId, where } = yield* rich(Number.MAX_SAFE_INTEGER)
         assert.strictEqual((yield* creditsOf(organizationId)).balance, Number.MAX_SAFE_INTEGER)
         for (const _ of [1, 2]) yield* spending.charge(yield* callOf(where), Number.MAX_SAFE_INTEGER)
-        assert.strictEqual((yield* spending.release(where.sandboxId)).creditsChargedMicros, Number.MAX_SAFE_INTEGER)
+        assert.strictEqual((yield* spending.release(where.sandboxId)).usage.creditsChargedMicros, Number.MAX_SAFE_INTEGER)
         const { charges } = yield* creditsOf(organizationId)
         assert.deepStrictEqual(charges.map(({ micros }) => micros), [Number.MAX_SAFE_INTEGER])
       }))
@@ -403,7 +457,7 @@ export const credited = (name: string, layer: Layer.Layer<Spending | PartnerStor
         const granted = outcomes.filter((granted) => granted).length
         assert.isAtLeast(granted, 20)
         const usages = yield* Effect.forEach(places, ({ sandboxId }) => spending.release(sandboxId))
-        const gone = usages.reduce((sum, { creditsChargedMicros }) => sum + creditsChargedMicros, 0)
+        const gone = usages.reduce((sum, { usage }) => sum + usage.creditsChargedMicros, 0)
         assert.strictEqual(gone, granted * 3_000_000)
         assert.isAtMost(gone, 100_000_000)
         const { balance, charges } = yield* creditsOf(organizationId)

@@ -3,7 +3,7 @@
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer } from "effect"
+import { DateTime, Duration, Effect, type Layer, Result } from "effect"
 import { Ids } from "../src/Ids.ts"
 import { decideApproval, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
@@ -13,7 +13,8 @@ import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { decide } from "../src/sandbox/SystemCommand.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import { SandboxId } from "../src/SandboxId.ts"
-import { StoreFixture, at, creationOf, make, drive, keyOf, asking, leased, ending, type Stores, command } from "./SandboxStates.ts"
+import { decider } from "./Histories.ts"
+import { StoreFixture, at, atRest, creationOf, make, drive, keyOf, asking, leased, ending, type Stores, command } from "./SandboxStates.ts"
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
@@ -49,6 +50,31 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* store.change(over.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now, limits }), now)
         assert.notInclude((yield* upkeep.due(10_000)).ids, over.id)
         yield* command(keyOf(soon), terminate(yield* Ids), at)
+      }))
+
+    it.effect("a boot whose setup runs is due when that has had its time too", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const upkeep = yield* Upkeep
+        const limits = yield* Policy
+        const now = yield* upkeep.now
+        const longAgo = DateTime.subtractDuration(now, Duration.sum(limits.boot, Duration.minutes(20)))
+        const begin = { _tag: "StartSetup", limit: Duration.minutes(30) } as const
+        const end = { _tag: "ReportBoot", data: { stage: "setup", ms: 1 } } as const
+        const boot = Effect.fnUntraced(function*(...commands: ReadonlyArray<typeof begin | typeof end>) {
+          const { id } = yield* make({ createdAt: longAgo })
+          for (const command of [{ _tag: "StartBoot" }, ...commands] as const) {
+            yield* store.change(id, "policy", (state) => decide(state, command, { now: longAgo, limits }), longAgo)
+          }
+          return yield* store.change(id, "policy", () => Result.succeed([]), now)
+        })
+        const [none, running, over] = [yield* boot(), yield* boot(begin), yield* boot(begin, end)]
+        const { ids } = yield* upkeep.due(10_000)
+        const isDue = [none, running, over].map(({ sandbox }) => ids.includes(sandbox.id))
+        assert.deepStrictEqual(isDue, [true, false, true])
+        assert.deepStrictEqual(running.sandbox.setupTime, { spentMs: 0, run: { since: longAgo, limitMs: 1_800_000 } })
+        assert.deepStrictEqual(over.sandbox.setupTime, { spentMs: 0, run: null })
+        for (const { sandbox } of [none, running, over]) yield* command(keyOf(sandbox), terminate(yield* Ids), at)
       }))
 
     it.effect("forgets the events of sandboxes that ended long ago, and remembers up to which", () =>
@@ -128,18 +154,33 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         for (const { sandbox } of first) assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
       }))
 
-    it.effect("says which sandboxes are over: those that ended, and those it knows nothing of", () =>
+    it.effect("says what a machine need not keep: what is over or unknown, and what another machine has worked for since", () =>
       Effect.gen(function*() {
         const upkeep = yield* Upkeep
-        const [over, live, releasing] = [yield* ended(at), yield* make(), yield* ending()]
+        const leases = yield* Leases
+        const [over, queued, releasing, moving] = [yield* ended(at), yield* make(), yield* ending(), yield* make()]
         const unknown = SandboxId.make("c_333333333333")
-        assert.deepStrictEqual(yield* upkeep.over([over.id, live.id, releasing.id, unknown]), [over.id, unknown])
+        const [first, next] = [yield* Ids.use((ids) => ids.uuid7), yield* Ids.use((ids) => ids.uuid7)]
+        const all = [moving.id, over.id, queued.id, releasing.id, unknown]
+        const { lease } = yield* leased(moving.id, { worker: "first", machine: first })
+        assert.deepStrictEqual(yield* upkeep.left(first, all), { over: [over.id, unknown], moved: [] })
+        yield* leases.release(lease, { mayMove: true })
+        assert.deepStrictEqual((yield* upkeep.left(first, all)).moved, [])
+        const arriving = yield* leased(moving.id, { worker: "next", machine: next })
+        // Nobody else has it yet.
+        for (const machine of [first, next]) assert.deepStrictEqual((yield* upkeep.left(machine, [moving.id])).moved, [])
+        yield* leases.arrived(arriving.lease)
+        assert.deepStrictEqual(yield* upkeep.left(first, [moving.id, over.id]), { over: [over.id], moved: [moving.id] })
+        assert.deepStrictEqual(yield* upkeep.left(next, [moving.id, over.id]), { over: [over.id], moved: [] })
       }))
 
     it.effect("counts what is live, leased and waiting, and what is over no more", () =>
       Effect.gen(function*() {
         const leases = yield* Leases
         const upkeep = yield* Upkeep
+        const warm = yield* make()
+        const { lease: kept } = yield* leased(warm.id)
+        yield* atRest(warm)
         const before = yield* upkeep.census
         // Longer ago than any other test's.
         const longAgo = DateTime.makeUnsafe("2001-01-01T00:00:00.123Z")
@@ -159,18 +200,25 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
             terminating: before.live.terminating + 1
           },
           leased: before.leased,
+          resting: before.resting,
+          bootsWaiting: before.bootsWaiting + 2,
           oldestQueuedAt: longAgo,
-          pendingApprovals: before.pendingApprovals + 1
+          pendingApprovals: before.pendingApprovals + 1,
+          awaitingApproval: before.awaitingApproval + 1
         })
         const { lease } = yield* leased(queued.id)
-        const held = (yield* upkeep.census).leased
+        const held = yield* upkeep.census
+        assert.deepStrictEqual([held.bootsWaiting, held.resting], [0, before.resting])
         yield* leases.release(lease)
-        assert.strictEqual((yield* upkeep.census).leased, held - 1)
-        yield* command(keyOf(asked), decideApproval(ids, "call-1", "approve"), at)
+        yield* leases.rest(kept)
+        const given = yield* upkeep.census
+        assert.deepStrictEqual([given.leased, given.bootsWaiting, given.resting], [held.leased - 2, 1, before.resting + 1])
+        yield* command(keyOf(asked), decideApproval(ids, "call-1", { decision: "approve" }, decider), at)
         yield* drive(oldest, [{ _tag: "StartBoot" }])
         const later = yield* upkeep.census
-        assert.deepStrictEqual([later.pendingApprovals, later.live.queued, later.live.creating], [
+        assert.deepStrictEqual([later.pendingApprovals, later.awaitingApproval, later.live.queued, later.live.creating], [
           before.pendingApprovals,
+          before.awaitingApproval,
           before.live.queued + 1,
           before.live.creating + 2
         ])

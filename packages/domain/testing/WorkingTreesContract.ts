@@ -4,114 +4,28 @@
  * real machine, where agents make links and pipes; `suite` is both. Uses the real clock.
  */
 import { assert, it } from "@effect/vitest"
-import { Effect, type Layer, Result, type Scope, Stream } from "effect"
+import { Effect, type Layer, Stream } from "effect"
 import type { FileEntry } from "../src/files/FileTree.ts"
 import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
-import { sha1, sha256 } from "../src/internal/Digest.ts"
-import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
-import type { Remote } from "../src/source/SourceHost.ts"
+import * as SavedTreesContract from "./SavedTreesContract.ts"
+import {
+  app,
+  author,
+  blobId,
+  type DiskFixture,
+  fileOf,
+  type Fixture,
+  freshId,
+  lines,
+  options,
+  preparing,
+  refusal,
+  type SourceRepository,
+  treeOf
+} from "./TreeFixtures.ts"
 
-type Files = Readonly<Record<string, string | Uint8Array>>
-
-/** A repository somewhere outside, to be cloned and pushed to. */
-export interface SourceRepository {
-  readonly remote: Remote
-  /** Commits on top of `branch`, making it when it is new. `null` deletes a file. */
-  commit(branch: string, changes: Readonly<Record<string, string | Uint8Array | null>>): Effect.Effect<string>
-  /** An annotated tag. One that is there is moved. */
-  tag(name: string, sha: string): Effect.Effect<void>
-  deleteBranch(branch: string): Effect.Effect<void>
-  /** Makes a branch point to a commit that is there, whatever it pointed to before. */
-  setBranch(branch: string, sha: string): Effect.Effect<void>
-  /** The commit a branch points to. */
-  tip(branch: string): Effect.Effect<string | null>
-  /** What a commit holds, links as `-> target`, executables with a leading `*`. */
-  files(ref: string): Effect.Effect<Readonly<Record<string, string>>>
-}
-
-/** What `trees` cannot do with the port alone. Paths are below the workspace that the port names. */
-export interface Fixture<R> {
-  /** A new repository, removed with the scope. Without files it is empty, else they are the first commit of `main`. */
-  source(files?: Files): Effect.Effect<SourceRepository, unknown, Scope.Scope | R>
-  /** The hands of the agent in its tree. `write` makes the folders it needs; `remove` takes what is below, too. */
-  readonly agent: {
-    write(path: string, content: string | Uint8Array): Effect.Effect<void, never, R>
-    append(path: string, content: string): Effect.Effect<void, never, R>
-    truncate(path: string): Effect.Effect<void, never, R>
-    makeExecutable(path: string): Effect.Effect<void, never, R>
-    remove(path: string): Effect.Effect<void, never, R>
-    rename(from: string, to: string): Effect.Effect<void, never, R>
-    /** Makes the folder a repository of its own, with a commit if `path` holds files. */
-    initRepository(path: string): Effect.Effect<void, never, R>
-  }
-}
-
-/** What `onDisk` needs beyond it. */
-export interface DiskFixture<R> extends Fixture<R> {
-  readonly agent: Fixture<R>["agent"] & {
-    symlink(path: string, target: string): Effect.Effect<void, never, R>
-    hardLink(path: string, of: string): Effect.Effect<void, never, R>
-    fifo(path: string): Effect.Effect<void, never, R>
-  }
-}
-
-const freshId = () =>
-  SandboxId.make(`c_${Array.from({ length: 12 }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")}`)
-
-const app = RepoName.make("acme/app")
-const author = { name: "Slipway", email: "slipway@example.com" }
-const lines = (count: number, word = "line") => Array.from({ length: count }, (_, i) => `${word} ${i}\n`).join("")
-const fileOf = (entries: ReadonlyArray<FileEntry>, name: string) => {
-  const entry = entries.find((candidate) => candidate.name === name)
-  if (entry === undefined) assert.fail(`${name} is not listed`)
-  return entry
-}
-
-const options = (source: SourceRepository, ref?: string) => ({ remote: source.remote, ref, defaultBranch: "main", repos: [app] })
-
-/** As git names the content in a repository whose commits are named like `sha`. */
-const blobId = (content: string, sha: string) => {
-  const bytes = new TextEncoder().encode(content)
-  const blob = Uint8Array.from([...new TextEncoder().encode(`blob ${bytes.length}\0`), ...bytes])
-  return sha.length === 40 ? sha1(blob) : sha256(blob)
-}
-
-/** The tag of what it fails with. */
-const refusal = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.map(Effect.result(Effect.scoped(self)), (result) => Result.isFailure(result) ? result.failure._tag : "nothing")
-
-/** A prepared tree of the repository; deleted with the scope. */
-const treeOf = Effect.fnUntraced(function*(source: SourceRepository) {
-  const trees = yield* WorkingTrees
-  const key: TreeKey = { sandboxId: freshId(), repo: app }
-  const base = yield* Effect.acquireRelease(trees.prepare(key, options(source)), () => Effect.orDie(trees.remove(key.sandboxId)))
-  const root = `${trees.workspace(key.sandboxId)}/${trees.folder(app, [app])}`
-  return {
-    trees,
-    source,
-    key,
-    base,
-    at: (path: string) => `${root}/${path}`,
-    list: (directory = "") => Effect.map(trees.list(key, directory), ({ entries }) => entries),
-    changes: () => trees.changes(key),
-    read: (path: string, maximumBytes = 1e6) =>
-      Effect.scoped(Effect.flatMap(trees.open(key, path, maximumBytes), ({ bytes }) => Stream.mkString(Stream.decodeText(bytes)))),
-    /** Its size and pieces. */
-    pieces: Effect.fnUntraced(function*(path: string) {
-      const { bytes, size } = yield* trees.open(key, path, 1e6)
-      return { size, chunks: yield* Stream.runCollect(bytes) }
-    }, Effect.scoped),
-    publish: Effect.fnUntraced(function*(headRef = "slipway/x", message = "Title") {
-      const { sha } = yield* trees.snapshot(key, { message, author })
-      yield* trees.push(key, { sha, headRef, remote: source.remote })
-      return sha
-    })
-  }
-})
-
-/** The tree of a new repository that has these files. */
-const preparing = <R>(fixture: Fixture<R>) => (files: Files) => Effect.flatMap(fixture.source(files), treeOf)
+const decodeText = (bytes: Uint8Array): string => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
 
 /** All of the suite: for trees that are files of a real machine. */
 export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: DiskFixture<R>) => {
@@ -120,7 +34,12 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 }
 
 /** The part that every implementation can be held to. */
-export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: Fixture<R>) =>
+export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: Fixture<R>) => {
+  SavedTreesContract.suite(name, layer, fixture)
+  ofOneMachine(name, layer, fixture)
+}
+
+const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: Fixture<R>) =>
   it.layer(layer, { excludeTestServices: true })(`WorkingTrees (${name})`, (it) => {
     const { agent } = fixture
     const prepared = preparing(fixture)
@@ -289,6 +208,7 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(yield* refusal(trees.list(key, "")), "FileNotFound")
         assert.strictEqual(yield* refusal(trees.open(key, "v", 10)), "FileNotFound")
         assert.strictEqual(yield* refusal(trees.compare(key, "v", 10)), "FileNotFound")
+        assert.strictEqual(yield* refusal(trees.readBase(key, ["v"], { maximumBytes: 10 })), "FileNotFound")
         assert.strictEqual(yield* refusal(trees.snapshot(key, { message: "x", author })), "FileNotFound")
       }))
 
@@ -703,6 +623,93 @@ export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const { at, key, trees } = yield* prepared({ v: "x".repeat(11) })
         yield* agent.write(at("v"), "small")
         assert.strictEqual(yield* refusal(trees.compare(key, "v", 10)), "FileTooLarge")
+      }))
+
+    // -- readBase
+
+    it.effect("reads files of the commit it started from, whatever the agent and its publications made of them", () =>
+      Effect.gen(function*() {
+        const { at, base, key, publish, trees } = yield* prepared({ v: "base", "dir/x": "\ufeffé", gone: "1", large: "12345678901" })
+        yield* agent.write(at("v"), "one")
+        yield* agent.write(at("new"), "new")
+        yield* agent.remove(at("gone"))
+        yield* agent.remove(at("dir"))
+        yield* agent.write(at("dir"), "a file")
+        yield* publish()
+        const files = yield* trees.readBase(key, ["v", "dir/x", "new", "gone", "dir", "v/x", "missing", "large", "", "*", "v"], {
+          maximumBytes: 10
+        })
+        const read = Array.from(files, ([path, { blob, content }]) => [path, blob, content === null ? null : decodeText(content)])
+        assert.sameDeepMembers(read, [
+          ["v", blobId("base", base.baseSha), "base"],
+          ["dir/x", blobId("\ufeffé", base.baseSha), "\ufeffé"],
+          ["gone", blobId("1", base.baseSha), "1"],
+          ["large", blobId("12345678901", base.baseSha), null]
+        ])
+      }))
+
+    it.effect("reads of many paths those that are there", () =>
+      Effect.gen(function*() {
+        const { key, trees } = yield* prepared(Object.fromEntries(Array.from({ length: 250 }, (_, i) => [`folder/file ${i}`, `${i}`])))
+        const paths = Array.from({ length: 500 }, (_, i) => `folder/file ${i}`)
+        const files = yield* trees.readBase(key, paths, { maximumBytes: 0 })
+        assert.sameMembers([...files.keys()], paths.slice(0, 250))
+      }))
+
+    it.effect("reads files of the commit it started from after it was restored", () =>
+      Effect.gen(function*() {
+        const { at, key, source, trees } = yield* prepared({ v: "base" })
+        yield* agent.write(at("v"), "saved")
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { content } = yield* trees.save(key.sandboxId, [{ repo: app }])
+          yield* trees.restore(key.sandboxId, content, [{ repo: app, remote: source.remote }])
+        }))
+        const read = yield* trees.readBase(key, ["v"], { maximumBytes: 10 })
+        assert.deepStrictEqual(Array.from(read, ([path, { content }]) => [path, content === null ? null : decodeText(content)]), [
+          ["v", "base"]
+        ])
+      }))
+
+    // -- findBase
+
+    it.effect("finds files of the commit it started from by their names, in whatever folder, whatever the agent made of them", () =>
+      Effect.gen(function*() {
+        const { at, base, key, publish, trees } = yield* prepared({
+          lock: "1",
+          "a/b/lock": "2",
+          "a/lock.d/x": "",
+          "a/[l]ock": "3",
+          "a/*": "4",
+          "Lock": "",
+          "é/Cargo.lock": "5",
+          gone: "6",
+          "lock-x": ""
+        })
+        yield* agent.write(at("lock"), "changed")
+        yield* agent.write(at("new/lock"), "new")
+        yield* agent.remove(at("gone"))
+        yield* publish()
+        const found = yield* trees.findBase(key, ["lock", "[l]ock", "*", "Cargo.lock", "gone", "missing", "a/b/lock", ""], { maximum: 6 })
+        assert.sameDeepMembers(Array.from(found ?? []), [
+          ["lock", blobId("1", base.baseSha)],
+          ["a/b/lock", blobId("2", base.baseSha)],
+          ["a/[l]ock", blobId("3", base.baseSha)],
+          ["a/*", blobId("4", base.baseSha)],
+          ["é/Cargo.lock", blobId("5", base.baseSha)],
+          ["gone", blobId("6", base.baseSha)]
+        ])
+        assert.strictEqual((yield* trees.findBase(key, [], { maximum: 0 }))?.size, 0)
+      }))
+
+    it.effect("says that there are too many of those files, and names none of them", () =>
+      Effect.gen(function*() {
+        const { key, trees } = yield* prepared(Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`${i}/lock`, `${i}`])))
+        assert.isNull(yield* trees.findBase(key, ["lock"], { maximum: 19 }))
+        assert.strictEqual((yield* trees.findBase(key, ["lock"], { maximum: 20 }))?.size, 20)
+        assert.strictEqual(
+          yield* refusal(trees.findBase({ ...key, repo: RepoName.make("acme/none") }, ["lock"], { maximum: 1 })),
+          "FileNotFound"
+        )
       }))
 
     // -- snapshot and push

@@ -46,6 +46,17 @@ const guardSecret = () => {
   })
 }
 
+/** Whoever signs out leaves no draft behind for who comes next. */
+const forgetDrafts = () => {
+  document.addEventListener("submit", ({ target }) => {
+    if (!(target instanceof HTMLFormElement) || !/\/sign-out(?:\/everywhere)?$/u.test(target.action)) return
+    try {
+      for (const name of Object.keys(localStorage)) if (name.startsWith("slipway:draft:")) localStorage.removeItem(name)
+    } catch { /* Nothing is kept. */ }
+  })
+}
+
+forgetDrafts()
 takeCode()
 addEventListener("hashchange", takeCode)
 guardSecret()

@@ -6,6 +6,7 @@ import { HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "./api/Api.ts"
 import { InternalApi } from "./api/InternalApi.ts"
+import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
@@ -32,6 +33,7 @@ import { Settings } from "./server/Settings.ts"
 const Handlers = Layer.mergeAll(
   SandboxesHandlers.layer,
   MessagesHandlers.layer,
+  CheckpointsHandlers.layer,
   EventsHandlers.layer,
   FilesHandlers.layer,
   PullRequestsHandlers.layer,

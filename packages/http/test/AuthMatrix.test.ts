@@ -216,7 +216,12 @@ const rows: ReadonlyArray<Row> = [
 layer(http(), { excludeTestServices: true })("who calls comes before everything else", (it) => {
   it.effect("at every endpoint, with the exact status, code and challenge", () =>
     Effect.gen(function*() {
-      assert.includeMembers(endpoints.map(({ method, path }) => `${method} ${path}`), [`POST ${SANDBOXES}/x/approvals/x`, "GET /metrics"])
+      assert.includeMembers(endpoints.map(({ method, path }) => `${method} ${path}`), [
+        `POST ${SANDBOXES}/x/approvals/x`,
+        `POST ${SANDBOXES}/x/messages`,
+        `DELETE ${SANDBOXES}/x/messages/x`,
+        "GET /metrics"
+      ])
       const statuses = new Map(endpoints.map((endpoint) => [endpoint, new Array<string>()]))
       for (const { given, methods, name, refusal, scopes } of rows) {
         const request = yield* given

@@ -388,9 +388,30 @@ layer(http(), { excludeTestServices: true })("a path", (it) => {
       const { key } = yield* mintKey()
       const id = yield* create(key)
       for (
-        const body of [{}, { decision: "Approve" }, { decision: "approved" }, { decision: "deny", reason: "x" }, { decision: null }, []]
+        const body of [
+          {},
+          { decision: "Approve" },
+          { decision: "approved" },
+          { decision: "deny", always: true },
+          { decision: "deny", scope: "turn" },
+          { decision: "approve", scope: "sandbox" },
+          { decision: "approve", reason: "x" },
+          { decision: "deny", reason: "" },
+          { decision: "deny", reason: text(2001) },
+          { decision: "deny", reason: "a\u0000" },
+          { decision: null },
+          []
+        ]
       ) {
         refused(yield* postJson(`${SANDBOXES}/${id}/approvals/a`, key, body), 400, "invalid_request")
+      }
+      for (
+        const body of [{ decision: "deny", reason: "x" }, { decision: "deny", reason: rocket(2000) }, {
+          decision: "approve",
+          scope: "turn"
+        }]
+      ) {
+        refused(yield* postJson(`${SANDBOXES}/${id}/approvals/a`, key, body), 404, "not_found")
       }
     }))
 })

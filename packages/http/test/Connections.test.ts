@@ -74,7 +74,7 @@ layer(http({ settings: { patience: Duration.seconds(2) } }), { excludeTestServic
 layer(http(), { excludeTestServices: true })("documents that are the same for everybody", (it) => {
   it.effect("are compressed for who takes that, and not sent again to who has them", () =>
     Effect.gen(function*() {
-      for (const path of ["/docs", yield* scriptOf, "/openapi.json"]) {
+      for (const path of ["/docs", yield* scriptOf, "/openapi.json", "/schemas/environment.json"]) {
         const plain = yield* ask(path)
         assert.strictEqual(plain.status, 200)
         const etag = String(plain.headers.etag)

@@ -47,7 +47,7 @@ it.layer(layer().pipe(Layer.provide(Layer.succeed(CreditPrice, 10_000))), { excl
       yield* charge(id, 19_999)
       yield* create(key)
       yield* charge(id, 1)
-      assert.strictEqual((yield* spending.release(id)).creditsChargedMicros, 2_000_000)
+      assert.strictEqual((yield* spending.release(id)).usage.creditsChargedMicros, 2_000_000)
       for (const more of [{}, { "idempotency-key": "after" }]) refused(yield* postJson(SANDBOXES, key, creation, more), 402, "no_credits")
       refused(yield* postJson(messages, key, { prompt: "And more" }), 402, "no_credits")
       assert.strictEqual(json(yield* postJson(SANDBOXES, key, creation, headers)).id, json(before).id)

@@ -1,5 +1,7 @@
 /** The pages that people read first. */
 import { assert, describe, it } from "@effect/vitest"
+import { readEnvironment } from "@slipway/domain/environment/Environment"
+import { Result } from "effect"
 import { existsSync, globSync, readFileSync, statSync } from "node:fs"
 import path from "node:path"
 
@@ -12,6 +14,13 @@ const pages = globSync(["*.md", "docs/**/*.md", "examples/*/README.md", "package
 describe("documents", () => {
   it("the README fits into 5,000 bytes", () => {
     assert.isAtMost(statSync(path.join(root, "README.md")).size, 5_000)
+  })
+
+  it("every example of an environment is one that is read", () => {
+    const text = readFileSync(path.join(root, "docs/environments.md"), "utf8")
+    const examples = [...text.matchAll(/^```json\n(.*?)^```/gmsu)].map(([, example = ""]) => example)
+    assert.isAtLeast(examples.length, 5)
+    for (const example of examples) Result.getOrThrow(readEnvironment("docs/environments.md", example))
   })
 
   it("every link to a file of this repository leads to one", () => {

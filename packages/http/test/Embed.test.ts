@@ -399,8 +399,8 @@ describe("a web request", () => {
       for (const link of links) assert.isTrue(link.startsWith("/tools/slipway/"), link)
       const script = links.find((link) => link.endsWith(".js")) ?? ""
       assert.strictEqual((yield* ask(script)).status, 200, script)
-      const away = yield* ask("/tools/slipway/", { headers: { accept: "text/html" } })
-      assert.deepStrictEqual([away.status, away.headers.get("location")], [303, "/tools/slipway/sandboxes"])
+      const away = yield* ask("/tools/slipway/sandboxes", { headers: { accept: "text/html" } })
+      assert.deepStrictEqual([away.status, away.headers.get("location")], [303, "/tools/slipway/sign-in?next=%2Fsandboxes"])
     })))
 
   it.live("may come beneath another path than that of the links, where a proxy changes it", () =>

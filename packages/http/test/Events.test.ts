@@ -185,6 +185,37 @@ layer(http(), { excludeTestServices: true })("a log that is no longer kept in fu
     }))
 })
 
+layer(http(), { excludeTestServices: true })("the tokens that models took", (it) => {
+  it.effect("are told alike by the log, a stream that reads it again and a fresh one, and never by the sandbox's usage", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const usage = { llmRequestCount: 1, costMicroUsd: 41_250, creditsChargedMicros: 0 }
+      const tokens = { input: 12_345, cachedInput: 9000, output: 678 }
+      yield* drive(id, [
+        { _tag: "ReportUsage", usage },
+        { _tag: "ReportUsage", usage: { ...usage, llmRequestCount: 2 }, tokens },
+        { _tag: "ReportUsage", usage: { ...usage, llmRequestCount: 3 } }
+      ])
+      const log: ReadonlyArray<{ readonly type: string; readonly data: object }> =
+        json(yield* ask(`${SANDBOXES}/${id}/events`, { key })).data
+      const told = log.filter(({ type }) => type === "usage.updated")
+      assert.deepStrictEqual(told.map(({ data }) => data), [
+        { usage },
+        { usage: { ...usage, llmRequestCount: 2 }, tokens },
+        { usage: { ...usage, llmRequestCount: 3 } }
+      ])
+      const again = yield* openStream(`${streamOf(id)}?since=0`, { key })
+      const read = yield* until(again, ({ data }) => data?.type === "sandbox.status" && data.id === undefined)
+      assert.deepStrictEqual(read.filter(({ id }) => id !== undefined).map(({ data }) => data), [...log])
+      const fresh = yield* until(yield* openStream(streamOf(id), { key }), ({ data }) => data?.type === "snapshot")
+      assert.deepStrictEqual(fresh.at(-1)?.data.data.tokens, tokens)
+      const sandbox = json(yield* ask(`${SANDBOXES}/${id}`, { key }))
+      assert.deepStrictEqual(sandbox.usage, { ...usage, llmRequestCount: 3 })
+      assert.notProperty(sandbox, "tokens")
+    }))
+})
+
 layer(http(), { excludeTestServices: true })("a fresh stream", (it) => {
   it.effect("begins with how to come back, a snapshot and the status, and goes on with the next event", () =>
     Effect.gen(function*() {

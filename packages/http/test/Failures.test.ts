@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
+import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Effect, Fiber, Ref } from "effect"
+import { Effect, Fiber, Layer, Ref } from "effect"
 import { ask, create, json, layer as http, mintKey, raw, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 const down = Ref.makeUnsafe(false)
@@ -50,6 +51,23 @@ layer(http({ trouble: Ref.get(full) }), { excludeTestServices: true })("a store 
       assert.strictEqual((yield* ask("/readyz")).status, 200)
     }))
 })
+
+const broken = Ref.makeUnsafe<string | null>(null)
+const ofWorker = { problem: Ref.get(broken), report: () => Effect.void }
+
+layer(http().pipe(Layer.provide(Layer.succeed(WorkerTrouble, ofWorker))), { excludeTestServices: true })(
+  "a worker that boots nothing",
+  (it) => {
+    it.effect("leaves the service beside it ready, which says so", () =>
+      Effect.gen(function*() {
+        assert.strictEqual((yield* ask("/readyz")).text, `{"status":"ok"}`)
+        yield* Ref.set(broken, "Its boots fail.")
+        const reply = yield* ask("/readyz")
+        assert.deepStrictEqual([reply.status, json(reply)], [200, { status: "ok", problem: "Its boots fail." }])
+        assert.strictEqual((yield* ask("/healthz")).text, `{"status":"ok"}`)
+      }))
+  }
+)
 
 layer(http({ trees: { has: () => Effect.die(new Error("secret detail")) } }), { excludeTestServices: true })("a defect", (it) => {
   it.effect("is 500 with nothing internal", () =>

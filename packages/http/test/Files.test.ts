@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/Access"
 import type { FileTree } from "@slipway/domain/files/FileTree"
+import { AgentDisconnected } from "@slipway/domain/files/ReachableTrees"
 import {
   FileNotFound,
   FileTooLarge,
@@ -10,10 +11,24 @@ import {
   TreesUnavailable,
   type WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { FileProtected } from "@slipway/domain/source/FileRules"
 import { Deferred, Effect, Exit, Scope, Stream } from "effect"
-import { attachment } from "../src/handlers/ContentDisposition.ts"
-import { ask, create, joined, json, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"
+import { attachment } from "../src/server/ContentDisposition.ts"
+import {
+  ask,
+  create,
+  drive,
+  failed,
+  joined,
+  json,
+  layer as http,
+  mintKey,
+  openStream,
+  refused,
+  running,
+  SANDBOXES
+} from "../testing/Harness.ts"
 
 const tree: FileTree = {
   directory: "src",
@@ -109,6 +124,54 @@ layer(http({ trees }), { excludeTestServices: true })("the file tree", (it) => {
       }
     }))
 })
+
+/** As another id has them: what was restored. */
+const RESTORED = SandboxId.make("c_rrrrrrrrrrrr")
+let found: Effect.Effect<SandboxId, AgentDisconnected> = Effect.succeed(RESTORED)
+const ofRestored: Partial<WorkingTrees["Service"]> = {
+  ...trees,
+  has: () => Effect.succeed(true),
+  list: ({ sandboxId }, directory) => sandboxId === RESTORED ? Effect.succeed({ ...tree, directory }) : Effect.die("its own trees"),
+  changes: ({ sandboxId }) => sandboxId === RESTORED ? Effect.succeed({ files: [], partialWarnings: [] }) : Effect.die("its own trees")
+}
+
+layer(http({ trees: ofRestored, restored: { find: () => found } }), { excludeTestServices: true })(
+  "the files of a failed sandbox",
+  (it) => {
+    it.effect("are those of its last checkpoint, and cannot be downloaded", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey()
+        const id = yield* failed(key)
+        const get = (path: string) => ask(`${SANDBOXES}/${id}/files/${path}`, { key })
+        assert.deepStrictEqual(json(yield* get("tree?directory=src")), tree)
+        assert.strictEqual((yield* get("content?path=src/main.ts")).status, 200)
+        refused(yield* get("download?path=src/main.ts"), 409, "sandbox_not_running")
+        assert.strictEqual((yield* ask(`${SANDBOXES}/${id}/terminate`, { key, method: "POST" })).status, 200)
+        refused(yield* get("tree"), 409, "sandbox_not_running")
+      }))
+
+    it.effect("are to be asked for again while nobody has them", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey()
+        const id = yield* failed(key)
+        found = new AgentDisconnected()
+        const reply = yield* ask(`${SANDBOXES}/${id}/files/tree`, { key })
+        found = Effect.succeed(RESTORED)
+        refused(reply, 409, "agent_disconnected")
+        assert.strictEqual(reply.headers["retry-after"], "1")
+      }))
+
+    it.effect("are not there if it ended before it had a checkpoint", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey()
+        const id = yield* create(key)
+        yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "It did not start.", retryable: false }])
+        for (const path of ["tree", "content?path=x"]) {
+          refused(yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key }), 409, "sandbox_not_running")
+        }
+      }))
+  }
+)
 
 const asked: Array<string> = []
 const listing: WorkingTrees["Service"]["list"] = () => Effect.map(OnBehalfOf, (grant) => (asked.push(grant), tree))

@@ -124,6 +124,7 @@ layer(http({ trees: { has: () => Effect.succeed(false) } }), { excludeTestServic
       yield* ask(`/keys/${record.id}/revoke`)
       const { text } = yield* ask("/metrics", { key: scraping.key })
       assert.include(text, `slipway_approvals_pending 1`)
+      assert.include(text, `slipway_sandboxes_awaiting_approval 1`)
       const named = [id, turn, grant.id, record.id, record.userId, key, key.slice(9, 20), scraping.key, scraping.record.id,
         scraping.grant.id, repo, "offline/demo"]
       for (const name of [...named, "distinctive", "DISTINCTIVE"]) {

@@ -140,7 +140,9 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
 
     it.effect("is led to the pages by a browser only", () =>
       Effect.gen(function*() {
-        assert.deepStrictEqual([(yield* ask("/", { headers: { accept: "text/html,*/*" } })).headers["location"]], ["/sandboxes"])
+        const welcome = yield* ask("/", { headers: { accept: "text/html,*/*" } })
+        assert.strictEqual(welcome.status, 200)
+        assert.match(welcome.text, /<h1>Slipway<\/h1>[^]*href="\/sign-in"/u)
         assert.strictEqual((yield* ask("/")).status, 404)
       }))
   })
@@ -172,13 +174,13 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
     it.effect("ends the session that the browser had until then", () =>
       Effect.gen(function*() {
         const { cookie } = yield* asOwner
-        sentTo(yield* postForm("/sign-in", { code: yield* code }, { cookie }), "/sandboxes")
+        sentTo(yield* postForm("/sign-in", { code: yield* code }, { cookie }), "/")
         sentTo(yield* ask("/keys", { headers: { cookie } }), "/sign-in?next=%2Fkeys")
       }))
 
     it.effect("may be pasted with the link around it, and is refused when it cannot be one", () =>
       Effect.gen(function*() {
-        sentTo(yield* postForm("/sign-in", { code: ` ${PUBLIC_URL}/sign-in#${yield* code}\n` }), "/sandboxes")
+        sentTo(yield* postForm("/sign-in", { code: ` ${PUBLIC_URL}/sign-in#${yield* code}\n` }), "/")
         for (const wrong of ["", "x", "x".repeat(43), "<script>", "'", "#", "é".repeat(43)]) {
           const reply = yield* postForm("/sign-in", { code: wrong })
           assert.deepStrictEqual([reply.status, reply.headers["set-cookie"]], [400, undefined])
@@ -202,7 +204,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
             403
           )
         }
-        sentTo(yield* postForm("/sign-in", { code: given }), "/sandboxes")
+        sentTo(yield* postForm("/sign-in", { code: given }), "/")
       }))
   })
 
@@ -348,7 +350,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
           assert.notInclude(shown.text, "name=\"next\"")
           if (next.includes("\0")) continue
           const code = Redacted.value(yield* (yield* Sessions).makeLink(userId))
-          sentTo(yield* postForm("/sign-in", { code, next }), "/sandboxes")
+          sentTo(yield* postForm("/sign-in", { code, next }), "/")
         }
         assert.include((yield* ask("/sign-in?next=%2Fkeys%3Fdone%3Drevoked")).text, "name=\"next\" value=\"/keys?done=revoked\"")
       }))
@@ -475,6 +477,50 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         assert.include((yield* keysOf("second")).map(({ label }) => label), "of the second")
         for (const grant of ["", "x", "00000000-0000-7000-8000-000000000000"]) page(yield* owner.post("/grant", { grant }), 404)
         page(yield* owner.get("/grant"), 200, "Choose a grant")
+      }))
+
+    it.effect("are named on every page with the grant it is of, and who switches goes on at the same place, if that is theirs", () =>
+      Effect.gen(function*() {
+        yield* mintKey({ grant: "second" })
+        yield* mintKey({ grant: "elsewhere" })
+        const owner = yield* asOwner
+        const second = yield* grantIdOf("second")
+        for (const [path, from] of [["/sandboxes", "sandboxes"], ["/keys", "keys"], ["/webhooks", "webhooks"], ["/device", ""]] as const) {
+          const { text } = yield* owner.get(path)
+          const header = text.slice(text.indexOf("<header>"), text.indexOf("</header>"))
+          assert.match(header, /<option value="[^"]*" selected>acme<\/option>/u)
+          assert.include(header, `<option value="${second}">second</option>`)
+          assert.include(header, `name="from" value="${from}"`)
+        }
+        for (
+          const [from, path] of [["sandboxes", "/sandboxes"], ["keys", "/keys"], ["secrets", "/secrets"], ["", "/sandboxes"], [
+            "//evil.test",
+            "/sandboxes"
+          ], ["__proto__", "/sandboxes"]] as const
+        ) {
+          sentTo(yield* owner.post("/grant", { grant: second, from }), path)
+        }
+        assert.include((yield* owner.get("/sandboxes")).text, "selected>second</option>")
+        page(yield* owner.post("/grant", { grant: second, from: "keys", csrf: "x" }), 403)
+        const member = yield* signedIn(yield* joined("header"))
+        sentTo(yield* member.post("/grant", { grant: second, from: "secrets" }), "/sandboxes")
+        sentTo(yield* member.post("/grant", { grant: second, from: "keys" }), "/keys")
+      }))
+
+    it.effect("lead to a page of their own where there are too many for a list in the header", () =>
+      Effect.gen(function*() {
+        const access = yield* Access
+        const owner = yield* asOwner
+        for (let i = 0; i < 40; i++) yield* access.createGrant(`many ${i}`)
+        const { text } = yield* owner.get("/secrets")
+        const header = text.slice(text.indexOf("<header>"), text.indexOf("</header>"))
+        assert.notInclude(header, "<select")
+        assert.include(header, `href="/grant?from=secrets"`)
+        const chosen = yield* grantIdOf("many 7")
+        const choice = yield* owner.get("/grant?from=secrets")
+        assert.include(choice.text, `name="from" value="secrets"`)
+        sentTo(yield* owner.post("/grant", { grant: chosen, from: "secrets" }), "/secrets")
+        for (let i = 0; i < 40; i++) yield* Effect.ignore(access.revokeGrant(`many ${i}`))
       }))
   })
 
@@ -667,10 +713,10 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
   it.effect("signs in whatever became of the rest of the cookie, which no address makes too long to be kept", () =>
     Effect.gen(function*() {
       const tampered = yield* begin()
-      sentTo(yield* ask(CALLBACK + tampered.back, { headers: { cookie: `${tampered.cookie}%25` } }), "/sandboxes")
+      sentTo(yield* ask(CALLBACK + tampered.back, { headers: { cookie: `${tampered.cookie}%25` } }), "/")
       for (
         const [next, path] of [["/sandboxes?repo=a%2Fb&status=running", "/sandboxes?repo=a%2Fb&status=running"], [`/${"\"".repeat(1500)}`,
-          "/sandboxes"]] as const
+          "/"]] as const
       ) {
         const { back, cookie } = yield* begin(`?next=${encodeURIComponent(next)}`)
         assert.isBelow(cookie.length, 4000)
@@ -681,9 +727,9 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
   it.effect("leads to no other server", () =>
     Effect.gen(function*() {
       const { back, cookie } = yield* begin("?next=%2F%2Fevil.test")
-      sentTo(yield* ask(CALLBACK + back, { headers: { cookie } }), "/sandboxes")
+      sentTo(yield* ask(CALLBACK + back, { headers: { cookie } }), "/")
       const planted = yield* begin()
-      sentTo(yield* ask(CALLBACK + planted.back, { headers: { cookie: `${planted.cookie}%2F%2Fevil.test` } }), "/sandboxes")
+      sentTo(yield* ask(CALLBACK + planted.back, { headers: { cookie: `${planted.cookie}%2F%2Fevil.test` } }), "/")
     }))
 })
 

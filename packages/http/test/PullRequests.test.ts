@@ -4,7 +4,20 @@ import { noChecks, type PullRequest } from "@slipway/domain/source/PullRequest"
 import { RepoNotAccessible, type SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { Effect, Fiber } from "effect"
 import { DateTime } from "effect"
-import { ask, create, drive, json, layer as http, mintKey, openStream, postJson, refused, running, SANDBOXES } from "../testing/Harness.ts"
+import {
+  ask,
+  create,
+  drive,
+  failed,
+  json,
+  layer as http,
+  mintKey,
+  openStream,
+  postJson,
+  refused,
+  running,
+  SANDBOXES
+} from "../testing/Harness.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const pullRequest: PullRequest = {
@@ -105,6 +118,19 @@ layer(http(answers), { excludeTestServices: true })("a pull request", (it) => {
       for (const body of [{ repo: "acme" }, { repo: null }, { repo: "acme/shop", draft: true }, []]) {
         refused(yield* post(body), 400, "invalid_request")
       }
+    }))
+
+  it.effect("is published of a sandbox that failed, too, as long as it has a checkpoint", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const id = yield* failed(key)
+      const asked = yield* Effect.forkChild(postJson(`${SANDBOXES}/${id}/pull-request`, key, {}))
+      while (json(yield* ask(`${SANDBOXES}/${id}/pull-request`, { key })).actionState !== "publishing") yield* Effect.yieldNow
+      yield* report(id, { repo: "acme/shop", action_state: "idle", number: 3 })
+      assert.strictEqual((yield* Fiber.join(asked)).status, 200)
+      const without = yield* create(key)
+      yield* drive(without, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "It did not start.", retryable: false }])
+      refused(yield* postJson(`${SANDBOXES}/${without}/pull-request`, key, {}), 409, "sandbox_not_running")
     }))
 
   it.effect("needs a running sandbox to be published", () =>

@@ -43,7 +43,10 @@ layer(http({ news: Layer.mock(HostNews, {}) }), { excludeTestServices: true })("
           "/docs",
           "/docs/x",
           "/openapi.json",
+          "/schemas/environment.json",
           "/hooks/source-host",
+          "/oauth/token",
+          "/device",
           "/healthz",
           "/metrics",
           SANDBOXES,
@@ -54,16 +57,18 @@ layer(http({ news: Layer.mock(HostNews, {}) }), { excludeTestServices: true })("
           `${SANDBOXES}/x/files/tree`,
           `${SANDBOXES}/x/pull-request`,
           `${SANDBOXES}/x/messages`,
+          `${SANDBOXES}/x/checkpoints`,
           "/api/public/v1/events",
           "/api/internal/v1/claims/x",
           "/api/internal/v1/webhook-endpoints"
         ].map(areaOf),
-        ["pages", "pages", "pages", "pages", "pages", "docs", "docs", "docs", "hooks", "health", "metrics", "sandboxes", "sandboxes",
-          "approvals", "events", "stream", "files", "pull_requests", "messages", "feed", "internal", "internal"]
+        ["pages", "pages", "pages", "pages", "pages", "docs", "docs", "docs", "docs", "hooks", "device_logins", "pages", "health",
+          "metrics", "sandboxes", "sandboxes", "approvals", "events", "stream", "files", "pull_requests", "messages", "checkpoints", "feed",
+          "internal", "internal"]
       )
       const used = new Set(endpoints.map(({ path }) => areaOf(path)))
       assert.notInclude([...used], "other")
-      assert.sameMembers([...used, "docs", "hooks", "pages", "other"], [...AREAS])
+      assert.sameMembers([...used, "docs", "hooks", "device_logins", "pages", "other"], [...AREAS])
     }))
 
   it.effect("is nothing else, whatever is asked for", () =>

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Ids } from "@slipway/domain/Ids"
 import { Spending } from "@slipway/domain/models/Spending"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { RepoNotAccessible, type SourceHost } from "@slipway/domain/source/SourceHost"
@@ -293,6 +294,28 @@ layer(http(), { excludeTestServices: true })("commands", (it) => {
       assert.deepStrictEqual(yield* decide("approve"), { ...first, outcome: "duplicate" })
       assert.deepInclude(yield* decide("deny"), { outcome: "rejected", rejection: "approval_already_resolved" })
     }))
+
+  it.effect("tell in the log why something was denied and what was approved for the turn, where it is of a kind", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key, { toolApprovalMode: "prompt" })
+      const ask = (call: string, kind?: "edit") =>
+        drive(id, [{ _tag: "RequestApproval", turnId: turn, approval: { approval_id: call, tool: "shell", ...(kind && { kind }) } }])
+      const decide = (call: string, body: object) => postJson(`${SANDBOXES}/${id}/approvals/${call}`, key, body)
+      yield* ask("a")
+      refused(yield* decide("a", { decision: "approve", scope: "turn" }), 409, "scope_unsupported")
+      assert.deepInclude(json(yield* decide("a", { decision: "deny", reason: "Not there." })), { outcome: "applied" })
+      yield* ask("b", "edit")
+      assert.deepInclude(json(yield* decide("b", { decision: "approve", scope: "turn" })), { outcome: "applied" })
+      yield* ask("c", "edit")
+      const store = yield* SandboxStore
+      const resolved = (yield* store.log(id, 0, 1000)).filter(({ type }) => type === "approval.resolved")
+      assert.deepStrictEqual(resolved.map(({ wire }) => JSON.parse(wire).data), [
+        { approval_id: "a", outcome: "denied", by: "user", reason: "Not there." },
+        { approval_id: "b", outcome: "approved", by: "user", scope: "turn" },
+        { approval_id: "c", outcome: "approved", by: "policy" }
+      ])
+    }))
 })
 
 layer(http(), { excludeTestServices: true })("another grant's sandbox", (it) => {
@@ -302,6 +325,7 @@ layer(http(), { excludeTestServices: true })("another grant's sandbox", (it) => 
       const stranger = yield* mintKey({ grant: "stranger" })
       const { id, turn } = yield* running(owner.key)
       yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval: { approval_id: "a", tool: "shell" } }])
+      const waits = json(yield* postJson(`${SANDBOXES}/${id}/messages`, owner.key, { prompt: "x", whenBusy: "queue" })).turnId
       const asks: ReadonlyArray<readonly [string, Parameters<typeof ask>[1]]> = [
         ["", {}],
         ["", { method: "HEAD" }],
@@ -314,12 +338,19 @@ layer(http(), { excludeTestServices: true })("another grant's sandbox", (it) => 
         ["/files/download?path=x", {}],
         ["/files/download?path=.git/config", {}],
         ["/files/content?path=x", {}],
+        ["/files/diff", {}],
+        ["/files/diff?from=1&to=2&repo=a/b", {}],
+        ["/restore", { body: `{"checkpoint":1}` }],
+        ["/fork", { body: `{"prompt":"x"}` }],
         ["/pull-request", {}],
         ["/pull-request?repo=a/b", {}],
         ["/terminate", { method: "POST" }],
         ["/interrupt", { method: "POST" }],
         ["/approvals/a", { body: `{"decision":"deny"}` }],
         ["/messages", { body: `{"prompt":"x"}` }],
+        ["/messages", { body: `{"prompt":"x","whenBusy":"queue"}` }],
+        ["/messages", { body: `{"prompt":"x","whenBusy":"steer"}` }],
+        [`/messages/${waits}`, { method: "DELETE" }],
         ["/pull-request", { body: `{"repo":"a/b"}` }]
       ]
       for (const [path, asked] of asks) {
@@ -330,6 +361,8 @@ layer(http(), { excludeTestServices: true })("another grant's sandbox", (it) => 
       }
       // Nothing happened to it.
       assert.strictEqual(json(yield* ask(`${SANDBOXES}/${id}`, { key: owner.key })).status, "running")
+      const taken = yield* ask(`${SANDBOXES}/${id}/messages/${waits}`, { method: "DELETE", key: owner.key })
+      assert.deepInclude(json(taken), { outcome: "applied" })
     }))
 
   it.effect("does not lend its approvals", () =>

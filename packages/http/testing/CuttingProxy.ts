@@ -4,9 +4,8 @@ import { Effect } from "effect"
 import { connect, createServer, type Socket } from "node:net"
 import { address } from "./Harness.ts"
 
-/** Forwards connections, and can cut all of them. */
-export const proxy = Effect.fnUntraced(function*() {
-  const to = yield* address
+/** Forwards connections to the server that a test names, and can cut all of them. */
+export const proxyTo = Effect.fnUntraced(function*(to: { readonly host: string; readonly port: number }) {
   const sockets = new Set<Socket>()
   const server = yield* Effect.acquireRelease(
     Effect.promise(() =>
@@ -41,3 +40,6 @@ export const proxy = Effect.fnUntraced(function*() {
     }
   }
 })
+
+/** The same, to the server under test. */
+export const proxy = () => Effect.flatMap(address, proxyTo)

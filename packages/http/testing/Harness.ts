@@ -4,17 +4,22 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { DeviceLogins } from "@slipway/domain/access/DeviceLogins"
 import { Members } from "@slipway/domain/access/Members"
 import type { Life } from "@slipway/domain/access/Minting"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { Secrets } from "@slipway/domain/environment/Secrets"
 import { Files } from "@slipway/domain/files/Files"
+import { ReachableTrees, RestoredTrees, TreesHere } from "@slipway/domain/files/ReachableTrees"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Ids } from "@slipway/domain/Ids"
 import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
+import * as DeviceLoginStoreMemory from "@slipway/domain/memory/DeviceLoginStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import * as SecretStoreMemory from "@slipway/domain/memory/SecretStoreMemory"
 import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
 import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
 import * as WebhookStoreMemory from "@slipway/domain/memory/WebhookStoreMemory"
@@ -31,6 +36,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxId, turnId } from "@slipway/domain/SandboxId"
 import type { HostNews } from "@slipway/domain/source/HostNews"
+import { PullRequests } from "@slipway/domain/source/PullRequests"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { StoreTrouble } from "@slipway/domain/StoreTrouble"
 import * as Server from "@slipway/http/Server"
@@ -48,7 +54,11 @@ export const COOKIE = "__Host-slipway_session"
 interface Options {
   readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
   readonly trees?: Partial<WorkingTrees["Service"]>
+  /** Trees for readers of checkpoints, and commits that trees learn from them. None without it. */
+  readonly restored?: Partial<Pick<RestoredTrees["Service"], "find" | "learn">>
   readonly host?: Partial<SourceHost["Service"]>
+  /** Whose pull requests have no pages of their own. */
+  readonly pulls?: typeof PullRequests.Service
   /** The source host tells by itself what happens there. */
   readonly news?: Layer.Layer<HostNews>
   readonly maxActiveSandboxes?: number
@@ -63,24 +73,25 @@ const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
 
 /** What the HTTP side asks for. */
 export const services = (
-  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, trees = {} }: Omit<
+  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, restored, trees = {} }: Omit<
     Options,
-    "settings" | "news" | "trouble"
+    "settings" | "news" | "pulls" | "trouble"
   > = {}
 ) => {
   const stores = Layer.mergeAll(
     SandboxStoreMemory.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
     SpendingMemory.layer,
     WebhookStoreMemory.layer,
+    SecretStoreMemory.layer,
     WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
     Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", ...trees }),
-    Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), ...host })
+    Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), repositories: () => Effect.succeed([]), ...host })
   ).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(
       Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(
         Layer.provideMerge(AccessStoreMemory.layer),
-        Layer.provideMerge(SessionStoreMemory.layer)
+        Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer))
       )
     ),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer))
@@ -88,11 +99,18 @@ export const services = (
   return Layer.mergeAll(
     Sandboxes.layer,
     SandboxEvents.layer,
-    Files.layer,
+    Files.layerReaching.pipe(
+      Layer.provide(ReachableTrees.layerLocal),
+      Layer.provide(TreesHere.layer),
+      Layer.provide(Layer.effect(RestoredTrees, Effect.map(RestoredTrees, (none) => ({ ...none, ...restored })))),
+      Layer.provide(RestoredTrees.layerNone)
+    ),
     Publishing.layer,
     Partners.layer,
     Webhooks.layer,
+    Secrets.layer,
     Access.layer,
+    DeviceLogins.layer,
     Members.layer,
     Sessions.layer
   ).pipe(
@@ -108,10 +126,11 @@ export const given = {
   refusedKeysPerMinute: 100_000
 }
 
-export const layer = ({ news, settings = {}, trouble, ...options }: Options = {}) =>
+export const layer = ({ news, pulls, settings = {}, trouble, ...options }: Options = {}) =>
   Server.layer({ host: "127.0.0.1", port: 0 }).pipe(
     Layer.provide(Settings.layer({ ...given, ...settings })),
     Layer.provide(news ?? Layer.empty),
+    Layer.provide(pulls === undefined ? Layer.empty : Layer.succeed(PullRequests, pulls)),
     Layer.provide(trouble === undefined ? Layer.empty : Layer.succeed(StoreTrouble, trouble)),
     Layer.provideMerge(services(options))
   )
@@ -275,6 +294,23 @@ export const running = Effect.fnUntraced(function*(key: string, more: object = {
   const turn = yield* turnOf(id)
   yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turn }, { _tag: "StartTurn", turnId: turn }])
   return { id, turn }
+})
+
+/** One whose first turn is over, and whose trees and conversation were saved then. */
+export const saved = Effect.fnUntraced(function*(key: string) {
+  const { id, turn } = yield* running(key)
+  yield* drive(id, [
+    { _tag: "EndTurn", turnId: turn, state: "succeeded" },
+    { _tag: "RecordCheckpoint", data: { checkpoint: 1, bytes: 1, ms: 1, repos: [{ repo: "acme/shop", sha: "0".repeat(40) }] } }
+  ])
+  return id
+})
+
+/** One that failed, and of which only its checkpoint is left. */
+export const failed = Effect.fnUntraced(function*(key: string) {
+  const id = yield* saved(key)
+  yield* drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "It is gone.", retryable: false }])
+  return id
 })
 
 // ---------------------------------------------------------------------------------------------------------------

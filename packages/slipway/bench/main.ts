@@ -7,9 +7,19 @@ const HELP = `npm run bench -- <what> [--quick]
 
   agents    each agent that is installed, beside its model: start, latency to the first word, memory
 
+  fleet     many sandboxes on one machine: slots, bursts, rest, checkpoints, moving to another machine
+
+  environments  what setup costs a sandbox's start, and what caches save of it (10 min): \`npm ci\` of real packages
+
+  pages     the largest pages of a sandbox (3 min): 10,000 events, 500 files changed, Markdown, hostile names and lines; their reply,
+            their bytes, their first paint in Chromium
+
+  --before  with fleet and pages: a checkout of another version, installed, to put beside this one
   --quick   fewer and shorter rounds: for a look, not for a verdict
-  --only    some of get, malformed, unknown, limited, list, create, streams, or of the agents; separated by commas
+  --only    some of get, malformed, unknown, limited, list, create, streams; of the agents; or of slots, burst,
+            rest, checkpoint, moving; separated by commas
   --data-dir  where slipway agents install put them, .slipway of this folder unless said
+  --json    with environments: absolute path of a file for all figures and every sample
   --profile folder for a CPU profile of our server
   --help    this text
 `
@@ -23,6 +33,8 @@ const parse = () => {
         only: { type: "string" },
         profile: { type: "string" },
         "data-dir": { type: "string" },
+        before: { type: "string" },
+        json: { type: "string" },
         help: { type: "boolean", short: "h", default: false }
       }
     })
@@ -45,6 +57,18 @@ else if (what === "api" && !given.values.help) {
   const { only = "", quick, "data-dir": dataDir = null } = given.values
   const { run } = await import("./agents/Agents.ts")
   await run({ quick, only: only.split(",").filter((name) => name !== ""), dataDir })
+} else if (what === "fleet" && !given.values.help) {
+  const { before = null, only = "", quick } = given.values
+  const { run } = await import("./fleet/Fleet.ts")
+  await run({ quick, only: only.split(",").filter((name) => name !== ""), before })
+} else if (what === "environments" && !given.values.help) {
+  const { json = null, quick } = given.values
+  const { run } = await import("./environments/Environments.ts")
+  await run({ quick, json })
+} else if (what === "pages" && !given.values.help) {
+  const { run } = await import("./pages/Pages.ts")
+  const { before = null, quick } = given.values
+  await run({ quick, before })
 } else {
   process.stdout.write(HELP)
   process.exitCode = what === "" || given.values.help ? 0 : 1

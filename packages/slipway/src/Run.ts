@@ -18,11 +18,40 @@ const report = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {
   yield* Console.error(redactor.redact(`slipway: ${error.value instanceof Error ? error.value.message : String(error.value)}`))
 })
 
+/** What was typed there by mistake may be the value of a secret: it is not repeated. */
+const takesSecrets = (commandPath: ReadonlyArray<string>): boolean => commandPath[1] === "secrets"
+
+/** What is wrong, without anything that was typed but for names that the command knows; `null`: the error says nothing else. */
+const withoutValue = (error: CliError.CliError): string | null => {
+  switch (error._tag) {
+    case "MissingOption":
+    case "MissingArgument":
+    case "DuplicateOption":
+      return null
+    case "UnexpectedArgument":
+      return "More arguments than it takes"
+    case "UnrecognizedOption":
+      return "A flag that it does not know"
+    case "UnknownSubcommand":
+      return "A command that it does not know"
+    case "InvalidValue":
+      if (error.value === "") return null
+      return error.kind === "argument" ? `<${error.option}> cannot be what was given` : `--${error.option} cannot be what was given`
+    default:
+      return "It is not clear what is meant"
+  }
+}
+
+const problemOf = (error: CliError.CliError, commandPath: ReadonlyArray<string>): string => {
+  const problem = takesSecrets(commandPath) ? withoutValue(error) : null
+  return problem === null ? error.message.split("\n")[0] ?? "" : `${problem}. The value of a secret is read from standard input`
+}
+
 /** A mistyped command is told in one line; the help, which is long, only when it is asked for or nothing else was said. */
 const present: CliOutput.Presenter["present"] = (event) => {
   const [error] = event._tag === "InvalidInvocation" ? event.errors : []
   if (event._tag !== "InvalidInvocation" || error === undefined) return CliOutput.defaultPresenter.present(event)
-  const [problem = ""] = error.message.split("\n")
+  const problem = problemOf(error, event.commandPath)
   const meant = "suggestions" in error ? error.suggestions.join(" or ") : ""
   return Console.error(`slipway: ${problem}.${meant === "" ? "" : ` Did you mean ${meant}?`} See: ${event.commandPath.join(" ")} --help`)
 }

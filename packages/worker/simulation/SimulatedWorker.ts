@@ -10,9 +10,9 @@ export const workerWith = (
   more: Partial<Timings> = {},
   clock: Layer.Layer<never, never, Upkeep> = StoreClock.layer
 ): Options["worker"] =>
-(options) =>
-  WorkerNode.start(options).pipe(
-    Effect.updateService(Timing, (timings) => ({ ...timings, reap: Duration.seconds(10), ...more })),
+({ agentIdle, ...options }) =>
+  WorkerNode.start({ ...options, agents: 2 * options.slots, boots: options.slots }).pipe(
+    Effect.updateService(Timing, (timings) => ({ ...timings, reap: Duration.seconds(10), agentIdle, ...more })),
     (worker) => Effect.flatMap(Layer.build(clock), (context) => Effect.provide(worker, context))
   )
 

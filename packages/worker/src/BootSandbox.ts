@@ -1,4 +1,6 @@
-/** From an accepted sandbox to an agent that is ready: box and clones side by side, then the agent. */
+/** From an accepted sandbox to an agent that is ready: box and clones side by side, then setup, then the agent. */
+import type { SecretsMissing, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
+import { SetupCaches } from "@slipway/domain/environment/SetupCaches"
 import { type CloneFailed, TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Ids } from "@slipway/domain/Ids"
 import type { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
@@ -9,10 +11,14 @@ import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { turnId } from "@slipway/domain/SandboxId"
 import type { RepoRef } from "@slipway/domain/source/RepoRef"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
-import { Duration, Effect, Schedule, Schema } from "effect"
+import { Duration, Effect, Option, Schedule, Schema } from "effect"
 import * as Agent from "./Agent.ts"
+import type { BootBreaker } from "./BootBreaker.ts"
+import * as Checkpoint from "./Checkpoint.ts"
+import { conversationOf } from "./ClearHome.ts"
 import type { HeldSandbox } from "./HeldSandbox.ts"
 import { reapOrphans } from "./ReapOrphans.ts"
+import * as SetUp from "./SetUp.ts"
 
 /** What a running sandbox needs. */
 export interface Booted {
@@ -27,22 +33,59 @@ class StepBroke extends Schema.TaggedError<StepBroke>()("StepBroke", { step: Sch
   }
 }
 
-type Trouble = HostError | CloneFailed | TreesUnavailable | RepoNotAccessible | SourceHostError | AgentError | StepBroke
+type Trouble =
+  | HostError
+  | CloneFailed
+  | TreesUnavailable
+  | RepoNotAccessible
+  | SourceHostError
+  | AgentError
+  | StepBroke
+  | Checkpoint.NoneLeft
+  | SecretsMissing
+  | SecretsUnusable
+  | SetUp.SetupFailed
 
 const isRetryable = (error: Trouble | StaleLease): boolean => "retryable" in error && error.retryable
 
-const failed = (trouble: Trouble): SystemCommand => ({
-  _tag: "Fail",
-  reason: trouble._tag === "RepoNotAccessible" ?
-    "repo_not_accessible"
-    : trouble._tag === "CloneFailed" || trouble._tag === "SourceHostError" ?
-    "clone_failed"
-    : "boot_failed",
-  error: trouble.message,
-  retryable: isRetryable(trouble)
-})
+const reasonOf = ({ _tag }: Trouble) => {
+  switch (_tag) {
+    case "RepoNotAccessible":
+      return "repo_not_accessible"
+    case "CloneFailed":
+    case "NoneLeft":
+    case "SourceHostError":
+      return "clone_failed"
+    default:
+      return "boot_failed"
+  }
+}
+
+/** Whether any boot here is likely to meet it. An agent that is not installed or has a wrong key concerns those of its model alone. */
+const isOfMachine = (trouble: Trouble): boolean => {
+  switch (trouble._tag) {
+    case "HostError":
+    case "TreesUnavailable":
+      return true
+    case "AgentError":
+      return trouble.refusedByHost === true
+    case "StepBroke":
+      return trouble.step !== "agent_start"
+    default:
+      return false
+  }
+}
 
 type Stage = SandboxEventOf<"sandbox.boot">["data"]["stage"]
+
+/** What the stages are called in traces. */
+const STAGES: Readonly<Record<Stage, string>> = {
+  provision: "provision",
+  clone: "clone",
+  setup: "setup",
+  agent_start: "agent start",
+  ready: "ready"
+}
 
 const whole = <A, E, R>(step: Stage, self: Effect.Effect<A, E, R>) =>
   Effect.catchDefect(
@@ -62,7 +105,8 @@ const patiently = <A, E extends Trouble | StaleLease, R>(self: Effect.Effect<A, 
 /** A boot is under way, or has just succeeded. */
 const mayBoot = (status: SandboxStatus): boolean => status === "queued" || status === "creating" || status === "running"
 
-const clone = Effect.fn("BootSandbox.clone")(function*(held: HeldSandbox, { fullName, ref }: RepoRef) {
+/** Makes the tree of a repository as it is at its source, or finds the one that is there. */
+export const clone = Effect.fn("BootSandbox.clone")(function*(held: HeldSandbox, { fullName, ref }: RepoRef) {
   const trees = yield* WorkingTrees
   const source = yield* SourceHost
   const { sandbox } = yield* held.view
@@ -81,10 +125,12 @@ const makeRoom = Effect.gen(function*() {
   yield* Effect.logWarning("the disk is full: making room of what nobody needs")
   yield* reapOrphans().pipe(Effect.catchCause((cause) => Effect.logWarning("finished sandboxes could not be removed", cause)))
   yield* trees.makeRoom
+  const caches = yield* Effect.serviceOption(SetupCaches)
+  if (Option.isSome(caches)) yield* caches.value.makeRoom
 }).pipe(Effect.withSpan("BootSandbox.makeRoom"))
 
 /** On a full disk once more, after room was made. */
-const withRoom = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
+export const withRoom = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
   Effect.catchIf(
     self,
     (error): error is Extract<E | TreesUnavailable, TreesUnavailable> => isFull(error),
@@ -94,48 +140,74 @@ const withRoom = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
 const isFull = (error: unknown): boolean => error instanceof TreesUnavailable && error.retryable
 
 /**
- * Boots it and starts its first turn, or records why it could not. `null`: there is nothing to run. A boot that a lost
- * worker began starts again; every step finds what is already there.
+ * Boots it and starts its first turn, or records why it could not. `null`: there is nothing to run. `elsewhere`: another worker
+ * is to boot it, this one breaks every boot. A boot that a lost worker began starts again; every step finds what is already there.
  */
-export const boot = Effect.fn("BootSandbox.boot")(function*(held: HeldSandbox) {
+export const boot = Effect.fn("BootSandbox.boot")(function*(held: HeldSandbox, breaker: BootBreaker) {
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   const ids = yield* Ids
 
   const stage = <A, E extends Trouble | StaleLease, R>(name: Stage, self: Effect.Effect<A, E, R>, repo?: string) =>
     Effect.flatMap(
-      Effect.timed(patiently(whole(name, self))),
+      Effect.timed(patiently(whole(name, self)).pipe(Effect.withSpan(STAGES[name]))),
       ([took, result]) => Effect.as(held.write([report(name, took, repo)]), result)
     )
 
   const steps = Effect.gen(function*() {
-    const { repos } = yield* held.write([{ _tag: "StartBoot" }])
-    const [box] = yield* Effect.all([
-      stage("provision", host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) })),
-      Effect.forEach(repos, (repo) => stage("clone", withRoom(clone(held, repo)), repo.fullName), {
-        concurrency: "unbounded",
-        discard: true
-      })
-    ], { concurrency: 2 })
-    // Agents read the trees when they start, so they start last. Nothing was said yet, so there is nothing to resume.
-    const agent = yield* stage("agent_start", Agent.open(held, box, null))
+    const { origin, owesCheckpoint, repos } = yield* held.write([{ _tag: "StartBoot" }])
+    const provision = stage("provision", host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }))
+    const clones = Effect.forEach(repos, (repo) => stage("clone", withRoom(clone(held, repo)), repo.fullName), {
+      concurrency: "unbounded",
+      discard: true
+    })
+    if (origin !== null && !(owesCheckpoint && (yield* trees.has(held.id)))) {
+      // Before the box: trees that are restored are given to a box when it is made.
+      yield* stage("clone", withRoom(Checkpoint.restore(held, { cause: "fork", checkpoint: origin.checkpoint, of: origin.sandboxId })))
+    }
+    const [box] = yield* Effect.all([provision, origin === null ? clones : Effect.void], { concurrency: 2 })
+    // Agents read the trees when they start, so they start last.
+    const conversation = origin === null ? [] : yield* conversationOf(held)
+    const prepared = yield* patiently(whole("setup", SetUp.setUp(held, box, { isFresh: origin === null, conversation }))).pipe(
+      Effect.withSpan(STAGES.setup)
+    )
+    const agent = yield* stage("agent_start", Agent.open(held, box, yield* held.agentSession, Effect.succeed(prepared)))
     return { box, agent }
   })
 
   const booting = Effect.gen(function*() {
     const [took, booted] = yield* Effect.timed(steps)
     yield* held.write([report("ready", took), { _tag: "FinishBoot", turnId: turnId(ids, held.id, 1) }])
+    yield* breaker.succeeded
     return booted
   }).pipe(
     Effect.catchTag(
-      ["AgentError", "CloneFailed", "HostError", "RepoNotAccessible", "SourceHostError", "StepBroke", "TreesUnavailable"],
-      (trouble) => Effect.as(held.write([failed(trouble)]), null)
+      [
+        "AgentError",
+        "CloneFailed",
+        "HostError",
+        "NoneLeft",
+        "RepoNotAccessible",
+        "SecretsMissing",
+        "SecretsUnusable",
+        "SetupFailed",
+        "SourceHostError",
+        "StepBroke",
+        "TreesUnavailable"
+      ],
+      Effect.fnUntraced(function*(trouble: Trouble) {
+        const reason = reasonOf(trouble)
+        if (isOfMachine(trouble) && (yield* breaker.failed(held.id, trouble.message))) return "elsewhere" as const
+        if (trouble._tag === "AgentError" && trouble.refusedByHost !== true) yield* breaker.succeeded
+        yield* held.write([{ _tag: "Fail", reason, error: trouble.message, retryable: isRetryable(trouble) }])
+        return null
+      })
     )
   )
   // Terminated, timed out or let go of meanwhile: whatever was begun is dropped.
   return yield* Effect.raceFirst(
     booting,
-    Effect.as(held.until(({ detached, sandbox }) => detached || !mayBoot(sandbox.status)), null)
+    Effect.as(held.until(({ draining, sandbox }) => draining || !mayBoot(sandbox.status)), null)
   )
 })
 

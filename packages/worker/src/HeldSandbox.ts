@@ -18,12 +18,14 @@ import { Timing } from "./Timing.ts"
 
 export interface View {
   readonly sandbox: Sandbox
-  /** This worker is to let go of the sandbox, whatever its state. */
+  /** This worker is to let go of the sandbox as soon as the turn that runs has ended: nothing is begun any more. */
+  readonly draining: boolean
+  /** This worker is to let go of the sandbox at once, whatever its state. Only while it is `draining`. */
   readonly detached: boolean
 }
 
-/** Nothing is to be kept running: the sandbox is ending, has ended, or is to be let go of. */
-export const isLeaving = ({ detached, sandbox }: View): boolean => detached || sandbox.status !== "running"
+/** Nothing is to be begun: the sandbox is ending, has ended, or is to be let go of. */
+export const isLeaving = ({ draining, sandbox }: View): boolean => draining || sandbox.status !== "running"
 
 export interface HeldSandbox {
   readonly id: SandboxId
@@ -35,12 +37,16 @@ export interface HeldSandbox {
   observe(sandbox: Sandbox): Effect.Effect<void>
   /** Records these commands in one transaction, in order. One that has become illegal is left out: the sandbox went on. */
   write(commands: ReadonlyArray<SystemCommand>): Effect.Effect<Sandbox, StaleLease>
+  /** Everything of it is on this machine. */
+  readonly arrived: Effect.Effect<void, StaleLease>
   approvals(ids: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>>
-  /** The agent's own session id, when there is one to resume. */
+  /** The agent's own session as `SavedSession` writes it, when there is one to resume. */
   readonly agentSession: Effect.Effect<string | null>
-  saveAgentSession(sessionId: string): Effect.Effect<void, StaleLease>
+  /** The conversation that the files in the home are of, as `SavedSession` writes it; `null`: of none. */
+  saveAgentSession(session: string | null): Effect.Effect<void, StaleLease>
   /** Reads the state on every hint and every tick, until the scope closes. */
   readonly follow: Effect.Effect<never, never, Scope.Scope>
+  readonly drain: Effect.Effect<void>
   readonly detach: Effect.Effect<void>
 }
 
@@ -97,7 +103,7 @@ export const make = Effect.fnUntraced(function*(leased: Leased) {
   const limits = yield* Policy
   const { tick } = yield* Timing
   const { lease, sandbox: { grantId, id } } = leased
-  const views = yield* SubscriptionRef.make<View>({ sandbox: leased.sandbox, detached: false })
+  const views = yield* SubscriptionRef.make<View>({ sandbox: leased.sandbox, draining: false, detached: false })
   let agentSession = leased.agentSession
 
   const observe = (sandbox: Sandbox) =>
@@ -137,6 +143,7 @@ export const make = Effect.fnUntraced(function*(leased: Leased) {
       // Rows outlive their leases.
       Effect.catchTag("SandboxNotFound", Effect.die)
     ),
+    arrived: untilAvailable(leases.arrived(lease)),
     approvals: (ids) => untilAvailable(store.approvals(id, ids)),
     agentSession: Effect.sync(() => agentSession),
     saveAgentSession: (sessionId) =>
@@ -152,7 +159,8 @@ export const make = Effect.fnUntraced(function*(leased: Leased) {
         yield* Effect.timeoutOption(hinted, tick)
       }
     }),
-    detach: SubscriptionRef.update(views, (view) => ({ ...view, detached: true }))
+    drain: SubscriptionRef.update(views, (view) => ({ ...view, draining: true })),
+    detach: SubscriptionRef.update(views, (view) => ({ ...view, draining: true, detached: true }))
   }
   return held
 })

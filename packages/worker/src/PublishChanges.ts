@@ -10,17 +10,13 @@ import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Result } from "effect"
 
-const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"]) {
-  const trees = yield* WorkingTrees
+/** The pull request of what was pushed: the one that is open, or else a new draft. */
+const pullRequestOf = Effect.fnUntraced(function*(
+  sandbox: Sandbox,
+  repo: RepoName,
+  { baseRef, head, sha }: { readonly head: string; readonly sha: string; readonly baseRef: string | null }
+) {
   const host = yield* SourceHost
-  const key: TreeKey = { sandboxId: sandbox.id, repo }
-  const { baseRef, sha } = yield* trees.snapshot(key, {
-    message: commitMessage(yield* CommitMessage, sandbox, repo),
-    author: yield* CommitAuthor,
-    ...(history === undefined ? {} : { history })
-  }).pipe(Effect.provideService(OnBehalfOf, sandbox.grantId))
-  const head = headRef(sandbox.id)
-  yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") })
   const at = yield* DateTime.now
   // Looked up before it is opened: a crash after opening must not open a second one.
   const open = yield* host.findOpenPullRequest(repo, head)
@@ -36,11 +32,25 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     })
 })
 
+const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"]) {
+  const trees = yield* WorkingTrees
+  const host = yield* SourceHost
+  const key: TreeKey = { sandboxId: sandbox.id, repo }
+  const { baseRef, sha } = yield* trees.snapshot(key, {
+    message: commitMessage(yield* CommitMessage, sandbox, repo),
+    author: yield* CommitAuthor,
+    ...(history === undefined ? {} : { history })
+  }).pipe(Effect.provideService(OnBehalfOf, sandbox.grantId), Effect.withSpan("publication snapshot"))
+  const head = headRef(sandbox.id)
+  yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") }).pipe(Effect.withSpan("publication push"))
+  return yield* pullRequestOf(sandbox, repo, { head, sha, baseRef }).pipe(Effect.withSpan("publication pull request"))
+})
+
 /**
  * Snapshot, push, find or open the draft, record. Safe to run again after a crash at any point; what is wrong with the
  * publication is recorded, not failed with. `history`: the agent's own commits.
  */
-export const publishChanges = Effect.fn("PublishChanges.publishChanges")(
+export const publishChanges = Effect.fn("publication")(
   function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
     const store = yield* SandboxStore
     const host = yield* SourceHost

@@ -1,7 +1,8 @@
 /**
- * Forgets what nobody was promised any longer: the events of sandboxes that ended long ago, and idempotency keys
- * (docs/decisions.md 4 and 5).
+ * Forgets what nobody was promised any longer: the events of sandboxes that ended long ago, idempotency keys, and checkpoints
+ * (docs/decisions.md 4, 5 and 16).
  */
+import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { DateTime, Effect, Metric } from "effect"
@@ -18,6 +19,7 @@ const forgotten = Metric.counter("slipway_event_logs_purged_total", {
 /** Every worker may do it: what one is at, others leave alone. */
 export const purgeEvents = Effect.fn("PurgeEvents.purgeEvents")(function*() {
   const upkeep = yield* Upkeep
+  const checkpoints = yield* Checkpoints
   // Seen at 0 from the first look on.
   yield* Metric.value(forgotten)
   const { retention } = yield* Policy
@@ -27,5 +29,6 @@ export const purgeEvents = Effect.fn("PurgeEvents.purgeEvents")(function*() {
     found = yield* Effect.tap(upkeep.purgeEvents(endedBefore, SANDBOXES), (found) => Metric.update(forgotten, found))
   }
   while ((yield* upkeep.purgeKeys(KEYS)) === KEYS) continue
+  while ((yield* checkpoints.prune(endedBefore, SANDBOXES)) === SANDBOXES) continue
   if (purged > 0) yield* Effect.logInfo("purged the events of sandboxes that ended long ago", { sandboxes: purged })
 })

@@ -6,8 +6,8 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option, Schedule } from "effect"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 
-/** Kills what runs and deletes what is stored. Safe to repeat. */
-export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: SandboxId) {
+/** Kills what runs here and deletes what is stored here. Safe to repeat. The sandbox may go on elsewhere, or here again. */
+export const removeHere = Effect.fn("ReleaseSandbox.removeHere")(function*(id: SandboxId) {
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   yield* host.stop(id)
@@ -16,6 +16,11 @@ export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: Sandb
     "TreesUnavailable",
     ({ detail }) => new HostError({ operation: "stop", detail, retryable: true })
   )
+})
+
+/** Kills what runs and deletes what is stored. Safe to repeat. */
+export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: SandboxId) {
+  yield* removeHere(id)
   const gateway = yield* Effect.serviceOption(ModelGateway)
   if (Option.isSome(gateway)) yield* untilAvailable(gateway.value.forget(id))
 })

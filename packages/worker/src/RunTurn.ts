@@ -4,16 +4,19 @@
  */
 import type { ModelAccount } from "@slipway/domain/models/ModelGateway"
 import * as Pace from "@slipway/domain/Pace"
+import * as RootSpan from "@slipway/domain/RootSpan"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import * as TurnJournal from "@slipway/domain/sandbox/TurnJournal"
+import { steersOf } from "@slipway/domain/sandbox/Waiting"
 import { Context, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import { type Agent, rememberSession } from "./Agent.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import type { HeldSandbox, View } from "./HeldSandbox.ts"
 import { Timing } from "./Timing.ts"
+import * as Traced from "./Traced.ts"
 
 /** Whether events say what tool calls do and write: `preview` and `detail` (docs/decisions.md 5). Configuration. */
 export const ShowToolDetail = Context.Reference<boolean>("@slipway/worker/ShowToolDetail", { defaultValue: () => true })
@@ -72,10 +75,13 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   const { model } = agent
   const before = model === null ? null : yield* model.account
   const showsDetail = yield* ShowToolDetail
+  const spans = yield* Traced.activity
   const began = yield* elapsedMillis
-  let journal = TurnJournal.begin({ turnId: turn.id, usage: started.usage, intervals: timing, showsDetail }, began)
+  let journal = TurnJournal.begin({ turnId: turn.id, before: started, intervals: timing, showsDetail }, began)
   // From the beginning: the agent's own numbers are not to be mixed with the gateway's.
-  if (before !== null) journal = TurnJournal.meter(journal, before.usage)
+  if (before !== null) journal = TurnJournal.meter(journal, before)
+  /** Opens when the turn is the agent's: what it is handed or asked before is lost. */
+  const begun = Latch.makeUnsafe(false)
   /** Approvals the agent waits for. */
   const waiting = new Set<string>()
   const added = Latch.makeUnsafe(false)
@@ -85,6 +91,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   const onEvent = Effect.fnUntraced(function*(event: AgentEvent) {
     if (event._tag === "ApprovalRequested") waiting.add(event.approvalId)
     journal = TurnJournal.add(journal, event)
+    yield* spans.on(event)
     yield* added.open
     while (TurnJournal.isFull(journal)) {
       yield* written.close
@@ -116,15 +123,26 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
     const decided = Array.from(waiting).filter((id) => !pending.has(id))
     if (decided.length === 0) return
     // One that is not recorded yet is unknown to the store, and left for the next look.
-    for (const { approvalId, outcome } of yield* held.approvals(decided)) {
+    for (const { approvalId, outcome, reason } of yield* held.approvals(decided)) {
       if (outcome === null) continue
-      yield* agent.session.decide(approvalId, outcome === "approved" ? "approve" : "deny")
+      yield* agent.session.decide(approvalId, outcome === "approved" ? "approve" : "deny", reason)
       waiting.delete(approvalId)
+      yield* spans.decided(approvalId, outcome)
     }
   })
 
-  const metering = model === null ? Effect.void : Stream.runForEach(model.accounts, ({ usage }) => {
-    journal = TurnJournal.meter(journal, usage)
+  /**
+   * What waits for this turn's agent, in order. One that it was handed before it ignores; one that it never takes gets a turn of its
+   * own.
+   */
+  const handOver = Effect.gen(function*() {
+    yield* begun.await
+    const { sandbox } = yield* held.view
+    for (const message of steersOf(sandbox)) yield* agent.session.steer?.(message) ?? Effect.void
+  })
+
+  const metering = model === null ? Effect.void : Stream.runForEach(model.accounts, (account) => {
+    journal = TurnJournal.meter(journal, account)
     return added.open
   })
   const refused = model === null ? Effect.never : model.accounts.pipe(
@@ -141,21 +159,23 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
       const seen = view
       wish = wishOf(view, turn)
       if (wish !== null) break
-      yield* passOnDecisions(view.sandbox)
+      // An agent that does not take them is no reason to let it go on.
+      const passOn = Effect.andThen(handOver, passOnDecisions(view.sandbox))
+      yield* Effect.raceAllFirst([passOn, held.until((next) => wishOf(next, turn) !== null), refused])
       yield* rememberSession(held, agent)
       const next = yield* Effect.raceFirst(held.until((next) => next !== seen), refused)
       if ("reason" in next) wish = next
       else view = next
     }
-    yield* Effect.forkChild(agent.session.interrupt)
+    yield* Effect.forkChild(Effect.andThen(begun.await, agent.session.interrupt))
     yield* Effect.sleep(timing.interrupt)
     return "killed" as const
   })
 
-  const writer = yield* Effect.forkChild(writing)
+  const writer = yield* Effect.forkChild(RootSpan.quiet(writing))
   const meter = yield* Effect.forkChild(metering)
   const answer: Answer = yield* Effect.raceAllFirst([
-    Effect.result(agent.session.prompt({ turnId: turn.id, text: turn.prompt, onEvent })),
+    Effect.result(agent.session.prompt({ turnId: turn.id, text: turn.prompt, onBegin: begun.open, onEvent })),
     attending,
     // Ends before the others only when the lease is lost.
     Effect.andThen(Fiber.join(writer), Effect.never)
@@ -169,18 +189,19 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
     const account = yield* model.account
     // Not of an earlier turn.
     trouble = account.trouble === before?.trouble ? undefined : account.trouble
-    journal = TurnJournal.meter(journal, account.usage)
+    journal = TurnJournal.meter(journal, account)
     // The agent may have ended the turn before we could.
     if (account.refusals > (before?.refusals ?? 0)) wish ??= tooExpensive(account)
   }
+  yield* spans.ended
   const end = endOf(answer, wish)
   // The gateway knows better than the agent what is wrong with the provider, and what to do.
   const isTroubled = trouble !== undefined && wish === null && answer !== "killed" && Result.isSuccess(answer) && end.state === "failed"
   journal = TurnJournal.end(journal, isTroubled ? { ...end, reason: trouble?.message ?? "" } : end)
+  // The checkpoint that the turn's end asks for has it.
+  yield* rememberSession(held, agent)
   yield* added.open
   yield* Fiber.join(writer)
   if (answer === "killed") return "killed"
-  if (Result.isFailure(answer)) return "lost"
-  yield* rememberSession(held, agent)
-  return "alive"
+  return Result.isFailure(answer) ? "lost" : "alive"
 })

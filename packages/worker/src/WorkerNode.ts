@@ -1,34 +1,48 @@
 /**
- * One worker process: leases sandboxes that have no worker, runs a session for each, keeps the leases, enforces time
- * limits and reaps what is left over. Closing its scope ends it gently: no new sandboxes, turns ended as interrupted
- * with reason `worker_shutdown`, agents stopped, leases given back so that another worker goes on at once.
+ * One worker process: leases sandboxes that have work and no worker, as many as it has room for, runs a session for each, keeps the
+ * leases, enforces time limits and reaps what is left over. Closing its scope ends it gently: nothing is begun any more, turns may
+ * end for a while and are then interrupted with reason `worker_shutdown`, everything goes into checkpoints, and the leases are
+ * given back so that any other worker goes on at once.
  */
 import { Hints, WORK } from "@slipway/domain/Hints"
 import { observed } from "@slipway/domain/Metrics"
 import * as RootSpan from "@slipway/domain/RootSpan"
+import { BootsHere } from "@slipway/domain/sandbox/BootsHere"
 import { declare } from "@slipway/domain/sandbox/Counting"
 import { Leases, type Leased, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, type Worker } from "@slipway/domain/sandbox/Leases"
-import { Cause, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope, Semaphore } from "effect"
+import { workOf } from "@slipway/domain/sandbox/Leasing"
+import { Workers } from "@slipway/domain/sandbox/Workers"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Cause, Clock, Duration, Effect, Exit, Fiber, Latch, Layer, Metric, Option, Schedule, Scope, Semaphore } from "effect"
+import * as BootBreaker from "./BootBreaker.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
 import { purgeEvents } from "./PurgeEvents.ts"
 import { reapOrphans } from "./ReapOrphans.ts"
+import * as Room from "./Room.ts"
 import * as SandboxSession from "./SandboxSession.ts"
+import { ThisMachine } from "./ThisMachine.ts"
 import { Timing } from "./Timing.ts"
+import * as Traced from "./Traced.ts"
 
+/** What one worker may take on. */
 export interface Options extends Worker {
-  /** Sandboxes this worker holds at most at a time. */
+  /** Agents at work or booting at once. */
   readonly slots: number
+  /** Agent processes alive at once, with those that are warm or wait for a person; not below `slots`. Default: four times as many. */
+  readonly agents?: number
+  /** Boots at once. Default: as many as `slots`. */
+  readonly boots?: number
 }
 
-/** Ending sandboxes that a worker releases at a time, whatever its slots: each takes a process or two and some statements. */
-const ENDING = 16
+/** Sandboxes that a worker has at a time for what needs no agent, whatever its room: each takes a process or two and some statements. */
+const ERRANDS = 16
 
 interface Session {
   readonly held: HeldSandbox.HeldSandbox
-  /** It only releases what the sandbox held: it takes no slot. */
-  readonly isEnding: boolean
+  /** It was taken for what needs no agent: to release, to publish, to take a checkpoint. */
+  readonly isErrand: boolean
   /** Agents live in it. */
   readonly scope: Scope.Closeable
   /** Ends when nothing of the session runs any more. */
@@ -44,35 +58,67 @@ const renewal = Duration.seconds(LEASE_RENEWAL_SECONDS)
 const KILL_MILLIS = 2000
 
 const heldGauge = Metric.gauge("slipway_worker_sandboxes", { description: "Sandboxes that this worker holds." })
-const slotsGauge = Metric.gauge("slipway_worker_slots", {
-  description: "Sandboxes that this worker holds at most, but for those that are ending."
-})
 
 /** Runs the worker until the scope closes. */
-export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker }: Options) {
+export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, worker, agents = 4 * slots, boots = slots }: Options) {
   const leases = yield* Leases
   const hints = yield* Hints
-  const { purge, reap, shutdown, tick } = yield* Timing
+  const workers = yield* Workers
+  const { drain, purge, reap, shutdown, tick } = yield* Timing
   const scope = yield* Scope.Scope
   // Closed after the sessions were asked to end.
   const sessionsScope = yield* Scope.fork(scope, "parallel")
   const sessions = new Set<Session>()
+  const room = yield* Room.make({ slots, agents, boots })
+  ;(yield* BootsHere).report(room.boots)
+  const breaker = yield* BootBreaker.make
   yield* declare
   yield* observed(heldGauge, () => ({ value: sessions.size }))
-  yield* observed(slotsGauge, () => ({ value: slots }))
 
-  const begin = Effect.fnUntraced(function*(leased: Leased, validUntil: number) {
+  /** What the reaper is at, until it is through with it. */
+  const reaping = new Map<SandboxId, Latch.Latch>()
+  /** Those of which a session began since the reaper last looked. */
+  const begun = new Set<SandboxId>()
+  const here = ThisMachine.of({
+    name: machine,
+    forUnused: Effect.fnUntraced(function*(find, job) {
+      begun.clear()
+      for (const id of yield* find) {
+        if (begun.has(id) || Array.from(sessions).some(({ held }) => held.id === id)) continue
+        const done = Latch.makeUnsafe(false)
+        reaping.set(id, done)
+        yield* Effect.ensuring(
+          job(id),
+          Effect.suspend(() => {
+            reaping.delete(id)
+            return done.open
+          })
+        )
+      }
+    })
+  })
+
+  const begin = Effect.fnUntraced(function*(leased: Leased, validUntil: number, claim: Traced.Claim) {
     const held = yield* HeldSandbox.make(leased)
+    begun.add(held.id)
     const before = Array.from(sessions).filter((session) => session.held.id === held.id)
     const own = yield* Scope.fork(sessionsScope)
+    const work = workOf(leased.sandbox)
+    // At once, so that the next look counts it.
+    const place = work === "boot" ?
+      yield* Scope.provide(room.enter("boot"), own)
+      : work === "turn" ?
+      yield* Scope.provide(room.enter("agent"), own)
+      : null
     const running = Effect.gen(function*() {
       // An earlier session of ours lost this sandbox: first its agent must be gone.
       yield* Effect.forEach(before, ({ ended }) => Fiber.await(ended))
-      yield* SandboxSession.run(held, leased.elsewhere).pipe(
+      yield* reaping.get(held.id)?.await ?? Effect.void
+      const end = yield* SandboxSession.run(held, { room, breaker, place, moved: leased.moved }).pipe(
         Scope.provide(own),
         Effect.onExit((exit) => Scope.close(own, exit))
       )
-      yield* leases.release(held.lease)
+      if (end !== "rested") yield* leases.release(held.lease, { mayMove: end === "elsewhere" })
     }).pipe(
       Effect.catchTags({
         StaleLease: () => Effect.logWarning("the lease is another worker's"),
@@ -84,11 +130,11 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
         if (!session.abandoned) sessions.delete(session)
       })),
       Effect.annotateLogs({ sandboxId: held.id }),
-      RootSpan.within("WorkerNode.session")
+      Traced.session(held, claim)
     )
     const session: Session = {
       held,
-      isEnding: leased.sandbox.status === "terminating",
+      isErrand: work === "errand",
       scope: own,
       ended: yield* Effect.forkIn(running, sessionsScope),
       validUntil,
@@ -131,33 +177,62 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     for (const session of sessions) if (session.validUntil <= late && !session.abandoned) yield* abandon(session)
   })
 
+  let isDraining = false
+  /** For people who look. */
+  const report = Effect.flatMap(room.shares, (shares) => workers.report({ worker, machine, isDraining, ...shares }))
+
   const leasing = yield* Semaphore.make(1)
   const take = Effect.gen(function*() {
-    // Ending sandboxes come on top: a full worker must not keep them waiting.
-    const ending = Array.from(sessions).filter(({ isEnding }) => isEnding).length
-    const room = { live: Math.max(0, slots - (sessions.size - ending)), ending: Math.max(0, ENDING - ending) }
+    const free = yield* room.free
+    const allowed = Math.max(0, (yield* breaker.allowed) - free.booting)
+    const errands = Math.max(0, ERRANDS - Array.from(sessions).filter(({ isErrand }) => isErrand).length)
     const asked = yield* elapsedMillis
-    for (const leased of yield* leases.take({ worker, machine }, room.live, room.ending)) yield* begin(leased, asked + LEASE_MILLIS)
+    const askedAt = yield* Clock.currentTimeMillis
+    const leased = yield* leases.take({ worker, machine }, { slots: free.slots, boots: Math.min(free.boots, allowed), errands })
+    const given = yield* Clock.currentTimeMillis
+    for (const one of leased) yield* begin(one, asked + LEASE_MILLIS, { asked: askedAt, given })
+    if (leased.length > 0) yield* Effect.forkIn(round("report")(report), scope)
   }).pipe(leasing.withPermits(1), round("take"))
 
   const letGo = Effect.gen(function*() {
     // Waits for a taking that is under way, whose leases must be given back too, and allows no other.
     yield* leasing.take(1)
-    yield* Effect.forEach(sessions, ({ ended, held }) => Effect.andThen(held.detach, Fiber.await(ended)), { concurrency: "unbounded" })
+    isDraining = true
+    const givingUp = yield* leases.drain(machine, true).pipe(
+      Effect.catchTag("StoreUnavailable", () => Effect.logWarning("sandboxes at rest wait for this machine until they are held for lost")),
+      // The worker's own is closed by now: it would begin nothing.
+      Effect.forkIn(sessionsScope)
+    )
+    const ended = Effect.andThen(
+      Effect.forEach(sessions, ({ ended }) => Fiber.await(ended), { concurrency: "unbounded", discard: true }),
+      Fiber.await(givingUp)
+    )
+    yield* Effect.forEach(sessions, ({ held }) => held.drain)
+    const isEnded = yield* Effect.timeoutOption(ended, drain)
+    if (Option.isSome(isEnded)) return
+    yield* Effect.forEach(sessions, ({ held }) => held.detach)
+    yield* Effect.timeoutOption(ended, shutdown)
   })
 
   const every = (interval: Duration.Duration, job: string) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
     self.pipe(round(job), Effect.repeat(Schedule.spaced(interval)), Effect.forkScoped)
 
   const hinted = yield* hints.watch(WORK)
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(take, Effect.timeoutOption(hinted, tick))))
+  yield* HeldSandbox.untilAvailable(leases.drain(machine, false)).pipe(
+    Effect.andThen(Effect.forever(Effect.andThen(take, Effect.timeoutOption(hinted, tick)))),
+    Effect.provideService(ThisMachine, here),
+    Effect.forkScoped
+  )
   yield* every(renewal, "renew")(renew)
   yield* every(tick, "watchLeases")(watchLeases)
   yield* every(tick, "enforceLimits")(enforceLimits())
-  yield* every(reap, "reapOrphans")(reapOrphans())
+  yield* every(reap, "reapOrphans")(Effect.provideService(reapOrphans(), ThisMachine, here))
   yield* every(purge, "purgeEvents")(purgeEvents())
+  // After the last report.
+  yield* Effect.addFinalizer(() => Effect.timeoutOption(round("leave")(workers.leave(worker)), shutdown))
+  yield* every(renewal, "report")(report)
   // Runs before the fibers above end: leases are renewed until they are given back.
-  yield* Effect.addFinalizer(() => Effect.timeoutOption(letGo, shutdown))
+  yield* Effect.addFinalizer(() => letGo)
 })
 
 /** Trouble of one round is logged, under a span of its own; the next round is the retry. */

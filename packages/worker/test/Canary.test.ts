@@ -11,12 +11,15 @@ import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
+import * as WorkersPostgres from "@slipway/adapters/postgres/WorkersPostgres"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
@@ -141,7 +144,17 @@ it.live("the provider's key is in no environment, command line, file, log, event
           remote: () => Effect.succeed({ url: origin, authorization: null })
         })
       )),
-      Layer.provideMerge(Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, AccessStorePostgres.layer)),
+      Layer.provideMerge(
+        Layer.mergeAll(
+          SandboxStorePostgres.layer,
+          LeasesPostgres.layer,
+          UpkeepPostgres.layer,
+          SetupsPostgres.layer,
+          WorkersPostgres.layer,
+          CheckpointsPostgres.layer,
+          AccessStorePostgres.layer
+        )
+      ),
       Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
       Layer.provideMerge(TestPostgres.layer(Migrations.layer)),
       Layer.provideMerge(Layer.mergeAll(
@@ -158,7 +171,7 @@ it.live("the provider's key is in no environment, command line, file, log, event
       const sql = yield* SqlClient.SqlClient
       const { grant } = yield* (yield* Access).createGrant("test")
       const by = { ...principal, grantId: grant.id }
-      yield* WorkerNode.start({ worker: "worker-1", machine: "machine-1", slots: 2 })
+      yield* WorkerNode.start({ worker: "worker-1", machine: "machine-1", slots: 2, agents: 4, boots: 2 })
 
       const request = yield* Schema.decodeEffect(CreateSandbox)({ repos: [{ fullName: "acme/site" }], prompt: `[[shell ${LOOK}]]` })
       const { sandbox: { id } } = yield* sandboxes.create(by, request, Option.none())

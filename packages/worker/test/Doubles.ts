@@ -2,7 +2,15 @@
 import { it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import type { Principal } from "@slipway/domain/access/Principal"
-import { type CloneFailed, FileNotFound, FileTooLarge, type TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import {
+  type CannotSave,
+  CheckpointDamaged,
+  type CloneFailed,
+  FileNotFound,
+  FileTooLarge,
+  type TreesUnavailable,
+  WorkingTrees
+} from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
@@ -14,20 +22,50 @@ import { CreditPrice } from "@slipway/domain/models/Credits"
 import { type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { request } from "@slipway/domain/publishing/Publication"
 import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
+import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
 import { Leases } from "@slipway/domain/sandbox/Leases"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { fromWire, type RecordedEvent, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
-import { type HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import {
+  type BoxCommand,
+  type BoxProcess,
+  HomeDamaged,
+  type HostError,
+  type Programs,
+  SandboxHost
+} from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Setups } from "@slipway/domain/sandbox/Setups"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { Workers } from "@slipway/domain/sandbox/Workers"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
-import { Clock, DateTime, Deferred, Effect, Exit, Latch, Layer, Option, Queue, Schema, Scope, Stream } from "effect"
+import {
+  type Cause,
+  Clock,
+  Context,
+  DateTime,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Latch,
+  Layer,
+  Option,
+  Queue,
+  Schema,
+  Scope,
+  Stream
+} from "effect"
 import { TestClock } from "effect/testing"
+import { createHash } from "node:crypto"
 import { draft } from "./PullRequests.ts"
 
 export const principal: Principal = {
@@ -55,6 +93,8 @@ export interface Prompt {
 export class FakeAgent {
   readonly prompts = Queue.unbounded<Prompt>().pipe(Effect.runSync)
   readonly decisions: Array<string> = []
+  /** What the turn was handed, by id: each once, in order. Cleared with each prompt. */
+  readonly steers = new Map<string, string>()
   readonly exit = Deferred.makeUnsafe<string>()
   interrupts = 0
   closed = false
@@ -107,12 +147,23 @@ export const ask = (approvalId: string): AgentEvent => ({ _tag: "ApprovalRequest
 // ---------------------------------------------------------------------------------------------------------------
 // The world
 
-/** Everything the workers of one test share. */
-export class World {
-  readonly opened = Queue.unbounded<FakeAgent>().pipe(Effect.runSync)
-  readonly agents: Array<FakeAgent> = []
+/** What one machine's disk and kernel hold. */
+export class Machine {
+  /** Of the folder that holds its trees. */
+  path = "/trees"
   readonly boxes = new Set<SandboxId>()
   readonly trees = new Set<SandboxId>()
+  /** What trees hold, and what homes do. Absent: as they were cloned; nothing. */
+  readonly work = new Map<SandboxId, string>()
+  readonly homes = new Map<SandboxId, string>()
+  readonly rests: Array<SandboxId> = []
+}
+
+/** Everything the workers of one test share. */
+export class World {
+  readonly machines = new Map<string, Machine>()
+  readonly opened = Queue.unbounded<FakeAgent>().pipe(Effect.runSync)
+  readonly agents: Array<FakeAgent> = []
   readonly stops: Array<SandboxId> = []
   readonly clones: Array<string> = []
   readonly processes: Array<Process> = []
@@ -121,6 +172,8 @@ export class World {
   /** Number of transactions that wrote for a worker's lease. */
   commits = 0
   isolation: "none" | "bubblewrap" | "docker" = "bubblewrap"
+  /** What hosts offer of programs where an image is asked for. */
+  programs = (image: string | null): Programs => ({ id: "", image: null, isRefused: image !== null, path: [], env: {} })
   /** Failures of the next calls, oldest first. */
   readonly openFailures: Array<AgentError> = []
   readonly provisionFailures: Array<HostError> = []
@@ -133,15 +186,55 @@ export class World {
   readonly repositoryFailures: Array<RepoNotAccessible | SourceHostError> = []
   /** While set, opening an agent waits for it. */
   opening: Deferred.Deferred<void> | undefined
+  /** While set, a prompt begins when it is done, and the agent has no turn until then. */
+  beginning: Deferred.Deferred<void> | undefined
   /** Whether agents opened from now on ignore interrupts. */
   hang = false
+  /** What it takes an agent to take a decision. */
+  deciding: Effect.Effect<void> = Effect.void
   sessionId: string | null = "native-1"
+  /** Which paths may have changed where agents go on with a conversation. */
+  bears = { workspace: true, home: true }
   /** What it takes to end an agent's processes. */
   closing: Effect.Effect<void> = Effect.void
   /** What it takes to stop a box. */
   stopping: Effect.Effect<void> = Effect.void
   /** What a push takes. */
   pushing: Effect.Effect<void> = Effect.void
+
+  /** What it takes to save trees. */
+  saving: Effect.Effect<void, CannotSave> = Effect.void
+  /** What it takes to read the files of an agent's conversation. */
+  readingHome: Effect.Effect<void, HostError> = Effect.void
+  readonly restoreFailures: Array<CloneFailed | TreesUnavailable> = []
+  /** What is told although the trees are made. */
+  readonly restoreAnswers: Array<TreesUnavailable> = []
+
+  /** What a process in a box does: how it ends, and what it wrote last. `write`: what it writes before. */
+  commands: (command: BoxCommand, write: (text: string) => Effect.Effect<void>) => Effect.Effect<{
+    readonly code?: number | null
+    readonly output?: string
+  }> = () => Effect.succeed({})
+  /** Processes that were started in boxes and those that ended with all they left, in order. */
+  readonly spawned: Array<BoxCommand> = []
+  readonly ended: Array<BoxCommand> = []
+  /** Files that differ from the commit, by repository. */
+  readonly changed = new Map<string, ReadonlyArray<string>>()
+
+  machine(name: string): Machine {
+    const known = this.machines.get(name) ?? new Machine()
+    this.machines.set(name, known)
+    return known
+  }
+
+  /** Of the machine that workers are on unless it is said otherwise. */
+  get boxes() {
+    return this.machine("machine").boxes
+  }
+
+  get trees() {
+    return this.machine("machine").trees
+  }
 
   readonly nextAgent = Effect.suspend(() => Queue.take(this.opened))
 }
@@ -163,6 +256,7 @@ const Runtime = (world: World) =>
   Layer.succeed(
     AgentRuntime,
     AgentRuntime.of({
+      bearsOtherPaths: () => world.bears,
       open: Effect.fnUntraced(function*(options) {
         if (world.opening !== undefined) yield* Deferred.await(world.opening)
         yield* failing(world.openFailures)
@@ -177,64 +271,126 @@ const Runtime = (world: World) =>
         yield* Queue.offer(world.opened, agent)
         return {
           sessionId: Effect.sync(() => agent.sessionId),
-          prompt: Effect.fnUntraced(function*({ onEvent, text, turnId }) {
+          prompt: Effect.fnUntraced(function*({ onBegin = Effect.void, onEvent, text, turnId }) {
+            agent.current = undefined
+            if (world.beginning !== undefined) yield* Deferred.await(world.beginning)
             const prompt: Prompt = { turnId, text, onEvent, end: yield* Deferred.make<TurnEnd, AgentError>() }
             agent.current = prompt
+            agent.steers.clear()
+            yield* onBegin
             yield* Queue.offer(agent.prompts, prompt)
             return yield* Deferred.await(prompt.end)
           }),
-          decide: (approvalId, decision) => Effect.sync(() => void agent.decisions.push(`${approvalId} ${decision}`)),
+          decide: (approvalId, decision, reason) =>
+            Effect.map(world.deciding, () =>
+              void agent.decisions.push([approvalId, decision, ...reason === undefined ? [] : [reason]].join(" "))),
+          steer: ({ id, text }) =>
+            Effect.sync(() => {
+              if (agent.current !== undefined) {
+                agent.steers.set(id, agent.steers.get(id) ?? text)
+              }
+            }),
           interrupt: Effect.suspend(() => {
             agent.interrupts++
             return agent.hangs ? Effect.void : agent.end({ state: "interrupted" })
           }),
           exited: Deferred.await(agent.exit)
         }
+      }),
+      conversationFiles: () => [".fake/sessions"]
+    })
+  )
+
+const blobOf = (content: string) => createHash("sha1").update(content).digest("hex")
+const encoded = (text: string) => new TextEncoder().encode(text)
+const textOf = <E, R>(content: Stream.Stream<Uint8Array, E, R>) => Stream.mkString(Stream.decodeText(content))
+
+/** A process that writes what `World.commands` says, and ends. */
+const spawned = (world: World, command: BoxCommand) =>
+  Effect.gen(function*() {
+    world.spawned.push(command)
+    const ended = yield* Deferred.make<{ readonly code: number | null; readonly signal: string | null }>()
+    const written = yield* Queue.unbounded<Uint8Array, Cause.Done>()
+    const running = Effect.gen(function*() {
+      const { code = 0, output = "" } = yield* world.commands(command, (text) => Effect.asVoid(Queue.offer(written, encoded(text))))
+      yield* Queue.offer(written, encoded(output))
+      yield* Queue.end(written)
+      yield* Deferred.succeed(ended, { code, signal: null })
+    })
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        world.ended.push(command)
       })
-    })
-  )
+    )
+    yield* Effect.forkScoped(running)
+    const process: BoxProcess = {
+      pid: 1,
+      write: () => Effect.void,
+      endInput: Effect.void,
+      stdout: Stream.fromQueue(written),
+      stderrTail: Effect.succeed(""),
+      exited: Deferred.await(ended)
+    }
+    return process
+  })
 
-const Host = (world: World) =>
-  Layer.succeed(
-    SandboxHost,
-    SandboxHost.of({
-      get isolation() {
-        return world.isolation
-      },
-      provision: ({ sandboxId, workspace }) =>
-        Effect.as(
-          Effect.tap(
-            Effect.andThen(failing(world.provisionFailures), dying(world, "provision")),
-            () => Effect.sync(() => world.boxes.add(sandboxId))
-          ),
-          {
-            sandboxId,
-            workspace,
-            home: "/home/agent",
-            spawn: () => Effect.die("the fake agent needs no process")
-          }
+const hostOf = (world: World, { boxes, homes, rests }: Machine) =>
+  SandboxHost.of({
+    get isolation() {
+      return world.isolation
+    },
+    programs: (asked) => Effect.sync(() => world.programs(asked)),
+    provision: ({ sandboxId, workspace }) =>
+      Effect.as(
+        Effect.tap(
+          Effect.andThen(failing(world.provisionFailures), dying(world, "provision")),
+          () => Effect.sync(() => boxes.add(sandboxId))
         ),
-      find: () => Effect.succeedNone,
-      stop: (sandboxId) =>
-        Effect.tap(Effect.andThen(failing(world.stopFailures), world.stopping), () =>
-          Effect.sync(() => {
-            world.stops.push(sandboxId)
-            world.boxes.delete(sandboxId)
-          })),
-      list: Effect.sync(() => Array.from(world.boxes))
-    })
-  )
+        {
+          sandboxId,
+          workspace,
+          home: `/home/${sandboxId}`,
+          spawn: (command) => spawned(world, command)
+        }
+      ),
+    find: () => Effect.succeedNone,
+    stop: (sandboxId) =>
+      Effect.tap(Effect.andThen(failing(world.stopFailures), world.stopping), () =>
+        Effect.sync(() => {
+          world.stops.push(sandboxId)
+          boxes.delete(sandboxId)
+          homes.delete(sandboxId)
+        })),
+    rest: (sandboxId) =>
+      Effect.sync(() => {
+        rests.push(sandboxId)
+        if (boxes.delete(sandboxId)) homes.set(sandboxId, homes.get(sandboxId) ?? "")
+      }),
+    visit: () => Effect.die("nobody visits"),
+    readHome: (sandboxId) =>
+      Stream.concat(
+        Stream.fromEffectDrain(Effect.suspend(() => world.readingHome)),
+        Stream.suspend(() => Stream.make(encoded(`home ${homes.get(sandboxId) ?? ""}`)))
+      ),
+    writeHome: (sandboxId, content) =>
+      Effect.flatMap(textOf(content), (text) =>
+        text.startsWith("home ")
+          ? Effect.sync(() => void homes.set(sandboxId, text.slice(5)))
+          : Effect.fail(new HomeDamaged({ detail: "it is not a home" }))),
+    list: Effect.sync(() => Array.from(new Set([...boxes, ...homes.keys()])))
+  })
 
-const Trees = (world: World) =>
-  Layer.mock(WorkingTrees, {
-    workspace: (id) => `/trees/${id}`,
+const Trees = (world: World, machine: Machine) => {
+  const { trees, work } = machine
+  return Layer.mock(WorkingTrees, {
+    workspace: (id) => `${machine.path}/${id}`,
     folder: (repo) => repo.replace("/", "-"),
     prepare: ({ repo, sandboxId }) =>
       Effect.as(
         Effect.tap(Effect.andThen(failing(world.cloneFailures), dying(world, "clone")), () =>
           Effect.sync(() => {
             world.clones.push(repo)
-            world.trees.add(sandboxId)
+            trees.add(sandboxId)
           })),
         { baseSha: "0".repeat(40), baseRef: "main" }
       ),
@@ -246,16 +402,69 @@ const Trees = (world: World) =>
         const bytes = new TextEncoder().encode(content)
         return { size: bytes.length, bytes: Stream.make(bytes) }
       }),
+    readBase: ({ repo }, paths) =>
+      Effect.sync(() =>
+        new Map(
+          Array.from(paths).flatMap((path) => {
+            const content = world.files.get(`${repo}/${path}`)
+            return content === undefined ? [] : [[path, { blob: blobOf(content), content: encoded(content) }]]
+          })
+        )
+      ),
+    findBase: ({ repo }, names, { maximum }) =>
+      Effect.sync(() => {
+        const wanted = new Set(names)
+        const found = Array.from(world.files).flatMap(([path, content]) =>
+          path.startsWith(`${repo}/`) && wanted.has(path.slice(path.lastIndexOf("/") + 1))
+            ? [[path.slice(repo.length + 1), blobOf(content)] as const]
+            : []
+        )
+        return found.length > maximum ? null : new Map(found)
+      }),
+    changes: ({ repo }) =>
+      Effect.sync(() => ({
+        files: (world.changed.get(repo) ?? []).map((path) => ({
+          path,
+          status: "modified" as const,
+          additions: 1,
+          deletions: 0,
+          previousPath: null
+        })),
+        partialWarnings: []
+      })),
     snapshot: () => Effect.succeed({ sha: "0".repeat(40), baseRef: "main", baseSha: "0".repeat(40) }),
     push: () => world.pushing,
-    has: (id) => Effect.sync(() => world.trees.has(id)),
+    save: (id, repos) =>
+      Effect.gen(function*() {
+        yield* world.saving
+        if (!trees.has(id)) return yield* new FileNotFound()
+        const content = `trees ${work.get(id) ?? "as cloned"}`
+        return {
+          repos: repos.map(({ repo }) => ({ repo, sha: "1".repeat(40) })),
+          changes: repos.map(({ repo }) => ({ repo, additions: 2, deletions: 1, changedFiles: 1 })),
+          content: Stream.suspend(() => Stream.make(encoded(content)))
+        }
+      }),
+    restore: <E, R>(id: SandboxId, content: Stream.Stream<Uint8Array, E, R>, sources: ReadonlyArray<{ readonly repo: RepoName }>) =>
+      Effect.gen(function*() {
+        const text = yield* textOf(content)
+        if (!text.startsWith("trees ")) return yield* new CheckpointDamaged({ detail: "it is not a tree" })
+        yield* failing(world.restoreFailures)
+        trees.add(id)
+        work.set(id, text.slice(6))
+        yield* failing(world.restoreAnswers)
+        return sources.map(({ repo }) => ({ repo, sha: "1".repeat(40), bytes: text.length, baseSha: "0".repeat(40), baseRef: "main" }))
+      }),
+    has: (id) => Effect.sync(() => trees.has(id)),
     remove: (id) =>
       Effect.sync(() => {
-        if (world.trees.delete(id)) world.roomMade.push(`tree ${id}`)
+        work.delete(id)
+        if (trees.delete(id)) world.roomMade.push(`tree ${id}`)
       }),
     makeRoom: Effect.sync(() => void world.roomMade.push("mirrors")),
-    sandboxes: Effect.sync(() => Array.from(world.trees))
+    sandboxes: Effect.sync(() => Array.from(trees))
   })
+}
 
 const Source = (world: World) =>
   Layer.mock(SourceHost, {
@@ -268,12 +477,13 @@ const Source = (world: World) =>
   })
 
 const Memory = SandboxStoreMemory.layer.pipe(Layer.provideMerge(HintsMemory.layer))
+type Kept = SandboxStore | Leases | Upkeep | Checkpoints | Setups | Workers | Hints | Ids
 /** The doubles on stores of the test's own. */
-export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore | Leases | Upkeep | Hints | Ids | A, E, R>) =>
+export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<Kept | A, E, R>) =>
   Layer.mergeAll(
     Runtime(world),
-    Host(world),
-    Trees(world),
+    Layer.succeed(SandboxHost, hostOf(world, world.machine("machine"))),
+    Trees(world, world.machine("machine")),
     Source(world),
     Sandboxes.layer,
     ModelGatewayMemory.layer
@@ -281,7 +491,17 @@ export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<SandboxStore 
     Layer.provideMerge(SpendingMemory.layer.pipe(Layer.provideMerge(PartnerStoreMemory.layer))),
     Layer.provideMerge(stores)
   )
-const layer = (world: World) => layerOn(world, Layer.merge(Memory, IdsNode.layer))
+/** Shorter than by default: no scenario lasts days. */
+const Hurried = Layer.effect(
+  Policy,
+  Effect.map(Policy, (limits) => ({
+    ...limits,
+    queue: Duration.hours(1),
+    idle: Duration.minutes(30),
+    lifetime: Duration.days(1)
+  }))
+)
+const layer = (world: World) => layerOn(world, Layer.merge(Memory, IdsNode.layer)).pipe(Layer.provideMerge(Hurried))
 
 // ---------------------------------------------------------------------------------------------------------------
 // A worker process
@@ -331,10 +551,20 @@ export class Process {
 }
 
 /** Starts a worker on its own connection to the shared store. */
-export const startWorker = Effect.fnUntraced(function*(world: World, options: Partial<WorkerNode.Options> = {}) {
+export const startWorker = Effect.fnUntraced(function*(
+  world: World,
+  /** When the worker is stopped: `drain`, how long a turn may still take; `shutdown`, how long the rest may, if not as by default. */
+  { drain = "0 seconds", shutdown, ...options }: Partial<WorkerNode.Options> & {
+    readonly drain?: Duration.Input
+    readonly shutdown?: Duration.Input
+  } = {}
+) {
   const store = yield* SandboxStore
   const leases = yield* Leases
   const upkeep = yield* Upkeep
+  const checkpoints = yield* Checkpoints
+  const setups = yield* Setups
+  const workers = yield* Workers
   const scope = yield* Scope.fork(yield* Effect.scope)
   const process = new Process(Scope.close(scope, Exit.void), yield* Clock.Clock)
   world.processes.push(process)
@@ -354,18 +584,50 @@ export const startWorker = Effect.fnUntraced(function*(world: World, options: Pa
   })
   const leasing = Leases.of({
     ...leases,
-    take: (by, limit, ending) => through(leases.take(by, limit, ending)),
+    take: (by, room) => through(leases.take(by, room)),
+    arrived: (lease) => through(leases.arrived(lease)),
     renew: (held) => through(leases.renew(held)),
-    release: (lease) => through(leases.release(lease)),
+    rest: (lease) => through(leases.rest(lease)),
+    release: (lease, options) => through(leases.release(lease, options)),
+    drain: (machine, isDraining) => through(leases.drain(machine, isDraining)),
     saveAgentSession: (lease, id) => through(leases.saveAgentSession(lease, id))
   })
   const looking = Upkeep.of({
     ...upkeep,
     now: through(upkeep.now),
     due: (limit) => through(upkeep.due(limit)),
-    over: (ids) => through(upkeep.over(ids))
+    left: (machine, ids) => through(upkeep.left(machine, ids))
   })
-  yield* WorkerNode.start({ worker: "worker", machine: "machine", slots: 4, ...options }).pipe(
+  const slots = options.slots ?? 4
+  const machine = options.machine ?? "machine"
+  // Another machine has trees and boxes of its own.
+  const own = machine === "machine"
+    ? { trees: yield* WorkingTrees, host: yield* SandboxHost }
+    : {
+      trees: Context.get(yield* Layer.build(Trees(world, world.machine(machine))), WorkingTrees),
+      host: hostOf(world, world.machine(machine))
+    }
+  const keeping = Checkpoints.of({
+    ...checkpoints,
+    put: (lease, number, content, changes) => through(checkpoints.put(lease, number, content, changes)),
+    get: (id, number) => Stream.unwrap(through(Effect.succeed(checkpoints.get(id, number)))),
+    list: (id, after, limit) => through(checkpoints.list(id, after, limit))
+  })
+  yield* WorkerNode.start({ worker: "worker", machine, slots, agents: 4 * slots, boots: slots, ...options }).pipe(
+    Effect.provideService(WorkingTrees, own.trees),
+    Effect.provideService(SandboxHost, own.host),
+    Effect.provideService(Checkpoints, keeping),
+    Effect.provideService(Workers, {
+      ...workers,
+      report: (said) => through(workers.report(said)),
+      leave: (one) => through(workers.leave(one))
+    }),
+    Effect.provideService(Setups, { save: (lease, record) => through(setups.save(lease, record)), find: (id) => through(setups.find(id)) }),
+    Effect.updateService(Timing, (timings) => ({
+      ...timings,
+      drain: Duration.fromInputUnsafe(drain),
+      shutdown: shutdown === undefined ? timings.shutdown : Duration.fromInputUnsafe(shutdown)
+    })),
     Effect.provideService(SandboxStore, connection),
     Effect.provideService(Leases, leasing),
     Effect.provideService(Upkeep, looking),
@@ -395,6 +657,15 @@ export const create = Effect.fnUntraced(function*(
 export const message = (id: SandboxId, prompt: string) =>
   Sandboxes.use((sandboxes) => sandboxes.sendMessage(principal, id, prompt, Option.none()))
 
+/** The agent that a message wakes, which obeys. */
+export const woken = Effect.fnUntraced(function*(world: World, id: SandboxId, prompt = "Go on") {
+  world.hang = false
+  yield* message(id, prompt)
+  const agent = yield* world.nextAgent
+  const { text } = yield* Queue.take(agent.prompts)
+  return { agent, text }
+})
+
 export const publishRequested = Effect.fnUntraced(function*(id: SandboxId) {
   const store = yield* SandboxStore
   yield* Effect.orDie(store.change(id, key(id), (sandbox) => request(sandbox, REPO), yield* DateTime.now))
@@ -405,7 +676,7 @@ export const stealLease = Effect.fnUntraced(function*(id: SandboxId) {
   const leases = yield* Leases
   // A lease that was just given back is free for anybody.
   yield* Effect.orDie(leases.release({ sandboxId: id, fence: 1 }))
-  const leased = yield* Effect.orDie(leases.take({ worker: "thief", machine: "machine" }, 1))
+  const leased = yield* Effect.orDie(leases.take({ worker: "thief", machine: "machine" }, { slots: 1, boots: 1, errands: 1 }))
   return leased.map(({ lease }) => lease)
 })
 
@@ -440,6 +711,9 @@ export const log = (id: SandboxId) =>
 export const events = (id: SandboxId): Effect.Effect<ReadonlyArray<SandboxEvent>, never, SandboxStore> =>
   Effect.map(log(id), (entries) => entries.map(({ event }) => event))
 
+/** Without those of checkpoints, which come beside everything else. */
+export const eventsOfWork = (id: SandboxId) => Effect.map(events(id), (all) => all.filter(({ type }) => type !== "sandbox.checkpoint"))
+
 export const eventsOf = <T extends SandboxEvent["type"]>(id: SandboxId, type: T) =>
   Effect.map(events(id), (all) => all.filter((event): event is SandboxEventOf<T> => event.type === type))
 
@@ -457,10 +731,13 @@ export const running = Effect.fnUntraced(function*(
   return { id, agent }
 })
 
+/** What a scenario has. */
+export type Provided = Layer.Success<ReturnType<typeof layer>> | Scope.Scope
+
 /** A test with a world of its own. */
 export const scenario = <E>(
   name: string,
-  test: (world: World) => Effect.Effect<void, E, Layer.Success<ReturnType<typeof layer>> | Scope.Scope>,
+  test: (world: World) => Effect.Effect<void, E, Provided>,
   creditPrice: number | null = null
 ) =>
   it.effect(name, () => {

@@ -2,12 +2,15 @@
 import { assert, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"
 import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
+import * as WorkersPostgres from "@slipway/adapters/postgres/WorkersPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Policy } from "@slipway/domain/sandbox/Policy"
@@ -18,7 +21,15 @@ import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { create, layerOn, principal, running, startWorker, World } from "./Doubles.ts"
 
-const Stores = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, Access.layer).pipe(
+const Stores = Layer.mergeAll(
+  SandboxStorePostgres.layer,
+  LeasesPostgres.layer,
+  UpkeepPostgres.layer,
+  SetupsPostgres.layer,
+  WorkersPostgres.layer,
+  CheckpointsPostgres.layer,
+  Access.layer
+).pipe(
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
   Layer.provideMerge(

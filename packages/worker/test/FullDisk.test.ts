@@ -1,12 +1,14 @@
 /** Boots on real trees whose disk is full, read-only or out of inodes. Mounting one takes root. */
 import { assert } from "@effect/vitest"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as SetupCachesFolder from "@slipway/adapters/setup-caches/SetupCachesFolder"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import { SetupCaches } from "@slipway/domain/environment/SetupCaches"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -43,11 +45,16 @@ const setUp = Effect.fnUntraced(function*(world: World, bytes: number) {
     WorkingTrees
   )
   const source = yield* SourceHost
+  const caches = Context.get(
+    yield* Layer.build(SetupCachesFolder.layer({ directory: join(disk.path, "caches"), maximumBytes: 20 * MiB })),
+    SetupCaches
+  )
   yield* startWorker(world).pipe(
     Effect.provideService(WorkingTrees, trees),
+    Effect.provideService(SetupCaches, caches),
     Effect.provideService(SourceHost, { ...source, remote: () => Effect.succeed(remote) })
   )
-  return { disk, trees }
+  return { caches, disk, trees }
 })
 
 const isOver = ({ status }: { readonly status: string }) => status === "failed" || status === "running"
@@ -92,6 +99,22 @@ if (SmallDisk.isPossible) {
         assert.deepStrictEqual([status, error], ["running", null])
         assert.isTrue(existsSync(join(trees.workspace(id), "site", LARGE)))
         assert.isFalse(yield* trees.has(left))
+      })
+  )
+
+  scenario(
+    "caches that nobody reads go before a boot fails for want of space",
+    (world) =>
+      Effect.gen(function*() {
+        const { caches } = yield* setUp(world, 7 * MiB)
+        const find = caches.find({ grantId: "grant", repo: REPO, key: "key" }, 0)
+        const missed = yield* Effect.scoped(Effect.flatMap(find, (found) =>
+          found._tag === "Hit" ? Effect.succeed(false) : Effect.as(found.fill(Stream.make(randomBytes(12 * MiB))), true)))
+        assert.isTrue(missed)
+        assert.strictEqual((yield* Effect.scoped(find))._tag, "Hit")
+        const { error, status } = yield* until(yield* create(), isOver)
+        assert.deepStrictEqual([status, error], ["running", null])
+        assert.strictEqual((yield* Effect.scoped(find))._tag, "Miss")
       })
   )
 }

@@ -10,7 +10,7 @@ import { create, eventsOf, find, pass, scenario, settle, stealLease } from "./Do
 
 const hold = Effect.gen(function*() {
   yield* create()
-  const [leased] = yield* Leases.use((leases) => leases.take({ worker: "worker", machine: "machine" }, 1))
+  const [leased] = yield* Leases.use((leases) => leases.take({ worker: "worker", machine: "machine" }, { slots: 1, boots: 1, errands: 1 }))
   return yield* HeldSandbox.make(leased ?? assert.fail("nothing to lease"))
 })
 

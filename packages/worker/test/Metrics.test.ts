@@ -23,7 +23,7 @@ const counted = Effect.map(Metric.snapshot, (series) =>
       : type === "Gauge"
       ? Number(state.value)
       : type === "Histogram"
-      ? [state.count, state.sum]
+      ? Number(state.count) === 0 ? 0 : [state.count, state.sum]
       : null
     return value === 0 || value === null ? [] : [[name, value]]
   })))
@@ -39,6 +39,7 @@ counting("counts what a sandbox goes through, each thing once", (world) =>
     assert.deepStrictEqual(yield* counted, {
       "boots_started_total": 1,
       "boot_duration_seconds": [1, 0],
+      "worker_agents_at_work": 1,
       "worker_sandboxes": 1,
       "worker_slots": 3
     })
@@ -55,6 +56,9 @@ counting("counts what a sandbox goes through, each thing once", (world) =>
       "approvals_resolved_total denied": 1,
       "boots_started_total": 1,
       "boot_duration_seconds": [1, 0],
+      "checkpoint_bytes": [1, 222],
+      "checkpoint_duration_seconds": [1, 0],
+      "checkpoints_total taken": 1,
       "turns_ended_total interrupted": 1,
       "worker_slots": 3
     })

@@ -49,6 +49,7 @@ const think = ({ options: { access } }: FakeAgent, input: number, answered?: Eff
 
 const usages = (id: Parameters<typeof find>[0]) =>
   Effect.map(eventsOf(id, "usage.updated"), (all) => all.map(({ data: { usage } }) => [usage.llmRequestCount, usage.costMicroUsd]))
+const tokens = (id: Parameters<typeof find>[0]) => Effect.map(eventsOf(id, "usage.updated"), (all) => all.map(({ data }) => data.tokens))
 const ended = (id: Parameters<typeof find>[0]) => until(id, ({ idleSince }) => idleSince !== null)
 
 scenario(
@@ -83,13 +84,16 @@ scenario(
       yield* agent.end({ state: "succeeded" })
       yield* ended(id)
       assert.deepStrictEqual(yield* usages(id), [[5, 50], [7, 70]])
+      assert.deepStrictEqual((yield* tokens(id)).map((told) => told?.input), [50, 70])
       yield* message(id, "More")
       yield* Queue.take(agent.prompts)
       yield* think(agent, 5)
       yield* agent.end({ state: "succeeded" })
       yield* ended(id)
       assert.deepStrictEqual((yield* usages(id)).at(-1), [8, 75])
-      assert.deepStrictEqual((yield* find(id)).usage, { llmRequestCount: 8, costMicroUsd: 75, creditsChargedMicros: 0 })
+      const { tokens: counted, usage } = yield* find(id)
+      assert.deepStrictEqual(usage, { llmRequestCount: 8, costMicroUsd: 75, creditsChargedMicros: 0 })
+      assert.deepStrictEqual(counted, { input: 75, cachedInput: 0, output: 0 })
     })
 )
 
@@ -112,9 +116,9 @@ scenario("what a worker's last requests cost is known to the next one, though no
     yield* think(agent, 20)
     yield* start(world, "worker-2")
     yield* pass("40 seconds")
-    yield* world.nextAgent
-    yield* pass("6 seconds")
-    assert.deepStrictEqual((yield* find(id)).usage, { llmRequestCount: 2, costMicroUsd: 30, creditsChargedMicros: 0 })
+    const { tokens: counted, usage } = yield* find(id)
+    assert.deepStrictEqual(usage, { llmRequestCount: 2, costMicroUsd: 30, creditsChargedMicros: 0 })
+    assert.deepStrictEqual(counted, { input: 30, cachedInput: 0, output: 0 })
   }))
 
 scenario(

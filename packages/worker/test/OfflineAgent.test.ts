@@ -5,11 +5,14 @@ import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"
 import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
+import * as WorkersPostgres from "@slipway/adapters/postgres/WorkersPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -61,7 +64,16 @@ const Machine = Layer.unwrap(Effect.map(directory, (path) => {
 
 const Live = Layer.mergeAll(Sandboxes.layer, Publishing.layer, Access.layer).pipe(
   Layer.provideMerge(
-    Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, AccessStorePostgres.layer, Machine)
+    Layer.mergeAll(
+      SandboxStorePostgres.layer,
+      LeasesPostgres.layer,
+      UpkeepPostgres.layer,
+      SetupsPostgres.layer,
+      WorkersPostgres.layer,
+      CheckpointsPostgres.layer,
+      AccessStorePostgres.layer,
+      Machine
+    )
   ),
   Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
   Layer.provide(TestPostgres.layer(Migrations.layer))
@@ -74,7 +86,7 @@ it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated"
     const trees = yield* WorkingTrees
     const { grant } = yield* (yield* Access).createGrant("test")
     const by = { ...principal, grantId: grant.id }
-    yield* WorkerNode.start({ worker: "worker-1", machine: "machine-1", slots: 2 })
+    yield* WorkerNode.start({ worker: "worker-1", machine: "machine-1", slots: 2, agents: 4, boots: 2 })
 
     const body = {
       repos: [{ fullName: "acme/site" }],
@@ -89,10 +101,19 @@ it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated"
     const send = (prompt: string) => sandboxes.sendMessage(by, id, prompt, Option.none())
 
     const asking = yield* until(({ approvals }) => approvals.length === 1)
-    yield* sandboxes.decideApproval(by, id, asking.approvals[0]?.approval_id ?? "", "approve")
+    yield* sandboxes.decideApproval(by, id, asking.approvals[0]?.approval_id ?? "", { decision: "approve" })
     yield* until(({ turn }) => turn?.state === "succeeded")
     const workspace = trees.workspace(id)
     assert.strictEqual(readFileSync(join(workspace, trees.folder("acme/site", ["acme/site"]), "a.txt"), "utf8").trim(), "one")
+
+    yield* send("[[write path=b.txt content=two]]")
+    const again = yield* until(({ approvals }) => approvals.length === 1)
+    yield* sandboxes.decideApproval(by, id, again.approvals[0]?.approval_id ?? "", { decision: "deny", reason: "Only a.txt." })
+    yield* until(({ turn }) => turn?.state === "succeeded")
+    assert.strictEqual(
+      (yield* store.messages(id, 0, 100)).at(-1)?.text,
+      "I was not allowed to do this, so I left it: Write b.txt. I was told: Only a.txt."
+    )
 
     yield* send("[[hang]]")
     yield* until(({ turn }) => turn?.state === "running")
@@ -107,6 +128,7 @@ it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated"
     assert.include(messages.at(-1)?.text, "[[hang]]")
 
     assert.deepStrictEqual(yield* ended, [
+      { state: "succeeded" },
       { state: "succeeded" },
       { state: "interrupted", reason: "interrupt", initiator: "user" },
       { state: "failed", reason: "agent_lost", initiator: "provider" },

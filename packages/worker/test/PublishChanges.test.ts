@@ -72,12 +72,13 @@ const wished = Effect.gen(function*() {
       reasoningEffort: null,
       toolApprovalMode: "auto",
       metadata: {},
+      origin: null,
       createdAt: at
     },
     keyed: null,
     organizationId: null
   })
-  const [leased] = yield* leases.take({ worker: "w", machine: "m" }, 1)
+  const [leased] = yield* leases.take({ worker: "w", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
   assert(leased !== undefined)
   const report = (command: SystemCommand) => store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
   yield* report({ _tag: "StartBoot" })
@@ -169,7 +170,7 @@ describe("a worker that publishes", () => {
     return Effect.gen(function*() {
       const { lease, leases, sandbox } = yield* wished
       yield* leases.endLeases("m")
-      yield* leases.take({ worker: "v", machine: "m" }, 1)
+      yield* leases.take({ worker: "v", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
       assert.strictEqual((yield* Effect.flip(publishChanges(lease, sandbox, REPO)))._tag, "StaleLease")
       assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing"])
     }).pipe(Effect.provide(layer))

@@ -53,7 +53,7 @@ const published = (times: number, changes = true) => {
     yield* partners.createClaim({ ...lead, grantId: "g", creditAmount: 1 })
     yield* partners.claim(claimId, { recipientId: creation.createdBy, organizationId })
     const { sandbox: { id } } = yield* store.create({ creation, keyed: null, organizationId })
-    const [leased] = yield* leases.take({ worker: "w", machine: "m" }, 1)
+    const [leased] = yield* leases.take({ worker: "w", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
     assert(leased !== undefined)
     for (const command of [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: "t" }] as const) {
       yield* store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)

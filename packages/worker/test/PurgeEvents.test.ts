@@ -1,7 +1,9 @@
 import { assert } from "@effect/vitest"
+import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Timing } from "@slipway/worker/Timing"
-import { Duration, Effect } from "effect"
+import { DateTime, Duration, Effect, Stream } from "effect"
 import { create, find, log, pass, scenario, startWorker } from "./Doubles.ts"
 
 scenario(
@@ -20,5 +22,21 @@ scenario(
       yield* pass("61 minutes")
       assert.deepStrictEqual(yield* log(id), [])
       assert.strictEqual((yield* find(id)).lastSeq, lastSeq)
+    })
+)
+
+scenario(
+  "what a worker left of a checkpoint that was never recorded is forgotten within the hour",
+  (world) =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { queue } = yield* Policy
+      yield* startWorker(world, { slots: 0 })
+      yield* create()
+      const [taken] = yield* (yield* Leases).take({ worker: "lost", machine: "lost" }, { slots: 1, boots: 1, errands: 0 })
+      if (taken === undefined) return assert.fail("it was not leased")
+      yield* checkpoints.put(taken.lease, 1, Stream.make(new Uint8Array(9)))
+      yield* pass(Duration.sum(queue, Duration.minutes(61)))
+      assert.strictEqual(yield* checkpoints.prune(DateTime.makeUnsafe(0), 10), 0)
     })
 )

@@ -1,25 +1,37 @@
 import { assert, describe, it } from "@effect/vitest"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Hints } from "@slipway/domain/Hints"
+import type { Uuid } from "@slipway/domain/Ids"
 import * as AgentRuntimeMemory from "@slipway/domain/memory/AgentRuntimeMemory"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
+import * as WorkingTreesMemory from "@slipway/domain/memory/WorkingTreesMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import { AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
+import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { Leases } from "@slipway/domain/sandbox/Leases"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { turnPending } from "@slipway/domain/sandbox/Transition"
+import { isActive } from "@slipway/domain/sandbox/Turn"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { steersOf, textOf } from "@slipway/domain/sandbox/Waiting"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { failureOf, type Options, type Result, simulate } from "@slipway/domain/testing/Simulation"
 import { FaultKind } from "@slipway/domain/testing/simulation/Faults"
-import { DateTime, Duration, Effect, Layer } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Result as Decided, Stream } from "effect"
 import { worker, workerWith } from "../simulation/SimulatedWorker.ts"
 import { Totals } from "../simulation/Totals.ts"
 
 const SEEDS = 120
+/** Any change of domain or worker makes other runs of the seeds, so what is rarest needs room. */
+const WITHIN = 1000
 /** Seconds of work, minutes on a busy machine. */
 const PATIENCE_MILLIS = 600_000
 
@@ -32,10 +44,34 @@ const through: ReadonlyArray<string> = [
   "answers lost of trees.push",
   "takeovers",
   "takeovers elsewhere",
+  "rests",
+  "checkpoints",
+  "checkpoints that could not be taken",
+  "damaged checkpoints passed over",
+  "restored (machine_lost)",
+  "restored (machine_drained)",
+  "restored (command)",
+  "restored (fork)",
+  "turns lost with their machine",
+  "conversations that went on",
+  "forks",
+  "restores applied",
+  "restores turn_active",
   "writes under an old lease",
   "turns lost",
   "turns cancelled",
   "turns interrupted",
+  "messages that wait",
+  "messages that steer",
+  "messages steered",
+  "messages that steer and became a turn",
+  "messages cancelled (command)",
+  "messages cancelled (sandbox_ended)",
+  "messages refused as too many wait",
+  "messages taken back applied",
+  "messages taken back duplicate",
+  "messages taken back MessageNotFound",
+  "messages taken back MessageNotWaiting",
   "approvals resolved by user",
   "approvals resolved by timeout",
   "decisions duplicate",
@@ -61,7 +97,7 @@ describe("the simulation", () => {
   const totals = new Totals()
 
   it(`every rule holds in ${SEEDS} seeds, and in those it takes to go through everything once`, { timeout: PATIENCE_MILLIS }, () => {
-    for (let seed = 1; seed <= SEEDS || seed <= 4 * SEEDS && through.some((what) => totals.of(what) === 0); seed++) {
+    for (let seed = 1; seed <= SEEDS || seed <= WITHIN && through.some((what) => totals.of(what) === 0); seed++) {
       const result = simulate({ seed, worker })
       totals.add(result)
       if (result.broken !== null) assert.fail(failureOf(result))
@@ -102,12 +138,116 @@ const upkeep = (plant: Partial<Upkeep["Service"]>): Plant => ({
   layers: { store: Layer.effect(Upkeep, Effect.map(Upkeep, (upkeep) => ({ ...upkeep, ...plant }))).pipe(Layer.provideMerge(Memory)) }
 })
 
+const checkpoints = (plant: (checkpoints: Checkpoints["Service"]) => Partial<Checkpoints["Service"]>): Plant => ({
+  layers: {
+    store: Layer.effect(Checkpoints, Effect.map(Checkpoints, (checkpoints) => ({ ...checkpoints, ...plant(checkpoints) }))).pipe(
+      Layer.provideMerge(Memory)
+    )
+  }
+})
+const trees = (plant: (trees: WorkingTrees["Service"]) => Partial<WorkingTrees["Service"]>): Plant => ({
+  layers: {
+    trees: Layer.effect(WorkingTrees, Effect.map(WorkingTrees, (trees) => ({ ...trees, ...plant(trees) }))).pipe(
+      Layer.provide(WorkingTreesMemory.layer)
+    )
+  }
+})
+const host = (plant: (host: SandboxHost["Service"]) => Partial<SandboxHost["Service"]>): Plant => ({
+  layers: {
+    host: Layer.effect(SandboxHost, Effect.map(SandboxHost, (host) => SandboxHost.of({ ...host, ...plant(host) }))).pipe(
+      Layer.provide(SandboxHostMemory.layer)
+    )
+  }
+})
+/** `plant` is asked once by each worker. */
+const agents = (plant: () => (session: AgentSession) => Partial<AgentSession>): Plant => ({
+  worker: (options) =>
+    worker(options).pipe(
+      Effect.updateService(AgentRuntime, (runtime) => {
+        const planted = plant()
+        return AgentRuntime.of({
+          ...runtime,
+          open: (how) => Effect.map(runtime.open(how), (session) => ({ ...session, ...planted(session) }))
+        })
+      })
+    )
+})
+/** What a change comes to is something else. `isFirst`: the first one under a lease after others had the sandbox. */
+const changes = (
+  plant: (events: ReadonlyArray<SandboxEvent>, sandbox: Sandbox, isFirst: boolean) => ReadonlyArray<SandboxEvent>
+): Plant =>
+  store((store) => {
+    const newest = new Map<string, number>()
+    return {
+      change: (id, by, decide, now) => {
+        const fence = by !== "policy" && "fence" in by ? by.fence : 0
+        const isFirst = fence > (newest.get(id) ?? 1)
+        newest.set(id, Math.max(fence, newest.get(id) ?? 1))
+        return store.change(
+          id,
+          by,
+          (sandbox) => Decided.map(decide(sandbox), (events) => plant(events, sandbox, isFirst)),
+          now
+        )
+      }
+    }
+  })
+type Decide<E> = (sandbox: Sandbox) => Decided.Result<ReadonlyArray<SandboxEvent>, E>
+/** Time limits are looked for in all sandboxes, and applied to what `plant` makes of one. */
+const limited = (plant: <E>(sandbox: Sandbox, decide: Decide<E>) => ReturnType<Decide<E>>): Plant => {
+  const layer = Layer.effectContext(
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const upkeep = yield* Upkeep
+      const known = new Set<SandboxId>()
+      return Context.make(SandboxStore, {
+        ...store,
+        create: (request) => Effect.tap(store.create(request), ({ sandbox }) => Effect.sync(() => known.add(sandbox.id))),
+        change: (id, by, decide, now, opened) =>
+          store.change(id, by, by === "policy" ? (sandbox) => plant(sandbox, decide) : decide, now, opened)
+      }).pipe(Context.add(Upkeep, { ...upkeep, due: () => Effect.map(upkeep.now, (now) => ({ now, ids: Array.from(known) })) }))
+    })
+  )
+  return { layers: { store: layer.pipe(Layer.provideMerge(Memory)) } }
+}
+const isNextTurn = ({ data, type }: SandboxEvent) => type === "turn.updated" && data.state === "pending"
+
+/** What comes while the lease is given back is nobody's from then on. */
+const forgetful: Plant = {
+  layers: {
+    store: Layer.effect(
+      Leases,
+      Effect.map(Leases, (leases) => {
+        const forgotten = new Set<string>()
+        return Leases.of({
+          ...leases,
+          rest: (lease) =>
+            Effect.flatMap(leases.rest(lease), (rested) => {
+              if (rested) return Effect.succeed(true)
+              forgotten.add(lease.sandboxId)
+              return Effect.as(leases.release(lease), true)
+            }),
+          take: (by, room) => Effect.map(leases.take(by, room), (leased) => leased.filter(({ lease }) => !forgotten.has(lease.sandboxId)))
+        })
+      })
+    ).pipe(Layer.provideMerge(Memory))
+  }
+}
+
 const plants: ReadonlyArray<readonly [string, string, Plant]> = [
-  ["a store that ignores the fence", "a write under an old lease is refused", store((store) => ({
-    change: (id, by, decide, now) => store.change(id, by !== "policy" && "fence" in by ? "policy" : by, decide, now)
-  }))],
+  ["a store that ignores the fence", "a write under an old lease is refused", store((store) => {
+    const newest = new Map<string, number>()
+    return {
+      change: (id, by, decide, now) => {
+        if (by === "policy" || !("fence" in by)) return store.change(id, by, decide, now)
+        const known = Math.max(by.fence, newest.get(id) ?? 0)
+        newest.set(id, known)
+        return store.change(id, by.fence < known ? "policy" : by, decide, now)
+      }
+    }
+  })],
   ["a store that leases what another worker holds", "a sandbox is leased to one worker at a time", leases((leases) => ({
-    take: (by, ...room) => Effect.andThen(leases.endLeases(by.machine), leases.take(by, ...room))
+    take: (by, room) => Effect.andThen(leases.endLeases(by.machine), leases.take(by, room))
   }))],
   ["a store that forgets its keys", "a key makes one sandbox", store((store) => ({
     create: (request) => store.create({ ...request, keyed: null })
@@ -149,7 +289,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
         Hints,
         Effect.map(Hints, (hints) => {
           let published = 0
-          return Hints.of({ ...hints, publish: (topics) => ++published % 3 === 0 ? Effect.void : hints.publish(topics) })
+          return Hints.of({ ...hints, publish: (topics) => ++published % 2 === 0 ? Effect.void : hints.publish(topics) })
         })
       ).pipe(Layer.provide(HintsMemory.layer))
     }
@@ -163,19 +303,14 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
       ).pipe(Layer.provide(SourceHostMemory.layer))
     }
   }],
-  ["a host that keeps the boxes it was to give back", "everything settles", {
-    layers: {
-      host: Layer.effect(SandboxHost, Effect.map(SandboxHost, (host) => SandboxHost.of({ ...host, stop: () => Effect.void }))).pipe(
-        Layer.provide(SandboxHostMemory.layer)
-      )
-    }
-  }],
+  ["a host that keeps the boxes it was to give back", "everything settles", host(() => ({ stop: () => Effect.void }))],
   ["an agent that does what it was denied", "an agent is told what was decided", {
     layers: {
       agents: Layer.effect(
         AgentRuntime,
         Effect.map(AgentRuntime, (runtime) =>
           AgentRuntime.of({
+            ...runtime,
             open: (options) =>
               Effect.map(
                 runtime.open(options),
@@ -185,6 +320,154 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
       ).pipe(Layer.provide(AgentRuntimeMemory.layer))
     }
   }],
+  ["checkpoints that keep nothing", "no sandbox is lost while there is a checkpoint of it", checkpoints(() => ({
+    put: () => Effect.succeed(1)
+  }))],
+  ["a checkpoint that is passed over in silence", "a checkpoint has its number, or says why there is none", store((store) => ({
+    change: (id, by, decide, now) =>
+      store.change(
+        id,
+        by,
+        (sandbox) =>
+          Decided.map(decide(sandbox), (events) =>
+            events.map((event) => event.type === "sandbox.checkpoint" ? { ...event, data: {} } : event)),
+        now
+      )
+  }))],
+  ["a store that gives the oldest checkpoint", "a checkpoint has what the turns before it left", checkpoints((checkpoints) => ({
+    get: (id) => checkpoints.get(id, 1)
+  }))],
+  ["a worker that goes back although its machine has it all", "nobody goes back on the machine that has it all", trees(() => ({
+    has: () => Effect.succeed(false)
+  }))],
+  ["leases that forget on the second try where the files are", "a worker is told whether its machine has the files", leases((leases) => {
+    const last = new Map<SandboxId, string>()
+    return {
+      take: (by, room) =>
+        Effect.map(leases.take(by, room), (leased) =>
+          leased.map((one) => {
+            const isSecond = last.get(one.sandbox.id) === by.machine
+            last.set(one.sandbox.id, by.machine)
+            return isSecond ? { ...one, moved: null } : one
+          }))
+    }
+  })],
+  ["a host that restores no conversation", "an agent knows nothing of turns that its files know nothing of", host(() => ({
+    writeHome: (_, content) => Stream.runDrain(content)
+  }))],
+  ["leases under which a checkpoint that is owed is nobody's", "whoever needs a worker gets one", leases((leases) => ({
+    take: (by, room) =>
+      Effect.map(leases.take(by, room), (leased) => leased.filter(({ sandbox }) => isActive(sandbox.turn) || !sandbox.owesCheckpoint))
+  }))],
+  ["a fork that keeps what its origin published", "a fork has published nothing yet", trees((trees) => ({
+    restore: (id, content, sources) => trees.restore(id, content, sources)
+  }))],
+  ["a message that is forgotten while the lease is given back", "whoever needs a worker gets one", forgetful],
+  ["a queue that is forgotten when another worker takes over", "what waits is swept away with its sandbox alone",
+    changes((events, { waiting }, isFirst) =>
+      isFirst
+        ? [
+          ...waiting.map(({ id }): SandboxEvent => ({ type: "message.cancelled", data: { message_id: id, reason: "sandbox_ended" } })),
+          ...events.filter((event) => !isNextTurn(event))
+        ]
+        : events
+    )],
+  ["a turn that ends with what was to steer it", "what is told to have steered a turn was taken by its agent",
+    changes((events, sandbox) => {
+      const ends = events.some(({ type }) => type === "turn.completed")
+      const lost = steersOf(sandbox).map(({ authorId, id, text }): SandboxEvent => ({
+        type: "message.steered",
+        turn_id: sandbox.turn?.id ?? "",
+        data: { message_id: id, text, author: { id: authorId } }
+      }))
+      return ends && lost.length > 0 ? [...lost, ...events.filter((event) => !isNextTurn(event))] : events
+    })],
+  ["a line that its last one leaves first", "the next turn is of whoever waits first", changes((events, sandbox) =>
+    events.map((event) => {
+      const last = sandbox.waiting.at(-1)
+      return last === undefined || !isNextTurn(event) ? event : turnPending(last.id, textOf(sandbox, last.id), last.authorId)
+    })
+  )],
+  ["a turn that ends and leaves the others waiting", "as long as a message waits, a turn is active",
+    changes((events, { waiting }) => waiting.length > 0 ? events.filter((event) => !isNextTurn(event)) : events)],
+  ["a message that runs although it was taken back", "what is taken back is cancelled, and nothing else is refused that",
+    store((store) => ({
+      command: (key, command, now, keyed) =>
+        store.command(
+          key,
+          {
+            ...command,
+            decide: (current) =>
+              Decided.map(command.decide(current), (verdict) =>
+                verdict.outcome === "applied" && verdict.events.some(({ type }) =>
+                    type === "message.cancelled"
+                  )
+                  ? { ...verdict, events: verdict.events.filter(({ type }) => type !== "message.cancelled") }
+                  : verdict)
+          },
+          now,
+          keyed
+        )
+    }))],
+  ["a queue with eleven places", "10 messages wait at most", store((store) => ({
+    command: (key, command, now, keyed) =>
+      store.command(
+        key,
+        {
+          ...command,
+          decide: ({ sandbox, ...current }) =>
+            command.decide({
+              ...current,
+              sandbox: sandbox.waiting.length === 10
+                ? { ...sandbox, waiting: sandbox.waiting.slice(1), turnless: sandbox.turnless + 1 }
+                : sandbox
+            })
+        },
+        now,
+        keyed
+      )
+  }))],
+  ["a worker that hands nothing over", "what steers is handed to the agent within seconds",
+    agents(() => () => ({ steer: () => Effect.void }))],
+  ["a worker that hands over again what an agent was handed once", "an agent is handed what waits to steer it", agents(() => {
+    const handed = new Map<string, { readonly id: Uuid; readonly text: string }>()
+    return ({ steer }) => ({
+      steer: (message) => Effect.forEach(handed.set(message.id, message).values(), (one) => steer?.(one) ?? Effect.void, { discard: true })
+    })
+  })],
+  ["a worker that begins no turn until it is asked again", "a turn begins once a worker has nothing else to do", trees(() => ({
+    save: () => Effect.never
+  }))],
+  ["a lifetime that counts from the first entry to running", "a time limit is applied when it has come",
+    limited((sandbox, decide) => decide({ ...sandbox, createdAt: sandbox.startedAt ?? sandbox.createdAt }))],
+  ["an idle limit that counts from the entry to running", "no time limit is applied before it has come",
+    limited((sandbox, decide) => decide({ ...sandbox, idleSince: null }))],
+  ["an idle limit that counts from when the turn began", "no time limit is applied before it has come",
+    limited((sandbox, decide) => decide({ ...sandbox, idleSince: sandbox.idleSince === null ? null : sandbox.turn?.startedAt ?? null }))],
+  ["a turn limit that counts from the entry to running", "no time limit is applied before it has come",
+    limited((sandbox, decide) =>
+      decide({
+        ...sandbox,
+        turn: sandbox.turn === null || sandbox.turn.startedAt === null ? sandbox.turn : { ...sandbox.turn, startedAt: sandbox.statusAt }
+      })
+    )],
+  ["a lifetime that waits for approvals and turns", "of what is due at once the first is applied first",
+    limited((sandbox, decide) =>
+      Decided.flatMap(
+        decide({ ...sandbox, createdAt: DateTime.add(sandbox.createdAt, { days: 1 }) }),
+        (events) => events.length > 0 ? Decided.succeed(events) : decide(sandbox)
+      )
+    )],
+  ["an approval that expires a second late", "an approval expires when its time is over",
+    changes((events) =>
+      events.map((event) =>
+        event.type === "approval.requested"
+          ? { ...event, data: { ...event.data, expires_at: DateTime.add(event.data.expires_at, { seconds: 1 }) } }
+          : event
+      )
+    )],
+  ["approvals that nobody's time ends", "a time limit is applied when it has come",
+    limited((sandbox, decide) => decide({ ...sandbox, approvals: [] }))],
   ["a feed that tells one grant of another", "a feed tells each fact of its grant once", {
     layers: {
       partners: Layer.effect(
@@ -198,16 +481,14 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   }]
 ]
 
-/** Most need a few. Any change of domain or worker makes other runs of the seeds, so the rarest needs room. */
-const WITHIN = 1000
-
 describe("finds", () => {
   const run = (seed: number, plant: Plant): Result => simulate({ seed, worker, ...plant })
 
   it.each(plants)("%s: %s", { timeout: PATIENCE_MILLIS }, async (name, rule, plant) => {
     let seed = 1
-    while (seed < WITHIN && run(seed, plant).broken === null) seed++
-    const found = run(seed, plant)
+    let found = run(seed, plant)
+    // What else it breaks comes first in some seeds.
+    while (seed < WITHIN && found.broken?.rule !== rule) found = run(++seed, plant)
     process.stdout.write(`${name}: seed ${seed}, step ${found.broken?.step}\n`)
     assert.strictEqual(found.broken?.rule, rule, failureOf(found))
     assert.include(failureOf(found), `npm run simulate -- --seed ${seed}`)

@@ -9,6 +9,7 @@ import {
   ask,
   events,
   eventsOf,
+  eventsOfWork,
   find,
   log,
   message,
@@ -21,12 +22,13 @@ import {
   settle,
   startWorker,
   tool,
-  until
+  until,
+  woken
 } from "./Doubles.ts"
 
 const interrupt = (id: SandboxId) => Sandboxes.use((sandboxes) => sandboxes.interrupt(principal, id))
 const decide = (id: SandboxId, approvalId: string, decision: "approve" | "deny") =>
-  Sandboxes.use((sandboxes) => sandboxes.decideApproval(principal, id, approvalId, decision))
+  Sandboxes.use((sandboxes) => sandboxes.decideApproval(principal, id, approvalId, { decision }))
 
 const lastTurn = (id: SandboxId) => Effect.map(eventsOf(id, "turn.completed"), (all) => all.at(-1)?.data)
 const ended = (id: SandboxId) => until(id, ({ idleSince }) => idleSince !== null)
@@ -71,7 +73,7 @@ scenario("completes the turn's last message when the turn ends, and no other", (
     assert.deepStrictEqual(yield* eventsOf(id, "message.completed"), [])
     yield* agent.end({ state: "succeeded" })
     const { turn } = yield* ended(id)
-    assert.deepStrictEqual((yield* events(id)).slice(-2).map(({ data, type }) => [type, data]), [
+    assert.deepStrictEqual((yield* eventsOfWork(id)).slice(-2).map(({ data, type }) => [type, data]), [
       ["message.completed", { message_id: "m2", finish: "end_turn" }],
       ["turn.completed", { state: "succeeded" }]
     ])
@@ -106,8 +108,9 @@ scenario("writes what happens together in one transaction, in order", (world) =>
     yield* agent.end({ state: "succeeded" })
     const { turn } = yield* ended(id)
     yield* settle
-    assert.strictEqual(world.commits - before, 1)
-    const written = (yield* events(id)).slice(-7)
+    // The other one tells of the checkpoint.
+    assert.strictEqual(world.commits - before, 2)
+    const written = (yield* eventsOfWork(id)).slice(-7)
     assert.deepStrictEqual(written.map(({ type }) => type), [
       "message.updated",
       "message.updated",
@@ -146,7 +149,7 @@ scenario("adds the turn's usage to the sandbox's, at most every 5 s and once bef
     yield* ended(id)
     assert.deepStrictEqual((yield* eventsOf(id, "usage.updated")).map(({ data }) => data.usage.llmRequestCount), [5, 7, 8])
     assert.deepStrictEqual((yield* find(id)).usage, { llmRequestCount: 8, costMicroUsd: 75, creditsChargedMicros: 0 })
-    assert.deepStrictEqual((yield* events(id)).slice(-2).map(({ type }) => type), ["usage.updated", "turn.completed"])
+    assert.deepStrictEqual((yield* eventsOfWork(id)).slice(-2).map(({ type }) => type), ["usage.updated", "turn.completed"])
   }))
 
 for (const shows of [true, false]) {
@@ -189,6 +192,29 @@ scenario("passes on approvals and denials, once each", (world) =>
     yield* pass("3 seconds")
     assert.deepStrictEqual(agent.decisions, ["t2 deny", "t1 approve"])
     assert.strictEqual((yield* find(id)).turn?.state, "running")
+  }))
+
+scenario("tells the agent why it is denied, and goes on by itself with what was approved for the turn", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+    const given = (approvalId: string, decision: object) =>
+      Sandboxes.use((sandboxes) => sandboxes.decideApproval(principal, id, approvalId, decision))
+    yield* agent.emit(tool("t1", "pending"), ask("t1"))
+    yield* until(id, ({ approvals }) => approvals.length === 1)
+    yield* given("t1", { decision: "deny", reason: "Not there." })
+    yield* settle
+    assert.deepStrictEqual(agent.decisions, ["t1 deny Not there."])
+
+    yield* agent.emit(tool("t2", "pending"), ask("t2"))
+    yield* until(id, ({ approvals }) => approvals.length === 1)
+    yield* given("t2", { decision: "approve", scope: "turn" })
+    yield* agent.emit(tool("t3", "pending"), ask("t3"))
+    yield* settle
+    assert.deepStrictEqual(agent.decisions, ["t1 deny Not there.", "t2 approve", "t3 approve"])
+    assert.deepStrictEqual((yield* eventsOf(id, "approval.resolved")).map(({ data }) => data.by), ["user", "user", "policy"])
+    const { approvals, turn, waiting } = yield* find(id)
+    assert.deepStrictEqual([approvals, turn?.state, waiting], [[], "running", []])
   }))
 
 scenario("an approval that nobody decides reaches the agent as denied when it expires", (world) =>
@@ -252,7 +278,7 @@ scenario("an agent that ignores the interrupt is killed after a second and resum
     assert.strictEqual(agent.interrupts, 1)
     assert.strictEqual(status, "running")
     assert.deepStrictEqual(yield* lastTurn(id), { state: "interrupted", reason: "interrupt", initiator: "user" })
-    yield* world.nextAgent
+    yield* woken(world, id)
     assert.deepStrictEqual(world.agents.map(({ options }) => options.resume), [null, "native-1"])
   }))
 
@@ -285,11 +311,10 @@ scenario("an agent that crashes fails its turn as agent_lost and is resumed; the
     assert.deepStrictEqual((yield* eventsOf(id, "message.completed")).map(({ data }) => data.finish), ["error"])
     assert.deepStrictEqual((yield* eventsOf(id, "tool.updated")).at(-1)?.data.status, "error")
 
-    const second = yield* world.nextAgent
+    const second = yield* woken(world, id)
     assert.isTrue(agent.closed)
-    assert.strictEqual(second.options.resume, "native-1")
-    yield* message(id, "Go on")
-    assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
+    assert.strictEqual(second.agent.options.resume, "native-1")
+    assert.strictEqual(second.text, "Go on")
     assert.strictEqual((yield* find(id)).status, "running")
   }))
 
@@ -300,9 +325,9 @@ scenario("an agent that goes between two turns is resumed", (world) =>
     yield* agent.end({ state: "succeeded" })
     yield* ended(id)
     yield* agent.crash()
-    const second = yield* world.nextAgent
-    yield* message(id, "Go on")
-    assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
+    yield* settle
+    assert.isTrue(agent.closed)
+    assert.strictEqual((yield* woken(world, id)).text, "Go on")
   }))
 
 scenario("an agent that cannot be opened again within five minutes fails the sandbox as agent_lost", (world) =>
@@ -312,6 +337,8 @@ scenario("an agent that cannot be opened again within five minutes fails the san
     const gone = new AgentError({ runtime: "fake", operation: "open", detail: "it does not start", retryable: true })
     world.openFailures.push(...Array.from({ length: 1000 }, () => gone))
     yield* agent.crash()
+    yield* ended(id)
+    yield* message(id, "Go on")
     yield* pass("4 minutes")
     assert.strictEqual((yield* find(id)).status, "running")
     yield* pass("2 minutes")
@@ -322,18 +349,21 @@ scenario("an agent that cannot be opened again within five minutes fails the san
     assert.deepStrictEqual([...world.boxes, ...world.trees], [])
   }))
 
-scenario("an agent that keeps dying at once is opened ever more rarely, then given up", (world) =>
+scenario("an agent that dies in every turn costs each its turn, and no more", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)
     const { agent, id } = yield* running(world)
     yield* agent.crash()
-    for (let i = 0; i < 400 && (yield* find(id)).status === "running"; i++) {
-      const latest = world.agents.at(-1)
-      if (latest !== undefined && !latest.closed) yield* latest.crash()
-      yield* pass("1 second")
+    yield* ended(id)
+    for (let i = 0; i < 5; i++) {
+      const { agent } = yield* woken(world, id)
+      yield* until(id, ({ turn }) => turn?.state === "running")
+      yield* agent.crash()
+      yield* ended(id)
+      yield* pass("10 minutes")
     }
-    assert.strictEqual((yield* find(id)).reason, "agent_lost")
-    assert.isBelow(world.agents.length, 30)
+    assert.strictEqual((yield* find(id)).status, "running")
+    assert.strictEqual(world.agents.length, 6)
   }))
 
 scenario("a turn the agent fails carries its reason", (world) =>
@@ -358,9 +388,39 @@ scenario("a turn that runs out of time fails, its agent is stopped, and what it 
     yield* settle
     assert.isTrue(agent.closed)
     assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "turn_timeout", initiator: "policy" })
-    assert.strictEqual((yield* events(id)).at(-1)?.type, "turn.completed")
-    yield* world.nextAgent
+    assert.strictEqual((yield* eventsOfWork(id)).at(-1)?.type, "turn.completed")
+    yield* woken(world, id)
     assert.strictEqual(world.agents.length, 2)
+  }))
+
+scenario(
+  "a turn that runs out of time has its checkpoint once its agent is gone, which may work on till then",
+  (world) =>
+    Effect.gen(function*() {
+      world.hang = true
+      yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      const gone: Array<boolean> = []
+      world.saving = Effect.sync(() => void gone.push(agent.closed))
+      for (let i = 0; i < 12; i++) yield* Effect.andThen(pass("10 minutes"), agent.emit(say("m1", "still here")))
+      yield* pass("2 seconds")
+      assert.strictEqual((yield* find(id)).checkpoint, 1)
+      assert.deepStrictEqual(gone, [true])
+    })
+)
+
+scenario("an agent that does not take a decision is stopped when the turn is to end", (world) =>
+  Effect.gen(function*() {
+    world.deciding = Effect.never
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+    yield* agent.emit(ask("t1"))
+    yield* until(id, ({ approvals }) => approvals.length === 1)
+    yield* decide(id, "t1", "approve")
+    yield* interrupt(id)
+    yield* pass("2 seconds")
+    assert.strictEqual(agent.interrupts, 1)
+    assert.deepStrictEqual(yield* lastTurn(id), { state: "interrupted", reason: "interrupt", initiator: "user" })
   }))
 
 scenario("saves a session id that the agent learns during its first turn", (world) =>
@@ -372,8 +432,9 @@ scenario("saves a session id that the agent learns during its first turn", (worl
     yield* agent.emit(tool("t1", "running"))
     yield* settle
     yield* agent.crash()
-    const second = yield* world.nextAgent
-    assert.strictEqual(second.options.resume, "native-late")
+    yield* ended(id)
+    const second = yield* woken(world, id)
+    assert.strictEqual(second.agent.options.resume, "native-late")
     assert.strictEqual((yield* find(id)).status, "running")
   }))
 
@@ -389,7 +450,7 @@ scenario("loses nothing while the store is away", (world) =>
     yield* pass("5 seconds")
     yield* agent.end({ state: "succeeded" })
     yield* ended(id)
-    assert.deepStrictEqual((yield* events(id)).slice(-5).map(({ type }) => type), [
+    assert.deepStrictEqual((yield* eventsOfWork(id)).slice(-5).map(({ type }) => type), [
       "message.updated",
       "tool.updated",
       "tool.updated",
@@ -476,10 +537,8 @@ scenario(
         "The agent sent a message that is larger than any may be, so the turn was ended."])
       assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "output_limit", initiator: "policy" })
       assert.deepInclude((yield* eventsOf(id, "tool.updated")).at(-1)?.data, { status: "error", error: "the turn ended first" })
-      const second = yield* world.nextAgent
+      assert.strictEqual((yield* woken(world, id)).text, "Go on")
       assert.isTrue(agent.closed)
-      yield* message(id, "Go on")
-      assert.strictEqual((yield* Queue.take(second.prompts)).text, "Go on")
     })
 )
 

@@ -41,12 +41,15 @@ export const layer = (
   } = {}
 ): Layer.Layer<AgentRuntime> => {
   const { agentsFolder = null, registry = profiles } = options
+  const known = (name: string) => Object.hasOwn(registry, name) ? registry[name] : undefined
   return Layer.succeed(AgentRuntime, {
+    conversationFiles: (profile) => known(profile)?.conversationFiles ?? [],
+    bearsOtherPaths: (profile) => known(profile)?.capabilities.bearsOtherPaths ?? { workspace: false, home: false },
     open: Effect.fn("AgentRuntime.open")(function*(options: AgentSessionOptions) {
       const fail = (detail: string, retryable: boolean) =>
         new AgentError({ runtime: options.profile, operation: "open", detail, retryable })
 
-      const profile = Object.hasOwn(registry, options.profile) ? registry[options.profile] : undefined
+      const profile = known(options.profile)
       if (profile === undefined) return yield* fail("there is no such agent runtime", false)
       if (profile.capabilities.modelProtocol !== null && options.access === null) {
         return yield* fail("it was given no way to reach a model", false)
@@ -59,7 +62,17 @@ export const layer = (
       if (installed.state === "unusable") return yield* fail(installed.reason, false)
       const process = yield* options.box
         .spawn(profile.launch(options, installed.command))
-        .pipe(Effect.mapError(({ detail, retryable }) => fail(detail, retryable)))
+        .pipe(
+          Effect.mapError(({ detail, ofSandbox = false, retryable }) =>
+            new AgentError({
+              runtime: options.profile,
+              operation: "open",
+              detail,
+              retryable,
+              ...(ofSandbox ? {} : { refusedByHost: true })
+            })
+          )
+        )
       return yield* drive(profile, process, options)
     })
   })

@@ -44,7 +44,12 @@ interface Protocol<Approval> {
   readonly next: Effect.Effect<void, OutputEnded>
   /** Asks the agent to end the turn it was sent. */
   readonly cancel: Effect.Effect<void>
-  /** `cancel`: nobody decided, the turn ends. `reason`: why it is denied by us; not every protocol has room for it. */
+  /**
+   * Hands a text to the turn it was sent, which has not ended; {@link Conversation.took} when the agent has it. Absent: the protocol
+   * has no room for it.
+   */
+  steer?(id: string, text: string): Effect.Effect<void>
+  /** `cancel`: nobody decided, the turn ends. `reason`: why it is denied, by a person or by us; not every protocol has room for it. */
   answer(approval: Approval, decision: Decision, reason?: string): Effect.Effect<void>
 }
 
@@ -59,6 +64,8 @@ export interface LiveTurn {
 
 interface Turn<Approval> extends LiveTurn {
   readonly approvals: Map<string, { readonly nativeCallId: string; readonly approval: Approval }>
+  /** What it was steered with: `taken` by the agent, or not yet. In order. */
+  readonly steers: Map<string, { readonly text: string; taken: boolean }>
   /** False before the prompt is on its way: what arrives until then is not about it, and a cancel would be ignored. */
   sent: boolean
   interrupted: boolean
@@ -76,6 +83,8 @@ interface Conversation<Approval> {
   readonly live: () => LiveTurn | null
   /** The agent waits for a decision about the call it names `nativeCallId`. */
   ask(nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval): Effect.Effect<void>
+  /** The agent has this text of `steer`. One that nobody waits for changes nothing. */
+  took(id: string): Effect.Effect<void>
   /** The agent ended the turn it was sent last. */
   ended(ended: Ended): void
   /** Whether a turn that was sent has not ended, watched or not. */
@@ -148,16 +157,18 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
     })
 
     const prompt = Effect.fn("AgentSession.prompt")(
-      function*({ onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]) {
+      function*({ onBegin = Effect.void, onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]) {
         const current: Turn<Approval> = (turn = {
           events: TurnEvents.make(turnId, redacted),
           emit: (events) => Effect.forEach(events, onEvent, { discard: true }),
           approvals: new Map(),
+          steers: new Map(),
           sent: false,
           interrupted: false,
           denied: false,
           ended: null
         })
+        yield* onBegin
         // What an abandoned prompt left unread belongs to no turn.
         yield* settle.pipe(Effect.catch(gone("prompt")))
         if (current.interrupted) return { state: "interrupted" } satisfies TurnEnd
@@ -165,6 +176,7 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
         yield* given.send(text)
         current.sent = true
         if (current.interrupted) yield* given.cancel
+        else for (const [id, { text }] of current.steers) yield* given.steer?.(id, text) ?? Effect.void
 
         return yield* Effect.whileLoop({ while: () => current.ended === null, body: () => given.next, step: () => {} }).pipe(
           Effect.catch(gone("prompt")),
@@ -196,7 +208,7 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
       reading.withPermit
     )
 
-    const decide = (approvalId: string, decision: "approve" | "deny") =>
+    const decide = (approvalId: string, decision: "approve" | "deny", reason?: string) =>
       Effect.suspend(() => {
         const open = turn?.approvals.get(approvalId)
         if (turn === null || open === undefined) return Effect.void
@@ -205,7 +217,15 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
           turn.denied = true
           turn.events.deny(open.nativeCallId)
         }
-        return given.answer(open.approval, decision)
+        return given.answer(open.approval, decision, reason)
+      })
+
+    const steerBy = (protocolSteer: NonNullable<typeof given.steer>): NonNullable<AgentSession["steer"]> => ({ id, text }) =>
+      Effect.suspend(() => {
+        if (turn === null || turn.interrupted || turn.ended !== null || turn.steers.has(id)) return Effect.void
+        turn.steers.set(id, { text, taken: false })
+        // One that comes before the prompt is on its way goes right behind it.
+        return turn.sent ? protocolSteer(id, text) : Effect.void
       })
 
     yield* Effect.addFinalizer(() =>
@@ -226,6 +246,7 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
       prompt,
       decide,
       interrupt,
+      ...(given.steer === undefined ? {} : { steer: steerBy(given.steer) }),
       exited: Effect.map(process.exited, describeExit)
     } satisfies AgentSession
   })
@@ -254,6 +275,13 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
         }
         turn.approvals.set(asked.approvalId, { nativeCallId, approval })
         return turn.emit(asked.events)
+      }),
+    took: (id) =>
+      Effect.suspend(() => {
+        const steered = turn?.steers.get(id)
+        if (turn === null || steered === undefined || steered.taken) return Effect.void
+        steered.taken = true
+        return turn.emit([{ _tag: "MessageSteered", messageId: id }])
       }),
     ended: (ended) => {
       owed = false

@@ -16,6 +16,11 @@ export interface Capabilities {
   readonly afterDenial: "goes on" | "ends the turn"
   /** Whether the requests of a turn are counted while it runs. */
   readonly countsRequests: boolean
+  /**
+   * Whether its conversation goes on from files that it wrote where the workspace, or its home, had another path. Where not, it
+   * refuses for good, and a new conversation has to be told what was said.
+   */
+  readonly bearsOtherPaths: { readonly workspace: boolean; readonly home: boolean }
   /** The model API it speaks; `null`: it needs no model. */
   readonly modelProtocol: UpstreamProtocol | null
 }
@@ -55,6 +60,10 @@ export interface AcpQuirks {
   readonly newSession?: (options: AgentSessionOptions) => object
   /** The notification that says that the model answered one request. */
   readonly answered?: { readonly method: string; readonly update: string }
+  /** The notification, with `messageId` and `text`, that hands a text to the turn, and the agent's with that `messageId`: it took it. */
+  readonly steering?: { readonly method: string; readonly taken: string }
+  /** The key of `_meta` in the answer to a request for permission, where it reads why a person denies. */
+  readonly denialReason?: string
 }
 
 interface Common {
@@ -63,6 +72,8 @@ interface Common {
   readonly capabilities: Capabilities
   /** `null`: it is a part of Slipway. */
   readonly program: Program | null
+  /** What it needs below its home to go on with a session, as `SandboxHost.readHome` takes it. Nothing that we write there, no secrets. */
+  readonly conversationFiles: ReadonlyArray<string>
   /** Pure. Secrets go into the environment, never into the arguments. `command` is the program's binary. */
   launch(options: AgentSessionOptions, command: string): BoxCommand
 }

@@ -7,12 +7,13 @@
  *
  * Nothing of a connection is looked into.
  */
+import { destination } from "@slipway/domain/environment/Destination"
 import { lookup as resolve } from "node:dns/promises"
 import { Agent, createServer, type IncomingMessage, request as send, type Server, type ServerResponse } from "node:http"
 import { connect, type Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { isPublic } from "./Addresses.ts"
-import { type AllowList, destination } from "./AllowList.ts"
+import type { AllowList } from "./AllowList.ts"
 
 interface Refusal {
   /** What was asked for, at most 200 characters of it. */

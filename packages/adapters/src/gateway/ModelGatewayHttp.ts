@@ -4,12 +4,13 @@
  * through, either way. Every answer is counted before the agent has all of it.
  */
 import { Ids } from "@slipway/domain/Ids"
-import { costOf, noTokens } from "@slipway/domain/models/Budget"
+import { costOf, countsOf, noTokens, type Tokens } from "@slipway/domain/models/Budget"
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { type ModelAccount, ModelGateway, ModelGatewayError } from "@slipway/domain/models/ModelGateway"
 import { codeOf, type ModelCall, Spending, type SpendingRefused } from "@slipway/domain/models/Spending"
-import { addUsage, type Usage } from "@slipway/domain/models/Usage"
-import { Cause, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redacted, Schedule, Stream } from "effect"
+import { addTokenCounts, addUsage, noTokenCounts, type Spent, type TokenCounts } from "@slipway/domain/models/Usage"
+import * as RootSpan from "@slipway/domain/RootSpan"
+import { Cause, type Context, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redacted, Schedule, Stream, Tracer } from "effect"
 import { chmod, rm } from "node:fs/promises"
 import { Agent as HttpAgent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import { Agent as HttpsAgent } from "node:https"
@@ -75,30 +76,40 @@ interface Session {
   readonly key: string | null
   readonly account: LiveAccount
   readonly door: Door
+  /** What its agent is at when it asks. */
+  readonly activity: RootSpan.Activity
   readonly run: (request: Effect.Effect<void>) => void
 }
+
+/** What one request came to. */
+interface Took {
+  readonly microUsd: number
+  readonly tokens: TokenCounts
+}
+
+const tookOf = ({ prices }: Upstream, tokens: Tokens): Took => ({ microUsd: costOf(prices, tokens), tokens: countsOf(tokens) })
 
 /** A model account that callbacks change, and those who listen to it. */
 class LiveAccount {
   /** Of requests that are over, here and in earlier sessions. */
-  #settled: Usage
+  #settled: Spent
   #refusals = 0
   #refusedFor: ModelAccount["refusedFor"] = null
   #trouble: ModelAccount["trouble"]
-  /** Costs of the requests under way, as far as they are known. */
-  readonly #open = new Map<string, number>()
+  /** What the requests under way took, as far as it is known. */
+  readonly #open = new Map<string, Took>()
   readonly #listeners = new Set<() => void>()
   readonly #creditMicros: (microUsd: number) => number
 
-  constructor(usage: Usage, creditMicros: (microUsd: number) => number) {
-    this.#settled = usage
+  constructor(spent: Spent, creditMicros: (microUsd: number) => number) {
+    this.#settled = spent
     this.#creditMicros = creditMicros
   }
 
   get now(): ModelAccount {
-    const usage = Array.from(this.#open.values()).reduce((sum, cost) => this.#with(sum, cost), this.#settled)
+    const { tokens, usage } = Array.from(this.#open.values()).reduce((sum, took) => this.#with(sum, took), this.#settled)
     const trouble = this.#trouble
-    return { usage, refusals: this.#refusals, refusedFor: this.#refusedFor, ...(trouble === undefined ? {} : { trouble }) }
+    return { usage, tokens, refusals: this.#refusals, refusedFor: this.#refusedFor, ...(trouble === undefined ? {} : { trouble }) }
   }
 
   readonly changes = Stream.callback<ModelAccount>((queue) =>
@@ -114,20 +125,24 @@ class LiveAccount {
       (tell) => Effect.sync(() => this.#listeners.delete(tell))
     ), { bufferSize: 1, strategy: "sliding" })
 
-  counting(id: string, cost: number): void {
-    this.#open.set(id, cost)
+  counting(id: string, took: Took): void {
+    this.#open.set(id, took)
     this.#tell()
   }
 
   /** `null`: the request did not count. */
-  settle(id: string, cost: number | null): void {
+  settle(id: string, took: Took | null): void {
     this.#open.delete(id)
-    if (cost !== null) this.#settled = this.#with(this.#settled, cost)
+    if (took !== null) this.#settled = this.#with(this.#settled, took)
     this.#tell()
   }
 
-  #with(usage: Usage, cost: number): Usage {
-    return addUsage(usage, { llmRequestCount: 1, costMicroUsd: cost, creditsChargedMicros: this.#creditMicros(cost) })
+  #with({ tokens, usage }: Spent, took: Took): Spent {
+    const { microUsd } = took
+    return {
+      usage: addUsage(usage, { llmRequestCount: 1, costMicroUsd: microUsd, creditsChargedMicros: this.#creditMicros(microUsd) }),
+      tokens: addTokenCounts(tokens, took.tokens)
+    }
   }
 
   refused(reason: "budget_exceeded" | "no_credits"): void {
@@ -151,6 +166,31 @@ const tokenOf = ({ headers }: IncomingMessage): string => {
   if (typeof key === "string") return key
   return /^Bearer +(\S+)$/iu.exec(headers.authorization ?? "")?.[1] ?? ""
 }
+
+/** What of a model's usage is told by the names of OpenTelemetry's conventions. */
+const usageOf = ({ input, output }: { readonly input: number; readonly output: number }) => ({
+  "gen_ai.usage.input_tokens": input,
+  "gen_ai.usage.output_tokens": output
+})
+
+/** A request within the turn that its agent is at. */
+const inTrace = ({ activity, sandboxId, upstream }: Session) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(RootSpan.Collected, (isCollected) => {
+    if (!isCollected) return self
+    return Effect.contextWith((context: Context.Context<never>) => {
+      const parent = activity.current ?? RootSpan.current(context)
+      return Effect.useSpan(`chat ${upstream.model}`, {
+        ...(parent === undefined || parent === null ? { root: true } : { parent }),
+        kind: "client",
+        attributes: {
+          "gen_ai.operation.name": "chat",
+          "gen_ai.request.model": upstream.model,
+          "gen_ai.conversation.id": sandboxId,
+          "server.address": new URL(upstream.baseUrl).hostname
+        }
+      }, (span) => Effect.provideService(self, Tracer.ParentSpan, span))
+    })
+  })
 
 /** Whose errors a client understands that is not known to us. */
 const protocolOf = (path: string): Protocol =>
@@ -191,15 +231,16 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
       const runCharge = yield* FiberSet.runtime(charging)()
       yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(charging), CHARGE_WAIT))
 
-      const charge = (call: ModelCall, cost: number | null) =>
-        spending.charge(call, cost).pipe(
+      /** `null`: it never went out. */
+      const charge = (call: ModelCall, took: Took | null) =>
+        spending.charge(call, took?.microUsd ?? null, took?.tokens ?? noTokenCounts).pipe(
           Effect.retry(
             Schedule.upTo(Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("10 seconds")]), { duration: "10 minutes" })
           ),
           Effect.tapCause((cause) =>
             Cause.hasInterruptsOnly(cause)
               ? Effect.void
-              : Effect.logError("what a request to a model cost could not be recorded", { ...call, microUsd: cost }, cause)
+              : Effect.logError("what a request to a model cost could not be recorded", { ...call, ...took }, cause)
           ),
           Effect.ignoreCause
         )
@@ -281,16 +322,16 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         let sentAt = 0
 
         const settle = Effect.suspend(() => {
-          const { final, tokens } = meter?.counted ?? { final: false, tokens: noTokens }
-          const took = outcome === "refused" ? noTokens : final ? tokens : ofCutOff(prepared, {
-            known: tokens,
+          const { final, tokens: known } = meter?.counted ?? { final: false, tokens: noTokens }
+          const tokens = outcome === "refused" ? noTokens : final ? known : ofCutOff(prepared, {
+            known,
             receivedBytes: meter?.isPartial === true ? Infinity : meter?.bytes ?? 0,
             whole: outcome === "answered",
             elapsedMillis: performance.now() - sentAt
           })
-          const cost = outcome === "unsent" ? null : costOf(upstream.prices, took)
-          account.settle(call.id, cost)
-          return Effect.asVoid(Effect.timeoutOption(Fiber.await(runCharge(charge(call, cost))), CHARGE_WAIT))
+          const took = outcome === "unsent" ? null : tookOf(upstream, tokens)
+          account.settle(call.id, took)
+          return Effect.asVoid(Effect.timeoutOption(Fiber.await(runCharge(charge(call, took))), CHARGE_WAIT))
         })
 
         const tooExpensive = (refusal: SpendingRefused) => {
@@ -348,7 +389,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           }))
         }
         const counted = () => {
-          if (!free) account.counting(call.id, costOf(upstream.prices, meter?.counted.tokens ?? noTokens))
+          if (!free) account.counting(call.id, tookOf(upstream, meter?.counted.tokens ?? noTokens))
         }
         const out: Outgoing = {
           url,
@@ -369,6 +410,9 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           counted
         }
         yield* free ? exchange(out, response) : sent
+        yield* Effect.suspend(() =>
+          RootSpan.annotate({ "http.response.status_code": response.statusCode, ...usageOf(meter?.counted.tokens ?? noTokens) })
+        )
         yield* Effect.logDebug("a request to a model", { sandboxId, model: upstream.model, outcome, status: response.statusCode })
       })
 
@@ -405,6 +449,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         }
         session.run(
           serve(session, entry, request, response, path, free).pipe(
+            inTrace(session),
             Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logError("the model gateway failed", cause)),
             Effect.ignoreCause,
             Effect.ensuring(Effect.sync(entry.leave))
@@ -461,6 +506,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
             key: secret === null ? null : Redacted.value(secret),
             account,
             door: admission.open(),
+            activity: yield* RootSpan.CurrentActivity,
             run
           }
           yield* Effect.acquireRelease(

@@ -18,20 +18,32 @@ const MAXIMUM_COMMITS = 1_000
 const REPOSITORY = "160000"
 const ABSENT = "000000"
 
+/**
+ * What the commits are for. Those that are `published` go on from `repository.baseSha` and hold nothing that has to stay out;
+ * of those that are only `saved` it is enough that they are whole.
+ */
+export type Purpose = "published" | "saved"
+
+/** That they are not too many, and that everything they need is there. */
+const checkWhole = Effect.fnUntraced(
+  function*(repository: HostRepository, range: ReadonlyArray<string>, ask: ReceivedPack.ReceivedPack["beside"]) {
+    const commits = Number(line(yield* ask(repository, ["rev-list", "--count", `--max-count=${MAXIMUM_COMMITS + 1}`, ...range])))
+    if (commits > MAXIMUM_COMMITS) return yield* unsound(`They are more than ${MAXIMUM_COMMITS}.`)
+    yield* ask(repository, ["rev-list", "--objects", "--quiet", ...range])
+  }
+)
+
 /** Looks at each commit between `repository.baseSha` and `sha`. `ask` sees the pack beside the repository's objects. */
 const check = Effect.fnUntraced(function*(repository: HostRepository, box: BoxGit, sha: string, ask: ReceivedPack.ReceivedPack["beside"]) {
   const { baseSha } = repository
   const range = [sha, `^${baseSha}`, "--"]
-  const commits = Number(line(yield* ask(repository, ["rev-list", "--count", `--max-count=${MAXIMUM_COMMITS + 1}`, ...range])))
-  if (commits > MAXIMUM_COMMITS) return yield* unsound(`They are more than ${MAXIMUM_COMMITS}.`)
+  yield* checkWhole(repository, range, ask)
   yield* ask(repository, ["merge-base", "--is-ancestor", baseSha, sha]).pipe(
     Effect.mapError(() => unsound("They do not go on from the commit the tree started from."))
   )
   if (line(yield* ask(repository, ["rev-list", "--max-parents=0", ...range])) !== "") {
     return yield* unsound("They bring in another history.")
   }
-  // Everything they need is there.
-  yield* ask(repository, ["rev-list", "--objects", "--quiet", ...range])
 
   // :<old mode> <new mode> <old id> <new id> <status>, then the name; each commit against each of its parents
   const parts = eachField(
@@ -54,19 +66,25 @@ const check = Effect.fnUntraced(function*(repository: HostRepository, box: BoxGi
   if (ignored.length > 0) return yield* unsound("One of them adds a file that is ignored.")
 })
 
+/** Whether the commit was taken over before, with all it needs. */
+export const isTaken = ({ gitDir }: HostRepository, sha: string): Effect.Effect<boolean> => ReceivedPack.isKept(gitDir, sha)
+
 /** The newest of the agent's commits, now in the repository; `undefined` when there are none, or none that are sound. */
 export const take = Effect.fn("AgentCommits.take")(function*(
   repository: HostRepository,
   box: BoxGit,
   history: Stream.Stream<Uint8Array>,
-  maximumBytes: number
+  maximumBytes: number,
+  purpose: Purpose = "published"
 ) {
   const received = yield* ReceivedPack.receive(repository, maximumBytes)
   yield* Stream.runForEach(history, received.append)
   const sha = yield* received.id
   if (sha === undefined || sha === repository.baseSha) return undefined
   yield* received.index
-  yield* check(repository, box, sha, received.beside)
+  yield* purpose === "published"
+    ? check(repository, box, sha, received.beside)
+    : checkWhole(repository, [sha, `^${repository.baseSha}`, "--"], received.beside)
   yield* received.keep(sha)
   return sha
 }, (taken, { repo }) =>

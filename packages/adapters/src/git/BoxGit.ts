@@ -3,23 +3,26 @@
  * the agent could not read itself, so neither a link that is swapped under it nor files that take it long harm anybody
  * else. It sees the host's repository of the tree, read-only, and nothing in the agent's `.git` tells it what to do.
  */
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Effect, Option, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { join } from "node:path"
-import { CONFIG, ENVIRONMENT, GitFailed } from "./Git.ts"
+import { CONFIG, eachField, ENVIRONMENT, GitFailed, terminated } from "./Git.ts"
 import type { HostRepository } from "./HostRepository.ts"
+import { inPieces } from "./InPieces.ts"
 
 /**
  * Arguments: what to do, seconds of a processor, a folder for files that no other process may see (empty: TMPDIR), the
- * tree, the commit it started from, and what of a snapshot need not be packed. Unless it is told what to look at, it begins
- * with the names of new files, their length before them; what to do with them is told by its input.
+ * tree, the commit it started from, and options of a comparison. Unless it is told what to look at, it begins with names,
+ * after which comes an empty one; what to do with them is told by its input. A snapshot begins when a line of input says
+ * what need not be packed, and is told the bytes of the names of files that are in the index, those, and those of new files.
+ * Each process that it starts takes longer than most of what they do.
  */
 const SCRIPT = `
 what=$1; ulimit -t "$2"; place=$(mktemp -d "\${3:-$TMPDIR}/git-XXXXXXXX") || exit 1; tree=$4; base=$5
 shift 5
-objects=$TMPDIR/.git-objects-\${GIT_DIR##*/}
-trap 'rm -rf "$place"; [ "$what" != snapshot ] || rm -rf "$objects"' EXIT
+objects=$place/objects; [ "$what" != snapshot ] || objects=$TMPDIR/.git-objects-\${GIT_DIR##*/}
+trap 'rm -rf "$place" "$objects"' EXIT
 export HOME=/nonexistent GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$place/index"
 set -e
 cd "$tree"
@@ -32,12 +35,11 @@ if [ "$what" = ignored ]; then
 fi
 
 cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
-git ls-files --others --exclude-standard -z > "$place/others"
-wc -c < "$place/others"
-cat "$place/others"
-cat > "$place/chosen"
 
 if [ "$what" = changes ]; then
+  git ls-files --others --exclude-standard -z
+  printf '\\0'
+  cat > "$place/chosen"
   if [ -s "$place/chosen" ]; then
     git update-index -z --index-info < "$place/chosen"
     # Git looks into a file whose times show no change only if the file is not older than the index.
@@ -47,22 +49,24 @@ if [ "$what" = changes ]; then
   exit
 fi
 
-rm -rf "$objects"
-mkdir -m 0700 "$objects"
+mkdir -m 0700 "$objects" 2> "$place/left" || { rm -rf "$objects"; mkdir -m 0700 "$objects"; }
 export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$objects"
-# Else what only its times say to be changed would be written again.
-git update-index -q --refresh > "$place/refreshed" || :
-# Files that cannot be read stay as they were: then it ends with 1.
-git add --update --ignore-errors || [ $? -eq 1 ]
+read -r known
+git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty
+printf '\\0'
+read -r length
+cat > "$place/chosen"
 if [ -s "$place/chosen" ] && ! git update-index --add --remove --replace -z --stdin < "$place/chosen"; then
-  xargs -0 sh -c '
+  # Files that cannot be read stay as they were: then it ends with 1.
+  git add --update --ignore-errors || [ $? -eq 1 ]
+  tail -c "+$((length + 1))" "$place/chosen" | xargs -0 sh -c '
     for file; do if [ -L "$file" ] || { [ -f "$file" ] && [ -r "$file" ]; }; then printf "%s\\0" "$file"; fi; done
-  ' sh < "$place/chosen" > "$place/readable"
+  ' sh > "$place/readable"
   git update-index --add --remove --replace -z --stdin < "$place/readable"
 fi
 made=$(git write-tree)
 echo "$made"
-{ echo "$made"; printf '^%s^{tree}\\n' "$base" "$@"; } | git pack-objects --revs --stdout --quiet --window=0
+{ echo "$made"; printf '^%s^{tree}\\n' "$base" $known; } | git pack-objects --revs --stdout --quiet --window=0
 `
 
 /** Beside what every git of ours goes by. What is written there is thrown away, or read anew by the host. */
@@ -71,7 +75,8 @@ const BOX_CONFIG = [
   "core.fsync=none",
   "core.compression=1",
   "core.bigFileThreshold=16m",
-  // Owners have other numbers inside. Times and sizes say what was changed; the time of the last change nobody can set.
+  // Owners have other numbers inside, and the change of owners set the time that nobody else can set: neither is compared. What says that a
+  // file was changed is its size and the second of its time: one with as many bytes, given its old time back, counts as unchanged.
   "core.checkStat=minimal"
 ]
 
@@ -88,10 +93,11 @@ const BOX_ENVIRONMENT: Readonly<Record<string, string>> = {
 
 /** Bytes of names and differences: more than is ever shown. The agent cannot have the host read without end. */
 const MAXIMUM_BYTES = 16_777_216
-/** Digits of a length, and its end. */
-const MAXIMUM_LENGTH = 20
-
-const LINE_FEED = 0x0a
+const NUL = 0
+/** Of an entry of `git status`, before the name: how the index differs from the commit, how the tree does from the index, a space. */
+const STATUS_BYTES = 3
+const UNCHANGED = 0x20
+const NEW = 0x3f
 
 /** Seconds, of a processor and of the clock. */
 const PATIENCE = { changes: 10, ignored: 20, snapshot: 120 }
@@ -99,65 +105,70 @@ const PATIENCE = { changes: 10, ignored: 20, snapshot: 120 }
 const failed = (what: string, reason: GitFailed["reason"], stderr: string, code: number | null = null) =>
   new GitFailed({ command: `in the box (${what})`, reason, code, stderr })
 
-/** Where names come first, as many bytes as the line before them says: gives them out, and then the rest. */
+/** The names that come first are given out when the empty one has come that ends them, each with its NUL; then the rest. */
 const afterNames = <E1, E2>(names: (names: Buffer) => Effect.Effect<void, E1>, rest: (bytes: Uint8Array) => Effect.Effect<void, E2>) => {
   const begun: Array<Uint8Array> = []
-  let [size, end] = [0, -1]
+  let size = 0
+  let last: number | undefined = NUL
   let told = false
   return Effect.fnUntraced(function*(bytes: Uint8Array) {
     if (told) return yield* rest(bytes)
-    begun.push(bytes)
+    const end = last === NUL && bytes[0] === NUL ? 0 : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).indexOf("\0\0") + 1 || -1
+    last = bytes.at(-1) ?? last
+    begun.push(end < 0 ? bytes : bytes.subarray(0, end))
     size += bytes.length
-    if (end < 0) {
-      const line = Buffer.concat(begun)
-      const feed = line.indexOf(LINE_FEED)
-      if (feed < 0 && size <= MAXIMUM_LENGTH) return
-      const length = Number(line.subarray(0, Math.max(feed, 0)).toString())
-      if (feed < 0 || !Number.isSafeInteger(length) || length < 0 || length > MAXIMUM_BYTES) return yield* failed("names", "output", "")
-      end = feed + 1 + length
-    }
-    if (size < end) return
+    if (size > MAXIMUM_BYTES) return yield* failed("names", "output", "")
+    if (end < 0) return
     told = true
-    const all = Buffer.concat(begun)
-    yield* names(all.subarray(all.indexOf(LINE_FEED) + 1, end))
-    if (size > end) yield* rest(all.subarray(end))
+    yield* names(Buffer.concat(begun))
+    if (end + 1 < bytes.length) yield* rest(bytes.subarray(end + 1))
   })
 }
 
+/** It is told nothing before it says what it finds. */
+const NOTHING = Effect.succeed({ found: undefined, input: Buffer.alloc(0) })
+
 export type BoxGit = ReturnType<typeof make>
 
-export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
+/** `trees`: the host folder with the trees. The sandbox may be at rest. */
+export const make = (host: SandboxHost["Service"], sandboxId: SandboxId, trees: string) => {
   // Boxes have a `/tmp` for each process tree; without isolation nothing is hidden anyway.
   const hidden = host.isolation === "none" ? "" : "/tmp"
 
   /** `listen` gets what it says, and `answer`, which ends the input. Fails when that fails, git does, or it takes too long. */
-  const talk = Effect.fnUntraced(function*<E>(
+  const talk = Effect.fnUntraced(function*<A, E, E2, R>(
     repository: HostRepository,
     what: keyof typeof PATIENCE,
-    packed: ReadonlyArray<string>,
-    listen: (bytes: Uint8Array, answer: (input: Buffer) => Effect.Effect<void>) => Effect.Effect<void, E>,
-    input?: Buffer
+    { before, isAll = false, listen, options = [] }: {
+      readonly options?: ReadonlyArray<string>
+      readonly listen: (bytes: Uint8Array, answer: (input: Buffer) => Effect.Effect<void>) => Effect.Effect<void, E>
+      /** The first that it is told, found out while the box is made. */
+      readonly before: Effect.Effect<{ readonly found: A; readonly input: Buffer }, E2, R>
+      /** Whether that is all that it is told. */
+      readonly isAll?: boolean
+    }
   ) {
-    const box = yield* host.find(sandboxId)
-    if (Option.isNone(box)) return yield* failed(what, "exit", "the sandbox has no box")
-    const { workspace } = box.value
-    yield* Effect.gen(function*() {
-      const process = yield* Effect.mapError(
-        box.value.spawn({
+    return yield* Effect.gen(function*() {
+      const told = Effect.mapError<HostError, GitFailed>(({ detail }) => failed(what, "exit", detail))
+      const start = Effect.gen(function*() {
+        const box = yield* host.visit({ sandboxId, workspace: trees })
+        return yield* box.spawn({
           command: "sh",
-          args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, join(workspace, repository.folder), repository.baseSha,
-            ...packed],
+          args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, join(box.workspace, repository.folder), repository.baseSha,
+            ...options],
           env: { ...BOX_ENVIRONMENT, GIT_DIR: repository.gitDir },
           readOnly: [repository.gitDir],
           isOffline: true
-        }),
-        ({ detail }) => failed(what, "exit", detail)
-      )
+        })
+      })
+      const [process, { found, input }] = yield* Effect.all([told(start), before], { concurrency: 2 })
+      if (input.length > 0) yield* process.write(input)
+      if (isAll) yield* process.endInput
       const answer = (bytes: Buffer) => Effect.andThen(process.write(bytes), process.endInput)
-      if (input !== undefined) yield* answer(input)
       yield* Stream.runForEach(process.stdout, (bytes) => listen(bytes, answer))
       const { code } = yield* process.exited
       if (code !== 0) return yield* failed(what, "exit", (yield* process.stderrTail).slice(-4_000), code)
+      return found
     }).pipe(
       Effect.scoped,
       Effect.timeoutOrElse({ duration: PATIENCE[what] * 1_000, orElse: () => Effect.fail(failed(what, "timeout", "")) })
@@ -192,9 +203,13 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
     const said = collecting("changes")
     let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
     const listen = afterNames((names) => Effect.flatMap(enter(names), (lines) => reply(lines)), said.add)
-    yield* talk(repository, "changes", options, (bytes, answer) => {
-      reply = answer
-      return listen(bytes)
+    yield* talk(repository, "changes", {
+      options,
+      before: NOTHING,
+      listen: (bytes, answer) => {
+        reply = answer
+        return listen(bytes)
+      }
     })
     return said.all()
   })
@@ -202,25 +217,41 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
   /** Which of these lines of `update-index --index-info` name files that the tree's own rules ignore. */
   const ignored = Effect.fnUntraced(function*(repository: HostRepository, entries: Buffer) {
     const said = collecting("ignored")
-    yield* talk(repository, "ignored", [], said.add, entries)
+    yield* talk(repository, "ignored", { before: Effect.succeed({ found: undefined, input: entries }), isAll: true, listen: said.add })
     return said.all()
   })
 
   /**
    * The tree as it is, in `take`: its id and a line feed, then a pack of what is neither in the commit it started from nor
-   * in `known`. Of new files only those that `choose` names, each ended by NUL.
+   * in what `known` names. Of new files only those that `choose` names. It is looked at when `before` is through, which is
+   * done while the box is made.
    */
-  const snapshot = Effect.fnUntraced(function*<E>(
-    repository: HostRepository,
-    known: ReadonlyArray<string>,
-    choose: (names: Buffer) => Effect.Effect<Buffer>,
-    take: (bytes: Uint8Array) => Effect.Effect<void, E>
-  ) {
+  const snapshot = Effect.fnUntraced(function*<A, E, E2, R>(repository: HostRepository, { before, choose, known, take }: {
+    readonly before: Effect.Effect<A, E2, R>
+    readonly known: (found: A) => ReadonlyArray<string>
+    readonly choose: (names: ReadonlyArray<Buffer>) => Effect.Effect<ReadonlyArray<Buffer>>
+    readonly take: (bytes: Uint8Array) => Effect.Effect<void, E>
+  }) {
     let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
-    const listen = afterNames((names) => Effect.flatMap(choose(names), (chosen) => reply(chosen)), take)
-    yield* talk(repository, "snapshot", known, (bytes, answer) => {
-      reply = answer
-      return listen(bytes)
+    const listen = afterNames(
+      Effect.fnUntraced(function*(entries) {
+        const [changed, added]: [Array<Buffer>, Array<Buffer>] = [[], []]
+        yield* inPieces(eachField(entries), (entry) => {
+          const name = entry.subarray(STATUS_BYTES)
+          if (entry[1] === NEW) added.push(name)
+          else if (entry[1] !== UNCHANGED) changed.push(name)
+        })
+        const names = terminated(changed)
+        yield* reply(Buffer.concat([Buffer.from(`${names.length}\n`), names, terminated(yield* choose(added))]))
+      }),
+      take
+    )
+    return yield* talk(repository, "snapshot", {
+      before: Effect.map(before, (found) => ({ found, input: Buffer.from(`${known(found).join(" ")}\n`) })),
+      listen: (bytes, answer) => {
+        reply = answer
+        return listen(bytes)
+      }
     })
   })
 

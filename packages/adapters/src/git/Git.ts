@@ -3,7 +3,7 @@
  * credential helper, pager or editor of this machine or of a repository takes part.
  */
 import { type Duration, Effect, Redacted, Schema } from "effect"
-import { spawn } from "node:child_process"
+import { type Child, killGroup, Spawn } from "../node/spawner/Spawn.ts"
 
 /** A git process that did not end well. What it means is known to whoever asked for it. */
 export class GitFailed extends Schema.TaggedError<GitFailed>()("GitFailed", {
@@ -27,9 +27,16 @@ export interface GitOptions {
   readonly config?: ReadonlyArray<string>
   /** Sent as a header to `origin` alone. It travels in the environment of this one process. */
   readonly authorization?: { readonly origin: string; readonly value: Redacted.Redacted }
-  readonly input?: string | Uint8Array
+  /** Of a promise: the process is there when it comes. */
+  readonly input?: string | Uint8Array | Promise<string>
+  /** Descriptor of a file that is read in place of `input`, from its beginning. */
+  readonly inputFile?: number
+  /** Descriptor of an empty file that takes the output, at most `maximumBytes`; nothing of it comes through this process. */
+  readonly outputFile?: number
   readonly timeout?: Duration.Input
   readonly maximumBytes?: number
+  /** Paths are patterns, as those of `.gitignore` are: they come from us, never from a repository. */
+  readonly isGlob?: boolean
   /** For objects that were not looked at yet, which may be made to take memory and time: under limits of the kernel, behind other work. */
   readonly isLimited?: boolean
 }
@@ -92,10 +99,16 @@ export const CONFIG = [
 ]
 
 /** Seconds of a processor, and KiB of address space: indexes of packs are mapped into it, some of them large. */
-const LIMITED = `ulimit -t 60; ulimit -v 1572864; exec nice -n 10 git "$@"`
+const LIMITS = "ulimit -t 60; ulimit -v 1572864"
+const LIMITED = `${LIMITS}; exec nice -n 10 git "$@"`
+/** In blocks of 512 bytes. */
+const LIMITED_FILE = `ulimit -c 0; ulimit -f "$1"; shift; exec nice -n 10 git "$@"`
 const LIMITED_CONFIG = ["core.packedGitWindowSize=32m", "core.packedGitLimit=256m", "core.bigFileThreshold=16m"]
 
-const GLOBAL_ARGUMENTS = ["--no-pager", "--literal-pathspecs", ...CONFIG.flatMap((entry) => ["-c", entry])]
+/** As the C library says it. */
+const FILE_TOO_LARGE = /File too large/u
+
+const GLOBAL_ARGUMENTS = ["--no-pager", ...CONFIG.flatMap((entry) => ["-c", entry])]
 
 const MAXIMUM_STDERR = 4_000
 
@@ -129,58 +142,69 @@ export const git = (
   args: readonly [command: string, ...ReadonlyArray<string>],
   options: GitOptions = {}
 ): Effect.Effect<Buffer, GitFailed> => {
-  const { authorization, config = [], env = {}, input, isLimited = false, maximumBytes = 67_108_864, timeout = "1 minute" } = options
+  const { authorization, config = [], input, inputFile, isLimited = false, outputFile, timeout = "1 minute" } = options
+  const { maximumBytes = 67_108_864 } = options
   const fail = (reason: GitFailed["reason"], code: number | null, stderr: string) =>
     new GitFailed({ command: args[0], reason, code, stderr: scrub(stderr, authorization) })
 
-  return Effect.callback<Buffer, GitFailed>((resume) => {
-    const settings = [...isLimited ? LIMITED_CONFIG : [], ...config]
-    const all = [...GLOBAL_ARGUMENTS, ...settings.flatMap((entry) => ["-c", entry]), ...args]
-    const [program, programArguments] = isLimited ? ["/bin/sh", ["-c", LIMITED, "slipway-git", ...all]] as const : ["git", all] as const
-    const child = spawn(program, programArguments, {
-      cwd: "/",
-      env: { ...inherited(), ...ENVIRONMENT, ...env, ...authorizationEnvironment(authorization) },
-      stdio: "pipe",
+  return Effect.flatMap(Spawn, (spawn) =>
+    Effect.callback<Buffer, GitFailed>((resume) => {
+      const settings = [...isLimited ? LIMITED_CONFIG : [], ...config]
+      const all = [options.isGlob === true ? "--glob-pathspecs" : "--literal-pathspecs", ...GLOBAL_ARGUMENTS,
+        ...settings.flatMap((entry) => ["-c", entry]), ...args]
+      const [program, programArguments] = outputFile !== undefined
+        ? ["/bin/sh", ["-c", isLimited ? `${LIMITS}; ${LIMITED_FILE}` : LIMITED_FILE, "slipway-git", `${Math.ceil(maximumBytes / 512)}`,
+          ...all]] as const
+        : isLimited
+        ? ["/bin/sh", ["-c", LIMITED, "slipway-git", ...all]] as const
+        : ["git", all] as const
+      let child: Child | undefined
+      let isStopped = false
       // A process group of its own, so that its helpers (git-remote-https, index-pack) can be killed with it.
-      detached: true
-    })
-    const closed = new Promise<void>((resolve) => child.once("close", () => resolve()))
-    const kill = () => {
-      if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
-      try {
-        process.kill(-child.pid, "SIGKILL")
-      } catch {
-        // gone in this very moment
+      const kill = () => {
+        isStopped = true
+        if (child !== undefined && child.ended() === null) killGroup(child.pid)
       }
-    }
-    const chunks: Array<Buffer> = []
-    let size = 0
-    let stderr = ""
-    child.stdout.on("data", (chunk: Buffer) => {
-      size += chunk.length
-      if (size > maximumBytes) kill()
-      else chunks.push(chunk)
-    })
-    child.stderr.on("data", (chunk: Buffer) => {
-      if (stderr.length < MAXIMUM_STDERR) stderr += chunk.toString()
-    })
-    // A process that ends before it read everything says why by its exit code.
-    child.stdin.on("error", () => {})
-    child.stdin.end(input ?? "")
-    child.once("error", (cause) => resume(Effect.die(new Error("git could not be started; is it installed and on PATH?", { cause }))))
-    child.once("close", (code) =>
-      resume(
-        size > maximumBytes ?
-          fail("output", code, stderr)
-          : code === 0 ?
-          Effect.succeed(Buffer.concat(chunks))
-          : fail("exit", code, stderr)
-      ))
-    return Effect.promise(() => {
-      kill()
-      return closed
-    })
-  }).pipe(Effect.timeoutOrElse({ duration: timeout, orElse: () => fail("timeout", null, "") }))
+      const chunks: Array<Buffer> = []
+      let size = 0
+      let stderr = ""
+      const attend = (started: Child) => {
+        child = started
+        if (isStopped) kill()
+        child.stdout?.on("data", (chunk: Buffer) => {
+          size += chunk.length
+          if (size > maximumBytes) kill()
+          else chunks.push(chunk)
+        })
+        child.stderr.on("data", (chunk: Buffer) => {
+          if (stderr.length < MAXIMUM_STDERR) stderr += chunk.toString()
+        })
+        // A process that ends before it read everything says why by its exit code.
+        if (input instanceof Promise) void input.then((late) => started.stdin?.end(late))
+        else child.stdin?.end(input ?? "")
+        return child.closed
+      }
+      const env = { ...inherited(), ...ENVIRONMENT, ...options.env, ...authorizationEnvironment(authorization) }
+      const closed = spawn(program, programArguments, { cwd: "/", env, inputFile, outputFile }).then(attend).then(
+        ({ code, signal }) =>
+          resume(
+            size > maximumBytes || signal === "SIGXFSZ" || outputFile !== undefined && FILE_TOO_LARGE.test(stderr) ?
+              fail("output", code, stderr)
+              : code === 0 ?
+              Effect.succeed(Buffer.concat(chunks))
+              : fail("exit", code, stderr)
+          ),
+        (cause) => resume(Effect.die(new Error("git could not be started; is it installed and on PATH?", { cause })))
+      )
+      return Effect.promise(() => {
+        kill()
+        return closed
+      })
+    })).pipe(
+      Effect.timeoutOrElse({ duration: timeout, orElse: () => fail("timeout", null, "") }),
+      // The arguments may name branches and paths.
+      Effect.withSpan(`git ${args[0]}`, { attributes: { "process.executable.name": "git" } })
+    )
 }
 
 /** Output that is one line: a commit id, a mode. */

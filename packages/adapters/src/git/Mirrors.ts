@@ -24,7 +24,7 @@ import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
 import { type OptionName, OptionNames } from "../options/OptionNames.ts"
-import { git, type GitFailed, line } from "./Git.ts"
+import { git, type GitFailed, type GitOptions, line } from "./Git.ts"
 import { layOut, replaceFile } from "./GitDir.ts"
 import { explain, type Explanation, transport, type Transport, unsupported } from "./Remotes.ts"
 
@@ -62,7 +62,7 @@ const Known = Schema.Struct({
 type Known = typeof Known.Type
 const KnownFile = Schema.fromJsonString(Known)
 
-interface FetchedCommit {
+export interface FetchedCommit {
   readonly sha: string
   /** The branch it is the tip of, or `null` when a tag or a commit was asked for. */
   readonly branch: string | null
@@ -150,7 +150,9 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
       Effect.map(line),
       Effect.catchTag("GitFailed", () => Effect.fail({ detail: `"${sha}" is no commit.`, retryable: false }))
     )
-    const { bytes, files } = yield* measure(site, commit)
+    const measured = yield* measure(site, commit, limits.checkoutFiles)
+    if (measured === undefined) return yield* Effect.fail(tooManyFiles)
+    const { bytes, files } = measured
     const shallow = yield* Effect.promise(() => readShallow(site))
     const roots = shallow.length === 0 ? [] : line(yield* git(["rev-list", "--max-parents=0", commit], { env })).split("\n")
     const known: Known = { commit, bytes, files, shallow: shallow.filter((id) => roots.includes(id)) }
@@ -167,19 +169,6 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     return known
   }, Effect.scoped)
 
-  /** What the commit's files come to. No more is read than is needed to say that they are too many: a few trees can hold billions. */
-  const measure = (gitDir: string, commit: string) =>
-    git(["ls-tree", "-r", "--format=%(objectsize)", commit], {
-      env: { GIT_DIR: gitDir },
-      maximumBytes: (limits.checkoutFiles + 1) * MAX_LINE_BYTES
-    }).pipe(
-      Effect.map((output) => {
-        const sizes = output.toString().split("\n").slice(0, -1)
-        // A submodule has "-".
-        return { files: sizes.length, bytes: sizes.reduce((sum, size) => sum + (Number(size) || 0), 0) }
-      }),
-      Effect.catchIf((failure) => failure.reason === "output", () => Effect.fail(tooManyFiles))
-    )
   const tooManyFiles = tooMuch(`The commit has more than ${limits.checkoutFiles} files`, "maximumCheckoutFiles")
   const excessOf = ({ bytes, files }: Known): Explanation | undefined =>
     files > limits.checkoutFiles ?
@@ -310,6 +299,24 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
 
   return { fetch, maintain, makeRoom }
 })
+
+/**
+ * What the files of a commit come to; `undefined`: more than `mostFiles`. No more is read than is needed to say that they are too
+ * many: a few trees can hold billions.
+ */
+export const measure = (gitDir: string, commit: string, mostFiles: number, options: GitOptions = {}) =>
+  git(["ls-tree", "-r", "--format=%(objectsize)", commit], {
+    ...options,
+    env: { ...options.env, GIT_DIR: gitDir },
+    maximumBytes: (mostFiles + 1) * MAX_LINE_BYTES
+  }).pipe(
+    Effect.map((output) => {
+      const sizes = output.toString().split("\n").slice(0, -1)
+      // A submodule has "-".
+      return { files: sizes.length, bytes: sizes.reduce((sum, size) => sum + (Number(size) || 0), 0) }
+    }),
+    Effect.catchIf((failure) => failure.reason === "output", () => Effect.undefined)
+  )
 
 /** A readable name, and a digest because the URL decides which objects may be seen. */
 const mirrorName = (repo: RepoName, remote: Remote, depth: number | null): string => {

@@ -4,7 +4,7 @@ import { isCommitId, isRefName } from "@slipway/domain/source/RepoRef"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
-import { access, mkdir, readFile, writeFile } from "node:fs/promises"
+import { access, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { type GitFailed, line } from "./Git.ts"
 import { replaceFile } from "./GitDir.ts"
@@ -17,7 +17,46 @@ const TIMEOUT = "2 minutes"
 const attempts = (repository: HostRepository, headRef: string): string =>
   join(repository.gitDir, "pushed", createHash("sha256").update(headRef).digest("hex"))
 
-const publishedFile = (repository: HostRepository): string => join(repository.gitDir, "published")
+/** As many attempts as anybody may still find on the other side, of as many branches as anybody publishes to. */
+const KEPT = { attempts: 1_000, branches: 100 }
+
+/** What `push` goes by. */
+export interface Memory {
+  readonly published: string | null
+  /** What we ever tried to push, by the SHA-256 of the branch. */
+  readonly pushed: ReadonlyArray<{ readonly branch: string; readonly commits: ReadonlyArray<string> }>
+}
+
+/** What `push` goes by, for where the tree goes on. */
+export const remembered = (repository: HostRepository): Effect.Effect<Memory> =>
+  Effect.promise(async () => {
+    const folder = join(repository.gitDir, "pushed")
+    const branches = (await readdir(folder).catch(() => [])).slice(0, KEPT.branches)
+    return {
+      published: await readFile(publishedFile(repository), "utf8").catch(() => null),
+      pushed: await Promise.all(branches.map(async (branch) => ({ branch, commits: await newest(join(folder, branch)) })))
+    }
+  })
+
+const newest = async (folder: string): Promise<ReadonlyArray<string>> => {
+  const names = await readdir(folder)
+  if (names.length <= KEPT.attempts) return names.sort()
+  const dated = await Promise.all(names.map(async (name) => ({ name, at: (await stat(join(folder, name))).mtimeMs })))
+  return dated.sort((a, b) => b.at - a.at).slice(0, KEPT.attempts).map(({ name }) => name)
+}
+
+/** The repository goes by what another one remembered. */
+export const remember = (repository: Pick<HostRepository, "gitDir">, { published, pushed }: Memory): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    for (const { branch, commits } of pushed) {
+      const folder = join(repository.gitDir, "pushed", branch)
+      await mkdir(folder, { recursive: true })
+      for (const sha of commits) await writeFile(join(folder, sha), "")
+    }
+    if (published !== null) await writeFile(publishedFile(repository), published)
+  })
+
+const publishedFile = (repository: Pick<HostRepository, "gitDir">): string => join(repository.gitDir, "published")
 
 /** The commit that was pushed last, if any. */
 export const published = (repository: HostRepository): Effect.Effect<string | undefined> =>

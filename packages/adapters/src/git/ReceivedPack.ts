@@ -4,12 +4,12 @@
  */
 import { isCommitId } from "@slipway/domain/source/RepoRef"
 import { Effect, Schema } from "effect"
-import { access, mkdir, open, rename } from "node:fs/promises"
-import { join } from "node:path"
+import { access, chmod, mkdir, open, rename } from "node:fs/promises"
+import { dirname, join } from "node:path"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 
 /** Why they are not taken. */
-class Unsound extends Schema.TaggedError<Unsound>()("Unsound", { reason: Schema.String }) {
+export class Unsound extends Schema.TaggedError<Unsound>()("Unsound", { reason: Schema.String }) {
   override get message() {
     return this.reason
   }
@@ -20,7 +20,7 @@ export const unsound = (reason: string) => new Unsound({ reason })
 const TIMEOUT = "1 minute"
 
 /** What a tree's `.gitmodules` say is its own affair: nothing of ours goes by it, and whoever takes a push has rules for it. */
-const STRICT = `--strict=${["Large", "Name", "Path", "Update", "Url"].map((what) => `gitmodules${what}=ignore`).join(",")}`
+export const STRICT = `--strict=${["Large", "Name", "Path", "Update", "Url"].map((what) => `gitmodules${what}=ignore`).join(",")}`
 
 const LINE_FEED = 0x0a
 /** Of an id and its line feed. */
@@ -33,11 +33,21 @@ export interface ReceivedPack {
   readonly id: Effect.Effect<string | undefined, Unsound>
   /** Has git read every object, which fails where one is broken or lacks another. */
   readonly index: ReturnType<typeof run>
+  /** The folder with them, once they are indexed. */
+  readonly objects: string
   /** As `run`, and sees the objects beside the repository's own. */
   readonly beside: typeof run
   /** Makes them a part of the repository. Under the same name they take no more room. */
   keep(name: string): Effect.Effect<void>
 }
+
+const keptAs = (gitDir: string, name: string): string => join(gitDir, "objects", "pack", `pack-${name}`)
+
+/** A pack without its index is not there yet. */
+const isThere = (kept: string): Promise<boolean> => access(`${kept}.idx`).then(() => true, () => false)
+
+/** Whether the objects were kept under that name, and lie there still. */
+export const isKept = (gitDir: string, name: string): Effect.Effect<boolean> => Effect.promise(() => isThere(keptAs(gitDir, name)))
 
 export const receive = Effect.fnUntraced(function*(repository: HostRepository, maximumBytes: number) {
   const place = yield* scratch(repository)
@@ -71,6 +81,7 @@ export const receive = Effect.fnUntraced(function*(repository: HostRepository, m
       timeout: TIMEOUT,
       isLimited: true
     }),
+    objects: place,
     beside: (asked, args, options) =>
       run(asked, args, {
         timeout: TIMEOUT,
@@ -80,11 +91,12 @@ export const receive = Effect.fnUntraced(function*(repository: HostRepository, m
       }),
     keep: (name) =>
       Effect.uninterruptible(Effect.promise(async () => {
-        const packs = join(repository.gitDir, "objects", "pack")
-        const kept = join(packs, `pack-${name}`)
-        // A pack without its index is not there yet.
-        if (await access(`${kept}.idx`).then(() => true, () => false)) return
+        const kept = keptAs(repository.gitDir, name)
+        if (await isThere(kept)) return
+        const packs = dirname(kept)
         await mkdir(packs, { recursive: true })
+        // The box, which runs as another user, is told to leave out what is in it, and so has to read it.
+        await Promise.all([chmod(pack, 0o444), chmod(index, 0o444), chmod(packs, 0o755)])
         await rename(pack, `${kept}.pack`)
         await rename(index, `${kept}.idx`)
       }))

@@ -4,12 +4,12 @@
  */
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
 import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/FileRules"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as AgentCommits from "./AgentCommits.ts"
 import type { BoxGit } from "./BoxGit.ts"
 import { isNestedRepository } from "./Changes.ts"
-import { eachField, type GitFailed, line, terminated } from "./Git.ts"
+import { eachField, type GitFailed, type GitOptions, line, terminated } from "./Git.ts"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
@@ -27,17 +27,27 @@ const ABSENT = "000000"
 const NO_OBJECT = /^0+$/u
 
 /** New files that hold secrets or another repository stay out, though the former may be ignored nowhere. */
-const choose = Effect.fnUntraced(function*(names: Buffer) {
+const choose = Effect.fnUntraced(function*(names: ReadonlyArray<Buffer>) {
   const chosen: Array<Buffer> = []
-  yield* inPieces(eachField(names), (path) => {
+  yield* inPieces(names, (path) => {
     if (!isNestedRepository(path) && !isEnvironmentFile(path.toString()) && !isGitPath(path.toString())) chosen.push(path)
   })
-  return terminated(chosen)
+  return chosen
 })
 
-/** Names in `tree` that must not be in a commit. Fails when it holds what git would not have made, or too much. */
-const strange = Effect.fnUntraced(
-  function*(repository: HostRepository, tree: string, maximumBytes: number, ask: ReceivedPack.ReceivedPack["beside"]) {
+/** Names in `tree` that must not be in a commit for this. Fails when it holds what git would not have made, or too much. */
+export const strange = Effect.fnUntraced(
+  function*(
+    repository: Pick<HostRepository, "baseSha" | "gitDir">,
+    tree: string,
+    maximumBytes: number,
+    ask: (repository: Pick<HostRepository, "gitDir">, args: Parameters<typeof run>[1], options?: GitOptions) => ReturnType<typeof run>,
+    purpose: AgentCommits.Purpose = "published"
+  ) {
+    const blobs = Promise.withResolvers<string>()
+    const sizes = yield* Effect.forkScoped(
+      ask(repository, ["cat-file", "--batch-check=%(objectsize)"], { input: blobs.promise })
+    )
     // :<old mode> <new mode> <old id> <new id> <status>, then the name
     const parts = eachField(
       yield* ask(repository, ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none",
@@ -46,7 +56,7 @@ const strange = Effect.fnUntraced(
       })
     )
     const left: Array<Buffer> = []
-    const blobs: Array<string> = []
+    const ids: Array<string> = []
     let unsound: string | undefined
     let count = 0
     yield* inPieces(parts, (head) => {
@@ -55,16 +65,18 @@ const strange = Effect.fnUntraced(
       const isNew = oldMode === ABSENT
       if (++count > MAXIMUM_FILES) unsound = `More than ${MAXIMUM_FILES} files are changed.`
       else if (isNew && isGitPath(path.toString())) unsound = "A file has a name that git does not allow."
-      else if (newMode === REPOSITORY && oldMode !== REPOSITORY || isNew && isEnvironmentFile(path.toString())) left.push(path)
-      else if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) blobs.push(id)
+      else if (newMode === REPOSITORY && oldMode !== REPOSITORY) left.push(path)
+      else if (purpose === "published" && isNew && isEnvironmentFile(path.toString())) left.push(path)
+      else if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) ids.push(id)
       return unsound === undefined
     })
     if (unsound !== undefined) return yield* ReceivedPack.unsound(unsound)
-    const sizes = yield* ask(repository, ["cat-file", "--batch-check=%(objectsize)"], { input: blobs.map((id) => `${id}\n`).join("") })
-    const bytes = sizes.toString("latin1").split("\n").reduce((sum, size) => sum + (Number(size) || 0), 0)
+    blobs.resolve(ids.map((id) => `${id}\n`).join(""))
+    const bytes = (yield* Fiber.join(sizes)).toString("latin1").split("\n").reduce((sum, size) => sum + (Number(size) || 0), 0)
     if (bytes > maximumBytes) return yield* ReceivedPack.unsound(`The changed files have more than ${maximumBytes} bytes together.`)
     return left
-  }
+  },
+  Effect.scoped
 )
 
 /** A pure function of the tree and the options: dated by the making of the tree, so that a repeated run gives the same commit. */
@@ -79,7 +91,12 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
     const [baseTree, ownTree] = [yield* treeOf(baseSha), own === undefined ? undefined : yield* treeOf(own)]
 
     const received = yield* ReceivedPack.receive(repository, maximumBytes)
-    yield* box.snapshot(repository, own === undefined ? [] : [own], choose, received.append)
+    yield* box.snapshot(repository, {
+      before: Effect.void,
+      known: () => own === undefined ? [] : [own],
+      choose,
+      take: received.append
+    })
     let tree = yield* received.id
     if (tree === undefined) return yield* ReceivedPack.unsound("The box says nothing.")
     if (tree !== baseTree && tree !== ownTree) {
@@ -127,7 +144,7 @@ const explain = ({ reason }: GitFailed) =>
     : { detail: "Git could not commit the changes.", retryable: false }
 
 /** The tree without these. */
-const without = Effect.fnUntraced(function*(repository: HostRepository, tree: string, paths: ReadonlyArray<Buffer>) {
+export const without = Effect.fnUntraced(function*(repository: HostRepository, tree: string, paths: ReadonlyArray<Buffer>) {
   const env = { GIT_INDEX_FILE: yield* scratch(repository) }
   yield* run(repository, ["read-tree", tree], { env })
   yield* run(repository, ["update-index", "--force-remove", "-z", "--stdin"], { env, input: terminated(paths) })

@@ -5,14 +5,18 @@
  *     <directory>/sandboxes/<sandbox>/git/<owner>+<name>        the host's repository of one tree
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>        the tree: all that the agent may write
  *     <directory>/sandboxes/<sandbox>/making/                   trees that are not ready
+ *     <directory>/restoring/<sandbox>/                          trees that are restored: while it is there, the sandbox has none
+ *     <directory>/learned/                                      commits of checkpoints to compare with (`LearnedCommits`)
  */
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import {
   CloneFailed,
+  type DiffQuery,
   FileNotFound,
   FileTooLarge,
   type FileVersion,
   IsDirectory,
+  MAXIMUM_SAVED_BYTES,
   OnBehalfOf,
   PushFailed,
   type SnapshotOptions,
@@ -26,23 +30,28 @@ import { FileProtected, isProtected } from "@slipway/domain/source/FileRules"
 import { type RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
 import { Cause, Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
-import { chmod, mkdir, readdir, stat } from "node:fs/promises"
+import { chmod, mkdir, readdir } from "node:fs/promises"
 import { availableParallelism } from "node:os"
-import { basename, join, resolve } from "node:path"
+import { basename, dirname, join, resolve } from "node:path"
 import * as SizedFolders from "../hosts/box/SizedFolders.ts"
 import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
+import { isThere } from "../node/IsThere.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
+import * as BaseFiles from "./BaseFiles.ts"
 import * as BoxGit from "./BoxGit.ts"
 import * as Changes from "./Changes.ts"
 import * as FairTurns from "./FairTurns.ts"
 import { GitFailed } from "./Git.ts"
 import * as HostRepository from "./HostRepository.ts"
+import * as LearnedCommits from "./LearnedCommits.ts"
 import * as Listing from "./Listing.ts"
 import * as Mirrors from "./Mirrors.ts"
 import * as Push from "./Push.ts"
 import * as SafeTree from "./SafeTree.ts"
+import * as SavedTrees from "./SavedTrees.ts"
 import * as Snapshot from "./Snapshot.ts"
+import * as TreeDiff from "./TreeDiff.ts"
 
 export interface Options {
   /** Made when missing. It belongs to this process alone: locks are in memory. */
@@ -68,6 +77,8 @@ export interface Options {
    * Default: 30 days.
    */
   readonly keepUnused?: Duration.Input | null
+  /** Bytes of commits of checkpoints that trees are compared with. Default: 4 GiB. */
+  readonly maximumLearnedBytes?: number
 }
 
 /** Mirrors are also looked after when one of them has grown. */
@@ -89,6 +100,7 @@ const TOO_LARGE = "Its files do not fit on the disk of a sandbox"
 const SANDBOX_FULL = "The disk of the sandbox is full. Something in it has to be deleted first."
 
 type Trees = WorkingTrees["Service"]
+type BaseLimit = Parameters<Trees["readBase"]>[2]
 
 const GiB = 2 ** 30
 
@@ -112,17 +124,23 @@ const closeFolders = async (path: string): Promise<void> => {
 
 const make = Effect.fnUntraced(function*(options: Options) {
   const tooLarge = (yield* Mirrors.limitPassed)(TOO_LARGE, "diskBytes")
+  const checkout = {
+    checkoutBytes: options.maximumCheckoutBytes ?? 5 * GiB,
+    checkoutFiles: options.maximumCheckoutFiles ?? 500_000
+  }
+  const treeBytes = options.maximumSnapshotBytes ?? Snapshot.MAX_SNAPSHOT_BYTES
   const folders = options.folders ?? SizedFolders.plain(options.directory)
   const sandboxesDirectory = folders.directory
   const mirrorsDirectory = join(resolve(options.directory), "mirrors")
+  const restoringDirectory = join(resolve(options.directory), "restoring")
+  const learnedDirectory = join(resolve(options.directory), "learned")
   const mirrors = yield* Mirrors.make({
     directory: mirrorsDirectory,
     depth: options.depth ?? null,
     limits: {
       fetchTime: Duration.fromInputUnsafe(options.fetchTime ?? "9 minutes"),
       fetchBytes: options.maximumFetchBytes ?? 10 * GiB,
-      checkoutBytes: options.maximumCheckoutBytes ?? 5 * GiB,
-      checkoutFiles: options.maximumCheckoutFiles ?? 500_000
+      ...checkout
     },
     keepUnused: options.keepUnused === null ? null : Duration.fromInputUnsafe(options.keepUnused ?? "30 days"),
     borrowed: Effect.gen(function*() {
@@ -141,8 +159,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
   /** A mirror has grown. */
   const growth = yield* Queue.sliding<void>(1)
   const locked = yield* KeyedLock.make
+  // Nobody knows any more what is in it.
+  yield* Effect.ignoreCause(deleteTree(learnedDirectory))
   yield* Effect.promise(async () => {
-    for (const folder of [resolve(options.directory), mirrorsDirectory, sandboxesDirectory]) await ownFolder(folder)
+    const own = [resolve(options.directory), mirrorsDirectory, restoringDirectory, learnedDirectory, sandboxesDirectory]
+    for (const folder of own) await ownFolder(folder)
   })
   yield* folders.adopt
   yield* Effect.promise(async () => {
@@ -178,12 +199,72 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const workspace = (sandboxId: SandboxId): string => join(sandboxDirectory(sandboxId), "workspace")
   const gitDirectory = ({ repo, sandboxId }: TreeKey): string =>
     join(sandboxDirectory(sandboxId), "git", repo.toLowerCase().replace("/", "+"))
-  const find = (key: TreeKey) =>
-    Effect.flatMap(
-      Effect.andThen(folders.reopen(key.sandboxId), HostRepository.open(gitDirectory(key), workspace(key.sandboxId))),
-      Option.match({ onNone: () => Effect.fail(new FileNotFound()), onSome: Effect.succeed })
-    )
+  /** There while the sandbox's trees are restored, and when that was broken off. */
+  const restoringMark = (sandboxId: SandboxId): string => join(restoringDirectory, basename(sandboxDirectory(sandboxId)))
+  const isRestoring = (sandboxId: SandboxId) => Effect.promise(() => isThere(restoringMark(sandboxId)))
+  const find = Effect.fnUntraced(function*(key: TreeKey) {
+    if (yield* isRestoring(key.sandboxId)) return yield* new FileNotFound()
+    yield* folders.reopen(key.sandboxId)
+    const found = yield* HostRepository.open(gitDirectory(key), workspace(key.sandboxId))
+    return Option.isSome(found) ? found.value : yield* new FileNotFound()
+  })
   const exclusive = <A, E, R>(self: Effect.Effect<A, E, R>, key: TreeKey): Effect.Effect<A, E, R> => locked(gitDirectory(key))(self)
+  const learned = LearnedCommits.make({
+    directory: learnedDirectory,
+    maximumBytes: options.maximumLearnedBytes ?? 4 * GiB,
+    maximumArchiveBytes: Math.max(MAXIMUM_SAVED_BYTES, treeBytes),
+    limits: { ...checkout, treeBytes },
+    find,
+    locked
+  })
+
+  const siteOf = (
+    { repo, sandboxId }: TreeKey,
+    commit: Mirrors.FetchedCommit,
+    folder: string,
+    baseRef: string | null,
+    preparedAt: number
+  ): HostRepository.Making => {
+    const gitDir = gitDirectory({ repo, sandboxId })
+    return {
+      site: join(sandboxDirectory(sandboxId), "making", basename(gitDir), randomUUID()),
+      repo,
+      gitDir,
+      workspace: workspace(sandboxId),
+      folder,
+      baseSha: commit.sha,
+      baseRef,
+      objects: commit.objects,
+      objectsInBox: options.objectsInBox?.(commit.objects) ?? commit.objects,
+      shallow: commit.shallow,
+      preparedAt
+    }
+  }
+  const openSites = ({ site, workspace }: HostRepository.Making) =>
+    Effect.promise(async () => {
+      await ownFolder(dirname(workspace))
+      await mkdir(dirname(site), { recursive: true, mode: 0o700 })
+    })
+  const closeSites = ({ site }: HostRepository.Making) => Effect.ignoreCause(deleteTree(dirname(site)))
+  /** Where the sandbox's folder has a size of its own, room that is made elsewhere would not help. */
+  const fitting = ({ repo, sandboxId }: TreeKey) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CloneFailed, R> =>
+    Effect.catchCause(
+      self,
+      Effect.fnUntraced(function*(cause) {
+        if (DiskTrouble.of(Cause.squash(cause))?.retryable === true && (yield* folders.isSized(sandboxId))) {
+          return yield* new CloneFailed({ repo, ...tooLarge })
+        }
+        return yield* Effect.failCause(cause)
+      })
+    )
+
+  /** What a restoration left that was broken off is nobody's. */
+  const clearLeft = (sandboxId: SandboxId) =>
+    Effect.gen(function*() {
+      if (!(yield* isRestoring(sandboxId))) return
+      yield* deleteTree(join(sandboxDirectory(sandboxId), "git"))
+      yield* deleteTree(restoringMark(sandboxId))
+    }).pipe(locked(sandboxId))
 
   const prepare = Effect.fn("WorkingTrees.prepare")(
     function*(key: TreeKey, source: Parameters<Trees["prepare"]>[1]) {
@@ -194,35 +275,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
       if (Option.isSome(existing)) return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
 
       const commit = yield* mirrors.fetch(repo, source.remote, source.ref, source.defaultBranch)
-      const sites = join(sandboxDirectory(sandboxId), "making", basename(gitDir))
-      const making: HostRepository.Making = {
-        site: join(sites, randomUUID()),
-        repo,
-        gitDir,
-        workspace: workspace(sandboxId),
-        folder: folder(repo, source.repos),
-        baseSha: commit.sha,
-        baseRef: commit.branch,
-        objects: commit.objects,
-        objectsInBox: options.objectsInBox?.(commit.objects) ?? commit.objects,
-        shallow: commit.shallow,
-        preparedAt: yield* Clock.currentTimeMillis
-      }
+      const making = siteOf(key, commit, folder(repo, source.repos), commit.branch, yield* Clock.currentTimeMillis)
       yield* folders.open(sandboxId)
-      yield* Effect.promise(async () => {
-        await ownFolder(sandboxDirectory(sandboxId))
-        await mkdir(sites, { recursive: true, mode: 0o700 })
-      })
+      yield* openSites(making)
       yield* HostRepository.make(making).pipe(
         // What cannot be deleted now, because an orphan still writes to it, goes with the sandbox.
-        // Room that is made elsewhere would not help.
-        Effect.catchCause(Effect.fnUntraced(function*(cause) {
-          if (DiskTrouble.of(Cause.squash(cause))?.retryable === true && (yield* folders.isSized(sandboxId))) {
-            return yield* new CloneFailed({ repo, ...tooLarge })
-          }
-          return yield* Effect.failCause(cause)
-        })),
-        Effect.ensuring(Effect.ignoreCause(deleteTree(sites))),
+        fitting(key),
+        Effect.ensuring(closeSites(making)),
         Effect.catchTag("GitFailed", (failure) =>
           DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
             Effect.logWarning("git could not check out a commit", { repo, failure: failure.message }),
@@ -234,7 +293,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     },
     Effect.scoped,
     exclusive,
-    (self) => minded(self)
+    (self, { sandboxId }) => minded(Effect.andThen(clearLeft(sandboxId), self))
   )
 
   const comparing = FairTurns.sharing<Listing.Comparison, GitFailed>(turn, scope)
@@ -243,8 +302,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       comparing(
         repository.gitDir,
         [grant, sandboxId, WAIT],
-        Effect.flatMap(Push.published(repository), (published) => Changes.changes(repository, BoxGit.make(host, sandboxId), published)),
-        () => new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })
+        Effect.flatMap(Push.published(repository), (published) =>
+          Changes.changes(repository, BoxGit.make(host, sandboxId, workspace(sandboxId)), published)),
+        () =>
+          new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })
       ))
 
   const listing = FairTurns.sharing<FileTree, Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable>(
@@ -326,15 +387,38 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return { working, head, base }
   }, minded)
 
+  const readBaseFiles = BaseFiles.reader()
+  const readBase = Effect.fn("WorkingTrees.readBase")(function*(key: TreeKey, paths: Iterable<string>, { maximumBytes }: BaseLimit) {
+    return yield* readBaseFiles(yield* find(key), paths, maximumBytes)
+  }, minded)
+
+  const findBase: Trees["findBase"] = Effect.fn("WorkingTrees.findBase")(function*(key, names, { maximum }) {
+    return yield* BaseFiles.find(yield* find(key), names, maximum)
+  }, minded)
+
+  const diff = Effect.fn("WorkingTrees.diff")(function*(key: TreeKey, asked: DiffQuery) {
+    const repository = yield* find(key)
+    return yield* turn(yield* OnBehalfOf, key.sandboxId, READING_WAIT)(
+      TreeDiff.diff(
+        repository,
+        BoxGit.make(host, key.sandboxId, workspace(key.sandboxId)),
+        asked,
+        treeBytes,
+        learned.objectsOf(repository)
+      ),
+      () => new TreesUnavailable({ detail: "This machine has too much to compare just now.", retryable: true })
+    )
+  }, minded)
+
   const snapshot = Effect.fn("WorkingTrees.snapshot")(
     function*(key: TreeKey, commit: SnapshotOptions) {
       const repository = yield* find(key)
       return yield* turn(yield* OnBehalfOf, key.sandboxId, PUBLICATION_WAIT)(
         Snapshot.snapshot(
           repository,
-          BoxGit.make(host, key.sandboxId),
+          BoxGit.make(host, key.sandboxId, workspace(key.sandboxId)),
           commit,
-          options.maximumSnapshotBytes ?? Snapshot.MAX_SNAPSHOT_BYTES
+          treeBytes
         ),
         () => new PushFailed({ repo: key.repo, detail: "This machine has too much to publish just now.", retryable: true })
       )
@@ -357,19 +441,41 @@ const make = Effect.fnUntraced(function*(options: Options) {
     notPushed
   )
 
+  const { restore, save } = SavedTrees.make({
+    host,
+    folders,
+    fetch: (repo, remote, sha) =>
+      Effect.tap(mirrors.fetch(repo, remote, sha, sha), ({ isNew }) => isNew ? Queue.offer(growth, undefined) : Effect.void),
+    limits: { ...checkout, treeBytes },
+    turn,
+    locked,
+    minded,
+    exclusive,
+    fitting,
+    find,
+    folder,
+    workspace,
+    sandboxDirectory,
+    restoringMark,
+    sites: { of: siteOf, open: openSites, close: closeSites }
+  })
+
   const has = Effect.fn("WorkingTrees.has")((sandboxId: SandboxId) =>
-    Effect.promise(() => stat(sandboxDirectory(sandboxId)).then(() => true, () => false))
+    Effect.promise(async () => await isThere(sandboxDirectory(sandboxId)) && !await isThere(restoringMark(sandboxId)))
   )
 
   const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) =>
     minded(Effect.suspend(() => {
       // It becomes a path that is deleted with all that is in it.
       if (!isSandboxId(sandboxId)) throw new Error("not a sandbox id")
-      return folders.remove(sandboxId)
+      return folders.remove(sandboxId).pipe(Effect.andThen(deleteTree(restoringMark(sandboxId))), Effect.andThen(learned.forget(sandboxId)))
     }))
   )
 
-  const sandboxes = Effect.promise(async () => (await readdir(sandboxesDirectory)).filter(isSandboxId))
+  const sandboxes = Effect.promise(async () => {
+    const [there, left] = await Promise.all([readdir(sandboxesDirectory), readdir(restoringDirectory)])
+    return [...new Set([...there, ...left])].filter(isSandboxId)
+  })
 
   return WorkingTrees.of({
     workspace,
@@ -379,12 +485,18 @@ const make = Effect.fnUntraced(function*(options: Options) {
     changes,
     open,
     compare,
+    readBase,
+    findBase,
+    diff,
     snapshot,
     push,
+    save,
+    restore,
+    learn: (sandboxId, content) => minded(learned.learn(sandboxId, content)),
     has,
     remove,
     sandboxes,
-    makeRoom: minded(Effect.andThen(mirrors.makeRoom, folders.trim))
+    makeRoom: minded(learned.makeRoom.pipe(Effect.andThen(mirrors.makeRoom), Effect.andThen(folders.trim)))
   })
 })
 

@@ -1,9 +1,9 @@
 /** What is read of GitHub's answers, and what it is called here. Other fields are left behind. */
 import type { Identity } from "@slipway/domain/access/Identity"
-import type { CheckRun, PullRequest, PullRequestComment, WorkflowRun } from "@slipway/domain/source/PullRequest"
+import { type CheckRun, type CommentWithText, MAX_COMMENT, type PullRequest, type WorkflowRun } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
-import { Schema } from "effect"
+import { Schema, SchemaGetter } from "effect"
 
 const nullable = Schema.NullOr(Schema.String)
 const User = Schema.NullOr(Schema.Struct({ login: Schema.String, avatar_url: Schema.String }))
@@ -108,19 +108,36 @@ export const toWorkflowRun = (run: typeof WorkflowRunAnswer.Type): typeof Workfl
   ...(run.conclusion === null ? {} : { conclusion: run.conclusion })
 })
 
+/** As much of what a comment says as is told, and one character more where that is not all: the rest is not kept. */
+const Beginning = Schema.String.pipe(Schema.decodeTo(Schema.String, {
+  // A part of a string would keep all of it in memory.
+  decode: SchemaGetter.transform((text) => text.length <= MAX_COMMENT ? text : Buffer.from(text.slice(0, MAX_COMMENT + 1)).toString()),
+  encode: SchemaGetter.passthrough()
+}))
+
 const CommentAnswer = Schema.Struct({
   id: Counter,
   user: User,
   created_at: Schema.String,
   updated_at: Schema.String,
   html_url: Schema.String,
+  body: Schema.optionalKey(Schema.NullOr(Beginning)),
   /** Of a comment on code. */
-  path: Schema.optionalKey(Schema.String)
+  path: Schema.optionalKey(Schema.String),
+  /** `null` where its line is no longer part of the difference, or it is on all of a file. */
+  line: Schema.optionalKey(Schema.NullOr(Counter)),
+  original_line: Schema.optionalKey(Schema.NullOr(Counter))
 })
 /** One page, of comments on the pull request or on its code. */
 export const Comments = Schema.Array(CommentAnswer)
 
-export const toComment = (comment: typeof CommentAnswer.Type): typeof PullRequestComment.Type => ({
+/** No character is cut in two. */
+const beginningOf = (text: string): string =>
+  /[\ud800-\udbff]$/u.test(text.slice(0, MAX_COMMENT))
+    ? text.slice(0, MAX_COMMENT - 1)
+    : text.slice(0, MAX_COMMENT)
+
+export const toComment = (comment: typeof CommentAnswer.Type): CommentWithText => ({
   id: comment.id,
   title: comment.path === undefined ? "Comment" : `Review comment on ${comment.path}`,
   // What GitHub calls whoever deleted their account.
@@ -128,7 +145,11 @@ export const toComment = (comment: typeof CommentAnswer.Type): typeof PullReques
   authorAvatarUrl: comment.user?.avatar_url ?? "",
   createdAt: comment.created_at,
   updatedAt: comment.updated_at,
-  url: comment.html_url
+  url: comment.html_url,
+  text: beginningOf(comment.body ?? ""),
+  isWhole: (comment.body ?? "").length <= MAX_COMMENT,
+  path: comment.path ?? null,
+  line: comment.line ?? comment.original_line ?? null
 })
 
 /** The account of a user token. */

@@ -9,10 +9,12 @@ interface Kept {
   readonly etag: string
   readonly value: unknown
   readonly hasNext: boolean
+  /** Characters of its value as JSON. */
+  readonly characters: number
 }
 
-/** Of answers, each at most a page of a hundred items of some hundred bytes: megabytes in the worst case. */
-const MAXIMUM_KEPT = 500
+/** Characters of all answers that are kept: of a few hundred pull requests as people have them, or twenty full pages of long comments. */
+const MAXIMUM_KEPT = 8 * 2 ** 20
 const PER_PAGE = 100
 /** A thousand comments or checks are more than anybody looks at. */
 const MAXIMUM_PAGES = 10
@@ -20,6 +22,19 @@ const MAXIMUM_PAGES = 10
 export const make = (api: GitHubApi) => {
   /** In the order of their last use. */
   const kept = new Map<string, Kept>()
+  let characters = 0
+  const forget = (key: string) => {
+    characters -= kept.get(key)?.characters ?? 0
+    kept.delete(key)
+  }
+  const keep = (key: string, one: Kept) => {
+    kept.set(key, one)
+    characters += one.characters
+    for (const oldest of kept.keys()) {
+      if (characters <= MAXIMUM_KEPT) break
+      forget(oldest)
+    }
+  }
 
   const page = Effect.fnUntraced(
     function*<A, I>(access: Access, path: string, schema: Schema.Codec<A, I>, query: Readonly<Record<string, string | number>>) {
@@ -30,18 +45,14 @@ export const make = (api: GitHubApi) => {
       const answer = yield* api.request(access, "GET", path, query, known === undefined ? {} : { "if-none-match": known.etag }).pipe(
         onStatus(304, () => Effect.succeed("unchanged" as const))
       )
-      kept.delete(key)
+      forget(key)
       if (answer === "unchanged") {
-        if (known !== undefined) kept.set(key, known)
+        if (known !== undefined) keep(key, known)
         return { value: known?.value as A, hasNext: known?.hasNext === true }
       }
       const { etag, link = "" } = answer.headers
       const read = { value: yield* api.decode(schema, answer), hasNext: link.includes("rel=\"next\"") }
-      if (etag !== undefined) kept.set(key, { etag, ...read })
-      for (const oldest of kept.keys()) {
-        if (kept.size <= MAXIMUM_KEPT) break
-        kept.delete(oldest)
-      }
+      if (etag !== undefined) keep(key, { etag, ...read, characters: JSON.stringify(read.value).length })
       return read
     }
   )

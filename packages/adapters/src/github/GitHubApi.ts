@@ -2,7 +2,7 @@
  * Requests to GitHub's REST API as a GitHub App: each one with a time limit, sent once, and with what went wrong told in
  * GitHub's words, free of secrets. Tokens are minted for one repository and for what an operation needs.
  */
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+import { RepoName } from "@slipway/domain/source/RepoRef"
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { Duration, Effect, Redacted, Schema } from "effect"
 import { createPrivateKey } from "node:crypto"
@@ -70,6 +70,8 @@ const WRITE_TIMEOUT = Duration.seconds(30)
 const MAXIMUM_DETAIL = 300
 /** Of a hundred installations each; an App that has more is not listed. */
 const MAXIMUM_PAGES = 50
+/** Of a hundred repositories each: of an account with more, the first are known. */
+const MAXIMUM_REPOSITORY_PAGES = 10
 /** GitHub's advice where it names no time. https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api */
 const UNNAMED_WAIT_SECONDS = 60
 
@@ -93,6 +95,9 @@ const Minted = Schema.Struct({
   permissions: Schema.Record(Schema.String, Schema.String),
   repositories: Schema.NonEmptyArray(Schema.Struct({ full_name: Schema.String }))
 })
+const ListToken = Schema.Struct({ token: Schema.NonEmptyString })
+const RepositoryList = Schema.Struct({ repositories: Schema.Array(Schema.Struct({ full_name: Schema.String })) })
+const isRepoName = Schema.is(RepoName)
 const Refusal = Schema.Struct({
   message: Schema.String,
   errors: Schema.optionalKey(Schema.Array(Schema.Unknown))
@@ -201,7 +206,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
 
   /** One request, sent once. `access: "app"`: signed with the App's key. */
   const send = (
-    access: Access | "app",
+    access: Pick<Access, "token"> | "app",
     route: `${"GET" | "POST"} ${string}`,
     parameters: Readonly<Record<string, unknown>>,
     headers: Readonly<Record<string, string>>
@@ -315,8 +320,30 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     return yield* new GitHubFailed({ status: 200, detail: "The App has too many installations to be listed.", retryable: false })
   })
 
+  /** Repositories that the account, by its login, lets the App use. An account without the App has none. The token can read names alone. */
+  const repositoriesOf = Effect.fn("GitHubApi.repositoriesOf")(function*(login: string) {
+    const installation = yield* ofApp("GET /users/{username}/installation", { username: login }).pipe(
+      Effect.flatMap((answer) => decode(Installation, answer)),
+      onStatus(404, () => Effect.succeed(null))
+    )
+    if (installation === null || typeof installation.suspended_at === "string") return []
+    const { token } = yield* ofApp("POST /app/installations/{installation_id}/access_tokens", {
+      installation_id: installation.id,
+      permissions: { metadata: "read" }
+    }).pipe(Effect.flatMap((answer) => decode(ListToken, answer)))
+    const names: Array<RepoName> = []
+    for (let page = 1; page <= MAXIMUM_REPOSITORY_PAGES; page++) {
+      const answer = yield* send({ token: Redacted.make(token) }, "GET /installation/repositories", { per_page: 100, page }, {})
+      const { repositories } = yield* decode(RepositoryList, answer)
+      for (const { full_name } of repositories) if (isRepoName(full_name)) names.push(full_name)
+      if (repositories.length < 100) break
+    }
+    return names
+  })
+
   return {
     accounts,
+    repositoriesOf,
     /** Such as `github.com`. */
     host,
     remoteUrl: ({ name, owner }: Access) => `${gitUrl}/${owner}/${name}.git`,

@@ -5,8 +5,16 @@
  */
 import type { Checks } from "@slipway/domain/source/PullRequest"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
-import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import {
+  MAX_OWNERS,
+  pageOfNames,
+  RepoNotAccessible,
+  type RepositoryQuery,
+  SourceHost,
+  SourceHostError
+} from "@slipway/domain/source/SourceHost"
 import { Clock, Duration, Effect, Layer, Redacted } from "effect"
+import * as AccountRepositories from "./AccountRepositories.ts"
 import * as Answers from "./Answers.ts"
 import { hidden, summarize } from "./Checks.ts"
 import * as ConditionalReads from "./ConditionalReads.ts"
@@ -31,6 +39,7 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
   const api = yield* GitHubApi.make(options)
   const reads = ConditionalReads.make(api)
   const installations = yield* Installations.make(api)
+  const listed = yield* AccountRepositories.make(api)
   const held = new Map<string, { readonly access: Access; readonly untilMillis: number }>()
 
   /** The port's errors for GitHub's. */
@@ -148,6 +157,15 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
       const repo = yield* installations.missing(repos)
       if (repo === null) return null
       return new RepoNotAccessible({ repo, advice: `Install the GitHub App for ${repo.split("/")[0]}, with this repository.` })
+    }),
+    repositories: Effect.fn("SourceHost.repositories")(function*(query: RepositoryQuery) {
+      const operation = "list repositories"
+      const names = yield* Effect.catchTag(
+        listed.of(query.owners.slice(0, MAX_OWNERS)),
+        "GitHubFailed",
+        ({ detail, retryable }) => Effect.fail(new SourceHostError({ operation, detail, retryable }))
+      )
+      return pageOfNames(names, query)
     }),
     repository: Effect.fn("SourceHost.repository")((repo: RepoName) =>
       within(

@@ -7,14 +7,18 @@ import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { fields, git, type GitFailed, type GitOptions, line } from "../git/Git.ts"
+import * as Shortstat from "../git/Shortstat.ts"
 
 /** Whether `path` is the top folder of a checkout; else it is a bare repository. */
 export const isCheckout = (path: string): boolean => existsSync(join(path, ".git"))
 
 const gitDir = (path: string): string => isCheckout(path) ? join(path, ".git") : path
 
-const bytes = (path: string, args: Parameters<typeof git>[0], { env, ...options }: GitOptions = {}): Effect.Effect<Buffer, GitFailed> =>
-  Effect.suspend(() => git(args, { ...options, env: { ...env, GIT_DIR: gitDir(path) } }))
+export const bytes = (
+  path: string,
+  args: Parameters<typeof git>[0],
+  { env, ...options }: GitOptions = {}
+): Effect.Effect<Buffer, GitFailed> => Effect.suspend(() => git(args, { ...options, env: { ...env, GIT_DIR: gitDir(path) } }))
 
 export const run = (path: string, args: Parameters<typeof git>[0], options?: GitOptions): Effect.Effect<string, GitFailed> =>
   Effect.map(bytes(path, args, options), line)
@@ -41,12 +45,6 @@ export const tips = Effect.fnUntraced(function*(path: string, ...branches: Reado
 export const contains = (path: string, base: string, head: string): Effect.Effect<boolean> =>
   Effect.match(run(path, ["merge-base", "--is-ancestor", head, base]), { onSuccess: () => true, onFailure: () => false })
 
-export interface Counts {
-  readonly additions: number
-  readonly deletions: number
-  readonly changedFiles: number
-}
-
 /** What `head` changed since it left `base`, renames found. */
 export const counts = Effect.fnUntraced(function*(path: string, base: string, head: string) {
   const summary = yield* run(path, [
@@ -60,13 +58,7 @@ export const counts = Effect.fnUntraced(function*(path: string, base: string, he
     `${base}...${head}`,
     "--"
   ])
-  const count = (what: RegExp) => Number(what.exec(summary)?.[1] ?? 0)
-  const result: Counts = {
-    additions: count(/(\d+) insertion/u),
-    deletions: count(/(\d+) deletion/u),
-    changedFiles: count(/(\d+) file/u)
-  }
-  return result
+  return Shortstat.parse(summary)
 })
 
 /** `undefined`: it is not there, or no commit. */
@@ -90,7 +82,12 @@ export const beforeMerge = Effect.fnUntraced(function*(path: string, base: strin
  * What changed from one commit to another, as git's bytes: a patch, or with `statWidth` a line for each file in so many
  * columns. Names of files hold no control characters: git quotes them.
  */
-export const diff = (path: string, from: string, to: string, statWidth: number | null): Effect.Effect<Buffer, GitFailed> =>
+export const diff = (
+  path: string,
+  from: string,
+  to: string,
+  { maximumBytes, statWidth }: { readonly statWidth?: number | undefined; readonly maximumBytes?: number }
+): Effect.Effect<Buffer, GitFailed> =>
   bytes(path, [
     "diff-tree",
     "-r",
@@ -102,11 +99,11 @@ export const diff = (path: string, from: string, to: string, statWidth: number |
     // Where a submodule points is worth reviewing.
     "--ignore-submodules=none",
     "--submodule=short",
-    statWidth === null ? "--patch" : `--stat=${statWidth}`,
+    statWidth === undefined ? "--patch" : `--stat=${statWidth}`,
     from,
     to,
     "--"
-  ], { config: ["core.quotePath=false"] })
+  ], { config: ["core.quotePath=false"], ...(maximumBytes === undefined ? {} : { maximumBytes }) })
 
 /** The folder in which a branch is checked out, if it is. */
 export const checkedOutIn = Effect.fnUntraced(function*(path: string, branch: string) {

@@ -3,7 +3,9 @@
  * `SourceHostLocal`'s to say: it is asked before and after.
  */
 import type { Author } from "@slipway/domain/publishing/Publication"
+import { MAX_DIFF_BYTES } from "@slipway/domain/source/FileRules"
 import type { PullRequest } from "@slipway/domain/source/PullRequest"
+import { type Ended, PullRequestRefused, PullRequests } from "@slipway/domain/source/PullRequests"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
@@ -20,39 +22,10 @@ export interface LocalPullRequest {
   readonly pullRequest: PullRequest
 }
 
-/** It cannot be done as things stand; nothing was changed. The message says what to do. */
-export class PullRequestRefused extends Schema.TaggedError<PullRequestRefused>()("PullRequestRefused", {
-  repo: RepoName,
-  /** `null`: it is about the repository. */
-  number: Schema.NullOr(Schema.Int),
-  reason: Schema.Literals([
-    "unknown repository",
-    "unknown number",
-    "unreadable",
-    "closed",
-    "merged",
-    "no base",
-    "no commit",
-    "nothing in common",
-    "merged without a merge commit",
-    "too large",
-    "checked out",
-    "conflict",
-    "moved"
-  ]),
-  /** Sentences for people. */
-  detail: Schema.String
-}) {
-  override get message() {
-    return `${this.repo}${this.number === null ? "" : ` #${this.number}`}: ${this.detail}`
-  }
-}
-
 type Trouble = PullRequestRefused | SourceHostError | StoreUnavailable
 
-/** `changed` is `false` when it was done before: then nothing else was done either. */
-export interface Done extends LocalPullRequest {
-  readonly changed: boolean
+/** Where `changed` is `false`, nothing else was done either. */
+export interface Done extends Ended, LocalPullRequest {
   readonly branchDeleted: boolean
   /** Where the base branch is checked out, and its files are the merged ones now. */
   readonly checkout?: string
@@ -86,14 +59,22 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
   >
   find(repo: RepoName, number: number): Effect.Effect<LocalPullRequest, Trouble>
   /** What its branch changed since it left its base: a patch, or with `statWidth` a line for each file in so many columns. */
-  diff(repo: RepoName, number: number, statWidth: number | null): Effect.Effect<Buffer, Trouble>
+  diff(
+    repo: RepoName,
+    number: number,
+    options: { readonly statWidth?: number | undefined; readonly maximumBytes?: number }
+  ): Effect.Effect<Buffer, Trouble>
   /** Closes it without merging. Safe to repeat. */
   close(repo: RepoName, number: number, options: { readonly deleteBranch: boolean }): Effect.Effect<Done, Trouble>
   /**
    * Puts a merge commit on the base branch. Where that is checked out, its files follow, if nobody has changed one: else
-   * it is refused. Safe to repeat.
+   * it is refused. `headSha`: the branch must be at this commit. Safe to repeat.
    */
-  merge(repo: RepoName, number: number, options: { readonly author: Author; readonly deleteBranch: boolean }): Effect.Effect<Done, Trouble>
+  merge(repo: RepoName, number: number, options: {
+    readonly author: Author
+    readonly deleteBranch: boolean
+    readonly headSha?: string
+  }): Effect.Effect<Done, Trouble>
 }>()("@slipway/adapters/LocalPullRequests") {
   /** Needs `SourceHostLocal`, not any other host. */
   static readonly layer = Layer.effect(
@@ -194,7 +175,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
             .sort((a, b) => DateTime.toEpochMillis(b.pullRequest.updatedAt) - DateTime.toEpochMillis(a.pullRequest.updatedAt))
           return { pullRequests, unreadable: [...missing.values()] }
         }),
-        diff: Effect.fn("LocalPullRequests.diff")(function*(repo: RepoName, number: number, statWidth: number | null) {
+        diff: Effect.fn("LocalPullRequests.diff")(function*(repo: RepoName, number: number, options) {
           const found = yield* find(repo, number)
           const { pullRequest: { baseRef, headRef, headSha, merged }, repository: { path } } = found
           const refused = refuse(found.repository.fullName, number)
@@ -215,7 +196,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
               }
               const from = yield* LocalGit.mergeBase(path, before, headSha)
               if (from === undefined) return yield* refused("nothing in common", `${headRef} and ${baseRef} have no commit in common.`)
-              return yield* LocalGit.diff(path, from, headSha, statWidth).pipe(
+              return yield* LocalGit.diff(path, from, headSha, options).pipe(
                 Effect.catchIf(({ reason }) => reason === "output", () =>
                   refused(
                     "too large",
@@ -245,6 +226,9 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
           const refused = refuse(fullName, number)
           if (merged) return { ...found, changed: false, branchDeleted: false }
           if (state === "closed") return yield* refused("closed", "it was closed without being merged.")
+          if (options.headSha !== undefined && options.headSha !== headSha) {
+            return yield* refused("outdated", `${headRef} was pushed to since it was looked at.`)
+          }
           return yield* withGit(
             found,
             Effect.gen(function*() {
@@ -301,4 +285,14 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
       })
     })
   )
+
+  /** The port, for the service's own pages. */
+  static readonly layerPages = Layer.effect(
+    PullRequests,
+    Effect.map(LocalPullRequests, (pulls) => ({
+      diff: (repo, number) => pulls.diff(repo, number, { maximumBytes: MAX_DIFF_BYTES }),
+      merge: (repo, number, options) => pulls.merge(repo, number, { ...options, deleteBranch: false }),
+      close: (repo, number) => pulls.close(repo, number, { deleteBranch: false })
+    }))
+  ).pipe(Layer.provide(LocalPullRequests.layer))
 }

@@ -1,5 +1,6 @@
 /** Which repositories of this machine sandboxes may start from: what `slipway repos` shows and changes. */
 import { RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import type { RepositoryQuery } from "@slipway/domain/source/SourceHost"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
@@ -44,6 +45,8 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
   register(fullName: RepoName, path: string): Effect.Effect<LocalRepository, UnusableRepository | StoreUnavailable>
   /** By name. */
   readonly list: Effect.Effect<ReadonlyArray<LocalRepository>, StoreUnavailable>
+  /** Names of a page, in the order of their lower case. */
+  page(query: Omit<RepositoryQuery, "owners">): Effect.Effect<ReadonlyArray<RepoName>, StoreUnavailable>
   /** Those of the names that no repository has. */
   missing(fullNames: ReadonlyArray<RepoName>): Effect.Effect<ReadonlyArray<RepoName>, StoreUnavailable>
   find(fullName: RepoName): Effect.Effect<Option.Option<LocalRepository>, StoreUnavailable>
@@ -86,6 +89,16 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
         execute: () => sql`SELECT ${columns} FROM local_repositories WHERE removed_at IS NULL ORDER BY lower(full_name)`
       })
 
+      const selectPage = SqlSchema.findAll({
+        Request: Schema.Struct({ after: Schema.String, search: Schema.String, limit: Schema.Int }),
+        Result: Schema.Struct({ fullName: RepoName }),
+        execute: ({ after, limit, search }) =>
+          sql`
+          SELECT full_name AS "fullName" FROM local_repositories
+          WHERE removed_at IS NULL AND lower(full_name) COLLATE "C" > ${after} AND strpos(lower(full_name), ${search}) > 0
+          ORDER BY lower(full_name) COLLATE "C" LIMIT ${limit}`
+      })
+
       return LocalRepositories.of({
         register: Effect.fn("LocalRepositories.register")(function*(fullName: RepoName, path: string) {
           const real = yield* inspect(resolve(path))
@@ -95,6 +108,12 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
           )
         }),
         list: guard(selectAll()),
+        page: Effect.fn("LocalRepositories.page")(({ after, limit, search }: Omit<RepositoryQuery, "owners">) =>
+          Effect.map(
+            guard(selectPage({ after: after?.toLowerCase() ?? "", search: search.toLowerCase(), limit })),
+            (rows) => rows.map(({ fullName }) => fullName)
+          )
+        ),
         missing: Effect.fn("LocalRepositories.missing")(function*(fullNames: ReadonlyArray<RepoName>) {
           const found = yield* guard(selectNames(fullNames))
           return fullNames.filter((fullName) => !found.some((known) => sameRepo(known.fullName, fullName)))

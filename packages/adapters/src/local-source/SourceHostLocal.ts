@@ -13,6 +13,7 @@ import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import type { GitFailed } from "../git/Git.ts"
+import type * as Shortstat from "../git/Shortstat.ts"
 import { Instant } from "../postgres/Instant.ts"
 import { guard } from "../postgres/SqlFailure.ts"
 import * as LocalGit from "./LocalGit.ts"
@@ -55,7 +56,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     })()
 
   /** The number is drawn under the lock of the repository's row, and given back when the insert fails. */
-  const insert = (repo: RepoName, draft: Parameters<SourceHost["Service"]["openDraftPullRequest"]>[1], counts: LocalGit.Counts) =>
+  const insert = (repo: RepoName, draft: Parameters<SourceHost["Service"]["openDraftPullRequest"]>[1], counts: Shortstat.Counts) =>
     SqlSchema.findOne({
       Request: Schema.Void,
       Result: Row,
@@ -139,6 +140,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
       return new RepoNotAccessible({ repo, advice: `Add it to those of this machine with: slipway repos add ${repo} PATH` })
       // What cannot be looked up is not known; whoever stores the sandbox meets the same trouble.
     }, Effect.catchTag("StoreUnavailable", () => Effect.succeed(null))),
+    repositories: Effect.fn("SourceHost.repositories")((query) =>
+      Effect.catchTag(repositories.page(query), "StoreUnavailable", () =>
+        Effect.fail(
+          new SourceHostError({ operation: "list repositories", detail: "The database is not available just now.", retryable: true })
+        ))
+    ),
     repository: Effect.fn("SourceHost.repository")((repo: RepoName) =>
       within(
         "read the repository",

@@ -2,8 +2,8 @@
 import * as NodeStream from "@effect/platform-node/NodeStream"
 import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Deferred, Effect, Exit, Stream } from "effect"
-import { type ChildProcessByStdio, spawn, type SpawnOptions } from "node:child_process"
-import type { Readable, Writable } from "node:stream"
+import { Readable } from "node:stream"
+import { type Child, killGroup, type Options, Spawn } from "./spawner/Spawn.ts"
 import { StderrTail } from "./StderrTail.ts"
 
 /** After so many bytes of standard error a process has to wait a second until more are read. */
@@ -21,35 +21,33 @@ const refused = (command: string, error: unknown) => {
   })
 }
 
-const describe = (child: ChildProcessByStdio<Writable, Readable, Readable>, pid: number): BoxProcess => {
+const describe = ({ exited, pid, stderr: errors, stdin, stdout }: Child): BoxProcess => {
   const exit = Deferred.makeUnsafe<{ readonly code: number | null; readonly signal: string | null }>()
-  child.once("exit", (code, signal) => Deferred.doneUnsafe(exit, Exit.succeed({ code, signal })))
+  void exited.then((ended) => Deferred.doneUnsafe(exit, Exit.succeed(ended)))
 
-  // Writing to a process that is gone: `exited` tells.
-  child.stdin.on("error", () => {})
   // With this listener the stream stays paused: without one, Node throws away at exit what nobody has read yet.
-  child.stdout.on("readable", () => {})
+  stdout?.on("readable", () => {})
   const stderr = new StderrTail()
   let read = 0
-  child.stderr.on("data", (bytes: Uint8Array) => {
+  errors.on("data", (bytes: Uint8Array) => {
     stderr.add(bytes)
     read += bytes.length
     if (read < STDERR_AT_ONCE_BYTES) return
     read = 0
-    child.stderr.pause()
-    setTimeout(() => child.stderr.resume(), 1000).unref()
+    errors.pause()
+    setTimeout(() => errors.resume(), 1000).unref()
   })
 
   return {
     pid,
     write: (bytes) =>
       Effect.callback((resume) => {
-        child.stdin.write(bytes, () => resume(Effect.void))
+        stdin?.write(bytes, () => resume(Effect.void))
       }),
     endInput: Effect.sync(() => {
-      child.stdin.end()
+      stdin?.end()
     }),
-    stdout: NodeStream.fromReadable({ evaluate: () => child.stdout, closeOnDone: false }).pipe(
+    stdout: NodeStream.fromReadable({ evaluate: () => stdout ?? Readable.from([]), closeOnDone: false }).pipe(
       // A read that fails is a pipe that ended.
       Stream.catch(() => Stream.empty)
     ),
@@ -65,22 +63,18 @@ const describe = (child: ChildProcessByStdio<Writable, Readable, Readable>, pid:
 export const start = (
   command: string,
   args: ReadonlyArray<string>,
-  options: Pick<SpawnOptions, "cwd" | "env">
+  options: Options
 ): Effect.Effect<{ readonly process: BoxProcess; readonly release: Effect.Effect<void> }, HostError> =>
-  Effect.callback((resume) => {
-    try {
-      const child = spawn(command, args, { ...options, detached: true, stdio: ["pipe", "pipe", "pipe"] })
-      child.once("error", (error) => resume(Effect.fail(refused(command, error))))
-      child.once("spawn", () => {
-        const pid = child.pid ?? 0
-        const release = Effect.sync(() => {
-          // Once it has exited, the number may name another process.
-          if (child.exitCode === null && child.signalCode === null) process.kill(-pid, "SIGKILL")
-          for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe.destroy()
-        })
-        resume(Effect.succeed({ process: describe(child, pid), release }))
-      })
-    } catch (error) {
-      resume(Effect.fail(refused(command, error)))
-    }
-  })
+  Effect.flatMap(Spawn, (spawn) =>
+    Effect.tryPromise({
+      try: () =>
+        spawn(command, args, options).then((child) => {
+          const release = Effect.sync(() => {
+            // Once it has exited, the number may name another process.
+            if (child.ended() === null) killGroup(child.pid)
+            for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe?.destroy()
+          })
+          return { process: describe(child), release }
+        }),
+      catch: (error) => refused(command, error)
+    })).pipe(Effect.uninterruptible)

@@ -20,6 +20,16 @@ const KTHREADD = 2
 /** Enough for the kernel to end a killed process. */
 const PAUSE_MILLIS = 5
 
+/** `undefined`: it has ended. */
+export const parentOf = (pid: number): number | undefined => {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "latin1")
+    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1])
+  } catch {
+    return undefined
+  }
+}
+
 const read = (pid: number, variable: string): Entry | undefined => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1")

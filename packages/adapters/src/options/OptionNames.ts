@@ -12,6 +12,7 @@ export type OptionName =
   | "secretsKeyFile"
   /** Of Docker. */
   | "image"
+  | "images"
   | "socket"
   /** Of a box. */
   | "diskBytes"

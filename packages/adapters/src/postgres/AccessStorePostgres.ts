@@ -168,7 +168,10 @@ export const layer = Layer.effect(
           })(idOrName)
           if (Option.isNone(found)) return yield* new GrantNotFound({ grant: idOrName })
           const { changed, ...grant } = found.value
-          if (changed) yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
+          if (changed) {
+            yield* sql`DELETE FROM repository_secrets WHERE grant_id = ${grant.id}`
+            yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
+          }
           return grant
         },
         sql.withTransaction,

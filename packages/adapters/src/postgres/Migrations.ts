@@ -17,6 +17,25 @@ import logBytes from "./migrations/0013_log_bytes.ts"
 import messagesById from "./migrations/0018_messages_by_id.ts"
 import rateSlots from "./migrations/0019_rate_slots.ts"
 import receiptTurns from "./migrations/0020_receipt_turns.ts"
+import checkpointState from "./migrations/0021_checkpoint_state.ts"
+import rest from "./migrations/0022_rest.ts"
+import checkpoints from "./migrations/0023_checkpoints.ts"
+import linkMachines from "./migrations/0024_link_machines.ts"
+import checkpointMarks from "./migrations/0026_checkpoint_marks.ts"
+import repositorySecrets from "./migrations/0027_repository_secrets.ts"
+import restingSandboxes from "./migrations/0028_resting_sandboxes.ts"
+import pinned from "./migrations/0029_pinned.ts"
+import moved from "./migrations/0030_moved.ts"
+import sandboxSetups from "./migrations/0031_sandbox_setups.ts"
+import leasesOfFinished from "./migrations/0032_leases_of_finished.ts"
+import setupTime from "./migrations/0033_setup_time.ts"
+import waitingMessages from "./migrations/0034_waiting_messages.ts"
+import deviceLogins from "./migrations/0035_device_logins.ts"
+import checkpointChanges from "./migrations/0041_checkpoint_changes.ts"
+import denialReasons from "./migrations/0042_denial_reasons.ts"
+import workerRooms from "./migrations/0044_worker_rooms.ts"
+import tokens from "./migrations/0045_tokens.ts"
+import traces from "./migrations/0046_traces.ts"
 
 const run = Migrator.make({})
 
@@ -37,7 +56,26 @@ export const migrations = {
   "0013_log_bytes": logBytes,
   "0018_messages_by_id": messagesById,
   "0019_rate_slots": rateSlots,
-  "0020_receipt_turns": receiptTurns
+  "0020_receipt_turns": receiptTurns,
+  "0021_checkpoint_state": checkpointState,
+  "0022_rest": rest,
+  "0023_checkpoints": checkpoints,
+  "0024_link_machines": linkMachines,
+  "0026_checkpoint_marks": checkpointMarks,
+  "0027_repository_secrets": repositorySecrets,
+  "0028_resting_sandboxes": restingSandboxes,
+  "0029_pinned": pinned,
+  "0030_moved": moved,
+  "0031_sandbox_setups": sandboxSetups,
+  "0032_leases_of_finished": leasesOfFinished,
+  "0033_setup_time": setupTime,
+  "0034_waiting_messages": waitingMessages,
+  "0035_device_logins": deviceLogins,
+  "0041_checkpoint_changes": checkpointChanges,
+  "0042_denial_reasons": denialReasons,
+  "0044_worker_rooms": workerRooms,
+  "0045_tokens": tokens,
+  "0046_traces": traces
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

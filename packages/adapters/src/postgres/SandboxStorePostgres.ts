@@ -5,20 +5,22 @@ import { Ids } from "@slipway/domain/Ids"
 import { PAGE_BYTES } from "@slipway/domain/Page"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { Approval } from "@slipway/domain/sandbox/Approval"
+import { CheckpointNotFound, letGo } from "@slipway/domain/sandbox/Checkpoints"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { StaleLease } from "@slipway/domain/sandbox/Leases"
+import { isArrival, workOf } from "@slipway/domain/sandbox/Leasing"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { recordingOf } from "@slipway/domain/sandbox/Recording"
-import { created, initial, Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
+import { created, initial, type Origin, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { type SandboxEvent, type SandboxEventOf, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
 import {
   conclude,
   type CreationRequest,
-  decisions,
   SandboxIdTaken,
   SandboxNotFound,
   SandboxStore,
+  securityEvents,
   topicsOf,
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
@@ -31,26 +33,28 @@ import { Reads } from "./Database.ts"
 import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
 import { makeOpened } from "./PartnerStorePostgres.ts"
-import { COLUMNS, decodeSandbox } from "./SandboxRow.ts"
+import { COLUMNS, decodeSandbox, LIST_COLUMNS } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
-/** `route` of the keys of POST /sandboxes. */
-const CREATE_ROUTE = "sandboxes"
+/** `route` of the keys of POST /sandboxes, and of POST /sandboxes/{id}/fork. */
+const creationRoute = (forkOf: SandboxId | null) => forkOf === null ? "sandboxes" : `sandboxes/${forkOf}/fork`
 /** `route` of the keys of POST /sandboxes/{id}/messages. */
 const messagesRoute = (id: SandboxId) => `sandboxes/${id}/messages`
 
 const encodeColumns = Schema.encodeSync(
-  Sandbox.mapFields(Struct.pick(["approvals", "publications", "turn", "usage"])),
+  Sandbox.mapFields(Struct.pick(["approvals", "publications", "setupTime", "tokens", "turn", "usage"])),
   { disableChecks: true }
 )
 /** The JSON columns that a change may write. */
 const encodeState = (sandbox: Sandbox) => {
-  const { approvals, publications, turn, usage } = encodeColumns(sandbox)
+  const { approvals, publications, setupTime, tokens, turn, usage } = encodeColumns(sandbox)
   return {
+    setupTime: setupTime === null ? null : JSON.stringify(setupTime),
     turn: turn === null ? null : JSON.stringify(turn),
     approvals: JSON.stringify(approvals),
     publications: JSON.stringify(publications),
+    tokens: JSON.stringify(tokens),
     usage: JSON.stringify(usage)
   }
 }
@@ -63,6 +67,7 @@ export const layer = Layer.effect(
     const reads = (yield* Reads) ?? sql
     const hints = yield* Hints
     const columns = sql.literal(COLUMNS)
+    const listColumns = sql.literal(LIST_COLUMNS)
     const audit = yield* AuditLog
     const limits = yield* Policy
     const maxActive = yield* MaxActiveSandboxes
@@ -89,21 +94,50 @@ export const layer = Layer.effect(
       )
     }
 
-    /** One statement: the new state, its events and what follows from them. */
-    const write = Effect.fnUntraced(function*(before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc) {
+    /** Makes visible what the lease that records a checkpoint put of it last. */
+    const keepCheckpoint = ({ id }: Sandbox, { data }: SandboxEventOf<"sandbox.checkpoint">, at: DateTime.Utc, fence: number) =>
+      sql`
+      INSERT INTO checkpoints (sandbox_id, checkpoint, content, turn_id, created_at, bytes, repos)
+      SELECT last.sandbox_id, last.checkpoint, last.id, ${data.turn_id ?? null}, ${iso(at)}, last.bytes,
+        ${JSON.stringify(data.repos ?? [])}::jsonb
+      FROM (
+        SELECT * FROM checkpoint_contents WHERE sandbox_id = ${id} AND checkpoint = ${data.checkpoint ?? 0} AND fence = ${fence}
+        ORDER BY id DESC LIMIT 1
+      ) last WHERE last.bytes IS NOT NULL`
+
+    /** What waits is up to 600,000 characters, and most events leave it as it is. */
+    const queueOf = (before: Sandbox, { turnless, waiting, waitingTexts }: Sandbox) =>
+      waiting === before.waiting
+        ? sql``
+        : sql`
+          waiting = ${JSON.stringify(waiting)}::jsonb, waiting_texts = ${JSON.stringify(waitingTexts)}::jsonb, turnless = ${turnless},`
+
+    /** Its machine has all of it by now. */
+    const arrived = sql.literal("moved = NULL, moved_from = NULL, moved_fence = NULL,")
+
+    /** One statement: the new state, its events and what follows from them. `fence`: of the lease of whoever writes, if one does. */
+    const write = Effect.fnUntraced(function*(
+      before: Sandbox,
+      events: ReadonlyArray<SandboxEvent>,
+      at: DateTime.Utc,
+      fence: number | null = null
+    ) {
       if (events.length === 0) return before
       const { approvals, entries, messages, sandbox } = recordingOf(before, events, at)
       const state = encodeState(sandbox)
+      const work = workOf(sandbox)
+      const workSince = work === null ? sql`NULL` : sql`coalesce(work_since, now())`
       yield* sql`
         WITH logged AS (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
           SELECT ${sandbox.id}, e.seq, ${iso(at)}, e.type, e.part, e.wire
           FROM jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
         ), stood AS (
-          INSERT INTO approvals (sandbox_id, approval_id, outcome, resolved_by)
-          SELECT ${sandbox.id}, a."approvalId", a.outcome, a.by
-          FROM jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a("approvalId" text, outcome text, by text)
-          ON CONFLICT (sandbox_id, approval_id) DO UPDATE SET outcome = excluded.outcome, resolved_by = excluded.resolved_by
+          INSERT INTO approvals (sandbox_id, approval_id, outcome, resolved_by, reason)
+          SELECT ${sandbox.id}, a."approvalId", a.outcome, a.by, a.reason
+          FROM jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a("approvalId" text, outcome text, by text, reason text)
+          ON CONFLICT (sandbox_id, approval_id) DO UPDATE
+            SET outcome = excluded.outcome, resolved_by = excluded.resolved_by, reason = excluded.reason
         ), said AS (
           -- One that is whole twice is listed where it said something first, with all of its text.
           SELECT min(m.seq) AS seq, m.id, m."turnId", m.role, (array_agg(coalesce(m.text, l.text) ORDER BY m.seq DESC))[1] AS text
@@ -131,10 +165,23 @@ export const layer = Layer.effect(
           status_at = ${iso(sandbox.statusAt)}, started_at = ${iso(sandbox.startedAt)},
           completed_at = ${iso(sandbox.completedAt)}, error = ${sandbox.error}, turn = ${state.turn}::jsonb,
           idle_since = ${iso(sandbox.idleSince)}, approvals = ${state.approvals}::jsonb,
-          publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, revision = ${sandbox.revision},
-          last_seq = ${sandbox.lastSeq}, log_bytes = ${sandbox.logBytes}, deadline_at = ${iso(nextDeadline(sandbox, limits))}
+          publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, tokens = ${state.tokens}::jsonb,
+          revision = ${sandbox.revision},
+          last_seq = ${sandbox.lastSeq}, log_bytes = ${sandbox.logBytes}, checkpoint = ${sandbox.checkpoint},
+          owes_checkpoint = ${sandbox.owesCheckpoint}, pinned = ${sandbox.pinned},
+          restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, setup_time = ${state.setupTime}::jsonb,
+          ${queueOf(before, sandbox)}
+          deadline_at = ${iso(nextDeadline(sandbox, limits))}, ${fence !== null && isArrival(events) ? arrived : sql``}
+          work = ${work}, work_since = ${workSince}, work_seq = ${sandbox.lastSeq}
         WHERE id = ${sandbox.id}`
-      yield* sql.afterCommit(hints.publish(topicsOf(sandbox.id, events)))
+      for (const event of events) {
+        if (event.type === "sandbox.checkpoint" && fence !== null) yield* keepCheckpoint(sandbox, event, at, fence)
+      }
+      for (const id of letGo({ before, sandbox })) {
+        yield* sql`
+          INSERT INTO checkpoint_marks (sandbox_id) VALUES (${id}) ON CONFLICT (sandbox_id) DO UPDATE SET due_at = excluded.due_at`
+      }
+      yield* sql.afterCommit(hints.publish(topicsOf({ before, events, sandbox })))
       return sandbox
     })
 
@@ -154,42 +201,59 @@ export const layer = Layer.effect(
       WHERE known.created_at < now() - make_interval(days => ${RETENTION_DAYS})`
 
     /** One statement and one fsync. `None`: the key is bound already, by a transaction that has committed. */
-    const insert = Effect.fnUntraced(function*({ creation, keyed, organizationId }: CreationRequest) {
+    const insert = Effect.fnUntraced(function*({ creation, keyed, organizationId, trace = null }: CreationRequest) {
       const at = iso(creation.createdAt)
-      const { entries, sandbox } = recordingOf(initial(creation), created, creation.createdAt)
+      const { entries, sandbox } = recordingOf(initial(creation), created(creation), creation.createdAt)
       const { metadata, repos } = sandbox
       const state = encodeState(sandbox)
+      const origin = sandbox.origin === null ? null : JSON.stringify(sandbox.origin)
+      const route = creationRoute(creation.origin?.sandboxId ?? null)
       const bound = keyed === null
         ? sql`SELECT 1`
-        : sql`${bind({ grantId: creation.grantId, route: CREATE_ROUTE, keyed, id: creation.id, commandId: null })} RETURNING 1`
+        : sql`${bind({ grantId: creation.grantId, route, keyed, id: creation.id, commandId: null })} RETURNING 1`
       const task = organizationId === null
         ? sql`1`
         : sql`start_task(id, ${creation.createdBy}, ${organizationId}, ${repos[0]?.fullName ?? ""}, ${at}, ${yield* ids.uuid7})`
+      const traced = trace === null
+        ? sql``
+        : sql`, traced AS (INSERT INTO traces (sandbox_id, turn_id, traceparent) SELECT made.id, '', ${trace} FROM made)`
       const inserted = yield* sql`
         WITH bound AS (
           ${bound}
         ), made AS (
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
-            tool_approval_mode, metadata, status, initiator, status_at, approvals, publications, usage, revision, last_seq,
-            log_bytes, deadline_at
+            tool_approval_mode, metadata, origin, status, initiator, status_at, approvals, publications, usage, revision, last_seq,
+            log_bytes, deadline_at, work, work_since, work_seq
           )
           SELECT ${creation.id}, ${creation.grantId}::uuid, ${creation.createdBy}, ${at}::timestamptz, ${creation.title},
             ${JSON.stringify(repos)}::jsonb, ${textArray(repos.map(({ fullName }) => fullName.toLowerCase()))}::text[],
             ${creation.prompt}, ${creation.model}, ${creation.agentRuntime}, ${creation.reasoningEffort},
-            ${creation.toolApprovalMode}, ${JSON.stringify(metadata)}::jsonb, ${sandbox.status}, ${sandbox.initiator},
+            ${creation.toolApprovalMode}, ${JSON.stringify(metadata)}::jsonb, ${origin}::jsonb, ${sandbox.status}, ${sandbox.initiator},
             ${at}::timestamptz, ${state.approvals}::jsonb, ${state.publications}::jsonb, ${state.usage}::jsonb,
             ${sandbox.revision}::bigint, ${sandbox.lastSeq}::bigint, ${sandbox.logBytes}::bigint,
-            ${iso(nextDeadline(sandbox, limits))}::timestamptz
+            ${iso(nextDeadline(sandbox, limits))}::timestamptz, ${workOf(sandbox)}, now(), ${sandbox.lastSeq}::bigint
           FROM bound RETURNING id
         ), logged AS (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
           SELECT made.id, e.seq, ${at}::timestamptz, e.type, e.part, e.wire
           FROM made, jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
-        )
+        )${traced}
         SELECT ${task} FROM made`
+      if (inserted.length > 0) yield* audit.append(securityEvents(creation.id, created(creation), creation.createdAt))
       return inserted.length > 0 ? Option.some(sandbox) : Option.none()
     })
+
+    /**
+     * As `insert`, of what is kept: `Checkpoints.prune` waits for the row's lock, and looks for forks once it has it. What is
+     * not kept any more may have been when the key was bound.
+     */
+    const insertFork = <A, E>(make: Effect.Effect<A, E>, { checkpoint, sandboxId }: Origin) =>
+      sql.withTransaction(Effect.gen(function*() {
+        const kept = yield* sql`
+          SELECT FROM checkpoints WHERE sandbox_id = ${sandboxId} AND checkpoint = ${checkpoint} FOR KEY SHARE`
+        return kept.length === 0 ? yield* new CheckpointNotFound() : yield* make
+      }))
 
     /** As `insert`, within the limit. Creations of one grant wait for each other, so each counts those before it. */
     const insertLimited = (request: CreationRequest, limit: number) =>
@@ -216,8 +280,8 @@ export const layer = Layer.effect(
           AND created_at >= now() - make_interval(days => ${RETENTION_DAYS})`
     })
 
-    const replay = Effect.fnUntraced(function*(grantId: string, keyed: KeyedRequest) {
-      const bound = yield* boundTo({ grantId, route: CREATE_ROUTE, key: keyed.key })
+    const replay = Effect.fnUntraced(function*(grantId: string, keyed: KeyedRequest, forkOf: SandboxId | null) {
+      const bound = yield* boundTo({ grantId, route: creationRoute(forkOf), key: keyed.key })
       if (Option.isNone(bound)) return null
       yield* Effect.fromResult(resolve(bound.value.fingerprint, keyed))
       return (yield* Effect.catchTag(read(bound.value, false), "SandboxNotFound", Effect.die)).sandbox
@@ -239,12 +303,18 @@ export const layer = Layer.effect(
 
     const approvalRows = SqlSchema.findAll({
       Request: Schema.Struct({ id: SandboxId, approvalIds: Schema.Array(Schema.String) }),
-      Result: Approval,
+      Result: Schema.Struct({ ...Approval.fields, reason: Schema.NullOr(Schema.String) }),
       execute: ({ approvalIds, id }) =>
         sql`
-        SELECT approval_id AS "approvalId", outcome, resolved_by AS by FROM approvals
+        SELECT approval_id AS "approvalId", outcome, resolved_by AS by, reason FROM approvals
         WHERE sandbox_id = ${id} AND approval_id = ANY(${textArray(approvalIds)}::text[])`
     })
+
+    const approvalsOf = (id: SandboxId, approvalIds: ReadonlyArray<string>) =>
+      Effect.map(
+        approvalRows({ id, approvalIds }),
+        (rows) => rows.map(({ reason, ...approval }): Approval => reason === null ? approval : { ...approval, reason })
+      )
 
     const messageRows = SqlSchema.findAll({
       Request: Schema.Tuple([SandboxId, Schema.Int, Schema.Int]),
@@ -273,23 +343,30 @@ export const layer = Layer.effect(
     return SandboxStore.of({
       create: Effect.fn("SandboxStore.create")(function*(request) {
         const { creation, keyed } = request
-        const make = maxActive === null ? insert(request) : insertLimited(request, maxActive)
+        const { origin } = creation
+        const within = maxActive === null ? insert(request) : insertLimited(request, maxActive)
+        const make = origin === null ? within : insertFork(within, origin)
         for (;;) {
           const made = yield* make.pipe(
-            Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken()))
+            Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken())),
+            Effect.catchTag("CheckpointNotFound", (error) =>
+              Effect.flatMap(
+                keyed === null ? Effect.succeed(null) : replay(creation.grantId, keyed, origin?.sandboxId ?? null),
+                (known) => known === null ? Effect.fail(error) : Effect.succeed(Option.none())
+              ))
           )
           if (Option.isSome(made)) {
-            yield* hints.publish(topicsOf(creation.id, created))
+            yield* hints.publish(topicsOf({ before: initial(creation), events: created(creation), sandbox: made.value }))
             return { sandbox: made.value, replayed: false }
           }
-          const known = keyed === null ? null : yield* replay(creation.grantId, keyed)
+          const known = keyed === null ? null : yield* replay(creation.grantId, keyed, origin?.sandboxId ?? null)
           // The binding expired between the two statements: the key is free again.
           if (known === null) continue
           return { sandbox: known, replayed: true }
         }
       }, guard),
 
-      replay: (grantId, keyed) => guard(replay(grantId, keyed)),
+      replay: (grantId, keyed, forkOf) => guard(replay(grantId, keyed, forkOf)),
 
       find: (key) => guard(Effect.map(read(key, false), ({ sandbox }) => sandbox)),
 
@@ -298,7 +375,7 @@ export const layer = Layer.effect(
           octet_length(s.prompt) + octet_length(coalesce(s.turn ->> 'prompt', '')) + octet_length(s.approvals::text) +
           octet_length(s.metadata::text) + octet_length(s.publications::text) + octet_length(s.repos::text) + octet_length(s.title)`
         const rows = yield* reads`
-          SELECT ${columns} FROM (
+          SELECT ${listColumns} FROM (
           SELECT s.*, ${bytesBefore(bytes, sql`created_at DESC, id DESC`)}
           FROM sandboxes s
           WHERE s.grant_id = ${grantId}
@@ -322,7 +399,7 @@ export const layer = Layer.effect(
 
       messages: (id, after, limit) => guard(messageRows([id, after, limit])),
 
-      command: Effect.fn("SandboxStore.command")((key, command, now, keyed) =>
+      command: Effect.fn("SandboxStore.command")((key, command, now, keyed, trace = null) =>
         transaction(Effect.gen(function*() {
           const { sandbox } = yield* read(key, true)
           // The row's lock orders requests with one key, so this finds what an earlier one bound.
@@ -341,11 +418,11 @@ export const layer = Layer.effect(
           const receipt = yield* findReceipt(commandId)
           const [approval = null] = command.approvalId === null
             ? []
-            : yield* approvalRows({ id: key.id, approvalIds: [command.approvalId] })
+            : yield* approvalsOf(key.id, [command.approvalId])
           const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval }))
           const events = verdict.outcome === "applied" ? verdict.events : []
           const after = yield* write(sandbox, events, now)
-          yield* audit.append(decisions(key.id, events, now))
+          yield* audit.append(securityEvents(key.id, events, now))
           const { keep, result, turnId } = conclude(after.revision, commandId, receipt, verdict)
           if (keep !== null) {
             yield* sql`
@@ -353,6 +430,11 @@ export const layer = Layer.effect(
               VALUES (${keep.commandId}, ${key.id}, ${keep.outcome}, ${keep.revision}, ${keep.turnId}, ${iso(now)})
               ON CONFLICT (id) DO UPDATE
               SET outcome = excluded.outcome, revision = excluded.revision, turn_id = excluded.turn_id, at = excluded.at`
+          }
+          if (trace !== null && keep !== null && keep.turnId !== null) {
+            yield* sql`
+              INSERT INTO traces (sandbox_id, turn_id, traceparent) VALUES (${key.id}, ${keep.turnId}, ${trace})
+              ON CONFLICT DO NOTHING`
           }
           if (keyed !== undefined && keep?.outcome === "applied") {
             yield* bind({ grantId: key.grantId, route: messagesRoute(key.id), keyed, id: key.id, commandId })
@@ -365,13 +447,20 @@ export const layer = Layer.effect(
         transaction(Effect.gen(function*() {
           const before = yield* lockFor(id, by)
           const events = yield* Effect.fromResult(decide(before))
-          const sandbox = yield* write(before, events, now)
+          const sandbox = yield* write(before, events, now, by !== "policy" && "fence" in by ? by.fence : null)
           if (opened !== undefined && events.length > 0) yield* tellOpened(id, opened, now)
           return { before, events, sandbox }
         }))
       ),
 
-      approvals: (id, approvalIds) => guard(approvalRows({ id, approvalIds })),
+      traces: Effect.fn("SandboxStore.traces")(function*(id, turnId) {
+        const rows = yield* sql<{ readonly turnId: string; readonly traceparent: string }>`
+          SELECT turn_id AS "turnId", traceparent FROM traces WHERE sandbox_id = ${id} AND turn_id IN ('', ${turnId ?? ""})`
+        const of = (turn: string) => rows.find((row) => row.turnId === turn)?.traceparent ?? null
+        return { creation: of(""), turn: turnId === null ? null : of(turnId) }
+      }, guard),
+
+      approvals: (id, approvalIds) => guard(approvalsOf(id, approvalIds)),
 
       purged: Effect.fn("SandboxStore.purged")(function*(id) {
         const [row] = yield* sql<{ readonly purged: bigint }>`SELECT purged_seq AS purged FROM sandboxes WHERE id = ${id}`

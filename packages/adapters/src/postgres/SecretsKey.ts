@@ -1,6 +1,7 @@
 /**
  * The key that secrets are encrypted with before they are stored: 32 random bytes in base64, in a file that only the service's
- * account can read. All processes on one database need the same; the database knows which it is by a digest.
+ * account can read. All processes on one database need the same; the database knows which it is by a digest. A file may hold
+ * several, a line each: the first one encrypts, all decrypt.
  */
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Context, Effect, Layer, Redacted, Schema } from "effect"
@@ -13,6 +14,8 @@ import { OptionNames } from "../options/OptionNames.ts"
 import { guard } from "./SqlFailure.ts"
 
 const KEY_BYTES = 32
+/** A replacement needs two. */
+const MAX_KEYS = 8
 /** AES-256-GCM with nonces and tags of the sizes that NIST SP 800-38D recommends for random nonces. */
 const CIPHER = "aes-256-gcm"
 const NONCE_BYTES = 12
@@ -33,26 +36,59 @@ export class SecretsKeyUnusable extends Schema.TaggedError<SecretsKeyUnusable>()
 export interface Key {
   /** Encrypts `secret`. It can be decrypted only with the same `about`, which says what it belongs to. */
   seal(secret: Redacted.Redacted, about: string): string
+  /** What was sealed for `about`; `null`: it was not, or not with a key that the file has, or it is not what was stored. */
+  open(stored: Redacted.Redacted, about: string): Redacted.Redacted | null
   /** What was sealed. Text that never was is returned as it is: it comes from before secrets were encrypted. */
   unseal(stored: Redacted.Redacted, about: string): Redacted.Redacted
+  /** Whether the key that encrypts now opens it. */
+  isCurrent(stored: Redacted.Redacted, about: string): boolean
+  /** There is no other key: nothing can be sealed with one. */
+  readonly isAlone: boolean
 }
 
-const keyOf = (key: Buffer): Key => ({
-  seal: (secret, about) => {
-    const nonce = randomBytes(NONCE_BYTES)
-    const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(about))
-    const sealed = Buffer.concat([nonce, cipher.update(Redacted.value(secret), "utf8"), cipher.final(), cipher.getAuthTag()])
-    return VERSION + sealed.toString("base64")
-  },
-  unseal: (stored, about) => {
-    const text = Redacted.value(stored)
-    if (!isSealed(text)) return stored
-    const sealed = Buffer.from(text.slice(VERSION.length), "base64")
-    const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, NONCE_BYTES))
-      .setAAD(Buffer.from(about)).setAuthTag(sealed.subarray(-TAG_BYTES))
-    return Redacted.make(Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString("utf8"))
+const opened = (key: Buffer, text: string, about: string): Redacted.Redacted | null => {
+  if (!isSealed(text)) return null
+  const sealed = Buffer.from(text.slice(VERSION.length), "base64")
+  if (sealed.length < NONCE_BYTES + TAG_BYTES) return null
+  const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
+    .setAAD(Buffer.from(about)).setAuthTag(sealed.subarray(-TAG_BYTES))
+  const secret = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES))
+  try {
+    return Redacted.make(Buffer.concat([secret, decipher.final()]).toString("utf8"))
+  } catch {
+    return null
   }
-})
+}
+
+type Keys = readonly [first: Buffer, ...others: ReadonlyArray<Buffer>]
+
+const keyOf = (keys: Keys): Key => {
+  const [first] = keys
+  const open = (stored: Redacted.Redacted, about: string) => {
+    for (const key of keys) {
+      const secret = opened(key, Redacted.value(stored), about)
+      if (secret !== null) return secret
+    }
+    return null
+  }
+  return {
+    seal: (secret, about) => {
+      const nonce = randomBytes(NONCE_BYTES)
+      const cipher = createCipheriv(CIPHER, first, nonce).setAAD(Buffer.from(about))
+      const sealed = Buffer.concat([nonce, cipher.update(Redacted.value(secret), "utf8"), cipher.final(), cipher.getAuthTag()])
+      return VERSION + sealed.toString("base64")
+    },
+    open,
+    unseal: (stored, about) => {
+      if (!isSealed(Redacted.value(stored))) return stored
+      const secret = open(stored, about)
+      if (secret === null) throw new Error("a stored secret cannot be decrypted")
+      return secret
+    },
+    isCurrent: (stored, about) => opened(first, Redacted.value(stored), about) !== null,
+    isAlone: keys.length === 1
+  }
+}
 
 const isSealed = (text: string): boolean => text.startsWith(VERSION)
 
@@ -68,15 +104,16 @@ const read = (file: string) =>
       }),
     catch: (cause) => new SecretsKeyUnusable({ file, problem: cause instanceof Error ? cause.message : String(cause) })
   }).pipe(Effect.flatMap((text) => {
-    const key = Buffer.from(text ?? "", "base64")
-    return text === null ?
-      Effect.succeed(null)
-      : key.length === KEY_BYTES ?
-      Effect.succeed(key)
+    if (text === null) return Effect.succeed(null)
+    const [first, ...others] = text.trim().split(/\s+/u).map((key) => Buffer.from(key, "base64"))
+    const keys: Keys | null = first === undefined ? null : [first, ...others]
+    return keys !== null && keys.length <= MAX_KEYS && keys.every(({ length }) => length === KEY_BYTES)
+      ? Effect.succeed(keys)
       : Effect.fail(
         new SecretsKeyUnusable({
           file,
-          problem: `it must hold ${KEY_BYTES} bytes in base64, as openssl rand -base64 ${KEY_BYTES} prints them.`
+          problem: `it must hold ${KEY_BYTES} bytes in base64, as openssl rand -base64 ${KEY_BYTES} prints them, ` +
+            `or up to ${MAX_KEYS} such lines.`
         })
       )
   }))
@@ -108,60 +145,79 @@ const DIGEST = "secrets_key"
 export class SecretsKey extends Context.Service<SecretsKey, {
   /** Reads the key, or makes it when no secret was ever stored in this database. */
   readonly get: Effect.Effect<Key, SecretsKeyUnusable | StoreUnavailable>
-  /** Fails when this process could not read what is stored. Makes nothing. */
-  readonly check: Effect.Effect<void, SecretsKeyUnusable | StoreUnavailable>
+  /** As `get`, but makes none where processes on other machines would need a copy of it. */
+  readonly given: Effect.Effect<Key, SecretsKeyUnusable | StoreUnavailable>
+  /** The key of what is stored; `null`: nothing ever was. Fails when this process could not read it. Makes nothing. */
+  readonly check: Effect.Effect<Key | null, SecretsKeyUnusable | StoreUnavailable>
+  /** From now on the database knows the first key as its own: everything is sealed with it. */
+  readonly settle: Effect.Effect<void, SecretsKeyUnusable | StoreUnavailable>
 }>()("@slipway/adapters/secrets/SecretsKey") {
-  static readonly layer = ({ file }: { readonly file: string }) =>
+  /** `shared`: processes on other machines may use the same database. */
+  static readonly layer = ({ file, shared = false }: { readonly file: string; readonly shared?: boolean }) =>
     Layer.effect(
       SecretsKey,
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
         const nameOf = yield* OptionNames
-        let known: Key | null = null
+        let known: Keys | null = null
 
         const digest = Effect.map(
           guard(sql<{ readonly value: string }>`SELECT value FROM secrets WHERE name = ${DIGEST}`),
           ([row]) => row?.value ?? null
         )
         const refuse = (problem: string) => new SecretsKeyUnusable({ file, problem })
-        const compare = Effect.fnUntraced(function*(key: Buffer | null, digest: string) {
-          if (key === null) {
+        const compare = Effect.fnUntraced(function*(keys: Keys | null, digest: string) {
+          if (keys === null) {
             return yield* refuse(
               "it is not there. Put a copy of the file of the process that stored the first secret there, or name one with " +
                 `${nameOf("secretsKeyFile")}.`
             )
           }
-          if (digestOf(key) !== digest) {
+          if (!keys.some((key) => digestOf(key) === digest)) {
             return yield* refuse(
               "the secrets in this database are encrypted with another key. All processes on one database need the same file: " +
                 `name it with ${nameOf("secretsKeyFile")}.`
             )
           }
-          return key
+          return keys
         })
         const check = Effect.gen(function*() {
           const wanted = yield* digest
-          if (wanted !== null) yield* compare(yield* read(file), wanted)
+          return wanted === null ? null : keyOf(yield* compare(yield* read(file), wanted))
         })
-        const load = Effect.gen(function*() {
+        const load = Effect.fnUntraced(function*(makes: boolean) {
           const wanted = yield* digest
           if (wanted !== null) return yield* compare(yield* read(file), wanted)
-          if ((yield* read(file)) === null) yield* make(file)
-          const key = yield* read(file)
-          if (key !== null) yield* guard(sql`INSERT INTO secrets (name, value) VALUES (${DIGEST}, ${digestOf(key)}) ON CONFLICT DO NOTHING`)
+          if ((yield* read(file)) === null) {
+            if (!makes) {
+              return yield* refuse(
+                `it is not there. Make it once, for the service's account alone (umask 077; openssl rand -base64 ${KEY_BYTES} > FILE), ` +
+                  `give every process on this database a copy, and name that with ${nameOf("secretsKeyFile")}.`
+              )
+            }
+            yield* make(file)
+          }
+          const keys = yield* read(file)
+          if (keys !== null) {
+            yield* guard(sql`INSERT INTO secrets (name, value) VALUES (${DIGEST}, ${digestOf(keys[0])}) ON CONFLICT DO NOTHING`)
+          }
           // Another process may have been first.
-          return yield* compare(key, (yield* digest) ?? "")
+          return yield* compare(keys, (yield* digest) ?? "")
         })
+        const keys = (makes: boolean) =>
+          Effect.suspend(() => known !== null ? Effect.succeed(known) : Effect.map(load(makes), (keys) => known = keys))
         return SecretsKey.of({
-          get: Effect.suspend(() => known !== null ? Effect.succeed(known) : Effect.map(load, (key) => known = keyOf(key))),
-          check
+          get: Effect.map(keys(true), keyOf),
+          given: Effect.map(keys(!shared), keyOf),
+          check,
+          settle: Effect.flatMap(keys(true), ([first]) => guard(sql`UPDATE secrets SET value = ${digestOf(first)} WHERE name = ${DIGEST}`))
         })
       })
     )
 
   /** A key that ends with this process, and with it what was sealed. For tests. */
   static readonly layerEphemeral = Layer.sync(SecretsKey, () => {
-    const key = keyOf(randomBytes(KEY_BYTES))
-    return SecretsKey.of({ get: Effect.succeed(key), check: Effect.void })
+    const key = Effect.succeed(keyOf([randomBytes(KEY_BYTES)]))
+    return SecretsKey.of({ get: key, given: key, check: key, settle: Effect.void })
   })
 }

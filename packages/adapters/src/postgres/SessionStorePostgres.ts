@@ -19,6 +19,15 @@ const SessionRow = Schema.Struct({
 
 const Place = Schema.Struct({ grantId: Schema.String, organizationId: Schema.String, role: Role, organizationSuspended: Schema.Boolean })
 
+const GrantRow = Schema.Struct({
+  id: Schema.String,
+  name: Schema.String,
+  organizationId: Schema.String,
+  createdAt: Schema.DateTimeUtcFromDate,
+  revokedAt: Schema.NullOr(Schema.DateTimeUtcFromDate),
+  role: Role
+})
+
 const VisitRow = Schema.Struct({
   ...SessionRow.fields,
   name: Schema.String,
@@ -79,6 +88,15 @@ export const layer = Layer.effect(
         JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL
         JOIN memberships m ON m.organization_id = o.id AND m.user_id = s.user_id AND m.active`
     })
+    const grants = SqlSchema.findAll({
+      Request: Schema.String,
+      Result: GrantRow,
+      execute: (userId) =>
+        reads`
+        SELECT g.id, g.name, g.organization_id AS "organizationId", g.created_at AS "createdAt", g.revoked_at AS "revokedAt", m.role
+        FROM memberships m JOIN grants g ON g.organization_id = m.organization_id AND g.revoked_at IS NULL
+        WHERE m.user_id = ${userId} AND m.active ORDER BY g.created_at, g.id`
+    })
 
     const endWhere = (which: Statement.Fragment) =>
       SqlSchema.findAll({
@@ -122,6 +140,8 @@ export const layer = Layer.effect(
 
       stillThere: (visits) =>
         guard(Effect.map(open(JSON.stringify(visits)), (rows) => rows.map(({ grantId, ...session }) => ({ session, grantId })))),
+
+      grantsOf: (userId) => guard(grants(userId)),
 
       chooseGrant: (id, grantId) => guard(Effect.asVoid(sql`UPDATE sessions SET grant_id = ${grantId} WHERE id = ${id}`)),
 

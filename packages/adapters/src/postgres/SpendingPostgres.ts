@@ -16,7 +16,7 @@ import {
 } from "@slipway/domain/models/Budget"
 import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "@slipway/domain/models/Credits"
 import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/models/Spending"
-import { noUsage } from "@slipway/domain/models/Usage"
+import { noTokenCounts, nothingSpent, type TokenCounts } from "@slipway/domain/models/Usage"
 import { saturatingAdd } from "@slipway/domain/Text"
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -28,6 +28,7 @@ const AccountColumns = { spent: Int8, reserved: Int8, wanted: Int8 }
 const GrantRow = Schema.Struct({ ...AccountColumns, own: Schema.Boolean, budget: Schema.NullOr(Int8) })
 type GrantRow = typeof GrantRow.Type
 const SandboxRow = Schema.Struct({ ...AccountColumns, grantId: Schema.String, calls: Int8, micros: Int8 })
+const TokensRow = Schema.Struct({ input: Int8, cachedInput: Int8, output: Int8 })
 const PurseRow = Schema.Struct({ ...AccountColumns, organizationId: Schema.String, credits: Int8 })
 type PurseRow = typeof PurseRow.Type
 const CallRow = Schema.Struct({ reserved: Int8, micros: Int8, state: Schema.Literals(["open", "released", "charged"]) })
@@ -35,6 +36,7 @@ const CallRow = Schema.Struct({ reserved: Int8, micros: Int8, state: Schema.Lite
 const decode = <S extends Schema.Codec<unknown, unknown>>(schema: S) => Schema.decodeUnknownSync(schema, { disableChecks: true })
 const decodeGrant = decode(GrantRow)
 const decodeSandbox = decode(SandboxRow)
+const decodeTokens = decode(TokensRow)
 const decodeCall = decode(CallRow)
 const decodePurse = decode(PurseRow)
 
@@ -108,13 +110,21 @@ export const layer = Layer.effect(
       }
     })
 
-    const save = ({ grantId, sandboxId }: Pick<ModelCall, "grantId" | "sandboxId">, { grant, sandbox }: Accounts, calls: number) =>
+    const save = (
+      { grantId, sandboxId }: Pick<ModelCall, "grantId" | "sandboxId">,
+      { grant, sandbox }: Accounts,
+      calls: number,
+      { cachedInput, input, output }: TokenCounts = noTokenCounts
+    ) =>
       sql`
       WITH g AS (
         UPDATE grant_spending SET spent = ${grant.spent}, reserved = ${grant.reserved}, wanted = ${grant.wanted}
         WHERE grant_id = ${grantId}
       )
-      UPDATE sandbox_spending SET spent = ${sandbox.spent}, reserved = ${sandbox.reserved}, wanted = ${sandbox.wanted}, calls = ${calls}
+      UPDATE sandbox_spending SET spent = ${sandbox.spent}, reserved = ${sandbox.reserved}, wanted = ${sandbox.wanted}, calls = ${calls},
+        input_tokens = least(input_tokens + ${input}::bigint, ${Number.MAX_SAFE_INTEGER}::bigint),
+        cached_input_tokens = least(cached_input_tokens + ${cachedInput}::bigint, ${Number.MAX_SAFE_INTEGER}::bigint),
+        output_tokens = least(output_tokens + ${output}::bigint, ${Number.MAX_SAFE_INTEGER}::bigint)
       WHERE sandbox_id = ${sandboxId}`
 
     /** Takes what a call came to from the organization's credits, and gives back what was reserved for it. */
@@ -152,14 +162,16 @@ export const layer = Layer.effect(
         if (refusal !== null) return yield* refusal
       }),
 
-      charge: Effect.fn("Spending.charge")((call, microUsd) =>
+      charge: Effect.fn("Spending.charge")((call, microUsd, tokens = noTokenCounts) =>
         transaction(Effect.gen(function*() {
           const purse = yield* lockPurse(call.grantId)
           const { call: known, grant, sandbox } = yield* lock(call)
           if (known?.state === "charged") return
           const reserved = known?.state === "open" ? known.reserved : 0
           const after = (account: Account) => afterCharging(account, reserved, microUsd ?? 0)
-          yield* save(call, { grant: after(grant), sandbox: after(sandbox) }, saturatingAdd(sandbox.calls, microUsd === null ? 0 : 1))
+          const accounts = { grant: after(grant), sandbox: after(sandbox) }
+          if (microUsd === null) yield* save(call, accounts, sandbox.calls)
+          else yield* save(call, accounts, saturatingAdd(sandbox.calls, 1), tokens)
           if (purse !== null) yield* draw(purse, call, known?.micros ?? 0, sandbox.micros, creditMicrosOf(microUsd ?? 0, price))
           // What is reserved of credits that are not enforced here is given back by the next release.
           const left = purse === null ? known?.micros ?? 0 : 0
@@ -174,9 +186,11 @@ export const layer = Layer.effect(
 
       release: Effect.fn("Spending.release")((sandboxId) =>
         transaction(Effect.gen(function*() {
-          const columns = sql.literal(`grant_id AS "grantId", calls, spent, reserved, wanted, micros`)
+          const columns = sql.literal(`
+            grant_id AS "grantId", calls, spent, reserved, wanted, micros,
+            input_tokens AS "input", cached_input_tokens AS "cachedInput", output_tokens AS "output"`)
           const [row] = yield* sql`SELECT ${columns} FROM sandbox_spending WHERE sandbox_id = ${sandboxId}`
-          if (row === undefined) return noUsage
+          if (row === undefined) return nothingSpent
           const { grantId } = decodeSandbox(row)
           const purse = yield* lockPurse(grantId)
           const [grant] = yield* sql`SELECT ${grantColumns} FROM grant_spending g WHERE grant_id = ${grantId} FOR UPDATE`
@@ -196,7 +210,10 @@ export const layer = Layer.effect(
             }
           }
           yield* sql`UPDATE model_calls SET state = 'released', reserved = 0 WHERE sandbox_id = ${sandboxId} AND state = 'open'`
-          return { llmRequestCount: sandbox.calls, costMicroUsd: sandbox.spent, creditsChargedMicros: sandbox.micros }
+          return {
+            usage: { llmRequestCount: sandbox.calls, costMicroUsd: sandbox.spent, creditsChargedMicros: sandbox.micros },
+            tokens: decodeTokens(locked)
+          }
         }))
       ),
 

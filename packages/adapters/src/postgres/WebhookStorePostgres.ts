@@ -145,6 +145,25 @@ export const sealEarlier = Effect.fn("WebhookStorePostgres.sealEarlier")(
   guard
 )
 
+/** Encrypts with the first key what another one encrypted. What no key opens stays as it is. Safe to do twice, and beside others. */
+export const reseal = Effect.fn("WebhookStorePostgres.reseal")(
+  function*(key: Key) {
+    const sql = yield* SqlClient.SqlClient
+    const rows = yield* SqlSchema.findAll({
+      Request: Schema.Void,
+      Result: Schema.Struct({ id: Schema.String, secrets: Secrets }),
+      execute: () => sql`SELECT id, secrets FROM webhook_endpoints ORDER BY id FOR NO KEY UPDATE`
+    })(undefined)
+    for (const { id, secrets } of rows) {
+      const about = aboutOf(id)
+      if (secrets.every(({ value }) => key.isCurrent(value, about) || key.open(value, about) === null)) continue
+      yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(opened(secrets, id, key), id, key)}::jsonb WHERE id = ${id}`
+    }
+  },
+  (self) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)),
+  guard
+)
+
 export const layer = Layer.effect(
   WebhookStore,
   Effect.gen(function*() {

@@ -1,11 +1,10 @@
 /** What workers can run, told to the processes that answer requests. */
 import type { Offer } from "@slipway/domain/models/ModelCatalogue"
+import { GONE_SECONDS } from "@slipway/domain/sandbox/Workers"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { guard } from "./SqlFailure.ts"
 
-/** A worker that was not heard of for so long is gone. */
-const GONE_SECONDS = 90
 /** How often a worker is to be heard of. */
 export const HEARD_SECONDS = 20
 

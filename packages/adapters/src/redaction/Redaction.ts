@@ -3,58 +3,10 @@
  * whatever has the shape of a secret, which needs no telling. What it finds too much is the price of finding enough.
  */
 import { Context } from "effect"
+import { formsOf, partsOf, SHORTEST } from "./Forms.ts"
 import { shapes } from "./Shapes.ts"
 
 export const SHOWN = "[redacted]"
-
-/** Shorter ones would be found everywhere. */
-const SHORTEST = 8
-
-/** The characters of base64 that say nothing but `bytes`, wherever these begin in what was encoded. */
-const inBase64 = (bytes: Buffer): ReadonlyArray<string> =>
-  [0, 1, 2].map((before) =>
-    Buffer.concat([Buffer.alloc(before), bytes]).toString("base64").slice(
-      Math.ceil(before * 8 / 6),
-      Math.floor((before + bytes.length) * 8 / 6)
-    )
-  )
-
-/** The value and its encodings. Those that differ in upper and lower case only are one. */
-const formsOf = (value: string): ReadonlyArray<string> => {
-  const secret = value.toWellFormed()
-  const bytes = Buffer.from(secret)
-  const hex = bytes.toString("hex")
-  const base64 = inBase64(bytes)
-  return [
-    value,
-    JSON.stringify(secret).slice(1, -1),
-    encodeURIComponent(secret),
-    new URLSearchParams([["", secret]]).toString().slice(1),
-    hex.replace(/../gu, "%$&"),
-    hex,
-    ...base64,
-    ...base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))
-  ]
-}
-
-/**
- * What must not be shown of a secret: of an address its password, of a text of several lines, such as a private key,
- * each line.
- */
-const partsOf = (secret: string): ReadonlyArray<string> => {
-  if (URL.canParse(secret) && secret.includes("://")) {
-    const { password, searchParams } = new URL(secret)
-    const written = [password, searchParams.get("password") ?? ""]
-    return written.flatMap((part) => {
-      try {
-        return [part, decodeURIComponent(part)]
-      } catch {
-        return [part]
-      }
-    })
-  }
-  return secret.split(/\\n|\r?\n/u).map((line) => line.trim()).filter((line) => !line.startsWith("-----"))
-}
 
 const SHAPES = new RegExp(shapes.map(({ pattern }) => pattern).join("|"), "gi")
 

@@ -3,9 +3,10 @@
  * Both sides prove that they know the shared secret, and neither sends it: who listens at an address that a worker had
  * before learns nothing and is not believed.
  */
-import { AgentDisconnected } from "@slipway/domain/files/Files"
 import { ChangedFiles, FileTree } from "@slipway/domain/files/FileTree"
-import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
+import { AgentDisconnected } from "@slipway/domain/files/ReachableTrees"
+import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable, UnknownCommit } from "@slipway/domain/files/WorkingTrees"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { FileProtected } from "@slipway/domain/source/FileRules"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -23,15 +24,23 @@ export const MAX_REQUEST_BYTES = 65_536
 export const MAX_AGE_MILLIS = 120_000
 
 export const Request = Schema.Struct({
-  operation: Schema.Literals(["list", "changes", "open", "compare"]),
+  operation: Schema.Literals(["list", "changes", "open", "compare", "diff"]),
   /** Who is meant: the address may be another one's by now. */
   worker: Schema.String,
   sandboxId: SandboxId,
   repo: RepoName,
-  /** Normalised; "" for all changes. */
+  /** Normalised; "" for all changes, and for the difference of whole trees. */
   path: Schema.String,
   /** 0 for a listing and for changes. */
   maximumBytes: Schema.Int,
+  /** Of a difference: which two versions. */
+  from: Schema.optionalKey(Schema.String),
+  to: Schema.optionalKey(Schema.String),
+  /**
+   * Whether the trees of the worker's machine are the sandbox's own; else, and where it has none, what is read is its last
+   * checkpoint. Earlier versions do not say: they mean that they are.
+   */
+  isOwner: Schema.optionalKey(Schema.Boolean),
   /** For which grant; earlier versions do not say. */
   grantId: Schema.optionalKey(Schema.String),
   /** Epoch milliseconds. */
@@ -57,14 +66,22 @@ export const REFUSED = 422
 export const ListRefusal = Schema.Union([AgentDisconnected, FileNotFound, NotADirectory, FileProtected, TreesUnavailable])
 export const ChangesRefusal = Schema.Union([AgentDisconnected, FileNotFound, TreesUnavailable])
 export const ReadRefusal = Schema.Union([AgentDisconnected, FileNotFound, IsDirectory, FileProtected, FileTooLarge, TreesUnavailable])
-export const Refusal = Schema.Union([ListRefusal, ReadRefusal])
+export const DiffRefusal = Schema.Union([
+  AgentDisconnected,
+  CheckpointNotFound,
+  FileNotFound,
+  FileTooLarge,
+  TreesUnavailable,
+  UnknownCommit
+])
+export const Refusal = Schema.Union([ListRefusal, ReadRefusal, DiffRefusal])
 
 const proof = (key: Redacted.Redacted, ...parts: ReadonlyArray<string>) =>
   createHmac("sha256", Redacted.value(key)).update(parts.join("\n")).digest("hex")
 
 export const proofOfRequest = (key: Redacted.Redacted, body: string): string => proof(key, "request", body)
 
-/** `said`: the answer's JSON, or of a file its size. Its bytes are not covered. */
+/** `said`: the answer's JSON, or of a file or a difference its size. Its bytes are not covered. */
 export const proofOfAnswer = (key: Redacted.Redacted, request: string, status: number, said: string): string =>
   proof(key, "answer", request, String(status), said)
 

@@ -1,7 +1,10 @@
-/** `ReachableTrees` over the private endpoints of the workers: each request goes to whoever holds the sandbox's lease. */
-import { AgentDisconnected, ReachableTrees, type TreeReader } from "@slipway/domain/files/Files"
-import { FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/WorkingTrees"
-import { Clock, Effect, Layer, Option, Schema, Stream } from "effect"
+/**
+ * `ReachableTrees` over the private endpoints of the workers: each request goes to whoever holds the sandbox's lease. At rest, it
+ * goes to its machine; where that is gone, and for a sandbox that is over, to any worker, which reads its last checkpoint.
+ */
+import { AgentDisconnected, ReachableTrees, type TreeReader, type TreesHere } from "@slipway/domain/files/ReachableTrees"
+import { type DiffQuery, FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/WorkingTrees"
+import { Array as Arr, Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { type IncomingMessage, request as httpRequest } from "node:http"
 import * as SharedSecret from "../postgres/SharedSecret.ts"
@@ -11,7 +14,7 @@ import { type Endpoint, parse } from "./PrivateAddress.ts"
 
 export interface Options {
   /** The worker in this process, whose trees need no link. */
-  readonly own: { readonly worker: string; readonly reach: ReachableTrees["Service"]["reach"] } | null
+  readonly own: { readonly worker: string; readonly here: TreesHere["Service"] } | null
   readonly limits?: Partial<TimeLimits>
 }
 
@@ -34,6 +37,22 @@ const encodeRequest = Schema.encodeEffect(Schema.fromJsonString(Protocol.Request
 
 /** The connection broke off, or stood still. */
 class Cut extends Schema.TaggedError<Cut>()("Cut", {}) {}
+
+const otherwise = <A2, E2, R2>(other: () => Effect.Effect<A2, E2, R2>) => <A, E, R>(self: Effect.Effect<A, E | Cut, R>) =>
+  Effect.catchIf(self, (error): error is Extract<E | Cut, Cut> => error instanceof Cut, other)
+
+/** A worker that may be asked. */
+interface Reachable extends LinkAddresses.Candidate {
+  readonly endpoint: Endpoint
+}
+
+/** As `TreeReader`, of one worker: fails with `Cut` where another one may be asked instead. */
+type LinkReader = {
+  readonly [K in keyof TreeReader]: (
+    ...args: Parameters<TreeReader[K]>
+  ) => ReturnType<TreeReader[K]> extends Effect.Effect<infer A, infer E, infer R> ? Effect.Effect<A, E | Cut, R>
+    : never
+}
 
 /** Sends the request; gives the head of its answer. The connection lasts as long as the scope. */
 const send = Effect.fnUntraced(function*({ host, port }: Endpoint, body: string, proof: string, limits: TimeLimits) {
@@ -142,17 +161,16 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
   })
   const refusal = <A, I>(answer: Answer, schema: Schema.Codec<A, I>) => Effect.flatMap(decoded(answer, schema), Effect.fail)
 
-  const readerAt = (worker: string, address: string, endpoint: Endpoint): TreeReader => {
-    const disconnected = <A, E, R>(self: Effect.Effect<A, E | Cut, R>) =>
-      Effect.catchIf(
+  const readerAt = ({ address, endpoint, isOwner, worker }: Reachable): LinkReader => {
+    const disconnected = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+      Effect.tapError(
         self,
-        (error): error is Extract<E | Cut, Cut> => error instanceof Cut,
-        () => Effect.andThen(Effect.logWarning("a worker cannot be reached", { worker, address }), new AgentDisconnected())
+        (error) => error instanceof Cut ? Effect.logWarning("a worker cannot be reached", { worker, address }) : Effect.void
       )
     return {
       list: Effect.fn("ReachableTrees.list")(
         function*(tree: TreeKey, path: string) {
-          const answer = yield* ask(endpoint, { operation: "list", worker, ...tree, path, maximumBytes: 0 })
+          const answer = yield* ask(endpoint, { operation: "list", worker, isOwner, ...tree, path, maximumBytes: 0 })
           if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ListRefusal)
           return yield* decoded(answer, Protocol.Listing)
         },
@@ -161,7 +179,7 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
       ),
       changes: Effect.fn("ReachableTrees.changes")(
         function*(tree: TreeKey) {
-          const answer = yield* ask(endpoint, { operation: "changes", worker, ...tree, path: "", maximumBytes: 0 })
+          const answer = yield* ask(endpoint, { operation: "changes", worker, isOwner, ...tree, path: "", maximumBytes: 0 })
           if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ChangesRefusal)
           return yield* decoded(answer, Protocol.Changes)
         },
@@ -169,7 +187,7 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
         disconnected
       ),
       open: Effect.fn("ReachableTrees.open")(function*(tree: TreeKey, path: string, maximumBytes: number) {
-        const answer = yield* ask(endpoint, { operation: "open", worker, ...tree, path, maximumBytes })
+        const answer = yield* ask(endpoint, { operation: "open", worker, isOwner, ...tree, path, maximumBytes })
         const { isProven, response } = answer
         if (response.statusCode !== 200) return yield* refusal(answer, Protocol.ReadRefusal)
         const size = Number(response.headers["content-length"])
@@ -184,9 +202,27 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
       }, disconnected),
       compare: Effect.fn("ReachableTrees.compare")(
         function*(tree: TreeKey, path: string, maximumBytes: number) {
-          const answer = yield* ask(endpoint, { operation: "compare", worker, ...tree, path, maximumBytes })
+          const answer = yield* ask(endpoint, { operation: "compare", worker, isOwner, ...tree, path, maximumBytes })
           if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ReadRefusal)
           return yield* decoded(answer, Protocol.Comparison)
+        },
+        Effect.scoped,
+        disconnected
+      ),
+      diff: Effect.fn("ReachableTrees.diff")(
+        function*(tree: TreeKey, { from, maximumBytes, path = "", to }: DiffQuery) {
+          const answer = yield* ask(endpoint, { operation: "diff", worker, isOwner, ...tree, path, maximumBytes, from, to })
+          if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.DiffRefusal)
+          const size = Number(answer.response.headers["content-length"])
+          if (!answer.isProven(String(size)) || size > maximumBytes) return yield* new Cut()
+          const patch = new Uint8Array(size)
+          for (let position = 0; position < size;) {
+            const chunk = yield* next(answer.response, limits)
+            if (chunk === null || position + chunk.length > size) return yield* new Cut()
+            patch.set(chunk, position)
+            position += chunk.length
+          }
+          return patch
         },
         Effect.scoped,
         disconnected
@@ -194,14 +230,44 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
     }
   }
 
+  const reachable = ({ address, ...found }: LinkAddresses.Candidate): ReadonlyArray<Reachable> => {
+    const endpoint = parse(address)
+    return endpoint === null ? [] : [{ ...found, address, endpoint }]
+  }
+
+  /** Each of those that are asked, until one can be reached. */
+  const oneOf = (places: Arr.NonEmptyReadonlyArray<Reachable>): TreeReader => {
+    const [first, ...others] = Arr.map(places, readerAt)
+    const ask = <A, E, R>(read: (reader: LinkReader) => Effect.Effect<A, E | Cut, R>) =>
+      others.reduce((tried, other) => otherwise(() => read(other))(tried), read(first)).pipe(otherwise(() => new AgentDisconnected()))
+    return {
+      list: (tree, path) => ask(({ list }) => list(tree, path)),
+      changes: (tree) => ask(({ changes }) => changes(tree)),
+      open: (tree, path, maximumBytes) => ask(({ open }) => open(tree, path, maximumBytes)),
+      compare: (tree, path, maximumBytes) => ask(({ compare }) => compare(tree, path, maximumBytes)),
+      diff: (tree, asked) => ask(({ diff }) => diff(tree, asked))
+    }
+  }
+
   return ReachableTrees.of({
-    reach: Effect.fn("ReachableTrees.reach")(function*(id) {
-      const holder = Option.getOrNull(yield* links.holder(id))
-      if (holder === null) return yield* new AgentDisconnected()
-      if (holder.worker === own?.worker) return yield* own.reach(id)
-      const endpoint = holder.address === null ? null : parse(holder.address)
-      if (holder.address === null || endpoint === null) return yield* new AgentDisconnected()
-      return readerAt(holder.worker, holder.address, endpoint)
+    reach: Effect.fn("ReachableTrees.reach")(function*(sandbox) {
+      const { id, status } = sandbox
+      const isLive = status === "running"
+      // Nobody but whoever works in them knows how they are.
+      const holder = isLive ? Option.getOrNull(yield* links.holder(id)) : null
+      if (holder !== null) {
+        if (holder.worker === own?.worker) return (yield* own.here.own(id)) ?? (yield* own.here.restored(sandbox))
+        const [place] = holder.address === null ? [] : reachable({ ...holder, address: holder.address, isOwner: true })
+        return place === undefined ? yield* new AgentDisconnected() : oneOf([place])
+      }
+
+      const heard = yield* links.candidates(id)
+      const owners = isLive ? heard.filter(({ isOwner }) => isOwner) : []
+      if (own !== null && (owners.length === 0 || owners.some(({ worker }) => worker === own.worker))) {
+        return (owners.length === 0 ? null : yield* own.here.own(id)) ?? (yield* own.here.restored(sandbox))
+      }
+      const places = heard.map((one) => ({ ...one, isOwner: isLive && one.isOwner })).flatMap(reachable)
+      return Arr.isReadonlyArrayNonEmpty(places) ? oneOf(places) : yield* new AgentDisconnected()
     })
   })
 })

@@ -1,11 +1,13 @@
 /**
- * A worker's private endpoint: reads the trees of this machine to the other processes on the database. It listens on
- * loopback or a private network, and answers those that know the shared secret.
+ * A worker's private endpoint: reads the trees of this machine to the other processes on the database, and tells supervisors how it
+ * is. It listens on loopback or a private network; of trees it answers those that know the shared secret.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { AgentDisconnected } from "@slipway/domain/files/Files"
-import { OnBehalfOf, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { Clock, Effect, Layer, Option, Schedule, Schema } from "effect"
+import { AgentDisconnected, TreesHere } from "@slipway/domain/files/ReachableTrees"
+import { OnBehalfOf, type TreeKey } from "@slipway/domain/files/WorkingTrees"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Clock, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createServer, type Server } from "node:http"
 import { OptionNames } from "../options/OptionNames.ts"
@@ -13,16 +15,17 @@ import * as SharedSecret from "../postgres/SharedSecret.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
 import { CannotServeTrees, type Endpoint, format, resolve } from "./PrivateAddress.ts"
+import * as WorkerHealth from "./WorkerHealth.ts"
 
 export interface Options {
   /** Whose trees these are, as its leases name it. */
   readonly worker: string
+  readonly machine: string
   /** Where to listen; port 0 takes any free one. */
   readonly listen: Endpoint
 }
 
-/** How often a worker is to be heard of. */
-const HEARD = "20 seconds"
+const heard = Duration.seconds(LinkAddresses.HEARD_SECONDS)
 
 const LIMITS = {
   headersTimeout: 5_000,
@@ -44,11 +47,23 @@ const refuse = (status: number) => HttpServerResponse.empty({ status })
 
 /** The handler of every request. */
 const answering = Effect.fnUntraced(function*(worker: string) {
-  const trees = yield* WorkingTrees
+  const here = yield* TreesHere
+  const store = yield* SandboxStore
   const key = yield* SharedSecret.load(Protocol.SECRET)
+  const health = yield* WorkerHealth.answers
+
+  const readerOf = Effect.fnUntraced(
+    function*(sandboxId: SandboxId, grantId: string, isOwner: boolean) {
+      const own = isOwner ? yield* here.own(sandboxId) : null
+      return own ?? (yield* here.restored(yield* store.find({ grantId, id: sandboxId })))
+    },
+    Effect.catchTag(["SandboxNotFound", "StoreUnavailable"], () => new AgentDisconnected())
+  )
 
   return Effect.gen(function*() {
     const request = yield* HttpServerRequest.HttpServerRequest
+    const healthy = request.method === "GET" ? health.get(request.url) : undefined
+    if (healthy !== undefined) return yield* healthy
     if (request.method !== "POST" || request.url !== Protocol.PATH) return refuse(404)
     if (Number(request.headers["content-length"] ?? Infinity) > Protocol.MAX_REQUEST_BYTES) return refuse(413)
     const body = yield* request.text
@@ -56,7 +71,8 @@ const answering = Effect.fnUntraced(function*(worker: string) {
     if (!Protocol.isSame(proof, request.headers["authorization"] ?? "")) return refuse(401)
     const decoded = yield* Effect.option(decodeRequest(body))
     if (Option.isNone(decoded)) return refuse(400)
-    const { at, grantId = "", maximumBytes, operation, path, repo, sandboxId, worker: meant } = decoded.value
+    const { at, from = "base", grantId = "", isOwner = true, maximumBytes, operation, path, repo, sandboxId, to = "working" } =
+      decoded.value
     if (Math.abs((yield* Clock.currentTimeMillis) - at) > Protocol.MAX_AGE_MILLIS) return refuse(401)
 
     const json = (status: number, said: string) =>
@@ -67,7 +83,8 @@ const answering = Effect.fnUntraced(function*(worker: string) {
       })
     const tree: TreeKey = { sandboxId, repo }
     const answer = Effect.gen(function*() {
-      if (meant !== worker || !(yield* trees.has(sandboxId))) return yield* new AgentDisconnected()
+      if (decoded.value.worker !== worker) return yield* new AgentDisconnected()
+      const trees = yield* readerOf(sandboxId, grantId, isOwner)
       switch (operation) {
         case "list":
           return json(200, yield* Effect.orDie(encodeListing(yield* trees.list(tree, path))))
@@ -75,6 +92,13 @@ const answering = Effect.fnUntraced(function*(worker: string) {
           return json(200, yield* Effect.orDie(encodeChanges(yield* trees.changes(tree))))
         case "compare":
           return json(200, yield* Effect.orDie(encodeComparison(yield* trees.compare(tree, path, maximumBytes))))
+        case "diff": {
+          const patch = yield* trees.diff(tree, { from, to, path, maximumBytes })
+          return HttpServerResponse.uint8Array(patch, {
+            contentType: "application/octet-stream",
+            headers: { [Protocol.PROOF_HEADER]: Protocol.proofOfAnswer(key, proof, 200, String(patch.length)) }
+          })
+        }
         case "open": {
           const { bytes, size } = yield* trees.open(tree, path, maximumBytes)
           return HttpServerResponse.stream(bytes, {
@@ -97,13 +121,14 @@ const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the worker's address", error)))
 
 /** Tells where the trees are, until the scope closes. */
-const announce = Effect.fnUntraced(function*({ listen, worker }: Options) {
+const announce = Effect.fnUntraced(function*({ listen, machine, worker }: Options) {
   const { address } = yield* HttpServer.HttpServer
   const links = yield* LinkAddresses.make
-  const publish = surviving(links.publish(worker, format({ host: listen.host, port: "port" in address ? address.port : listen.port })))
+  const at = format({ host: listen.host, port: "port" in address ? address.port : listen.port })
+  const publish = surviving(links.publish(worker, machine, at))
   yield* publish
   yield* Effect.addFinalizer(() => surviving(links.withdraw(worker)))
-  yield* publish.pipe(Effect.repeat(Schedule.spaced(HEARD)), Effect.forkScoped)
+  yield* publish.pipe(Effect.repeat(Schedule.spaced(heard)), Effect.forkScoped)
 })
 
 /** Serves the trees until the scope closes, and tells the others where. */

@@ -4,6 +4,7 @@ import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import { Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import * as AcpSession from "../../src/agents/acp/AcpSession.ts"
+import type { AcpQuirks } from "../../src/agents/Profile.ts"
 import { type Frame, make } from "./FakeProcess.ts"
 import { options } from "./Session.ts"
 
@@ -62,10 +63,11 @@ const scripted = (script: (frame: Frame, promptFrame: Frame) => ReadonlyArray<ob
 const converse = Effect.fnUntraced(function*(
   script: (frame: Frame, promptFrame: Frame) => ReadonlyArray<object | string>,
   react: (event: AgentEvent, session: Effect.Success<ReturnType<typeof AcpSession.open>>) => Effect.Effect<void> = () => Effect.void,
-  overrides: Partial<AgentSessionOptions> = {}
+  overrides: Partial<AgentSessionOptions> = {},
+  quirks: AcpQuirks = {}
 ) {
   const fake = yield* scripted(script)
-  const session = yield* AcpSession.open(fake.process, { ...options, ...overrides })
+  const session = yield* AcpSession.open(fake.process, { ...options, ...overrides }, quirks)
   const events: Array<AgentEvent> = []
   const outcome = yield* Effect.result(
     session.prompt({
@@ -149,6 +151,22 @@ describe("AcpSession", () => {
         `ult":{}}\n{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}\n`
       )
       assert.isTrue(Result.isSuccess(yield* Fiber.join(opening)))
+    }))
+
+  it.live("says why something is denied exactly to agents that read it", () =>
+    Effect.gen(function*() {
+      for (const quirks of [{}, { denialReason: "slipway/reason" }]) {
+        const { fake } = yield* converse(
+          (frame, promptFrame) => frame.method === "session/prompt" ? [ask()] : "result" in frame ? [done(promptFrame)] : [],
+          (event, session) => event._tag === "ApprovalRequested" ? session.decide(event.approvalId, "deny", "Not there.") : Effect.void,
+          {},
+          quirks
+        )
+        assert.deepStrictEqual(fake.received.find(({ id }) => id === "ask-1")?.result, {
+          outcome: { outcome: "selected", optionId: "4" },
+          ...("denialReason" in quirks ? { _meta: { "slipway/reason": "Not there." } } : {})
+        })
+      }
     }))
 
   it.live("chooses options by kind and never for always", () =>

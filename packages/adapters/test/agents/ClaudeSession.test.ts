@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { AgentEvent, AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
 import { Effect, Fiber, Result } from "effect"
 import * as ClaudeSession from "../../src/agents/claude/ClaudeSession.ts"
 import { make } from "./FakeProcess.ts"
@@ -6,6 +7,7 @@ import { approving, converse, options, texts } from "./Session.ts"
 
 interface Sent {
   readonly type?: string
+  readonly uuid?: string
   readonly request_id?: string
   readonly request?: { readonly subtype?: string }
   readonly response?: { readonly request_id?: string; readonly subtype?: string; readonly response?: object; readonly error?: string }
@@ -82,7 +84,7 @@ describe("ClaudeSession", () => {
   it.live("asks with what the call is about, and answers with the same input", () =>
     Effect.gen(function*() {
       const input = { file_path: "/sandbox/ws/repo/a.txt", content: "what it writes\n" }
-      for (const decision of ["approve", "deny"] as const) {
+      for (const [decision, reason] of [["approve"], ["deny"], ["deny", "Not there."]] as const) {
         const fake = yield* agent(({ response, type }) =>
           type === "user"
             ? [init, start("m1"), use("Write", input), ask("Write", input)]
@@ -91,7 +93,7 @@ describe("ClaudeSession", () => {
             : []
         )
         const session = yield* ClaudeSession.open(fake.process, options)
-        const { events } = yield* converse(session, approving(session, decision))
+        const { events } = yield* converse(session, approving(session, decision, reason))
         assert.deepStrictEqual(events.find(({ _tag }) => _tag === "ApprovalRequested"), {
           _tag: "ApprovalRequested",
           approvalId: "turn:t1",
@@ -103,7 +105,9 @@ describe("ClaudeSession", () => {
         const [answer] = fake.received.flatMap((frame) => (frame as Sent).response ?? [])
         assert.deepStrictEqual(
           answer?.response,
-          decision === "approve" ? { behavior: "allow", updatedInput: input } : { behavior: "deny", message: "Denied by the user." }
+          decision === "approve"
+            ? { behavior: "allow", updatedInput: input }
+            : { behavior: "deny", message: reason === undefined ? "Denied by the user." : "Denied. Not there." }
         )
         assert.deepStrictEqual(
           events.flatMap((event) => event._tag === "ToolUpdated" ? event.error ?? event.status : []),
@@ -207,4 +211,105 @@ describe("ClaudeSession", () => {
         ])
       }
     }).pipe(Effect.scoped))
+
+  describe("steered", () => {
+    const id = "00000000-0000-5000-8000-000000000001"
+    const lifecycle = (state: string, command_uuid = id) => ({ type: "command_lifecycle", command_uuid, state })
+    const steering = (session: AgentSession) => (event: AgentEvent) =>
+      event._tag === "MessageUpdated" ? session.steer?.({ id, text: "left" }) ?? Effect.void : Effect.void
+    const steers = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) => event._tag === "MessageSteered" ? event.messageId : [])
+    /** Answers a prompt with a text, and what steers it as `script` says. */
+    const told = (...frames: ReadonlyArray<object>): Script => ({ type, uuid }) =>
+      type !== "user" ? [] : uuid === undefined ? [init, start("m1"), text("word")] : frames
+
+    it.live("goes on for as long as claude has turns of its own for what it was not told in time, and counts them all", () =>
+      Effect.gen(function*() {
+        const fake = yield* agent(told(
+          lifecycle("queued"),
+          result({ total_cost_usd: 0.01 }),
+          lifecycle("started", "somebody-elses"),
+          lifecycle("started"),
+          init,
+          start("m2"),
+          text("left"),
+          lifecycle("completed"),
+          result({ total_cost_usd: 0.03 })
+        ))
+        const session = yield* ClaudeSession.open(fake.process, options)
+        const { events, outcome } = yield* converse(session, steering(session))
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
+        assert.deepStrictEqual(steers(events), [id])
+        assert.deepStrictEqual(texts(events), ["word", "left"])
+        assert.deepInclude(events.findLast(({ _tag }) => _tag === "UsageReported"), { llmRequestCount: 2, costMicroUsd: 30_000 })
+      }).pipe(Effect.scoped))
+
+    it.live.each(["cancelled", "discarded", "refused"])(
+      "ends with its result when what it was not told is %s",
+      (state) =>
+        Effect.gen(function*() {
+          const fake = yield* agent(told(lifecycle("queued"), result({ stop_reason: "max_tokens" }), lifecycle(state)))
+          const session = yield* ClaudeSession.open(fake.process, options)
+          const { events, outcome } = yield* converse(session, steering(session))
+          assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const, finish: "max_tokens" as const }))
+          assert.deepStrictEqual(steers(events), [])
+        }).pipe(Effect.scoped)
+    )
+
+    it.live("is interrupted with all that waits, taken back before a denial could end the turn", () =>
+      Effect.gen(function*() {
+        const fake = yield* agent(({ request, type, uuid }) =>
+          request?.subtype === "interrupt"
+            ? [lifecycle("cancelled"), result({ subtype: "error_during_execution", is_error: true })]
+            : type === "user" && uuid === undefined
+            ? [init, start("m1"), text("word"), use("Bash", { command: "ls" }), ask("Bash", { command: "ls" })]
+            : []
+        )
+        const session = yield* ClaudeSession.open(fake.process, options)
+        const { events, outcome } = yield* converse(session, (event) =>
+          event._tag === "ApprovalRequested" ? session.interrupt : steering(session)(event))
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "interrupted" as const }))
+        assert.deepStrictEqual(steers(events), [])
+        const sent: ReadonlyArray<object> = fake.received.map((frame) =>
+          frame as Sent
+        ).flatMap(({ request, type }) => request ?? { type })
+        assert.deepStrictEqual(sent.slice(2), [
+          { type: "user" },
+          { subtype: "cancel_async_message", message_uuid: id },
+          { type: "control_response" },
+          { subtype: "interrupt", cancel_queued: true }
+        ])
+      }).pipe(Effect.scoped))
+
+    it.live("is told nothing more once its turn is over", () =>
+      Effect.gen(function*() {
+        const fake = yield* agent(onPrompt(init, start("m1"), result()))
+        const session = yield* ClaudeSession.open(fake.process, options)
+        yield* converse(session, (event) =>
+          event._tag === "UsageReported" && event.costMicroUsd > 0 ? session.steer?.({ id, text: "left" }) ?? Effect.void : Effect.void)
+        yield* session.steer?.({ id, text: "left" }) ?? Effect.void
+        assert.lengthOf(
+          fake.received.map((frame) =>
+            frame as Sent
+          ).filter(({ type }) => type === "user"),
+          1
+        )
+      }).pipe(Effect.scoped))
+
+    it.live("ends when it is interrupted between claude's turns", () =>
+      Effect.gen(function*() {
+        const fake = yield* agent(({ request, type, uuid }) =>
+          request?.subtype === "interrupt"
+            ? [lifecycle("cancelled")]
+            : type !== "user"
+            ? []
+            : uuid === undefined
+            ? [init, start("m1"), text("word")]
+            : [lifecycle("queued"), result()]
+        )
+        const session = yield* ClaudeSession.open(fake.process, options)
+        const { outcome } = yield* converse(session, (event) =>
+          event._tag === "UsageReported" && event.costMicroUsd > 0 ? session.interrupt : steering(session)(event))
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "interrupted" as const }))
+      }).pipe(Effect.scoped))
+  })
 })

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { Effect, Fiber, Result } from "effect"
 import * as CodexSession from "../../src/agents/codex/CodexSession.ts"
 import { type Frame, make } from "./FakeProcess.ts"
@@ -80,6 +80,21 @@ describe("CodexSession", () => {
         "completed"])
       for (const id of [51, 52]) assert.deepStrictEqual(answersOf(fake.received, id), [{ id, result: { decision: "accept" } }])
     }))
+
+  it.live("answers a denial with the word that the protocol has for it: a reason steers the turn instead", () =>
+    Effect.gen(function*() {
+      const fake = yield* agent(({ id, method }) =>
+        method === "turn/start"
+          ? [item("started", {}), ask(51)]
+          : id === 51
+          ? [item("completed", { status: "declined" }), completed()]
+          : []
+      )
+      const session = yield* CodexSession.open(fake.process, options)
+      yield* converse(session, (event) =>
+        event._tag === "ApprovalRequested" ? session.decide(event.approvalId, "deny", "Not there.") : Effect.void)
+      assert.deepStrictEqual(answersOf(fake.received, 51), [{ id: 51, result: { decision: "decline" } }])
+    }).pipe(Effect.scoped))
 
   it.live("offers no questions, logins or tools of its own", () =>
     Effect.gen(function*() {
@@ -199,4 +214,69 @@ describe("CodexSession", () => {
       const resumed = yield* CodexSession.open((yield* agent(() => [])).process, { ...options, resume: "t1" })
       assert.strictEqual(yield* resumed.sessionId, "t1")
     }).pipe(Effect.scoped))
+
+  describe("steered", () => {
+    const id = "00000000-0000-5000-8000-000000000001"
+    const shown = (clientId: string | null, threadId?: string) => item("started", { type: "userMessage", id: "u1", clientId }, threadId)
+    const steers = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) => event._tag === "MessageSteered" ? event.messageId : [])
+    /** Answers `turn/start` with a piece of a message, and what steers the turn as `script` says. */
+    const steered = Effect.fnUntraced(function*(script: Script) {
+      const fake = yield* agent((frame) => frame.method === "turn/start" ? [delta("word")] : script(frame))
+      const session = yield* CodexSession.open(fake.process, options)
+      const told = yield* converse(
+        session,
+        ({ _tag }) => _tag === "MessageUpdated" ? session.steer?.({ id, text: "left" }) ?? Effect.void : Effect.void
+      )
+      return { fake, ...told }
+    }, Effect.scoped)
+
+    it.live("has taken what it shows as a message of the turn, not what it only let wait", () =>
+      Effect.gen(function*() {
+        const { events, fake } = yield* steered(({ id: request, method }) =>
+          method === "turn/steer"
+            ? [{ id: request, result: { turnId: "turn1" } }, shown(null), shown("somebody-elses"), shown(id, "t2"), shown(id), shown(id),
+              completed()]
+            : []
+        )
+        assert.deepStrictEqual(steers(events), [id])
+        assert.deepInclude(fake.received.find(({ method }) => method === "turn/steer"), {
+          params: {
+            threadId: "t1",
+            expectedTurnId: "turn1",
+            clientUserMessageId: id,
+            input: [{ type: "text", text: "left", text_elements: [] }]
+          }
+        })
+        const { events: waited } = yield* steered(({ id: request, method }) =>
+          method === "turn/steer" ? [{ id: request, result: { turnId: "turn1" } }, completed()] : []
+        )
+        assert.deepStrictEqual(steers(waited), [])
+      }))
+
+    it.live("ends its turn as ever when it refuses to be", () =>
+      Effect.gen(function*() {
+        const { events, outcome } = yield* steered(({ id: request, method }) =>
+          method === "turn/steer" ? [{ id: request, error: { code: -32600, message: "no active turn to steer" } }, completed()] : []
+        )
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
+        assert.deepStrictEqual(steers(events), [])
+      }))
+
+    it.live("is told behind its prompt what came before the turn had a name", () =>
+      Effect.gen(function*() {
+        let start: Frame["id"]
+        const fake = yield* make((frame) => {
+          if (frame.method === "thread/start") return [{ id: frame.id, result: { thread: { id: "t1" } } }]
+          if (frame.method === "turn/start") start = frame.id
+          if (frame.method === "turn/steer") return [shown(id), completed()]
+          return frame.method === "initialize" ? [{ id: frame.id, result: {} }] : []
+        })
+        const session = yield* CodexSession.open(fake.process, options)
+        const turn = yield* Effect.forkChild(converse(session), { startImmediately: true })
+        yield* session.steer?.({ id, text: "left" }) ?? Effect.void
+        assert.deepStrictEqual(fake.received.filter(({ method }) => method === "turn/steer"), [])
+        yield* fake.say({ id: start, result: { turn: { id: "turn1" } } })
+        assert.deepStrictEqual(steers((yield* Effect.timeout(Fiber.join(turn), "5 seconds")).events), [id])
+      }).pipe(Effect.scoped))
+  })
 })

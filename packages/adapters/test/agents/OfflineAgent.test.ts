@@ -8,13 +8,21 @@ import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
 import { eventually } from "@slipway/domain/testing/SandboxHostContract"
-import { Effect, Layer, Result, Schema } from "effect"
+import { Context, Effect, Layer, Result, Schema } from "effect"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { mkdir, readFile, symlink, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import * as JsonLines from "../../src/agents/stdio/JsonLines.ts"
 import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
 
+const Frame = Schema.Struct({
+  id: Schema.optionalKey(Schema.Finite),
+  method: Schema.optionalKey(Schema.String),
+  result: Schema.optionalKey(Schema.Unknown),
+  params: Schema.optionalKey(Schema.Struct({
+    update: Schema.optionalKey(Schema.Struct({ sessionUpdate: Schema.String, status: Schema.optionalKey(Schema.String) }))
+  }))
+})
 const SessionOpened = Schema.Struct({ result: Schema.Struct({ sessionId: Schema.String }) })
 
 const TestLayer = Layer.mergeAll(
@@ -32,12 +40,12 @@ const freshId = () =>
     `c_${Array.from({ length: 12 }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")}`
   )
 
-const makeSandbox = Effect.gen(function*() {
+const makeSandboxOf = Effect.fnUntraced(function*(sandboxId: SandboxId) {
   const host = yield* SandboxHost
   const workspace = yield* temporaryFolder
   for (const { folder } of repositories) yield* Effect.promise(() => mkdir(join(workspace, folder)))
   const box = yield* Effect.acquireRelease(
-    host.provision({ sandboxId: freshId(), workspace }),
+    host.provision({ sandboxId, workspace }),
     ({ sandboxId }) => Effect.orDie(host.stop(sandboxId))
   )
   const home = dirname(box.home)
@@ -55,10 +63,18 @@ const makeSandbox = Effect.gen(function*() {
   }
 })
 
+const makeSandbox = Effect.suspend(() => makeSandboxOf(freshId()))
+
 AgentRuntimeContract.suite("offline agent on the none host", TestLayer, {
   profile: "offline",
   model: "offline/demo",
-  sandbox: makeSandbox
+  sandbox: makeSandbox,
+  moved: Effect.fnUntraced(function*({ box: { sandboxId } }, paths) {
+    const here = yield* SandboxHost
+    const there = yield* Layer.build(Layer.fresh(TestLayer))
+    yield* Context.get(there, SandboxHost).writeHome(sandboxId, here.readHome(sandboxId, paths, { maximumBytes: 1_000_000 }))
+    return { sandbox: yield* Effect.provide(makeSandboxOf(sandboxId), there), runtime: Context.get(there, AgentRuntime) }
+  })
 })
 
 const open = Effect.fnUntraced(function*(options: Partial<AgentSessionOptions> = {}) {
@@ -101,7 +117,93 @@ const prompt = Effect.fnUntraced(function*(
   return { end, events, said: [...said.values()] }
 })
 
+/** The agent's process with a session, without what Slipway's side of the protocol adds. */
+const bare = Effect.fnUntraced(function*(toolApprovalMode: AgentSessionOptions["toolApprovalMode"]) {
+  const { box } = yield* makeSandbox
+  const process = yield* box.spawn(
+    offline.launch({
+      box,
+      repositories,
+      profile: "offline",
+      model: "offline/demo",
+      access: null,
+      instructions: null,
+      reasoningEffort: null,
+      toolApprovalMode,
+      resume: null
+    }, globalThis.process.execPath)
+  )
+  const lines = yield* JsonLines.make(process)
+  yield* lines.send({ jsonrpc: "2.0", id: 1, method: "session/new", params: { cwd: box.workspace } })
+  const { result } = yield* Effect.flatMap(lines.receive, Schema.decodeUnknownEffect(SessionOpened))
+  return { lines, process, sessionId: result.sessionId }
+})
+
+/** Runs a prompt that is steered as soon as it says that it is ready. */
+const steered = Effect.fnUntraced(function*(session: AgentSession, script: string, text: string) {
+  const events: Array<AgentEvent> = []
+  const end = yield* session.prompt({
+    turnId: `turn-${++turns}`,
+    text: script,
+    onEvent: (event) =>
+      Effect.suspend(() => {
+        events.push(event)
+        return event._tag === "MessageUpdated" && event.text === "ready" ? session.steer?.({ id: "s1", text }) ?? Effect.void : Effect.void
+      })
+  })
+  return {
+    end,
+    told: events.flatMap((event) => event._tag === "MessageUpdated" ? event.text : event._tag === "MessageSteered" ? "taken" : [])
+  }
+})
+
 describe("offline agent", () => {
+  it.live("listens until it is steered, says what it was told, and goes on with its script", () =>
+    Effect.gen(function*() {
+      const { session } = yield* open()
+      const script = "[[say ready]] [[listen]] [[say after]]"
+      const { end, told } = yield* steered(session, script, "to the left")
+      assert.deepStrictEqual(end, { state: "succeeded" })
+      assert.deepStrictEqual(told, ["ready", "taken", "I was told: to the left", "after"])
+      assert.deepStrictEqual((yield* steered(session, script, "now [[say right]]")).told, ["ready", "taken", "right", "after"])
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
+
+  it.live("listens no longer when it is interrupted", () =>
+    Effect.gen(function*() {
+      const { session } = yield* open()
+      const said: Array<string> = []
+      const end = yield* session.prompt({
+        turnId: `turn-${++turns}`,
+        text: "[[say ready]] [[listen]] [[say after]]",
+        onEvent: (event) =>
+          Effect.suspend(() => {
+            if (event._tag === "MessageUpdated") said.push(event.text)
+            return session.interrupt
+          })
+      })
+      assert.deepStrictEqual([end, said], [{ state: "interrupted" }, ["ready"]])
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
+
+  it.live("is interrupted as soon as nobody decides what it asked, and takes nothing of what waits", () =>
+    Effect.gen(function*() {
+      const { lines, sessionId } = yield* bare("prompt")
+      const receive = Effect.flatMap(lines.receive, Schema.decodeUnknownEffect(Frame))
+      const prompt = [{ type: "text", text: "[[write path=a.txt content=one]] [[say after]]" }]
+      yield* lines.send({ jsonrpc: "2.0", id: 2, method: "session/prompt", params: { sessionId, prompt } })
+      let asked = yield* receive
+      while (asked.method !== "session/request_permission") asked = yield* receive
+      const steer = { sessionId, messageId: "s1", text: "[[say to the left]]" }
+      yield* lines.send({ jsonrpc: "2.0", method: "_slipway/steer", params: steer })
+      // The `session/cancel` that comes with it can be late.
+      yield* lines.send({ jsonrpc: "2.0", id: asked.id, result: { outcome: { outcome: "cancelled" } } })
+      const told = [yield* receive]
+      while (told.at(-1)?.id !== 2) told.push(yield* receive)
+      assert.deepStrictEqual(told.map(({ method, params, result }) => result ?? [method, params?.update?.status]), [
+        ["session/update", "failed"],
+        { stopReason: "cancelled" }
+      ])
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
+
   it.live("answers in one sentence and notes the prompt when there is no directive", () =>
     Effect.gen(function*() {
       const { sandbox, session } = yield* open()
@@ -111,7 +213,7 @@ describe("offline agent", () => {
       ])
       yield* prompt(session, "and [[nothing]] else")
       assert.strictEqual(yield* sandbox.read("NOTES.md"), "Please add a login page\nand [[nothing]] else\n")
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("asks before it notes the prompt, and says that it was denied", () =>
     Effect.gen(function*() {
@@ -120,14 +222,14 @@ describe("offline agent", () => {
       assert.deepStrictEqual(said, ["I was not allowed to do this, so I left it: Write NOTES.md"])
       assert.deepStrictEqual(end, { state: "succeeded" })
       assert.isNull(yield* sandbox.read("NOTES.md"))
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("says so and goes on after a denial", () =>
     Effect.gen(function*() {
       const { session } = yield* open({ toolApprovalMode: "prompt" })
       const { said } = yield* prompt(session, "[[shell rm -rf .]] [[say next]]", "deny")
       assert.deepStrictEqual(said, ["I was not allowed to do this, so I left it: rm -rf .", "next"])
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("edits the repository a directive names, in any case, and deletes files", () =>
     Effect.gen(function*() {
@@ -140,7 +242,7 @@ describe("offline agent", () => {
         events.flatMap((event) => (event._tag === "ToolUpdated" ? event.status : [])),
         ["pending", "running", "completed", "pending", "running", "error"]
       )
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("runs commands in the first repository and reports that one failed", () =>
     Effect.gen(function*() {
@@ -148,7 +250,7 @@ describe("offline agent", () => {
       const { said } = yield* prompt(session, "[[shell pwd > where; exit 3]]")
       assert.deepStrictEqual(said, ["This did not work: pwd > where; exit 3. It exited with code 3."])
       assert.match((yield* sandbox.read("where")) ?? "", /\/slipway\n$/u)
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("does not leave the repository, by dots, by root or through a link", () =>
     Effect.gen(function*() {
@@ -169,7 +271,7 @@ describe("offline agent", () => {
       assert.isFalse(existsSync(join(workspace, "out.txt")))
       yield* prompt(session, "[[write repo=acme/other path=x content=x]]")
       assert.isFalse(existsSync(join(workspace, "slipway/x")))
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("fails the turn with the words of [[error]], and of a directive it cannot read", () =>
     Effect.gen(function*() {
@@ -182,7 +284,7 @@ describe("offline agent", () => {
         state: "failed",
         reason: "[[delete]] needs a path, as in [[delete path=docs/a.txt]]."
       })
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("exits 1 on [[crash]]", () =>
     Effect.gen(function*() {
@@ -190,7 +292,7 @@ describe("offline agent", () => {
       const outcome = yield* Effect.result(prompt(session, "[[say before]] [[crash]]"))
       assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable)
       assert.strictEqual(yield* session.exited, "the agent exited with code 1")
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("recalls the prompts before this one, over processes and crashes", () =>
     Effect.gen(function*() {
@@ -212,34 +314,18 @@ describe("offline agent", () => {
       assert.deepStrictEqual((yield* prompt(resumed, "[[recall]]")).said, [
         "The prompts of this session so far:\n1. [[recall]]\n2. line one\nline two [[crash]]"
       ])
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
   it.live("exits 0 by itself when its input ends, and takes a running command with it", () =>
     Effect.gen(function*() {
-      const { box } = yield* makeSandbox
-      const process = yield* box.spawn(
-        offline.launch({
-          box,
-          repositories,
-          profile: "offline",
-          model: "offline/demo",
-          access: null,
-          instructions: null,
-          reasoningEffort: null,
-          toolApprovalMode: "auto",
-          resume: null
-        }, globalThis.process.execPath)
-      )
-      const lines = yield* JsonLines.make(process)
-      yield* lines.send({ jsonrpc: "2.0", id: 1, method: "session/new", params: { cwd: box.workspace } })
-      const { result } = yield* Effect.flatMap(lines.receive, Schema.decodeUnknownEffect(SessionOpened))
+      const { lines, process, sessionId } = yield* bare("auto")
       const seconds = `16180.${Math.floor(Math.random() * 1e9)}1`
       yield* lines.send({
         jsonrpc: "2.0",
         id: 2,
         method: "session/prompt",
         params: {
-          sessionId: result.sessionId,
+          sessionId,
           prompt: [{ type: "text", text: `[[shell setsid sleep ${seconds} & wait]]` }]
         }
       })
@@ -247,5 +333,5 @@ describe("offline agent", () => {
       yield* process.endInput
       assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
       yield* eventually(running(seconds), (count) => count === 0)
-    }).pipe(Effect.provide(TestLayer)))
+    }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 })

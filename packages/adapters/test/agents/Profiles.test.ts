@@ -1,7 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Egress from "@slipway/adapters/egress/Egress"
+import * as CachePath from "@slipway/domain/environment/CachePath"
+import { isReserved } from "@slipway/domain/environment/VariableName"
 import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
-import { Effect, Redacted } from "effect"
+import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Redacted, Result } from "effect"
 import { string } from "../../src/agents/Toml.ts"
 import { box } from "./FakeProcess.ts"
 
@@ -57,6 +61,21 @@ describe("profiles", () => {
     }
   })
 
+  it("set no variable that a repository may set", () => {
+    const launched = Object.entries(AgentRuntimeProfiles.profiles).map(([name, profile]) => profile.launch(options(name), "/agents/x").env)
+    for (const name of [...launched, Egress.environment].flatMap((env) => Object.keys(env))) assert.isTrue(isReserved(name), name)
+  })
+
+  it("keep nothing where a repository may cache", () => {
+    for (const [name, profile] of Object.entries(AgentRuntimeProfiles.profiles)) {
+      const { homeFiles = {} } = profile.launch(options(name), "/agents/x")
+      for (const path of [...Object.keys(homeFiles), ...profile.conversationFiles]) {
+        const folders = path.split("/").map((_, i, segments) => `~/${segments.slice(0, i + 1).join("/")}`)
+        for (const folder of folders) assert.isTrue(Result.isFailure(CachePath.parse(folder)), folder)
+      }
+    }
+  })
+
   it("write no instructions where there are none", () => {
     for (const { launch, name } of launches({ instructions: null })) {
       assert.notInclude(JSON.stringify(launch), ".slipway", name)
@@ -103,6 +122,22 @@ describe("AgentRuntimeProfiles", () => {
     Effect.gen(function*() {
       assert.include(yield* refused({ reasoningEffort: "ultracode" }), "ultracode")
     }))
+
+  it.live("tells a box that refuses to run it from an agent that cannot", () =>
+    Effect.gen(function*() {
+      const refusing = {
+        ...box,
+        spawn: () => Effect.fail(new HostError({ operation: "spawn", detail: "no namespaces", retryable: false }))
+      }
+      const open = (more: Partial<AgentSessionOptions>) =>
+        Effect.flip(Effect.scoped(AgentRuntime.use((runtime) => runtime.open(options("offline", { reasoningEffort: null, ...more })))))
+      const byHost = yield* open({ box: refusing })
+      assert.deepStrictEqual([byHost.refusedByHost, byHost.retryable, byHost.detail], [true, false, "no namespaces"])
+      assert.isUndefined((yield* open({ profile: "codex" })).refusedByHost)
+      const itself = { operation: "spawn", detail: "the home has a link in it", retryable: false, ofSandbox: true } as const
+      const bySandbox = yield* open({ box: { ...box, spawn: () => Effect.fail(new HostError(itself)) } })
+      assert.deepStrictEqual([bySandbox.refusedByHost, bySandbox.detail], [undefined, itself.detail])
+    }).pipe(Effect.provide(AgentRuntimeProfiles.layer())))
 
   it.live("refuses an agent that is given no way to its model", () =>
     Effect.gen(function*() {

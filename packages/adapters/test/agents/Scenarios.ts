@@ -1,4 +1,5 @@
 /** What recordings of agents show: the same few sessions of each. They are run to record, and again to replay. */
+import { profileSteers } from "@slipway/domain/models/Steering"
 import { type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { Effect } from "effect"
 
@@ -11,7 +12,15 @@ export interface Scenario {
   readonly decision?: "approve" | "deny"
   /** The event at which the first prompt is interrupted. */
   readonly interruptAt?: (event: AgentEvent) => boolean
+  /** What the first prompt is steered with at its first event of this kind: of agents that can be steered. */
+  readonly steer?: { readonly at: AgentEvent["_tag"]; readonly text: string }
 }
+
+/** Names what a prompt is steered with. */
+export const STEER_ID = "00000000-0000-5000-8000-000000000001"
+
+/** Whether there is a recording of it for this runtime. */
+export const isFor = (runtime: string, { steer }: Scenario): boolean => steer === undefined || profileSteers(runtime)
 
 export const scenarios: ReadonlyArray<Scenario> = [
   {
@@ -43,6 +52,14 @@ export const scenarios: ReadonlyArray<Scenario> = [
     interruptAt: (event) => event._tag === "ToolUpdated" && event.status === "running"
   },
   { name: "error", prompts: ["[[error 401]]", "[[say next]]"] },
+  {
+    name: "steer-approval",
+    options: { toolApprovalMode: "prompt" },
+    prompts: ["[[write path=f.txt content=hi]] [[say after]]", "[[recall]]"],
+    decision: "approve",
+    steer: { at: "ApprovalRequested", text: "[[say to the left]]" }
+  },
+  { name: "steer-answer", prompts: ["[[slow 6 50]]", "[[recall]]"], steer: { at: "MessageUpdated", text: "[[say to the left]]" } },
   { name: "resume", before: "[[say the word is XYZZY]]", prompts: ["[[recall]]"] }
 ]
 
@@ -60,6 +77,7 @@ export const run = (scenario: Scenario, options: AgentSessionOptions) =>
     for (const [i, text] of scenario.prompts.entries()) {
       const events: Array<AgentEvent> = []
       let interrupted = false
+      let steered = false
       const end = yield* session.prompt({
         turnId: `turn-${i + 1}`,
         text,
@@ -70,9 +88,15 @@ export const run = (scenario: Scenario, options: AgentSessionOptions) =>
               interrupted = true
               return session.interrupt
             }
-            return event._tag === "ApprovalRequested" && scenario.decision !== undefined
+            const { steer } = scenario
+            const steering = i > 0 || steered || steer?.at !== event._tag
+              ? Effect.void
+              : session.steer?.({ id: STEER_ID, text: steer.text }) ?? Effect.void
+            steered ||= steer?.at === event._tag
+            const deciding = event._tag === "ApprovalRequested" && scenario.decision !== undefined
               ? session.decide(event.approvalId, scenario.decision)
               : Effect.void
+            return Effect.andThen(steering, deciding)
           })
       })
       turns.push({ end, events })

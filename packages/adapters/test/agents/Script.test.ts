@@ -101,7 +101,7 @@ describe("Script", () => {
   }
   const Steps = Schema.Array(
     Schema.Struct({
-      kind: Schema.Literals(["say", "think", "shell", "error", "write", "delete", "slow", "hang", "crash", "recall"]),
+      kind: Schema.Literals(["say", "think", "shell", "error", "write", "delete", "slow", "hang", "listen", "crash", "recall"]),
       text: Text,
       path: Path,
       repo: Schema.NullOr(Path),
@@ -123,6 +123,7 @@ describe("Script", () => {
           case "slow":
             return { kind, words: Math.abs(words), millis: 7 }
           case "hang":
+          case "listen":
           case "crash":
           case "recall":
             return { kind }

@@ -32,7 +32,7 @@ export const converse = (
     return { events, outcome }
   })
 
-export const approving = (session: AgentSession, decision: "approve" | "deny" = "approve") => (event: AgentEvent) =>
-  event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
+export const approving = (session: AgentSession, decision: "approve" | "deny" = "approve", reason?: string) => (event: AgentEvent) =>
+  event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision, reason) : Effect.void
 
 export const texts = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) => event._tag === "MessageUpdated" ? event.text : [])

@@ -1,12 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
-import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import { profileSteers } from "@slipway/domain/models/Steering"
+import { type AgentEvent, AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import { Deferred, Effect, Redacted, Result, Stream } from "effect"
 import * as FakeProcess from "./FakeProcess.ts"
-import { run, type Scenario, scenarios, type Told } from "./Scenarios.ts"
+import { isFor, run, type Scenario, scenarios, STEER_ID, type Told } from "./Scenarios.ts"
 import { type Line, read, render } from "./Transcript.ts"
 
 const runtimes = Object.keys(AgentRuntimeProfiles.profiles)
@@ -175,6 +176,33 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
         assert.deepStrictEqual(texts(turn(session, 1).events, "text"), ["next"])
       })
   )
+
+  it.live.each(["steer-approval", "steer-answer"].filter((name) => isFor(runtime, find(name))))(
+    "takes at a %s what it is told",
+    (name) =>
+      Effect.gen(function*() {
+        const session = yield* faithfully(runtime, find(name))
+        const { end, events } = turn(session, 0)
+        assert.deepStrictEqual(end, { state: "succeeded" })
+        assert.deepStrictEqual(events.flatMap((event) => event._tag === "MessageSteered" ? event.messageId : []), [STEER_ID])
+        const taken = events.findIndex(({ _tag }) => _tag === "MessageSteered")
+        // What it does first is what it began before.
+        assert.isAbove(taken, events.findIndex(({ _tag }) => _tag === scenarios.find((scenario) => scenario.name === name)?.steer?.at))
+        assert.include(texts(events.slice(taken), "text"), "to the left")
+        assert.include(texts(turn(session, 1).events, "text").join(), "to the left", "it is part of the conversation")
+        const counted = events.flatMap((event) => event._tag === "UsageReported" ? event.llmRequestCount : [])
+        if (runtime === "claude") assert.strictEqual(counted.at(-1), 2, "both answers count for the turn")
+      })
+  )
+
+  it.live("can be steered exactly where its profile says so", () =>
+    Effect.gen(function*() {
+      const scenario = find("resume")
+      const lines = read(runtime, scenario.name)
+      const agent = yield* replay(lines)
+      const session = yield* (yield* AgentRuntime).open(optionsOf(runtime, agent.box, scenario, lines))
+      assert.strictEqual(session.steer !== undefined, profileSteers(runtime))
+    }).pipe(Effect.scoped, Effect.provide(AgentRuntimeProfiles.layer({ registry }))))
 
   it.live("fails a turn whose model refuses, with the reason", () =>
     Effect.gen(function*() {

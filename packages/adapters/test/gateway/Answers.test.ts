@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { costOf, noTokens, type Tokens } from "@slipway/domain/models/Budget"
 import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
 import { Spending } from "@slipway/domain/models/Spending"
-import { noUsage } from "@slipway/domain/models/Usage"
+import { nothingSpent } from "@slipway/domain/models/Usage"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
 import { Effect, Fiber, Layer, Redacted } from "effect"
@@ -56,12 +56,14 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
       assert.strictEqual(request?.call.streaming, streaming)
       assert.deepStrictEqual(yield* account, {
         usage: { llmRequestCount: 1, costMicroUsd: costOf(PRICES, tokens), creditsChargedMicros: 0 },
+        tokens: { input: 900, cachedInput: 300, output: 77 },
         refusals: 0,
         refusedFor: null
       })
       yield* Effect.sleep("20 millis")
       const spending = yield* Spending
       assert.deepInclude(yield* spending.of(of.grantId), { spent: costOf(PRICES, tokens), reserved: 0 })
+      assert.deepStrictEqual((yield* spending.release(of.sandboxId)).tokens, { input: 900, cachedInput: 300, output: 77 })
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
   it.live("the operator's account and the agent's token never meet", () =>
@@ -115,6 +117,7 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
       }
       assert.strictEqual(provider.asked.length, 7)
       assert.deepInclude((yield* account).usage, { llmRequestCount: 7, costMicroUsd: 0 })
+      assert.deepStrictEqual((yield* account).tokens, { input: 0, cachedInput: 0, output: 0 })
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
   it.live("refuses in the protocol's own shape: no token, another address, nonsense, too much", () =>
@@ -200,7 +203,9 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
       const reply = yield* Provider.ask(access, path, body(true))
       assert.deepStrictEqual([reply.status, reply.text], [200, garbage])
       const sent = Buffer.byteLength(JSON.stringify(provider.asked[0]?.body))
-      assert.strictEqual((yield* account).usage.costMicroUsd, cost({ input: Math.ceil(sent / 3), output: Math.ceil(garbage.length / 3) }))
+      const [input, output] = [Math.ceil(sent / 3), Math.ceil(garbage.length / 3)]
+      assert.strictEqual((yield* account).usage.costMicroUsd, cost({ input, output }))
+      assert.deepStrictEqual((yield* account).tokens, { input, cachedInput: 0, output })
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
   it.live("cutting the session cuts a stream in its middle, here and at the provider", () =>
@@ -439,7 +444,7 @@ describe("a ledger that is away", () => {
   const ledger = (failing: { reserve: number; charge: number }, charges: Array<number | null>) =>
     Layer.mock(Spending, {
       creditMicros: () => 0,
-      release: () => Effect.succeed(noUsage),
+      release: () => Effect.succeed(nothingSpent),
       reserve: () => Effect.suspend(() => failing.reserve-- > 0 ? Effect.fail(down) : Effect.void),
       charge: (_call, microUsd) =>
         Effect.suspend(() => failing.charge-- > 0 ? Effect.fail(down) : Effect.sync(() => void charges.push(microUsd)))
@@ -455,7 +460,7 @@ describe("a ledger that is away", () => {
         const reply = yield* Provider.ask(access, "/v1/chat/completions", chat)
         assert.deepStrictEqual([reply.status, reply.headers.get("retry-after"), reply.headers.get("x-should-retry")], [503, "1", "true"])
         assert.strictEqual(provider.asked.length, 0)
-        assert.deepStrictEqual(yield* account, { usage: noUsage, refusals: 0, refusedFor: null })
+        assert.deepStrictEqual(yield* account, { ...nothingSpent, refusals: 0, refusedFor: null })
         assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", chat)).status, 200)
       }).pipe(Effect.scoped, Effect.provide(layerOn(ledger({ reserve: 1, charge: 0 }, charges))))
       // What was perhaps reserved is given back.

@@ -3,9 +3,20 @@ import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Stream } from "effect"
 import { spawn, spawnSync } from "node:child_process"
-import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync
+} from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
@@ -46,15 +57,17 @@ const setUp = Effect.gen(function*() {
 const some = (folder: string): ReadonlyArray<string> => existsSync(folder) ? readdirSync(folder) : []
 
 /** Looks at the directory as fast as it can, and kills the worker when it sees what it waits for. */
-const killWhen = (directory: string, origin: string, seen: () => boolean) =>
+const killWhen = (
+  directory: string,
+  origin: string,
+  seen: () => boolean,
+  program = "./boot-and-publish.ts",
+  ...more: ReadonlyArray<string>
+) =>
   Effect.promise(async () => {
-    const worker = spawn(
-      process.execPath,
-      [fileURLToPath(new URL("./boot-and-publish.ts", import.meta.url)), directory, origin, sandboxId],
-      {
-        stdio: "inherit"
-      }
-    )
+    const worker = spawn(process.execPath, [fileURLToPath(new URL(program, import.meta.url)), directory, origin, sandboxId, ...more], {
+      stdio: "inherit"
+    })
     const gone = new Promise((resolve) => worker.once("close", resolve))
     while (worker.exitCode === null && !seen()) await new Promise((resolve) => setImmediate(resolve))
     worker.kill("SIGKILL")
@@ -91,6 +104,49 @@ describe("a worker that is killed", () => {
       if (mayBeLate !== true) assert.strictEqual(signal, "SIGKILL", "it was done before it could be killed")
       yield* carryOn
     }), 30_000)
+})
+
+describe("a worker that is killed while it restores", () => {
+  const app = (directory: string, ...path: ReadonlyArray<string>) => join(directory, "sandboxes", sandboxId, "workspace", "app", ...path)
+  it.live.each([
+    { when: "it begins", seen: (d: string) => some(join(d, "restoring")).length > 0 },
+    { when: "what was saved is read", seen: (d: string) => some(join(d, "restoring", sandboxId)).length > 0 },
+    { when: "the site of the tree appears", seen: (d: string) => some(join(d, "sandboxes", sandboxId, "making")).length > 0 },
+    { when: "the tree before goes", seen: (d: string) => !existsSync(app(d, "before")) },
+    { when: "the tree is in its place", seen: (d: string) => existsSync(app(d, "saved")) }
+  ])("when $when leaves no tree, and the next one restores it", ({ seen }) =>
+    Effect.gen(function*() {
+      const { directory, origin } = yield* setUp
+      const source = { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] }
+      const archive = join(yield* temporaryFolder, "archive")
+      yield* Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        yield* trees.prepare(key, source)
+        yield* agent.write(app(directory, "saved"), "saved\n")
+        const { content } = yield* trees.save(sandboxId, [{ repo: key.repo }])
+        writeFileSync(archive, Buffer.concat(yield* Stream.runCollect(content)))
+        yield* agent.remove(app(directory, "saved"))
+        yield* agent.write(app(directory, "before"), "before\n")
+      }).pipe(Effect.scoped, Effect.provide(Trees.layer({ directory })))
+
+      const signal = yield* killWhen(directory, origin.path, () => seen(directory), "./restore.ts", archive)
+      assert.strictEqual(signal, "SIGKILL", "it was done before it could be killed")
+      yield* Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        assert.isFalse(yield* trees.has(sandboxId))
+        assert.strictEqual((yield* Effect.flip(trees.list(key, "")))._tag, "FileNotFound")
+        assert.deepStrictEqual(yield* trees.sandboxes, [sandboxId])
+        yield* trees.restore(sandboxId, Stream.make(readFileSync(archive)), [{ repo: key.repo, remote: origin.remote }])
+        assert.isTrue(yield* trees.has(sandboxId))
+        const { entries } = yield* trees.list(key, "")
+        assert.deepStrictEqual(entries.map(({ name, status }) => [name, status]), [["src", null], ["README.md", null], ["saved",
+          "untracked"]])
+        assert.deepStrictEqual(readdirSync(join(directory, "restoring")), [])
+        assert.deepStrictEqual(some(join(directory, "sandboxes", sandboxId, "making")), [])
+        yield* trees.remove(sandboxId)
+        assert.deepStrictEqual(yield* trees.sandboxes, [])
+      }).pipe(Effect.provide(Trees.layer({ directory })))
+    }), 60_000)
 })
 
 describe("what a power failure leaves", () => {

@@ -4,6 +4,7 @@ import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Exit, Stream } from "effect"
+import { randomBytes } from "node:crypto"
 import { existsSync, readdirSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { agent, source } from "./Repositories.ts"
@@ -43,6 +44,35 @@ describe.skipIf(!SmallDisk.isPossible)("a disk", () => {
         assert.notInclude(refused.message, disk.path)
         disk.mend()
         yield* trees.prepare(next, options)
+      }).pipe(Effect.scoped), 60_000)
+
+    it.live(`that is ${trouble}: nothing is half restored, and what was there stays`, () =>
+      Effect.gen(function*() {
+        const { disk, options, origin, trees } = yield* setUp()
+        yield* trees.prepare(here, options)
+        const file = join(trees.workspace(here.sandboxId), "app", "a.txt")
+        yield* agent.write(file, randomBytes(1_000_000).toString("hex"))
+        const bytes = yield* Effect.scoped(
+          Effect.flatMap(trees.save(here.sandboxId, [{ repo: app }]), ({ content }) => Stream.runCollect(content))
+        )
+        yield* agent.write(file, "later\n")
+        const restore = (sandboxId: SandboxId) =>
+          trees.restore(sandboxId, Stream.fromIterable(bytes), [{ repo: app, remote: origin.remote }])
+        disk.spoil(trouble)
+        for (const sandboxId of [here.sandboxId, next.sandboxId]) {
+          const refused = yield* Effect.flip(restore(sandboxId))
+          assert.strictEqual(refused._tag, "TreesUnavailable")
+          assert.match(refused.message, WORDS[trouble])
+        }
+        assert.deepStrictEqual(yield* trees.sandboxes, [here.sandboxId])
+        assert.isFalse(yield* trees.has(next.sandboxId))
+        assert.isTrue(yield* trees.has(here.sandboxId))
+        disk.mend()
+        assert.strictEqual((yield* trees.compare(here, "a.txt", 100)).working?.content, "later\n")
+        for (const { sandboxId } of [here, next]) {
+          yield* restore(sandboxId)
+          assert.strictEqual((yield* trees.compare({ sandboxId, repo: app }, "a.txt", 3_000_000)).working?.size, 2_000_000)
+        }
       }).pipe(Effect.scoped), 60_000)
 
     it.live(`that is ${trouble}: files are read or said to be unavailable, and nothing breaks`, () =>

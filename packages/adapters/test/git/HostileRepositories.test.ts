@@ -118,6 +118,10 @@ describe("a hostile repository", () => {
         assert.strictEqual(readFileSync(at("big.bin"), "utf8"), POINTER)
         assert.deepStrictEqual([readdirSync(at("library")), readdirSync(at("evil"))], [[], []])
         assert.strictEqual(readlinkSync(at("upwards")), "../../../../../../etc/passwd")
+        const named = ["big.bin", "absolute", "upwards", "config", "library", "evil", "absolute/passwd", "bare"]
+        const read = yield* trees.readBase(key, named, { maximumBytes: 1000 })
+        assert.deepStrictEqual(Array.from(read, ([path, { content }]) => [path, Buffer.from(content ?? []).toString()]), [["big.bin",
+          POINTER]])
 
         const { entries } = yield* trees.list(key, "")
         assert.deepStrictEqual(

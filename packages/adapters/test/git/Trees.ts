@@ -21,6 +21,7 @@ export const layerOn = <E, R>(host: Layer.Layer<SandboxHost, E, R>, options: Opt
         prepare: (key, source) => Effect.tap(trees.prepare(key, source), boxed(key.sandboxId)),
         // The trees may have been prepared by a worker before this one.
         snapshot: (key, options) => Effect.andThen(boxed(key.sandboxId), trees.snapshot(key, options)),
+        restore: (sandboxId, ...rest) => Effect.tap(trees.restore(sandboxId, ...rest), boxed(sandboxId)),
         remove: (sandboxId) => Effect.andThen(Effect.orDie(stop(sandboxId)), trees.remove(sandboxId))
       })
     })

@@ -4,6 +4,7 @@ import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import { Effect, Layer } from "effect"
+import { rm, stat } from "node:fs/promises"
 import { join } from "node:path"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
@@ -29,6 +30,41 @@ it.live("notices in a later second what was changed, with its size kept, in the 
     const { entries } = yield* trees.list(key, "")
     assert.deepStrictEqual(entries.map(({ name, status }) => [name, status]), [["new", "untracked"], ["v", "modified"]])
     assert.deepInclude(entries[1], { additions: 1, deletions: 1 })
+  }).pipe(Effect.provide(layer)))
+
+it.live("git need not read files of the checkout to know that they are as they were", () =>
+  Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    const { remote } = yield* source({ v: "0\n", "deep/er": "1\n", "a name of many letters": "" })
+    yield* nextSecond
+    yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+    const gitDir = join(trees.workspace(key.sandboxId), "../git/acme+app")
+    const git = (...args: ReadonlyArray<string>) =>
+      gitIn(join(trees.workspace(key.sandboxId), "app"), `--git-dir=${gitDir}`, "--work-tree=.", "-c", "core.checkStat=minimal", ...args)
+    const times = [...git("ls-files", "--debug").matchAll(/mtime: (\d+):/gu)].map(([, seconds]) => Number(seconds))
+    const { mtimeMs } = yield* Effect.promise(() => stat(join(gitDir, "index")))
+    assert.strictEqual(times.length, 3)
+    // Git reads those that are not older than the index.
+    assert.isBelow(Math.max(...times), Math.floor(mtimeMs / 1_000))
+    assert.strictEqual(git("diff-files"), "")
+  }).pipe(Effect.provide(layer)))
+
+it.live("asks git once for the same files of the same commit, and again for those of another", () =>
+  Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    const origin = yield* source({ v: "0\n" })
+    yield* origin.commit("feature/x", { v: "1\n" })
+    const other = { ...key, sandboxId: SandboxId.make("c_bbbbbbbbbbbb") }
+    yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+    yield* trees.prepare(other, { remote: origin.remote, ref: "feature/x", defaultBranch: "main", repos: [key.repo] })
+    const contentFor = (of: typeof key, path: string) =>
+      Effect.map(trees.readBase(of, [path], { maximumBytes: 100 }), (files) => Buffer.from(files.get(path)?.content ?? []).toString())
+    assert.strictEqual(yield* contentFor(key, "v"), "0\n")
+    assert.strictEqual(yield* contentFor(other, "v"), "1\n")
+    // Git finds no commit any more.
+    yield* Effect.promise(() => rm(join(trees.workspace(key.sandboxId), "../git/acme+app/objects/info/alternates")))
+    assert.strictEqual(yield* contentFor(key, "v"), "0\n")
+    assert.strictEqual((yield* Effect.exit(contentFor(key, "w")))._tag, "Failure")
   }).pipe(Effect.provide(layer)))
 
 it.live("git works in the tree: it is clean, on its branch, with its history", () =>

@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
+import { MAX_COMMENT } from "@slipway/domain/source/PullRequest"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect } from "effect"
 import { layer, repository, TestGitHub } from "./TestGitHub.ts"
@@ -35,8 +36,8 @@ it.layer(layer({ readsBeforeMergeable: 0 }))("The status of a pull request", (it
       })
       there.checkRun("0".repeat(40), { name: "of another commit" })
       there.workflowRun("0".repeat(40), { name: "of another commit" })
-      const remark = there.comment(number, { user: { id: 7, login: "mona" } })
-      const review = there.comment(number, { user: null, path: "src/a.ts" })
+      const remark = there.comment(number, { user: { id: 7, login: "mona" }, body: "**Why?**" })
+      const review = there.comment(number, { user: null, path: "src/a.ts", body: "Not this.", line: 12 })
       const { checks, comments } = yield* details
       assert.deepStrictEqual(checks, {
         label: "1 of 2 checks passed",
@@ -81,7 +82,11 @@ it.layer(layer({ readsBeforeMergeable: 0 }))("The status of a pull request", (it
           authorAvatarUrl: `${server.url}/avatars/u/7?v=4`,
           createdAt: remark.createdAt,
           updatedAt: remark.createdAt,
-          url: `${server.url}/${repo}/pull/${number}#issuecomment-${remark.id}`
+          url: `${server.url}/${repo}/pull/${number}#issuecomment-${remark.id}`,
+          text: "**Why?**",
+          isWhole: true,
+          path: null,
+          line: null
         },
         {
           id: review.id,
@@ -90,9 +95,34 @@ it.layer(layer({ readsBeforeMergeable: 0 }))("The status of a pull request", (it
           authorAvatarUrl: "",
           createdAt: review.createdAt,
           updatedAt: review.createdAt,
-          url: `${server.url}/${repo}/pull/${number}#discussion_r${review.id}`
+          url: `${server.url}/${repo}/pull/${number}#discussion_r${review.id}`,
+          text: "Not this.",
+          isWhole: true,
+          path: "src/a.ts",
+          line: 12
         }
       ])
+    }))
+
+  it.effect("has of a comment on code that is outdated the line where it was written", () =>
+    Effect.gen(function*() {
+      const { details, number, there } = yield* opened
+      there.comment(number, { path: "a.ts", originalLine: 3 })
+      there.comment(number, { path: "a.ts" })
+      assert.deepStrictEqual((yield* details).comments.map(({ line }) => line), [3, null])
+    }))
+
+  it.effect("keeps long comments no longer than there is room for, and reads them again", () =>
+    Effect.gen(function*() {
+      const { details, installation, number, there } = { ...(yield* opened), ...(yield* TestGitHub) }
+      for (let i = 0; i < 1_000; i++) there.comment(number, { body: "x".repeat(MAX_COMMENT) })
+      for (let i = 0; i < 1_000; i++) there.comment(number, { body: "x".repeat(2 * MAX_COMMENT), path: "a.ts" })
+      const { comments } = yield* details
+      assert.strictEqual(comments.length, 2_000)
+      assert.isTrue(comments.every(({ text }) => text.length === MAX_COMMENT))
+      const left = installation.remaining
+      assert.deepStrictEqual((yield* details).comments, comments)
+      assert.isBelow(installation.remaining, left)
     }))
 
   it.effect("has every page of its comments, up to a thousand", () =>

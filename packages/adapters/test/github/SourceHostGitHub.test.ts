@@ -9,7 +9,8 @@ SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), {
       fullName,
       commit: (branch, changes) => Effect.promise(() => there.commit(branch, changes)),
       merge: (head, base) => Effect.promise(() => there.merge(head, base)),
-      deleteBranch: (branch) => Effect.promise(() => there.deleteBranch(branch))
+      deleteBranch: (branch) => Effect.promise(() => there.deleteBranch(branch)),
+      comment: (number, { text, ...where }) => Effect.sync(() => void there.comment(number, { body: text, ...where }))
     }
   })
 })

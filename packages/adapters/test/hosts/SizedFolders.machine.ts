@@ -6,7 +6,7 @@ import * as Mounts from "@slipway/adapters/testing/Mounts"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Cause, Effect, Exit, Layer } from "effect"
+import { Cause, Context, Effect, Exit, Layer } from "effect"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import {
   chmodSync,
@@ -366,7 +366,8 @@ describe.skipIf(lacking !== undefined || absent !== undefined)(
       chmodSync(directory, 0o700)
       const above = join(directory, "..")
       chmodSync(above, mode)
-      const host = yield* Effect.provide(SandboxHost, Layer.provide(hostIn(above, { folders, limits: limits(chosen) }), noEgress))
+      const built = yield* Layer.build(Layer.provide(hostIn(above, { folders, limits: limits(chosen) }), noEgress))
+      const host = Context.get(built, SandboxHost)
       const boxed = Effect.acquireRelease(
         Effect.gen(function*() {
           const sandboxId = freshId()

@@ -24,7 +24,7 @@ const groupsOf = (text: string) =>
 IsolatedHosts.suite("bubblewrap", {
   absent,
   hostIn,
-  layer: (allow) => layer({}, allow),
+  layer: (allow, options = {}) => layer(options, allow),
   worker: fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)),
   // The worker, bubblewrap twice, and the shell.
   around: 4,

@@ -182,6 +182,20 @@ describe("users of sandboxes", () => {
       assert.strictEqual(readdirSync(registry).length, 2)
     }).pipe(Effect.scoped))
 
+  it.live("of sandboxes at rest are read once, not whenever one is asked for", () =>
+    Effect.gen(function*() {
+      const [registry, directory] = [yield* temporaryFolder, yield* temporaryFolder]
+      const many = { first: 1000, count: 10_000 }
+      const names = Array.from({ length: 2_000 }, (_, i) => `${i}`)
+      for (const [i, name] of names.entries()) writeFileSync(join(registry, `${1000 + i}`), `${directory}\n${name}\n`)
+      const uids = Uids.make({ registry, directory, range: many })
+      assert.lengthOf(yield* Effect.promise(() => uids.list()), 2_000)
+      // What is read again would have no claimant.
+      for (const i of names.keys()) if (i !== 7) writeFileSync(join(registry, `${1000 + i}`), "")
+      assert.deepStrictEqual((yield* Effect.promise(() => uids.list())).map(({ name }) => name).sort(), names.sort())
+      assert.strictEqual(yield* Effect.promise(() => uids.claim("7")), 1007)
+    }).pipe(Effect.scoped))
+
   it("are taken from numbers that this process can become", () => {
     assert.deepStrictEqual(Uids.range("         0          0 4294967295\n"), { first: 1_900_000_000, count: 100_000 })
     assert.deepStrictEqual(Uids.range("0 100000 65536\n"), { first: 20_000, count: 40_000 })

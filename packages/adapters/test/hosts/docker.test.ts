@@ -18,7 +18,7 @@ import { lacking } from "./sized.fixture.ts"
 IsolatedHosts.suite("Docker", {
   absent,
   hostIn,
-  layer: (allow) => layer({}, allow),
+  layer: (allow, options = {}) => layer(options, allow),
   worker: fileURLToPath(new URL("./docker.worker.ts", import.meta.url)),
   // The worker, the container's first process, and the shell.
   around: 3,

@@ -2,14 +2,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { type Box, type BoxCommand, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect, Layer, Stream } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
+import type * as IsolatedHost from "../../src/hosts/box/IsolatedHost.ts"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { running, temporaryFolder } from "./Machine.ts"
 
@@ -31,7 +33,10 @@ export interface Fixture {
   /** The host of a service whose folder this is. */
   hostIn(folder: string): Layer.Layer<SandboxHost, unknown, Egress.Egress>
   /** A host with a new folder. */
-  layer(allow?: Egress.Options): Layer.Layer<SandboxHost | Egress.Egress, unknown>
+  layer(
+    allow?: Egress.Options,
+    options?: Pick<IsolatedHost.Options, "limits" | "toolchains">
+  ): Layer.Layer<SandboxHost | Egress.Egress, unknown>
   /** A program that starts a script in a box and waits: node WORKER FOLDER WORKSPACE ID SCRIPT */
   readonly worker: string
   /** Processes of the machine that have the script in their command line, beside those that the script starts. */
@@ -120,7 +125,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
         assert.strictEqual(yield* look([shown]), "shown")
         assert.strictEqual(yield* look([]), "")
         assert.deepStrictEqual(readdirSync(shown), ["file"])
-      }).pipe(Effect.provide(layer())))
+      }).pipe(Effect.scoped, Effect.provide(layer())))
 
     it.live("has no way out for a process that is to have none", () =>
       Effect.gen(function*() {
@@ -132,7 +137,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           }))
         assert.include(yield* look(false), "egress.sock")
         assert.strictEqual(yield* look(true), "")
-      }).pipe(Effect.provide(layer({ allow: new Set(["example.com:443"]) }))))
+      }).pipe(Effect.scoped, Effect.provide(layer({ allow: new Set(["example.com:443"]) }))))
 
     it.live("leaves the sandboxes of another service on the machine alone", () =>
       Effect.gen(function*() {
@@ -169,6 +174,87 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
         assert.strictEqual(after.uid, before.uid)
         yield* Effect.provide(SandboxHost.use((host) => host.stop(sandboxId)), Layer.provide(hostIn(folder), noEgress))
       }))
+
+    it.live.skipIf(availableParallelism() < 2)(
+      "shows as many processors as a sandbox may use, not the same to each, and all to who may use more (two processors)",
+      () =>
+        Effect.gen(function*() {
+          const script = "nproc; node -p 'os.availableParallelism()'; grep Cpus_allowed_list /proc/self/status; " +
+            "(python3 -c 'import os; print(len(os.sched_getaffinity(0)))' || nproc) 2>/dev/null"
+          const seen = Effect.fnUntraced(function*(box: Box) {
+            const [nproc, node, list, python] = (yield* run(box, script)).output.split("\n")
+            return { counts: [nproc, node, python].map(Number), processors: list }
+          })
+          const one = yield* Layer.build(layer({ allow: new Set() }, { limits: { cpus: 1 } }))
+          yield* Effect.gen(function*() {
+            const lists = new Set<string | undefined>()
+            // Each two of them fill the two that there are at least.
+            for (const { box } of yield* Effect.all(Array.from({ length: 2 }, () => provision))) {
+              const { counts, processors } = yield* seen(box)
+              assert.deepStrictEqual(counts, [1, 1, 1])
+              assert.strictEqual((yield* seen(box)).processors, processors)
+              lists.add(processors)
+            }
+            assert.lengthOf(Array.from(lists), 2)
+          }).pipe(Effect.scoped, Effect.provide(one))
+
+          const all = availableParallelism()
+          const more = yield* Layer.build(layer({ allow: new Set() }, { limits: { cpus: all + 1 } }))
+          yield* Effect.gen(function*() {
+            assert.deepStrictEqual((yield* seen((yield* provision).box)).counts, [all, all, all])
+          }).pipe(Effect.scoped, Effect.provide(more))
+        }).pipe(Effect.scoped)
+    )
+
+    it.live("shows the toolchains read-only, and finds their programs first where these are asked for", () =>
+      Effect.gen(function*() {
+        const folder = yield* openFolder
+        const program = (path: string, script: string) => {
+          mkdirSync(join(folder, path, ".."), { recursive: true })
+          writeFileSync(join(folder, path), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+        }
+        // As nvm, SDKMAN, a manager with stand-ins that are links to another folder, and a folder of programs have it.
+        program("nvm/versions/node/v24.1.0/bin/node", "echo their node")
+        symlinkSync("versions/node/v24.1.0", join(folder, "nvm/current"))
+        program("sdkman/candidates/java/21/bin/java", "echo java 21")
+        symlinkSync(join(folder, "sdkman/candidates/java/21"), join(folder, "sdkman/candidates/java/current"))
+        program("manager/manager", "echo \"${0##*/} for $MISE_DATA_DIR\"")
+        mkdirSync(join(folder, "shims/installs"), { recursive: true })
+        mkdirSync(join(folder, "shims/shims"))
+        symlinkSync(join(folder, "manager/manager"), join(folder, "shims/shims/go"))
+        program("plain/git", "echo their git")
+        const toolchains = ["nvm", "sdkman", "shims", "manager", "plain"].map((name) => join(folder, name))
+        const services = yield* Layer.build(layer({ allow: new Set() }, { toolchains }))
+        yield* Effect.gen(function*() {
+          const { box, host } = yield* provision
+          const programs = yield* host.programs(null)
+          const given = { ...box, spawn: (command: BoxCommand) => box.spawn({ ...command, programs }) }
+          assert.strictEqual(
+            (yield* run(given, "node; java; go; git; manager")).output,
+            `their node\njava 21\ngo for ${folder}/shims\ntheir git\nmanager for ${folder}/shims`
+          )
+          // What the service starts itself finds its own: an agent by its path, the rest by name.
+          assert.strictEqual((yield* run(given, `${process.execPath} -p 6*7`)).output, "42")
+          const own = "git --version | cut -d' ' -f1; java 2>&1 | grep -c 'java 21'; echo \"$MISE_DATA_DIR\""
+          assert.strictEqual((yield* run(box, own)).output, "git\n0")
+          const written = yield* run(
+            given,
+            `for d in ${toolchains.join(" ")}; do (echo x > $d/x) 2>/dev/null && echo written; done; rm -f ${folder}/plain/git; git`
+          )
+          assert.strictEqual(written.output, "their git")
+          assert.isFalse(existsSync(join(folder, "plain/x")))
+
+          // As long as nothing changes they are the same.
+          assert.deepStrictEqual(yield* host.programs(null), programs)
+          program("nvm/versions/node/v25.0.0/bin/node", "echo their newer node")
+          const added = yield* host.programs(null)
+          assert.notStrictEqual(added.id, programs.id)
+          unlinkSync(join(folder, "nvm/current"))
+          symlinkSync("versions/node/v25.0.0", join(folder, "nvm/current"))
+          assert.notStrictEqual((yield* host.programs(null)).id, added.id)
+          assert.strictEqual((yield* run(given, "node")).output, "their newer node")
+        }).pipe(Effect.scoped, Effect.provide(services))
+      }).pipe(Effect.scoped))
 
     it.layer(layer(), { excludeTestServices: true })("of the usual kind", (it) => {
       it.effect.skipIf(!isRoot)(

@@ -1,4 +1,7 @@
-/** `npm run test:isolation`: what a hostile program can do in a box, and in one that lacks a layer. */
+/**
+ * `npm run test:isolation`: what a hostile program can do in a box, and in one that lacks a layer; and what a hostile repository can
+ * do that is set up in one.
+ */
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
@@ -14,10 +17,10 @@ class ByName extends BaseSequencer {
 }
 
 export default defineConfig({
-  root: fileURLToPath(new URL("../..", import.meta.url)),
+  root: fileURLToPath(new URL("../../../..", import.meta.url)),
   test: {
-    include: ["test/isolation/*.isolation.ts"],
-    globalSetup: ["test/isolation/Boxes.ts"],
+    include: ["packages/adapters/test/isolation/*.isolation.ts", "packages/worker/test/isolation/*.isolation.ts"],
+    globalSetup: ["packages/adapters/test/isolation/Boxes.ts"],
     reporters: ["verbose"],
     testTimeout: PATIENCE_MILLIS,
     hookTimeout: PATIENCE_MILLIS,

@@ -1,9 +1,10 @@
 import { assert, it } from "@effect/vitest"
-import { fetchCommands, LocalPullRequests, mergeCommands, type PullRequestRefused } from "@slipway/adapters/local-source/LocalPullRequests"
+import { fetchCommands, LocalPullRequests, mergeCommands } from "@slipway/adapters/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import type { PullRequestRefused } from "@slipway/domain/source/PullRequests"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Layer } from "effect"
@@ -112,7 +113,7 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       const [merge, close, diff] = [
         yield* refusal(pulls.merge(fullName, 7, { author, ...keep })),
         yield* refusal(pulls.close(fullName, 7, keep)),
-        yield* refusal(pulls.diff(fullName, 7, null))
+        yield* refusal(pulls.diff(fullName, 7, {}))
       ]
       for (const { message, reason } of [merge, close, diff]) {
         assert.strictEqual(reason, "unknown number")
@@ -126,15 +127,15 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       const { bare, fullName, onMain, pull, work } = yield* shop({ v: "0\n", other: "0\n" })
       yield* pull({ v: "1\n", "naïve name": "new\n" })
       onMain({ other: "1\n" })
-      const open = (yield* pulls.diff(fullName, 1, null)).toString()
+      const open = (yield* pulls.diff(fullName, 1, {})).toString()
       assert.deepStrictEqual(open.match(/^[+-].*/gmu), ["--- /dev/null", "+++ b/naïve name\t", "+new", "--- a/v", "+++ b/v", "-0", "+1"])
       yield* pulls.merge(fullName, 1, { author, ...keep })
-      assert.strictEqual((yield* pulls.diff(fullName, 1, null)).toString(), open)
+      assert.strictEqual((yield* pulls.diff(fullName, 1, {})).toString(), open)
       writeFileSync(join(work, "..", "patch"), open)
       gitIn(work, "switch", "--quiet", "--detach", gitIn(bare, "merge-base", "main~1", HEAD))
       gitIn(work, "apply", "../patch")
       assert.strictEqual(readFileSync(join(work, "v"), "utf8"), "1\n")
-      assert.match((yield* pulls.diff(fullName, 1, 40)).toString(), /^ v +\| 2 \+-$/mu)
+      assert.match((yield* pulls.diff(fullName, 1, { statWidth: 40 })).toString(), /^ v +\| 2 \+-$/mu)
     }))
 
   it.effect("no program that a repository or a file names takes part in a diff or a merge", () =>
@@ -162,7 +163,7 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       }
       gitIn(bare, "config", "color.ui", "always")
       gitIn(bare, "config", "diff.noprefix", "true")
-      assert.include((yield* pulls.diff(fullName, 1, null)).toString(), "\n--- a/v\n+++ b/v\n@@ -1,4 +1,4 @@\n-0\n+one\n 1\n")
+      assert.include((yield* pulls.diff(fullName, 1, {})).toString(), "\n--- a/v\n+++ b/v\n@@ -1,4 +1,4 @@\n-0\n+one\n 1\n")
       assert.isTrue((yield* pulls.merge(fullName, 1, { author, ...keep })).pullRequest.merged)
       assert.notInclude(readdirSync(folder), "ran")
     }))
@@ -173,7 +174,7 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       const { fullName, pull, work } = yield* shop()
       gitIn(work, "update-index", "--add", "--cacheinfo", `160000,${"1".repeat(40)},library`)
       yield* pull({ "bell\u0007\u001b[31m": "red\n" })
-      const diff = (yield* pulls.diff(fullName, 1, null)).toString()
+      const diff = (yield* pulls.diff(fullName, 1, {})).toString()
       for (const control of ["\u0007", "\u001b"]) assert.notInclude(diff, control)
       assert.include(diff, String.raw`"b/bell\a\033[31m"`)
     }))
@@ -184,19 +185,19 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       const { bare, fullName, pull } = yield* shop()
       yield* pull({ v: "1\n" }, "ahead")
       gitIn(bare, "branch", "--force", "main", "ahead")
-      const ahead = yield* refusal(pulls.diff(fullName, 1, null))
+      const ahead = yield* refusal(pulls.diff(fullName, 1, {}))
       assert.deepInclude(ahead, { reason: "merged without a merge commit" })
       assert.include(ahead.message, `git -C ${bare} log -p`)
 
       yield* pull({ v: "2\n" }, "gone")
       gitIn(bare, "branch", "-D", "gone")
-      assert.include((yield* pulls.diff(fullName, 2, null)).toString(), "+2")
+      assert.include((yield* pulls.diff(fullName, 2, {})).toString(), "+2")
       gitIn(bare, "gc", "--quiet", "--prune=now")
-      assert.deepInclude(yield* refusal(pulls.diff(fullName, 2, null)), { reason: "no commit" })
+      assert.deepInclude(yield* refusal(pulls.diff(fullName, 2, {})), { reason: "no commit" })
 
       yield* pull({ v: "3\n" }, "baseless")
       gitIn(bare, "update-ref", "-d", "refs/heads/main")
-      assert.deepInclude(yield* refusal(pulls.diff(fullName, 3, null)), { reason: "no base" })
+      assert.deepInclude(yield* refusal(pulls.diff(fullName, 3, {})), { reason: "no base" })
       assert.deepInclude(yield* refusal(pulls.merge(fullName, 3, { author, ...keep })), { reason: "no base" })
     }))
 
@@ -376,7 +377,7 @@ it.layer(layer, { excludeTestServices: true })("LocalPullRequests", (it) => {
       assert.isNull(yield* host.findOpenPullRequest(fullName, HEAD))
       assert.deepInclude(yield* pulls.close(fullName, 1, { deleteBranch: true }), { changed: false, branchDeleted: false })
       assert.deepInclude(yield* refusal(pulls.merge(fullName, 1, { author, ...keep })), { reason: "closed" })
-      assert.include((yield* pulls.diff(fullName, 1, null)).toString(), "+1")
+      assert.include((yield* pulls.diff(fullName, 1, {})).toString(), "+1")
 
       const next = yield* host.openDraftPullRequest(fullName, {
         title: "t",

@@ -1,4 +1,5 @@
 import { assert, it } from "@effect/vitest"
+import { LocalPullRequests } from "@slipway/adapters/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
@@ -7,6 +8,7 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
+import * as PullRequestsContract from "@slipway/domain/testing/PullRequestsContract"
 import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"
 import { DateTime, Effect, Exit, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -31,7 +33,7 @@ const checkout = Effect.fnUntraced(function*(files: Readonly<Record<string, stri
   return path
 })
 
-SourceHostContract.suite("local", layer, {
+const fixture: SourceHostContract.Fixture<LocalRepositories> = {
   repository: Effect.fnUntraced(function*(files) {
     const repositories = yield* LocalRepositories
     const path = yield* checkout(files)
@@ -63,7 +65,10 @@ SourceHostContract.suite("local", layer, {
       deleteBranch: (branch) => Effect.sync(() => void gitIn(path, "branch", "--quiet", "-D", branch))
     }
   })
-})
+}
+
+SourceHostContract.suite("local", layer, fixture)
+PullRequestsContract.suite("local", LocalPullRequests.layerPages.pipe(Layer.provideMerge(layer)), fixture)
 
 it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
   const freshName = Effect.sync(() => RepoName.make(`acme/${randomUUID()}`))

@@ -1,59 +1,44 @@
 import { assert, it } from "@effect/vitest"
-import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
-import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { Access } from "@slipway/domain/access/Access"
-import { Ids } from "@slipway/domain/Ids"
+import { held } from "@slipway/adapters/testing/HeldMemory"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { type CommandResult, interrupt, sendMessage } from "@slipway/domain/sandbox/Command"
-import { IdempotencyKey, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { turnId } from "@slipway/domain/SandboxId"
+import * as BoardContract from "@slipway/domain/testing/BoardContract"
+import * as CheckpointsContract from "@slipway/domain/testing/CheckpointsContract"
+import * as ForksContract from "@slipway/domain/testing/ForksContract"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
-import { at, drive, keyOf, running, StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { at, drive, keyOf, running } from "@slipway/domain/testing/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as SetupsContract from "@slipway/domain/testing/SetupsContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
-import { Clock, Effect, Layer } from "effect"
+import * as WorkersContract from "@slipway/domain/testing/WorkersContract"
+import { Clock, DateTime, Deferred, Effect, Fiber, Layer, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import * as LeasesPostgres from "../../src/postgres/LeasesPostgres.ts"
-import * as UpkeepPostgres from "../../src/postgres/UpkeepPostgres.ts"
+import * as CheckpointsPostgres from "../../src/postgres/CheckpointsPostgres.ts"
+import { stores } from "./Stores.ts"
 
-const Fixture = Layer.effect(
-  StoreFixture,
-  Effect.gen(function*() {
-    const sql = yield* SqlClient.SqlClient
-    const access = yield* Access
-    const ids = yield* Ids
-    return StoreFixture.of({
-      grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
-      ageLease: (id, seconds) =>
-        Effect.orDie(
-          Effect.asVoid(sql`UPDATE sandboxes SET lease_until = lease_until - make_interval(secs => ${seconds}) WHERE id = ${id}`)
-        ),
-      // The database's clock is not ours to set: what it remembers moves into the past instead.
-      ageKeys: (grantId, until) =>
-        Effect.orDie(Effect.asVoid(sql`
-          UPDATE idempotency_keys SET created_at = created_at - make_interval(
-            days => ${until === "before" ? RETENTION_DAYS : 0}, mins => ${until === "before" ? -1 : 2})
-          WHERE grant_id = ${grantId}`))
-    })
-  })
-)
+const layer = stores(CheckpointsPostgres.layer)
 
-const layer = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, Fixture).pipe(
-  Layer.provideMerge(Access.layer),
-  Layer.provideMerge(AccessStorePostgres.layer),
-  Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+const ageing = Layer.effect(
+  WorkersContract.WorkersFixture,
+  Effect.map(SqlClient.SqlClient, (sql) => ({
+    age: (seconds) => Effect.orDie(Effect.asVoid(sql`UPDATE worker_rooms SET seen_at = seen_at - make_interval(secs => ${seconds})`))
+  }))
 )
 
 suite("postgres", layer)
 LeasesContract.suite("postgres", layer)
 UpkeepContract.suite("postgres", layer)
+BoardContract.suite("postgres", layer)
+WorkersContract.suite("postgres", Layer.provideMerge(ageing, layer))
+CheckpointsContract.suite("postgres", layer)
+ForksContract.suite("postgres", layer)
+SetupsContract.suite("postgres", layer)
+CheckpointsContract.streaming("postgres", layer, held)
 limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
 
 it.live(
@@ -80,7 +65,7 @@ it.live(
       yield* sql`DELETE FROM sandbox_events WHERE sandbox_id = ${sandbox.id}`
       assert.deepStrictEqual(yield* again, sent)
     }).pipe(Effect.provide(layer)),
-  30_000
+  120_000
 )
 
 it.live("judges what is due by the database's clock, whatever that of the process says", () =>
@@ -97,4 +82,31 @@ it.live("judges what is due by the database's clock, whatever that of the proces
       )
       for (const told of [due, now]) assert.isBelow(Math.abs(told.epochMilliseconds - Date.now()), 60_000)
     }
-  }).pipe(Effect.provide(layer)), 30_000)
+  }).pipe(Effect.provide(layer)), 120_000)
+
+it.live(
+  "pruning waits for a fork that is being recorded, and leaves what it starts with",
+  () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const checkpoints = yield* Checkpoints
+      const sandbox = yield* ForksContract.checkpointed(2)
+      yield* ForksContract.settle(sandbox)
+      const [recorded, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const forking = yield* Effect.forkChild(sql.withTransaction(Effect.gen(function*() {
+        yield* ForksContract.forkOf(sandbox, 1)
+        yield* Deferred.succeed(recorded, undefined)
+        yield* Deferred.await(go)
+      })))
+      yield* Deferred.await(recorded)
+      const pruning = yield* Effect.forkChild(checkpoints.prune(DateTime.subtract(at, { days: 400 }), 100))
+      yield* sql`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`.pipe(
+        Effect.filterOrFail((waiting) => waiting.length > 0),
+        Effect.retry(Schedule.spaced("5 millis"))
+      )
+      yield* Deferred.succeed(go, undefined)
+      yield* Fiber.join(forking)
+      yield* Fiber.join(pruning)
+      assert.deepStrictEqual((yield* checkpoints.list(sandbox.id, 0, 10)).map(({ checkpoint }) => checkpoint), [1, 2])
+    }).pipe(Effect.provide(layer))
+)

@@ -46,6 +46,7 @@ const Fixture = Layer.effect(
             reasoningEffort: null,
             toolApprovalMode: "auto",
             metadata: {},
+            origin: null,
             createdAt: yield* DateTime.now
           },
           keyed: null,

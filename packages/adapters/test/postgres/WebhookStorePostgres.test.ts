@@ -3,7 +3,7 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
-import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
+import { type Key, SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
@@ -78,5 +78,33 @@ it.layer(
       yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), at)
       const [taken] = yield* store.take(at, 10)
       assert.deepStrictEqual(taken?.secrets.map(({ value }) => Redacted.value(value)), [Redacted.value(earlier)])
+    }))
+
+  it.effect("are encrypted anew for the first of two keys, and still sign", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* WebhookStore
+      const grantId = (yield* (yield* Access).createGrant("replaced")).grant.id
+      const id = "0193aaaa-0000-7000-8000-000000000002"
+      const at = yield* DateTime.now
+      yield* store.register({ id, grantId, url: "https://hooks.example/b", types: null, createdAt: at }, Redacted.make("whsec_cmVwbGFjZWQ"))
+      const before = yield* (yield* SecretsKey).get
+      const after = yield* Effect.provide(SecretsKey.use(({ get }) => get), Layer.fresh(SecretsKey.layerEphemeral))
+      const both: Key = {
+        ...after,
+        open: (stored, about) => after.open(stored, about) ?? before.open(stored, about),
+        unseal: (stored, about) => after.isCurrent(stored, about) ? after.unseal(stored, about) : before.unseal(stored, about),
+        isAlone: false
+      }
+      const sealed = Effect.map(
+        sql<{ readonly value: string }>`SELECT secrets -> 0 ->> 'value' AS value FROM webhook_endpoints WHERE id = ${id}`,
+        ([row]) => Redacted.make(row?.value ?? "")
+      )
+      assert.isNull(after.open(yield* sealed, `webhook/${id}`))
+      yield* WebhookStorePostgres.reseal(both)
+      const anew = yield* sealed
+      assert.strictEqual(Redacted.value(after.unseal(anew, `webhook/${id}`)), "whsec_cmVwbGFjZWQ")
+      yield* WebhookStorePostgres.reseal(both)
+      assert.deepStrictEqual(Redacted.value(yield* sealed), Redacted.value(anew))
     }))
 })

@@ -3,17 +3,22 @@ import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
 import { isPrivate, parse } from "@slipway/adapters/worker-link/PrivateAddress"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
-import { ReachableTrees } from "@slipway/domain/files/Files"
-import { FileNotFound, FileTooLarge, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { AgentDisconnected, ReachableTrees, RestoredTrees, type TreeReader, TreesHere } from "@slipway/domain/files/ReachableTrees"
+import { FileNotFound, FileTooLarge, UnknownCommit, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { ClockSkew } from "@slipway/domain/sandbox/StoreClock"
+import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Deferred, Effect, Exit, Layer, Redacted, Scope, Stream } from "effect"
+import { StoreTrouble } from "@slipway/domain/StoreTrouble"
+import { Deferred, Effect, Exit, Layer, Redacted, Ref, Scope, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { request as httpRequest } from "node:http"
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net"
 import * as LinkAddresses from "../../src/worker-link/LinkAddresses.ts"
 import * as Protocol from "../../src/worker-link/LinkProtocol.ts"
-import { addressOf, client, database, lease, server, WORKER } from "./Links.ts"
+import { addressOf, beside, client, database, lease, MACHINE, sandboxOf, server, WORKER } from "./Links.ts"
 
 const id = SandboxId.make("c_aaaaaaaaaaaa")
 const key = { sandboxId: id, repo: RepoName.make("acme/app") }
@@ -26,11 +31,24 @@ const treesWith = (own: Partial<WorkingTrees["Service"]>) =>
 const empty = Effect.succeed({ directory: "", entries: [], partialWarnings: [], scope: "all" as const })
 const small = treesWith({ list: () => empty, open: () => Effect.succeed({ size: 1, bytes: Stream.make(new Uint8Array([7])) }) })
 
+/** On a machine with these trees, and what it restores. */
+const machineWith = (trees: Layer.Layer<WorkingTrees>, restored = RestoredTrees.layerNone) =>
+  Layer.mergeAll(TreesHere.layer.pipe(Layer.provide([trees, restored])), beside({ checkpoint: 3 }))
+
+const reader: TreeReader = {
+  list: () => empty,
+  changes: () => new FileNotFound(),
+  open: () => new FileNotFound(),
+  compare: () => new FileNotFound(),
+  diff: () => new FileNotFound()
+}
+
 /** A worker with these trees that holds the lease, until the scope ends. */
-const worker = (trees: Layer.Layer<WorkingTrees>) => Effect.andThen(Layer.build(server.pipe(Layer.provide(trees))), lease(id))
+const worker = (trees: Layer.Layer<WorkingTrees>) =>
+  Effect.andThen(Layer.build(server().pipe(Layer.provide(machineWith(trees)))), lease(id))
 
 const reach = (limits?: Partial<ReachableTreesLink.TimeLimits>) =>
-  Effect.flatMap(ReachableTrees, (trees) => trees.reach(id)).pipe(Effect.provide(client(limits)))
+  Effect.flatMap(ReachableTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3 }))).pipe(Effect.provide(client(limits)))
 const failure = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(self), ({ _tag }) => _tag)
 const listed = (limits?: Partial<ReachableTreesLink.TimeLimits>) => Effect.flatMap(reach(limits), ({ list }) => list(key, ""))
@@ -69,7 +87,7 @@ const impostor = (answer: (socket: Socket) => void) =>
       (made) => Effect.sync(() => made.close())
     )
     const { port } = listening.address() as AddressInfo
-    yield* Effect.flatMap(LinkAddresses.make, (links) => links.publish(WORKER, `127.0.0.1:${port}`))
+    yield* Effect.flatMap(LinkAddresses.make, (links) => links.publish(WORKER, MACHINE, `127.0.0.1:${port}`))
     yield* lease(id)
     return received
   })
@@ -97,6 +115,33 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       assert.deepStrictEqual(asked, ["list"])
     }))
 
+  it.effect("tells whoever asks whether the worker lives and can do its part, and why not", () =>
+    Effect.gen(function*() {
+      const trouble = Ref.makeUnsafe<string | null>(null)
+      const of = Ref.makeUnsafe<string | null>(null)
+      const skew = Ref.makeUnsafe(0)
+      yield* worker(small).pipe(
+        Effect.provideService(StoreTrouble, Ref.get(trouble)),
+        Effect.provideService(ClockSkew, Ref.get(skew)),
+        Effect.provideService(WorkerTrouble, { problem: Ref.get(of), report: () => Effect.void })
+      )
+      const ok = [200, `{"status":"ok"}`] as const
+      const refusal = (message: string) => [503, JSON.stringify({ error: { code: "unavailable", message } })] as const
+      const ready = send("", "", "GET", "/readyz")
+      assert.deepStrictEqual(yield* ready, ok)
+      yield* Ref.set(of, "Its boots fail.")
+      assert.deepStrictEqual(yield* ready, refusal("Its boots fail."))
+      yield* Ref.set(trouble, "The disk of the database is full.")
+      assert.deepStrictEqual(yield* ready, refusal("The disk of the database is full."))
+      yield* Ref.set(skew, 31_000)
+      assert.deepStrictEqual(yield* ready, refusal("The clock of this machine is 31 seconds ahead of the database's."))
+      assert.deepStrictEqual(yield* send("", "", "GET", "/healthz"), ok)
+      assert.strictEqual((yield* send("", "", "POST", "/readyz"))[0], 404)
+      for (const quiet of [of, trouble]) yield* Ref.set(quiet, null)
+      yield* Ref.set(skew, 0)
+      assert.deepStrictEqual(yield* ready, ok)
+    }))
+
   it.effect("believes nobody who does not know the secret, and does not tell it", () =>
     Effect.gen(function*() {
       const said = JSON.stringify(yield* empty)
@@ -112,6 +157,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       yield* sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${id}`
+      yield* sql`DELETE FROM worker_links`
       const nobody = yield* failure(reach())
       const scope = yield* Scope.make()
       yield* Scope.provide(worker(small), scope)
@@ -120,21 +166,20 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       yield* lease(id, "another")
       const untold = yield* failure(reach())
       // Whoever has its address now is not the one that is meant.
-      yield* Effect.flatMap(LinkAddresses.make, ({ publish }) => Effect.flatMap(addressOfWorker, (address) => publish("another", address)))
+      yield* Effect.flatMap(
+        LinkAddresses.make,
+        ({ publish }) => Effect.flatMap(addressOfWorker, (address) => publish("another", MACHINE, address))
+      )
       const moved = yield* failure(listed())
-      yield* lease(id)
-      yield* sql`UPDATE sandboxes SET lease_until = now() WHERE id = ${id}`
-      const over = yield* failure(reach())
       yield* lease(id)
 
       const reader = yield* reach()
       yield* Scope.close(scope, Exit.void)
       const gone = yield* failure(reader.list(key, ""))
-      assert.deepStrictEqual({ nobody, untold, moved, over, gone }, {
+      assert.deepStrictEqual({ nobody, untold, moved, gone }, {
         nobody: "AgentDisconnected",
         untold: "AgentDisconnected",
         moved: "AgentDisconnected",
-        over: "AgentDisconnected",
         gone: "AgentDisconnected"
       })
       yield* worker(treesWith({ has: () => Effect.succeed(false), list: () => empty }))
@@ -144,16 +189,138 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
   it.effect("the worker of the same process needs none", () =>
     Effect.gen(function*() {
       yield* lease(id, "own")
-      const own = {
-        list: () => empty,
-        changes: () => new FileNotFound(),
-        open: () => new FileNotFound(),
-        compare: () => new FileNotFound()
-      }
-      const tree = yield* Effect.flatMap(ReachableTrees, (trees) => trees.reach(id)).pipe(
-        Effect.provide(ReachableTreesLink.layer({ own: { worker: "own", reach: () => Effect.succeed(own) } }))
+      const own = { ...reader }
+      const here = { own: () => Effect.succeed(own), restored: () => new AgentDisconnected() }
+      const tree = yield* Effect.flatMap(ReachableTrees, (trees) => trees.reach(sandboxOf(id))).pipe(
+        Effect.provide(ReachableTreesLink.layer({ own: { worker: "own", here } }))
       )
       assert.strictEqual(tree, own)
+    }))
+
+  it.effect("whom nobody holds is read at its machine, and as its checkpoint has it at any other once that is gone", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`DELETE FROM worker_links`
+      yield* lease(id)
+      yield* sql`UPDATE sandboxes SET worker = NULL, lease_until = NULL WHERE id = ${id}`
+      const asked: Array<readonly [string, string]> = []
+      /** `alias`: under which id the machine has what it restored. */
+      const start = Effect.fnUntraced(function*(name: string, machine: string, has: boolean) {
+        const alias = SandboxId.make(`c_${name.padEnd(12, "z")}`)
+        const trees = treesWith({
+          has: () => Effect.succeed(has),
+          list: ({ sandboxId }) => Effect.andThen(Effect.sync(() => asked.push([name, sandboxId === alias ? "restored" : "own"])), empty)
+        })
+        const restored = Layer.succeed(RestoredTrees, {
+          find: () => Effect.succeed(alias),
+          learn: () => new AgentDisconnected(),
+          has: () => false
+        })
+        const scope = yield* Effect.acquireRelease(Scope.make(), (scope) => Scope.close(scope, Exit.void))
+        yield* Scope.provide(Layer.build(server(name, machine).pipe(Layer.provide(machineWith(trees, restored)))), scope)
+        return scope
+      })
+      const readBy = (sandbox: Partial<Sandbox> = {}) =>
+        Effect.gen(function*() {
+          asked.length = 0
+          const { list } = yield* Effect.flatMap(ReachableTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3, ...sandbox })))
+          yield* list(key, "")
+          return asked.flat()
+        }).pipe(Effect.provide(client()))
+
+      const its = yield* start("its", MACHINE, true)
+      const other = yield* start("other", "machine-2", true)
+      assert.deepStrictEqual(yield* readBy(), ["its", "own"])
+      // It was killed: its address is known for a while.
+      const { address } = (yield* sql<{ readonly address: string }>`SELECT address FROM worker_links WHERE worker = 'its'`)[0] ??
+        { address: "" }
+      yield* Scope.close(its, Exit.void)
+      yield* Effect.flatMap(LinkAddresses.make, ({ publish }) => publish("its", MACHINE, address))
+      // What another machine has of it is from an earlier stay.
+      assert.deepStrictEqual(yield* readBy(), ["other", "restored"])
+      yield* sql`UPDATE worker_links SET seen_at = now() - interval '61 seconds' WHERE worker = 'its'`
+      assert.deepStrictEqual(yield* readBy(), ["other", "restored"])
+      yield* start("again", MACHINE, false)
+      assert.deepStrictEqual(yield* readBy(), ["again", "restored"])
+      yield* start("back", MACHINE, true)
+      yield* sql`DELETE FROM worker_links WHERE worker = 'again'`
+      assert.deepStrictEqual(yield* readBy(), ["back", "own"])
+      // Nobody works for one that is over, whatever its machine still has.
+      for (const status of ["succeeded", "failed"] as const) assert.strictEqual((yield* readBy({ status }))[1], "restored")
+
+      // Whoever works for it may be away for a moment, and nobody else knows how its files are.
+      yield* lease(id, "its")
+      yield* sql`DELETE FROM worker_links WHERE worker = 'its'`
+      assert.strictEqual(yield* failure(readBy()), "AgentDisconnected")
+      yield* sql`UPDATE sandboxes SET worker = NULL, lease_until = NULL WHERE id = ${id}`
+      yield* Scope.close(other, Exit.void)
+      yield* sql`UPDATE worker_links SET seen_at = now() - interval '61 seconds'`
+      assert.strictEqual(yield* failure(readBy()), "AgentDisconnected")
+    }))
+
+  it.effect("what is restored in the same process needs none, unless its machine is there", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`DELETE FROM worker_links`
+      yield* lease(id)
+      yield* sql`UPDATE sandboxes SET worker = NULL, lease_until = NULL WHERE id = ${id}`
+      const here = {
+        own: () => Effect.succeed(null),
+        restored: () => Effect.succeed({ ...reader, diff: () => new UnknownCommit({ commits: ["x"] }) })
+      }
+      const reached = Effect.flatMap(ReachableTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3 }))).pipe(
+        Effect.flatMap(({ diff }) => failure(diff(key, { from: "base", to: "working", maximumBytes: 1 }))),
+        Effect.provide(ReachableTreesLink.layer({ own: { worker: "own", here } }))
+      )
+      assert.strictEqual(yield* reached, "UnknownCommit")
+      yield* worker(treesWith({ diff: () => new FileTooLarge({ maximumBytes: 1 }) }))
+      yield* sql`UPDATE sandboxes SET worker = NULL, lease_until = NULL WHERE id = ${id}`
+      assert.strictEqual(yield* reached, "FileTooLarge")
+    }))
+
+  it.effect("a difference of several mebibytes comes whole, of the versions that were asked for", () =>
+    Effect.gen(function*() {
+      const patch = new Uint8Array(3 * MiB).map((_, i) => i % 251)
+      const asked: Array<unknown> = []
+      yield* worker(treesWith({
+        diff: (tree, query) =>
+          query.from === "base"
+            ? Effect.sync(() => {
+              asked.push([tree, query])
+              return patch
+            })
+            : new UnknownCommit({ commits: [query.from] })
+      }))
+      const { diff } = yield* reach()
+      const query = { from: "base", to: "0".repeat(40), path: "dir", maximumBytes: 10 * MiB }
+      assert.isTrue(Buffer.from(yield* diff(key, query)).equals(patch))
+      assert.deepStrictEqual(asked, [[key, query]])
+      assert.strictEqual(yield* failure(diff(key, { ...query, from: "working" })), "UnknownCommit")
+      assert.strictEqual((yield* diff(key, { ...query, maximumBytes: 3 * MiB })).length, 3 * MiB)
+    }))
+
+  it.effect("what a worker's trees do not know it learns from the sandbox's checkpoints, and says which of them cannot be read", () =>
+    Effect.gen(function*() {
+      const [known, damaged] = ["1".repeat(40), "2".repeat(40)]
+      const learned = new Array<unknown>()
+      const trees = treesWith({
+        diff: Effect.fnUntraced(function*(_, { from }) {
+          return learned.length > 0 && from === known ? new Uint8Array([1]) : yield* new UnknownCommit({ commits: [from] })
+        })
+      })
+      const restored = Layer.succeed(RestoredTrees, {
+        find: () => new AgentDisconnected(),
+        learn: (...asked) => asked[2].includes(damaged) ? new CheckpointNotFound() : Effect.sync(() => void learned.push(asked)),
+        has: () => false
+      })
+      yield* Effect.andThen(Layer.build(server().pipe(Layer.provide(machineWith(trees, restored)))), lease(id))
+      const { diff } = yield* reach()
+      const query = { to: "working", maximumBytes: 10 }
+      assert.deepStrictEqual(yield* diff(key, { ...query, from: known }), new Uint8Array([1]))
+      assert.deepStrictEqual(learned, [[id, key, [known]]])
+      assert.strictEqual(yield* failure(diff(key, { ...query, from: damaged })), "CheckpointNotFound")
+      const unknown = yield* Effect.flip(diff(key, { ...query, from: "3".repeat(40) }))
+      assert.deepInclude(unknown, { _tag: "UnknownCommit", commits: ["3".repeat(40)] })
     }))
 
   it.effect("refusals come through with what they say", () =>
@@ -274,7 +441,11 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       const serve = (text: string) =>
         Effect.flip(
           Effect.scoped(
-            Layer.build(TreeServer.layer({ worker: WORKER, listen: parse(text) ?? { host: "", port: 0 } }).pipe(Layer.provide(small)))
+            Layer.build(
+              TreeServer.layer({ worker: WORKER, machine: MACHINE, listen: parse(text) ?? { host: "", port: 0 } }).pipe(
+                Layer.provide(machineWith(small))
+              )
+            )
           )
         )
       for (const address of ["8.8.8.8:0", "0.0.0.0:0", "[::]:0", "[2001:db8::1]:0"]) {

@@ -4,14 +4,17 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
-import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/Files"
+import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/ReachableTrees"
 import { FileNotFound, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { initial, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Effect, Layer, Redacted } from "effect"
+import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as LinkAddresses from "../../src/worker-link/LinkAddresses.ts"
 
 export const WORKER = "worker-1"
+export const MACHINE = "machine-1"
 
 /** A migrated database without the rows a sandbox would have to refer to. */
 export const database = Layer.unwrap(
@@ -25,21 +28,47 @@ export const database = Layer.unwrap(
   )
 )
 
+export const GRANT = "00000000-0000-4000-8000-000000000000"
+
+export const sandboxOf = (id: SandboxId, more: Partial<Sandbox> = {}): Sandbox => ({
+  ...initial({
+    id,
+    grantId: GRANT,
+    createdBy: "x",
+    createdAt: DateTime.makeUnsafe(0),
+    title: "x",
+    repos: [{ fullName: "acme/app" }],
+    prompt: "x",
+    model: "x",
+    agentRuntime: "opencode",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    metadata: {},
+    origin: null
+  }),
+  status: "running",
+  ...more
+})
+
 /** The sandbox runs, and the worker holds its lease for a minute. */
 export const lease = Effect.fnUntraced(function*(id: SandboxId, worker = WORKER) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     INSERT INTO sandboxes (
       id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, tool_approval_mode, metadata,
-      status, initiator, status_at, approvals, publications, usage, revision, last_seq, worker, lease_until
+      status, initiator, status_at, approvals, publications, usage, revision, last_seq, worker, machine, lease_until
     ) VALUES (
       ${id}, gen_random_uuid(), 'x', now(), 'x', '[]', '{}', 'x', 'x', 'x', 'x', '{}',
-      'running', 'x', now(), '[]', '[]', '{}', 1, 1, ${worker}, now() + interval '1 minute'
+      'running', 'x', now(), '[]', '[]', '{}', 1, 1, ${worker}, ${MACHINE}, now() + interval '1 minute'
     )
-    ON CONFLICT (id) DO UPDATE SET worker = excluded.worker, lease_until = excluded.lease_until`
+    ON CONFLICT (id) DO UPDATE SET worker = excluded.worker, machine = excluded.machine, lease_until = excluded.lease_until`
 })
 
-export const server = TreeServer.layer({ worker: WORKER, listen: { host: "127.0.0.1", port: 0 } })
+export const server = (worker = WORKER, machine = MACHINE) => TreeServer.layer({ worker, machine, listen: { host: "127.0.0.1", port: 0 } })
+
+/** What a worker's endpoint asks for beside its trees. */
+export const beside = (stored: Partial<Sandbox> = {}) =>
+  Layer.mock(SandboxStore, { find: ({ grantId, id }) => Effect.succeed(sandboxOf(id, { grantId, ...stored })) })
 
 export const client = (limits: Partial<ReachableTreesLink.TimeLimits> = {}) => ReachableTreesLink.layer({ own: null, limits })
 
@@ -57,7 +86,7 @@ export const overTheLink = Layer.effect(
     const trees = yield* WorkingTrees
     const { reach } = yield* ReachableTrees
     const context = yield* Effect.context<SqlClient.SqlClient>()
-    const reader = (id: SandboxId) => Effect.andThen(Effect.provide(Effect.orDie(lease(id)), context), Effect.orDie(reach(id)))
+    const reader = (id: SandboxId) => Effect.andThen(Effect.provide(Effect.orDie(lease(id)), context), Effect.orDie(reach(sandboxOf(id))))
     // A worker that has no tree of the sandbox is no worker of it. Any other trouble with the link is none of the port's.
     const local = (id: SandboxId) => <A, E, R>(self: Effect.Effect<A, E | AgentDisconnected, R>) =>
       Effect.catchIf(
@@ -72,7 +101,12 @@ export const overTheLink = Layer.effect(
       open: (key, path, maximum) =>
         Effect.flatMap(reader(key.sandboxId), ({ open }) => open(key, path, maximum)).pipe(local(key.sandboxId)),
       compare: (key, path, maximum) =>
-        Effect.flatMap(reader(key.sandboxId), ({ compare }) => compare(key, path, maximum)).pipe(local(key.sandboxId))
+        Effect.flatMap(reader(key.sandboxId), ({ compare }) => compare(key, path, maximum)).pipe(local(key.sandboxId)),
+      diff: (key, asked) =>
+        Effect.flatMap(reader(key.sandboxId), ({ diff }) => diff(key, asked)).pipe(
+          Effect.catchTag("CheckpointNotFound", Effect.die),
+          local(key.sandboxId)
+        )
     })
   })
 )

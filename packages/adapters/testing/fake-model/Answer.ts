@@ -112,6 +112,8 @@ export const answer = (call: Call, workspace: Tools.Workspace, usage: Usage | un
         work({ kind: "shell", text: step.text })
         break
       case "crash":
+      // What steers its agent reaches a model with the next request.
+      case "listen":
         break
     }
     if (hangs) break

@@ -104,6 +104,8 @@ const readers: Record<Protocol, (body: Json) => Pick<Call, "effort" | "tools" | 
   "anthropic-messages": (body) => {
     const talk = conversation()
     for (const { content, role } of records(body["messages"])) {
+      // What steers claude's turn it tells in a message of the system.
+      if (role === "system") talk.user(content)
       if (role !== "user") continue
       talk.user(content)
       for (const block of records(content)) if (block["type"] === "tool_result") talk.result(block["content"])

@@ -37,6 +37,10 @@ export interface Comment {
   readonly body: string
   /** Of a comment on code. */
   readonly path: string | null
+  /** `null`: of one that is outdated, or on all of a file. */
+  readonly line: number | null
+  /** Where it was written; of one that is on all of a file it is `null`. */
+  readonly originalLine: number | null
   readonly createdAt: string
 }
 
@@ -196,9 +200,18 @@ export class Repository {
   }
 
   /** Somebody's word on a pull request, or on a file of it. */
-  comment(number: number, fields: { readonly user?: User | null; readonly body?: string; readonly path?: string }): Comment {
-    const { body = "", path = null, user = { id: 1, login: "octocat" } } = fields
-    const comment = { id: this.nextId(), number, user, body, path, createdAt: this.instant() }
+  comment(
+    number: number,
+    fields: {
+      readonly user?: User | null
+      readonly body?: string
+      readonly path?: string
+      readonly line?: number | null
+      readonly originalLine?: number
+    }
+  ): Comment {
+    const { body = "", line = null, originalLine = line, path = null, user = { id: 1, login: "octocat" } } = fields
+    const comment = { id: this.nextId(), number, user, body, path, line, originalLine, createdAt: this.instant() }
     this.comments.push(comment)
     return comment
   }

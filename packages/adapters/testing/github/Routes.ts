@@ -412,6 +412,23 @@ const routes: ReadonlyArray<Route> = [
     const found = repository === undefined ? undefined : world.app.installationOf(repository.owner.login, repository.name)
     return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
   }),
+  route("GET /users/{username}/installation", "app", ({ params, world }) => {
+    const found = world.app.installations.find(({ account }) => account.toLowerCase() === params["username"]?.toLowerCase())
+    return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
+  }),
+  route("GET /installation/repositories", "token", (context) => {
+    const { call, world } = context
+    const token = world.app.token(tokenOf(call.authorization) ?? "")
+    const own = world.repositories.filter(({ id, name, owner }) =>
+      owner.login.toLowerCase() === token?.installation.account.toLowerCase() &&
+      (token.installation.repositories === "all" || token.installation.repositories.includes(name)) &&
+      (token.repositories === null || token.repositories.has(id))
+    )
+    return page(context, own, (items) => ({
+      total_count: own.length,
+      repositories: items.map((one) => Shapes.repository(world.addresses, one))
+    }))
+  }),
   route("DELETE /installation/token", "token", ({ call, world }) => {
     world.app.revoke(tokenOf(call.authorization) ?? "")
     return empty

@@ -157,6 +157,9 @@ export const reviewComment = (addresses: Addresses, from: Repository, comment: C
   node_id: nodeId("PRRC", comment.id),
   url: `${addresses.api}/repos/${from.fullName}/pulls/comments/${comment.id}`,
   path,
+  // On all of a file GitHub leaves `null` here, which its own description does not say.
+  ...(comment.line === null ? {} : { line: comment.line }),
+  ...(comment.originalLine === null ? {} : { original_line: comment.originalLine }),
   html_url: `${addresses.origin}/${from.fullName}/pull/${comment.number}#discussion_r${comment.id}`,
   pull_request_url: `${addresses.api}/repos/${from.fullName}/pulls/${comment.number}`,
   // Of deleted accounts GitHub leaves `null` here too, though its own description says otherwise.

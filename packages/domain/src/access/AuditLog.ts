@@ -33,13 +33,19 @@ export const Action = Schema.Literals([
   "session.ended",
   "sign_in_link.made",
   "sign_in_link.used",
+  "device_login.approved",
+  "device_login.denied",
   "webhook.registered",
   "webhook.deleted",
   "webhook.secret_rotated",
   "webhook.enabled",
   "webhook.disabled",
+  "secret.set",
+  "secret.removed",
   "scope.refused",
-  "approval.decided"
+  "approval.decided",
+  "sandbox.restored",
+  "sandbox.forked"
 ])
 export type Action = typeof Action.Type
 

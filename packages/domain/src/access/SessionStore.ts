@@ -1,9 +1,15 @@
 /** Port: sessions and one-time sign-in links. Checked by `testing/SessionStoreContract`. */
 import { Context, type DateTime, type Duration, type Effect } from "effect"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { type RateLimits, type RateSlot } from "./AccessStore.ts"
+import { type Grant, type RateLimits, type RateSlot } from "./AccessStore.ts"
 import { type SecurityEvent } from "./AuditLog.ts"
 import { type Session, type Visit } from "./Session.ts"
+import type { Role } from "./User.ts"
+
+/** A grant of an organization of which somebody is an active member, and in which role. */
+export interface OwnGrant extends Grant {
+  readonly role: Role
+}
 
 /** The entry of a session that started or ended. */
 export const told = (action: "session.started" | "session.ended", { id, userId }: Session, at: DateTime.Utc): SecurityEvent => ({
@@ -39,6 +45,8 @@ export class SessionStore extends Context.Service<SessionStore, {
     ReadonlyArray<{ readonly session: Session; readonly grantId: string }>,
     StoreUnavailable
   >
+  /** Oldest first; none that is revoked. Those of a suspended organization are among them. */
+  grantsOf(userId: string): Effect.Effect<ReadonlyArray<OwnGrant>, StoreUnavailable>
   /** The session works in this grant from now on. The caller has checked that its user has it. */
   chooseGrant(id: string, grantId: string): Effect.Effect<void, StoreUnavailable>
   /** Moves `lastSeenAt` forward, never back. */

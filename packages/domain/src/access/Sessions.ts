@@ -2,13 +2,13 @@
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { AccessStore, type Grant, GrantNotFound, type RateSlot } from "./AccessStore.ts"
+import { GrantNotFound, type RateSlot } from "./AccessStore.ts"
 import { Acting } from "./AuditLog.ts"
 import type { Identity } from "./Identity.ts"
 import { MemberStore } from "./MemberStore.ts"
 import { draw } from "./Secret.ts"
 import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes, type Visit } from "./Session.ts"
-import { type SessionRateLimits, SessionStore } from "./SessionStore.ts"
+import { type OwnGrant, type SessionRateLimits, SessionStore } from "./SessionStore.ts"
 
 /** A session that began, with the one chance to read its token. */
 export interface SignedIn {
@@ -35,9 +35,9 @@ export class Sessions extends Context.Service<Sessions, {
     StoreUnavailable
   >
   /** The grants a person may work in, oldest first. */
-  grantsOf(userId: string): Effect.Effect<ReadonlyArray<Grant>, StoreUnavailable>
+  grantsOf(userId: string): Effect.Effect<ReadonlyArray<OwnGrant>, StoreUnavailable>
   /** The session works in this grant from now on, if its user has it. */
-  chooseGrant(session: Session, grantId: string): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  chooseGrant(session: Session, grantId: string): Effect.Effect<OwnGrant, GrantNotFound | StoreUnavailable>
   /** Proves that a form came from a page of the session. It cannot be turned back into the token. */
   csrfToken(token: Redacted.Redacted): Redacted.Redacted
   isCsrfToken(token: Redacted.Redacted, candidate: string): boolean
@@ -55,20 +55,10 @@ export class Sessions extends Context.Service<Sessions, {
     Sessions,
     Effect.gen(function*() {
       const store = yield* SessionStore
-      const access = yield* AccessStore
       const members = yield* MemberStore
       const ids = yield* Ids
       const lifetimes = yield* SessionLifetimes
       const digest = (secret: Redacted.Redacted) => ids.digest(Redacted.value(secret))
-      const grantsOf = Effect.fn("Sessions.grantsOf")(function*(userId: string) {
-        const grants = (yield* access.listGrants).filter(({ revokedAt }) => revokedAt === null)
-        const mine = new Set<string>()
-        for (const organizationId of new Set(grants.map((grant) => grant.organizationId))) {
-          const member = (yield* members.members(organizationId)).find(({ user }) => user.id === userId)
-          if (member?.active === true) mine.add(organizationId)
-        }
-        return grants.filter(({ organizationId }) => mine.has(organizationId)).toReversed()
-      })
       const csrfToken = (token: Redacted.Redacted) => ids.digest(`csrf ${Redacted.value(token)}`)
 
       const signIn = Effect.fn("Sessions.signIn")(function*(userId: string, previous: Redacted.Redacted | null) {
@@ -101,9 +91,9 @@ export class Sessions extends Context.Service<Sessions, {
             grantId
           }))
         }),
-        grantsOf,
+        grantsOf: store.grantsOf,
         chooseGrant: Effect.fn("Sessions.chooseGrant")(function*({ id, userId }, grantId) {
-          const grant = (yield* grantsOf(userId)).find((grant) => grant.id === grantId)
+          const grant = (yield* store.grantsOf(userId)).find((grant) => grant.id === grantId)
           if (grant === undefined) return yield* new GrantNotFound({ grant: grantId })
           yield* store.chooseGrant(id, grantId)
           return grant

@@ -1,14 +1,25 @@
-/** Read-only access to the working trees of a running sandbox (docs/decisions.md 6). */
-import { Context, Effect, Layer, Schema, type Scope } from "effect"
+/** Read-only access to the working trees of a sandbox: as they are, or as the last checkpoint has them (docs/decisions.md 6). */
+import { Context, Effect, Layer, Option, type Scope } from "effect"
 import type { Principal } from "../access/Principal.ts"
+import { CheckpointNotFound, Checkpoints } from "../sandbox/Checkpoints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
+import { hasTrees, type Sandbox } from "../sandbox/Sandbox.ts"
 import { type SandboxNotFound, SandboxStore } from "../sandbox/SandboxStore.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../sandbox/SelectRepo.ts"
 import type { SandboxId } from "../SandboxId.ts"
-import { FileProtected, InvalidPath, isProtected, MAX_CONTENT_BYTES, MAX_DOWNLOAD_BYTES, normalizePath } from "../source/FileRules.ts"
-import type { RepoName } from "../source/RepoRef.ts"
+import {
+  FileProtected,
+  InvalidPath,
+  isProtected,
+  MAX_CONTENT_BYTES,
+  MAX_DIFF_BYTES,
+  MAX_DOWNLOAD_BYTES,
+  normalizePath
+} from "../source/FileRules.ts"
+import { type RepoName, sameRepo } from "../source/RepoRef.ts"
 import { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { ChangedFiles, FileStatus, FileTree } from "./FileTree.ts"
+import { AgentDisconnected, ReachableTrees, RestoredTrees, TreesHere } from "./ReachableTrees.ts"
 import {
   type FileNotFound,
   type FileTooLarge,
@@ -18,50 +29,8 @@ import {
   OnBehalfOf,
   type OpenedFile,
   type TreeKey,
-  TreesUnavailable,
-  WorkingTrees
+  TreesUnavailable
 } from "./WorkingTrees.ts"
-
-/** The sandbox runs, but its worker cannot be reached just now. Retrying after a moment may succeed. */
-export class AgentDisconnected extends Schema.TaggedError<AgentDisconnected>()("AgentDisconnected", {}) {
-  override get message() {
-    return "The sandbox's worker cannot be reached just now."
-  }
-}
-
-/** Reads the trees of a sandbox by the rules of `WorkingTrees`, wherever they lie. */
-export interface TreeReader {
-  list(key: TreeKey, directory: string): Effect.Effect<
-    FileTree,
-    AgentDisconnected | FileNotFound | NotADirectory | FileProtected | TreesUnavailable
-  >
-  changes(key: TreeKey): Effect.Effect<ChangedFiles, AgentDisconnected | FileNotFound | TreesUnavailable>
-  /** What breaks off on the way fails the bytes. */
-  open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
-    OpenedFile,
-    AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable,
-    Scope.Scope
-  >
-  compare(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
-    { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
-    AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable
-  >
-}
-
-/** Port: the way to the trees of a sandbox. Its readers pass the reading rules of `testing/WorkingTreesContract`. */
-export class ReachableTrees extends Context.Service<ReachableTrees, {
-  /** Fails when no worker is there for the sandbox. A reader is good for one request: the sandbox may move. */
-  reach(id: SandboxId): Effect.Effect<TreeReader, AgentDisconnected | StoreUnavailable>
-}>()("@slipway/domain/ReachableTrees") {
-  /** The trees of this process's own machine. */
-  static readonly layerLocal = Layer.effect(
-    ReachableTrees,
-    Effect.map(WorkingTrees, (trees) =>
-      ReachableTrees.of({
-        reach: (id) => Effect.flatMap(trees.has(id), (isHere) => isHere ? Effect.succeed(trees) : Effect.fail(new AgentDisconnected()))
-      }))
-  )
-}
 
 /** To those who ask, a disk that refuses is a store that does: what it is, the log says. */
 const available = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
@@ -71,11 +40,26 @@ const available = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
     (cause) => Effect.fail(new StoreUnavailable({ cause }))
   )
 
+/** What is downloaded may be any size: only trees that are there are worth it. */
+const isRunning = ({ status }: Sandbox): boolean => status === "running"
+
 /** Which file or directory; `repo` may be left out when the sandbox has one repository. */
 export interface FileQuery {
   readonly repo: RepoName | undefined
   /** As the client gave it. */
   readonly path: string
+}
+
+/** A checkpoint by its number, the tree as it is, or as the sandbox found it. */
+export type Compared = number | "base" | "working"
+
+/** Which two versions of one repository's tree. */
+export interface ComparedTrees {
+  readonly repo: RepoName | undefined
+  readonly from: Compared
+  readonly to: Compared
+  /** A file or a folder, as the client gave it; left out: all of the tree. */
+  readonly path: string | undefined
 }
 
 type Unreachable =
@@ -101,14 +85,15 @@ export interface ComparedFile {
 }
 
 /**
- * The files of a sandbox, for those who may see it. Protected files are refused by name and by what they really are.
+ * The files of a sandbox that runs, and of one that succeeded or failed, for those who may see it. Protected files are refused
+ * by name and by what they really are.
  */
 export class Files extends Context.Service<Files, {
   /** The immediate entries of one directory; "" is the root. */
   list(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<FileTree, Refusal | NotADirectory>
   /** All files of one repository that differ from the commit the sandbox started from. */
   changes(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<ChangedFiles, Unreachable>
-  /** One file's bytes, streamed, with its normalised path. The descriptor is released with the scope. */
+  /** One file's bytes, streamed, with its normalised path, of a running sandbox alone. The descriptor is released with the scope. */
   open(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<
     OpenedFile & { readonly path: string },
     Refusal | IsDirectory | FileTooLarge,
@@ -116,25 +101,42 @@ export class Files extends Context.Service<Files, {
   >
   /** One file as text: now, as last published, and where the sandbox started. One that never was has no versions. */
   compare(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<ComparedFile, Refusal | IsDirectory | FileTooLarge>
+  /**
+   * What differs, as a patch of at most `MAX_DIFF_BYTES`: protected files are named, not shown. Of one that succeeded or failed
+   * `working` is its last checkpoint.
+   */
+  diff(by: Principal, id: SandboxId, asked: ComparedTrees): Effect.Effect<
+    Uint8Array,
+    CheckpointNotFound | FileTooLarge | InvalidPath | Unreachable
+  >
 }>()("@slipway/domain/Files") {
-  /** Of trees on any machine. */
+  /** Of trees on any machine. Without `Checkpoints` there is none to compare with. */
   static readonly layerReaching = Layer.effect(
     Files,
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const reachable = yield* ReachableTrees
+      const checkpoints = yield* Effect.serviceOption(Checkpoints)
 
-      const reach = Effect.fnUntraced(function*(by: Principal, id: SandboxId, asked: RepoName | undefined) {
-        const sandbox = yield* store.find({ grantId: by.grantId, id })
-        const repo = yield* Effect.fromResult(selectRepo(sandbox, asked))
-        if (sandbox.status !== "running") return yield* new SandboxNotRunning()
-        const key: TreeKey = { sandboxId: id, repo }
-        return { key, trees: yield* reachable.reach(id) }
+      /** The commit that a checkpoint has of a tree. */
+      const savedAs = Effect.fnUntraced(function*({ repo, sandboxId }: TreeKey, checkpoint: number) {
+        if (Option.isNone(checkpoints) || checkpoint < 1) return yield* new CheckpointNotFound()
+        const [found] = yield* checkpoints.value.list(sandboxId, checkpoint - 1, 1)
+        const saved = found?.checkpoint === checkpoint ? found.repos.find((saved) => sameRepo(saved.repo, repo)) : undefined
+        return saved === undefined ? yield* new CheckpointNotFound() : saved.sha
       })
 
-      const locate = Effect.fnUntraced(function*(by: Principal, id: SandboxId, query: FileQuery) {
+      const reach = Effect.fnUntraced(function*(by: Principal, id: SandboxId, asked: RepoName | undefined, may = hasTrees) {
+        const sandbox = yield* store.find({ grantId: by.grantId, id })
+        const repo = yield* Effect.fromResult(selectRepo(sandbox, asked))
+        if (!may(sandbox)) return yield* new SandboxNotRunning()
+        const key: TreeKey = { sandboxId: id, repo }
+        return { key, trees: yield* reachable.reach(sandbox) }
+      })
+
+      const locate = Effect.fnUntraced(function*(by: Principal, id: SandboxId, query: FileQuery, may = hasTrees) {
         const path = yield* Effect.fromResult(normalizePath(query.path))
-        const reached = yield* reach(by, id, query.repo)
+        const reached = yield* reach(by, id, query.repo, may)
         // By name, before the disk is touched: what is there must not show in the answer.
         if (isProtected(path)) return yield* new FileProtected()
         return { ...reached, path }
@@ -150,14 +152,14 @@ export class Files extends Context.Service<Files, {
           return yield* Effect.provideService(trees.changes(key), OnBehalfOf, by.grantId)
         }, available),
         open: Effect.fn("Files.open")(function*(by, id, query) {
-          const { key, path, trees } = yield* locate(by, id, query)
+          const { key, path, trees } = yield* locate(by, id, query, isRunning)
           if (path === "") return yield* new InvalidPath()
-          return { ...yield* trees.open(key, path, MAX_DOWNLOAD_BYTES), path }
+          return { ...yield* Effect.provideService(trees.open(key, path, MAX_DOWNLOAD_BYTES), OnBehalfOf, by.grantId), path }
         }, available),
         compare: Effect.fn("Files.compare")(function*(by, id, query) {
           const { key, path, trees } = yield* locate(by, id, query)
           if (path === "") return yield* new InvalidPath()
-          const versions = yield* trees.compare(key, path, MAX_CONTENT_BYTES)
+          const versions = yield* Effect.provideService(trees.compare(key, path, MAX_CONTENT_BYTES), OnBehalfOf, by.grantId)
           // A folder that is not there lists nothing. One truth about statuses: what the listing says.
           const listed = yield* trees.list(key, path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "").pipe(
             Effect.map(({ entries }) => entries.find((entry) => entry.path === path)),
@@ -165,11 +167,32 @@ export class Files extends Context.Service<Files, {
             Effect.provideService(OnBehalfOf, by.grantId)
           )
           return { path, repo: key.repo, status: listed?.status ?? null, previousPath: listed?.previousPath ?? null, ...versions }
+        }, available),
+        diff: Effect.fn("Files.diff")(function*(by, id, asked) {
+          const path = asked.path === undefined ? "" : yield* Effect.fromResult(normalizePath(asked.path))
+          const sandbox = yield* store.find({ grantId: by.grantId, id })
+          const key: TreeKey = { sandboxId: id, repo: yield* Effect.fromResult(selectRepo(sandbox, asked.repo)) }
+          if (!hasTrees(sandbox)) return yield* new SandboxNotRunning()
+          const [from, to] = yield* Effect.forEach(
+            [asked.from, asked.to] as const,
+            (version) => typeof version === "number" ? savedAs(key, version) : Effect.succeed(version)
+          )
+          const trees = yield* reachable.reach(sandbox)
+          const query = { from: from!, to: to!, maximumBytes: MAX_DIFF_BYTES, ...(path === "" ? {} : { path }) }
+          return yield* trees.diff(key, query).pipe(
+            // It was forgotten a moment ago, or its machine is one that knows nothing of checkpoints.
+            Effect.catchTag("UnknownCommit", () => Effect.fail(new AgentDisconnected())),
+            Effect.provideService(OnBehalfOf, by.grantId)
+          )
         }, available)
       })
     })
   )
 
-  /** Of trees on this machine. */
-  static readonly layer = Files.layerReaching.pipe(Layer.provide(ReachableTrees.layerLocal))
+  /** Of trees on this machine alone: those of checkpoints are not there. */
+  static readonly layer = Files.layerReaching.pipe(
+    Layer.provide(ReachableTrees.layerLocal),
+    Layer.provide(TreesHere.layer),
+    Layer.provide(RestoredTrees.layerNone)
+  )
 }

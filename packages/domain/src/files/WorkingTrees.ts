@@ -4,6 +4,7 @@
  */
 import { Context, type Effect, Schema, type Scope, type Stream } from "effect"
 import type { SandboxId } from "../SandboxId.ts"
+import type { ChangeCounts } from "../source/ChangeCounts.ts"
 import { type FileProtected } from "../source/FileRules.ts"
 import { type RepoName } from "../source/RepoRef.ts"
 import type { Remote } from "../source/SourceHost.ts"
@@ -75,6 +76,39 @@ export class NoChanges extends Schema.TaggedError<NoChanges>()("NoChanges", { re
   }
 }
 
+/** A tree cannot be saved: it is larger than it may be, takes longer than it may, or git gives up on it. */
+export class CannotSave extends Schema.TaggedError<CannotSave>()("CannotSave", {
+  repo: Schema.String,
+  /** A sentence for people. */
+  detail: Schema.String,
+  /** Trying again may help, though the tree stays as it is. */
+  retryable: Schema.Boolean
+}) {
+  override get message() {
+    return `could not save ${this.repo}: ${this.detail}`
+  }
+}
+
+/** Not what was saved: cut, changed on the way, or made by somebody else. Retrying does not help. */
+export class CheckpointDamaged extends Schema.TaggedError<CheckpointDamaged>()("CheckpointDamaged", {
+  /** A sentence for people. */
+  detail: Schema.String
+}) {
+  override get message() {
+    return `the checkpoint cannot be restored: ${this.detail}`
+  }
+}
+
+/** No commits of these ids are here. What they were saved in brings them (`learn`, `restore`). */
+export class UnknownCommit extends Schema.TaggedError<UnknownCommit>()("UnknownCommit", {
+  /** As they were asked for, each once. */
+  commits: Schema.Array(Schema.String)
+}) {
+  override get message() {
+    return "no such commit here"
+  }
+}
+
 /** One repository's tree within a sandbox. `repo` is spelled as the sandbox spells it. */
 export interface TreeKey {
   readonly sandboxId: SandboxId
@@ -105,6 +139,27 @@ export type FileVersion = {
   readonly binary: boolean
 } | null
 
+/** A file of the commit that a tree started from. */
+export interface BaseFile {
+  /** The id of git's blob, hex. */
+  readonly blob: string
+  /** `null`: it is larger than was asked for. */
+  readonly content: Uint8Array | null
+}
+
+/** The tree as it is, as it was where the sandbox started, or a commit by its full id: one that was saved. */
+export type TreeVersion = "working" | "base" | (string & {})
+
+/** Which two versions of a tree are compared. */
+export interface DiffQuery {
+  readonly from: TreeVersion
+  readonly to: TreeVersion
+  /** A file or a folder, normalised. Left out: the whole tree. */
+  readonly path?: string
+  /** Of the patch. */
+  readonly maximumBytes: number
+}
+
 /** How a tree is committed. */
 export interface SnapshotOptions {
   readonly message: string
@@ -114,6 +169,38 @@ export interface SnapshotOptions {
    * trusted. The id of its newest commit and a line feed, then a pack of all objects that `baseSha` lacks; empty without any.
    */
   readonly history?: (baseSha: string) => Stream.Stream<Uint8Array>
+}
+
+/** A tree to be saved. */
+export interface SaveOptions {
+  readonly repo: RepoName
+  /** As in {@link SnapshotOptions}. */
+  readonly history?: SnapshotOptions["history"]
+}
+
+/** Bytes that the trees of a sandbox may have when they are saved. */
+export const MAXIMUM_SAVED_BYTES = 268_435_456
+
+/** The trees of a sandbox as they were. */
+export interface SavedTrees {
+  /** In the order they were asked for. `sha` is decided by the tree and by the agent's own commits, by nothing else. */
+  readonly repos: ReadonlyArray<{ readonly repo: RepoName; readonly sha: string }>
+  /** Of those of them where git can count in a few seconds. Renamed files whose content is the same have no lines that differ. */
+  readonly changes: ReadonlyArray<ChangeCounts>
+  /** For `restore`. Can be read as often as needed until the scope closes. */
+  readonly content: Stream.Stream<Uint8Array>
+}
+
+/** A tree that was restored. */
+export interface RestoredTree {
+  readonly repo: RepoName
+  /** As it was saved. */
+  readonly sha: string
+  /** Of the files of that commit together. */
+  readonly bytes: number
+  /** As `prepare` says. */
+  readonly baseSha: string
+  readonly baseRef: string | null
 }
 
 /** Checked by `testing/WorkingTreesContract`. */
@@ -155,6 +242,29 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable
   >
   /**
+   * The plain files that the commit has at these paths, normalised, which the tree started from: for the service itself, protected
+   * ones too. Links and folders are left out. Nothing that the agent may write is looked at. `FileNotFound`: there is no such tree here.
+   */
+  readBase(key: TreeKey, paths: Iterable<string>, options: { readonly maximumBytes: number }): Effect.Effect<
+    ReadonlyMap<string, BaseFile>,
+    FileNotFound | TreesUnavailable
+  >
+  /**
+   * The plain files with one of these names, in whatever folder of the commit that the tree started from: ids of git's blobs, hex, by
+   * path. `null`: they are more than `maximum`, or too much to look for. Nothing that the agent may write is looked at.
+   * `FileNotFound`: there is no such tree here.
+   */
+  findBase(key: TreeKey, names: Iterable<string>, options: { readonly maximum: number }): Effect.Effect<
+    ReadonlyMap<string, string> | null,
+    FileNotFound | TreesUnavailable
+  >
+  /**
+   * What differs, as a patch in the form of git: without colour, with `a/` and `b/`, binary files only named. The last entries
+   * name protected files that differ, and show nothing of them. Ignored files and new repositories within the tree are in no version.
+   * `FileTooLarge`: the patch is.
+   */
+  diff(key: TreeKey, asked: DiffQuery): Effect.Effect<Uint8Array, FileNotFound | FileTooLarge | TreesUnavailable | UnknownCommit>
+  /**
    * Commits the tree as it is, on the commit it started from. Equal trees with equal options give the same commit.
    * Ignored files, new environment files and repositories within the tree are left out. The agent's own commits are kept
    * where they go on from that commit and hold none of these: then only what is beyond them is committed. `PushFailed`:
@@ -167,6 +277,43 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   }, NoChanges | FileNotFound | PushFailed>
   /** Pushes `sha` to `headRef`, replacing only what we pushed there before. Pushing what is already there succeeds. */
   push(key: TreeKey, options: { readonly sha: string; readonly headRef: string; readonly remote: Remote }): Effect.Effect<void, PushFailed>
+  /**
+   * Saves trees as they are, with all that they have beyond the commit they started from: changed and new files, those of the
+   * environment too; the agent's own commits and its branch; what was published last. Ignored files, empty folders and
+   * repositories within the tree are left out. Takes at most a minute, and `maximumBytes` packed; default
+   * `MAXIMUM_SAVED_BYTES`.
+   */
+  save(sandboxId: SandboxId, repos: ReadonlyArray<SaveOptions>, options?: { readonly maximumBytes?: number }): Effect.Effect<
+    SavedTrees,
+    CannotSave | FileNotFound | TreesUnavailable,
+    Scope.Scope
+  >
+  /**
+   * Makes the trees as they were saved, in place of those that are there. Nothing of the sandbox may run meanwhile: to a box
+   * they are given when it is provisioned. Work that was not committed is not committed; times of files are new. The source is
+   * only read: only where this machine does not have the commit that a tree started from. `CloneFailed`: nor has the source
+   * any more. Whatever it fails with, the trees are as they were before; only where the disk refuses while they are replaced, or
+   * the process ends, there are none (`has`) until it is done again.
+   *
+   * The content may be of another sandbox, and is not trusted. `sources` name its repositories, each once.
+   * `forget`: what was published last stays with the sandbox it is of.
+   */
+  restore<E = never, R = never>(
+    sandboxId: SandboxId,
+    content: Stream.Stream<Uint8Array, E, R>,
+    sources: ReadonlyArray<{ readonly repo: RepoName; readonly remote: Remote }>,
+    options?: { readonly forget?: "publication" }
+  ): Effect.Effect<ReadonlyArray<RestoredTree>, CheckpointDamaged | CloneFailed | TreesUnavailable | E, R>
+  /**
+   * Adds the commits of what was saved to those that `diff` knows, until the trees go or room is made. The trees stay as they are, and
+   * neither the sandbox's box nor its disk has them. Safe to repeat. The content is not trusted; it is of these trees and goes on from
+   * the commits that they started from, else `CheckpointDamaged`. `FileNotFound`: not all of its trees are here.
+   */
+  learn<E = never, R = never>(sandboxId: SandboxId, content: Stream.Stream<Uint8Array, E, R>): Effect.Effect<
+    void,
+    CheckpointDamaged | FileNotFound | TreesUnavailable | E,
+    R
+  >
   /** Whether the sandbox has trees on this machine. */
   has(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Deletes every tree of the sandbox. Safe to repeat. */

@@ -5,6 +5,7 @@
 import { Context, Schema, SchemaTransformation } from "effect"
 import { Counter, saturatingAdd } from "../Text.ts"
 import type { Prices } from "./ModelCatalogue.ts"
+import type { TokenCounts } from "./Usage.ts"
 
 const MILLION = 1_000_000n
 
@@ -18,6 +19,12 @@ export interface Tokens {
 
 /** Of a request that was never answered. */
 export const noTokens: Tokens = { input: 0, cachedInput: 0, cacheWrite: 0, output: 0 }
+
+/** What people are told of them. Whatever a provider claims, each is a counter, and no more was cached than there was. */
+export const countsOf = ({ cachedInput, input, output }: Tokens): TokenCounts => {
+  const whole = saturatingAdd(input, 0)
+  return { input: whole, cachedInput: Math.min(cachedInput, whole), output: saturatingAdd(output, 0) }
+}
 
 /** Rounded up once, over all of an answer; saturates. */
 export const costOf = (prices: Prices, { cacheWrite, cachedInput, input, output }: Tokens): number => {

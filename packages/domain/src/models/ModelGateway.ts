@@ -7,7 +7,7 @@ import { Context, type Effect, type Redacted, Schema, type Scope, type Stream } 
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { Upstream } from "./ModelCatalogue.ts"
-import { type Usage } from "./Usage.ts"
+import { type Spent } from "./Usage.ts"
 
 /** What an agent is told of its model: an address on this machine and a token that is good for this sandbox alone. */
 export interface ModelAccess {
@@ -31,10 +31,11 @@ export class ModelGatewayError extends Schema.TaggedError<ModelGatewayError>()("
   }
 }
 
-/** What a sandbox's requests came to. */
-export interface ModelAccount {
-  /** Since the sandbox's creation, in whatever session. Grows only; an answer is in it before the agent has all of it. */
-  readonly usage: Usage
+/**
+ * What a sandbox's requests came to: usage and tokens since its creation, in whatever session. They grow only; an answer is in them
+ * before the agent has all of it.
+ */
+export interface ModelAccount extends Spent {
   /** Requests of this session that a budget or the credits refused. */
   readonly refusals: number
   /** Why the last of them was; `null`: there was none. */
@@ -62,6 +63,6 @@ export class ModelGateway extends Context.Service<ModelGateway, {
     readonly upstream: Upstream
   }): Effect.Effect<ModelSession, ModelGatewayError | StoreUnavailable, Scope.Scope>
   /** Gives back what is reserved for a sandbox that is over. Says what it has used. Safe to repeat; an unknown sandbox is fine. */
-  forget(sandboxId: SandboxId): Effect.Effect<Usage, StoreUnavailable>
+  forget(sandboxId: SandboxId): Effect.Effect<Spent, StoreUnavailable>
 }>()("@slipway/domain/ModelGateway") {
 }

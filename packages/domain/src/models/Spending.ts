@@ -10,7 +10,7 @@ import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { type BudgetExceeded, type GrantBudget } from "./Budget.ts"
 import { type NoCredits } from "./Credits.ts"
-import { type Usage } from "./Usage.ts"
+import { type Spent, type TokenCounts } from "./Usage.ts"
 
 /** One request to a model. */
 export interface ModelCall {
@@ -44,11 +44,12 @@ export class Spending extends Context.Service<Spending, {
   /**
    * Charges a call, the organization's credits too, and gives back the rest of its reservation. Safe to repeat: the first
    * charge counts. A reservation that was released meanwhile is charged all the same, and so is a call that never had one:
-   * what they take beyond the credits is paid by the next ones. `null`: the request never went out, and is not counted.
+   * what they take beyond the credits is paid by the next ones. `null`: the request never went out, and is not counted, nor are
+   * its tokens. `tokens`: those that the charge is for; left out: none.
    */
-  charge(call: ModelCall, microUsd: number | null): Effect.Effect<void, StoreUnavailable>
+  charge(call: ModelCall, microUsd: number | null, tokens?: TokenCounts): Effect.Effect<void, StoreUnavailable>
   /** Gives back what is reserved for the sandbox's calls: nobody works on them any more. Says what the sandbox has used so far. */
-  release(sandboxId: SandboxId): Effect.Effect<Usage, StoreUnavailable>
+  release(sandboxId: SandboxId): Effect.Effect<Spent, StoreUnavailable>
   /** Why there may be no new work in the sandbox, or, with `null`, no new sandbox. `null`: there may. */
   refusal(work: { readonly grantId: string; readonly sandboxId: SandboxId | null }): Effect.Effect<SpendingRefused | null, StoreUnavailable>
   setBudget(grantId: string, budget: GrantBudget): Effect.Effect<GrantSpending, StoreUnavailable>

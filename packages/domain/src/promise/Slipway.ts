@@ -10,13 +10,14 @@ import { Ids } from "../Ids.ts"
 import { reader } from "../InvalidRequest.ts"
 import { type Catalogue, ModelCatalogue } from "../models/ModelCatalogue.ts"
 import { nextPage } from "../Page.ts"
-import type { Decision } from "../sandbox/Approval.ts"
+import type { ApprovalDecision } from "../sandbox/Approval.ts"
 import type { CommandResult } from "../sandbox/Command.ts"
 import { Sandbox } from "../sandbox/Sandbox.ts"
 import { Sandboxes } from "../sandbox/Sandboxes.ts"
 import type { SandboxStatus, WireEvent } from "../sandbox/SandboxEvent.ts"
 import { SandboxEvents } from "../sandbox/SandboxEvents.ts"
 import { bytesOf, SandboxStore, topicsOf } from "../sandbox/SandboxStore.ts"
+import type { WhenBusy } from "../sandbox/Waiting.ts"
 import { SandboxId } from "../SandboxId.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import { Timestamp } from "../Timestamp.ts"
@@ -31,7 +32,7 @@ type Promised<Service> = {
  * The `SandboxStore` port as promises. A rejection that has a `_tag` is one of the errors that the port's method names, and
  * goes on to the caller as it is; so does any other one, as a bug. The store sends no hints: that is done for it.
  */
-export type PromisedStore = Promised<SandboxStore["Service"]>
+export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "traces">
 
 export interface Options {
   /**
@@ -63,6 +64,11 @@ export interface KeyedOptions {
   readonly idempotencyKey?: string | undefined
 }
 
+export interface MessageOptions extends KeyedOptions {
+  /** What becomes of it while a turn is active. Left out: `reject`. */
+  readonly whenBusy?: WhenBusy | undefined
+}
+
 const Position = Schema.Struct({ createdAt: Timestamp, id: SandboxId })
 
 export interface ListOptions {
@@ -78,19 +84,32 @@ export interface ListOptions {
 export interface Slipway {
   /** `request`: as the body of a creation in the HTTP API. `replayed`: an equal request came under this key before. */
   create(by: Caller, request: unknown, options?: KeyedOptions): Promise<{ readonly sandbox: SandboxJson; readonly replayed: boolean }>
+  /**
+   * A sandbox of the same repositories that starts as a checkpoint of this one; `request`: as the body of a fork in the HTTP API.
+   * The store says which checkpoints are kept.
+   */
+  fork(by: Caller, id: string, request: unknown, options?: KeyedOptions): Promise<{
+    readonly sandbox: SandboxJson
+    readonly replayed: boolean
+  }>
   get(by: Caller, id: string): Promise<SandboxJson>
   /** Newest first. `next`: where the next page begins; `null`: this is the last one. */
   list(by: Caller, options?: ListOptions): Promise<{
     readonly sandboxes: ReadonlyArray<SandboxJson>
     readonly next: typeof Position.Encoded | null
   }>
-  /** Starts the next turn of a running sandbox that has no active one. */
-  sendMessage(by: Caller, id: string, prompt: unknown, options?: KeyedOptions): Promise<CommandResult & { readonly turnId: string }>
+  /** Starts the next turn of a running sandbox. While a turn is active it is refused, unless `whenBusy` lets it wait. */
+  sendMessage(by: Caller, id: string, prompt: unknown, options?: MessageOptions): Promise<CommandResult & { readonly turnId: string }>
+  /** Takes back a message that waits; `messageId` is the `turnId` that sending it gave. */
+  cancelMessage(by: Caller, id: string, messageId: string): Promise<CommandResult>
   terminate(by: Caller, id: string): Promise<CommandResult>
   interrupt(by: Caller, id: string): Promise<CommandResult>
-  /** The first decision of an approval wins. */
-  approve(by: Caller, id: string, approvalId: string): Promise<CommandResult>
-  deny(by: Caller, id: string, approvalId: string): Promise<CommandResult>
+  /** Takes trees and conversation back to a checkpoint, between turns. Only with a layer as store that has `Checkpoints` too. */
+  restore(by: Caller, id: string, checkpoint: number): Promise<CommandResult>
+  /** The first decision of an approval wins. `scope`: what else of its kind is approved with it. */
+  approve(by: Caller, id: string, approvalId: string, options?: Pick<ApprovalDecision, "scope">): Promise<CommandResult>
+  /** `reason`: what the agent is told of why, 1 to 2000 characters. */
+  deny(by: Caller, id: string, approvalId: string, options?: Pick<ApprovalDecision, "reason">): Promise<CommandResult>
   /** Every event after `after` (0: all), as it comes; ends after the last one of a sandbox that is over, and when this is closed. */
   events(by: Caller, id: string, options?: { readonly after?: number | undefined }): AsyncIterable<WireEvent>
   /** Ends what still follows events and releases the store. Until then the process stays alive. */
@@ -160,15 +179,17 @@ const storeOf = (store: PromisedStore) =>
           asked(() => store.create(request)),
           ({ replayed, sandbox }) => replayed ? Effect.void : hints.publish([sandbox.id, WORK])
         ),
-      replay: (grantId, keyed) => asked(() => store.replay(grantId, keyed)),
+      replay: (grantId, keyed, forkOf) => asked(() => store.replay(grantId, keyed, forkOf)),
       find: (key) => asked(() => store.find(key)),
       list: (grantId, query) => asked(() => store.list(grantId, query)),
       log: (id, after, limit) => asked(() => store.log(id, after, limit)),
       messages: (id, after, limit) => asked(() => store.messages(id, after, limit)),
       command: (key, command, now, keyed) =>
-        Effect.tap(asked(() => store.command(key, command, now, keyed)), ({ events }) => hints.publish(topicsOf(key.id, events))),
+        Effect.tap(asked(() => store.command(key, command, now, keyed)), (recorded) => hints.publish(topicsOf(recorded))),
       change: (id, by, decide, now, opened) =>
-        Effect.tap(asked(() => store.change(id, by, decide, now, opened)), ({ events }) => hints.publish(topicsOf(id, events))),
+        Effect.tap(asked(() => store.change(id, by, decide, now, opened)), (recorded) => hints.publish(topicsOf(recorded))),
+      // Whoever embeds the domain runs no worker that would go on with them.
+      traces: () => Effect.succeed({ creation: null, turn: null }),
       approvals: (id, approvalIds) => asked(() => store.approvals(id, approvalIds)),
       purged: (id) => asked(() => store.purged(id))
     }))
@@ -206,7 +227,7 @@ export const open = async ({ clock, hints, ids, models, store }: Options): Promi
   const log = Effect.runSync(Effect.provide(SandboxEvents, context))
   const withId = <A, E>(id: string, use: (id: SandboxId) => Effect.Effect<A, E>) =>
     runtime.runPromise(Effect.flatMap(Effect.fromResult(readId(id)), use))
-  const decide = (by: Caller, id: string, approvalId: string, decision: Decision) =>
+  const decide = (by: Caller, id: string, approvalId: string, decision: ApprovalDecision) =>
     withId(id, (id) => sandboxes.decideApproval(principalOf(by), id, approvalId, decision))
 
   return {
@@ -217,6 +238,12 @@ export const open = async ({ clock, hints, ids, models, store }: Options): Promi
           ({ replayed, sandbox }) => ({ sandbox: encode(sandbox), replayed })
         )
       ),
+    fork: (by, id, request, { idempotencyKey } = {}) =>
+      withId(id, (id) =>
+        Effect.map(
+          sandboxes.fork(principalOf(by), id, request, Option.fromUndefinedOr(idempotencyKey)),
+          ({ replayed, sandbox }) => ({ sandbox: encode(sandbox), replayed })
+        )),
     get: (by, id) => withId(id, (id) => Effect.map(sandboxes.get(principalOf(by), id), encode)),
     list: (by, { after = null, limit = 100, repo = null, status = null } = {}) =>
       runtime.runPromise(Effect.gen(function*() {
@@ -228,12 +255,14 @@ export const open = async ({ clock, hints, ids, models, store }: Options): Promi
         )
         return { sandboxes: page.map((sandbox) => encode(sandbox)), next: more === null ? null : encodePosition(more) }
       })),
-    sendMessage: (by, id, prompt, { idempotencyKey } = {}) =>
-      withId(id, (id) => sandboxes.sendMessage(principalOf(by), id, prompt, Option.fromUndefinedOr(idempotencyKey))),
+    sendMessage: (by, id, prompt, { idempotencyKey, whenBusy } = {}) =>
+      withId(id, (id) => sandboxes.sendMessage(principalOf(by), id, prompt, Option.fromUndefinedOr(idempotencyKey), whenBusy)),
+    cancelMessage: (by, id, messageId) => withId(id, (id) => sandboxes.cancelMessage(principalOf(by), id, messageId)),
     terminate: (by, id) => withId(id, (id) => sandboxes.terminate(principalOf(by), id)),
     interrupt: (by, id) => withId(id, (id) => sandboxes.interrupt(principalOf(by), id)),
-    approve: (by, id, approvalId) => decide(by, id, approvalId, "approve"),
-    deny: (by, id, approvalId) => decide(by, id, approvalId, "deny"),
+    restore: (by, id, checkpoint) => withId(id, (id) => sandboxes.restore(principalOf(by), id, checkpoint)),
+    approve: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "approve" }),
+    deny: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "deny" }),
     events: (by, id, { after = 0 } = {}) =>
       Effect.fromResult(readId(id)).pipe(
         Effect.flatMap((id) => log.follow(principalOf(by), id, after)),

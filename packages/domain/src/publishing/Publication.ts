@@ -2,7 +2,7 @@
 import { Context, Result } from "effect"
 import type { FileNotFound, NoChanges, PushFailed } from "../files/WorkingTrees.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
-import { isUnderWay, publicationOf, type Sandbox } from "../sandbox/Sandbox.ts"
+import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "../sandbox/Sandbox.ts"
 import type { SandboxEvent, SandboxEventOf } from "../sandbox/SandboxEvent.ts"
 import { headRef, type PullRequest } from "../source/PullRequest.ts"
 import type { RepoName } from "../source/RepoRef.ts"
@@ -12,7 +12,7 @@ import type { RepoNotAccessible, SourceHostError } from "../source/SourceHost.ts
 export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<ReadonlyArray<SandboxEvent>, SandboxNotRunning> => {
   const known = publicationOf(sandbox, repo)
   if (isUnderWay(known)) return Result.succeed([])
-  if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
+  if (!hasTrees(sandbox)) return Result.fail(new SandboxNotRunning())
   return Result.succeed([{
     type: "pull_request.updated",
     data: {

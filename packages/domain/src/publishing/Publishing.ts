@@ -6,11 +6,11 @@ import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } fr
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
-import { isUnderWay, publicationOf, type Publication, type Sandbox } from "../sandbox/Sandbox.ts"
+import { hasTrees, isUnderWay, publicationOf, type Publication, type Sandbox } from "../sandbox/Sandbox.ts"
 import { type SandboxNotFound, SandboxStore } from "../sandbox/SandboxStore.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../sandbox/SelectRepo.ts"
 import type { SandboxId } from "../SandboxId.ts"
-import { noChecks, type PullRequest, type PullRequestStatus, sandboxOf } from "../source/PullRequest.ts"
+import { type CommentWithText, noChecks, type PullRequest, type PullRequestStatus, sandboxOf, withoutText } from "../source/PullRequest.ts"
 import { type RepoName } from "../source/RepoRef.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../source/SourceHost.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
@@ -25,6 +25,12 @@ export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("No
 
 /** How long a request waits for its publication before it answers that it is still under way (docs/decisions.md 7). */
 export const WAIT = Duration.seconds(20)
+
+/** `comments` are those of `status`, with what they say. */
+export interface StatusWithComments {
+  readonly status: PullRequestStatus
+  readonly comments: ReadonlyArray<CommentWithText>
+}
 
 /** From a working tree to one draft pull request, whatever happens in between. */
 export class Publishing extends Context.Service<Publishing, {
@@ -43,6 +49,11 @@ export class Publishing extends Context.Service<Publishing, {
   /** How the pull request stands, as the source host knows it now. What changed there is told by an event. */
   status(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     PullRequestStatus,
+    RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
+  >
+  /** As `status`, with what the comments say. */
+  statusWithComments(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+    StatusWithComments,
     RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
   >
   /** The source host says that something happened to a branch of ours: tells by an event what. Unknown branches are ignored. */
@@ -70,16 +81,19 @@ export class Publishing extends Context.Service<Publishing, {
         const number = publication?.number ?? null
         const details = number === null ? null : yield* host.pullRequestDetails(repo, number)
         if (details !== null) yield* tell(sandbox, repo, details.pullRequest)
+        const comments = details?.comments ?? []
         const status: PullRequestStatus = {
           actionState: publication?.actionState ?? "idle",
           checks: details?.checks ?? noChecks,
-          comments: details?.comments ?? [],
+          comments: comments.map(withoutText),
           pullRequest: details?.pullRequest ?? null,
           repository: repo,
           detailsPending: isUnderWay(publication) || details?.pending === true
         }
-        return status
+        const found: StatusWithComments = { status, comments }
+        return found
       })
+      const statusOf = (sandbox: Sandbox, repo: RepoName) => Effect.map(describe(sandbox, repo), ({ status }) => status)
 
       const refuse = ({ error, repo }: Publication) => {
         if (error === null) return Effect.void
@@ -117,6 +131,10 @@ export class Publishing extends Context.Service<Publishing, {
         ),
         status: Effect.fn("Publishing.status")(function*(by, id, repo) {
           const sandbox = yield* store.find({ grantId: by.grantId, id })
+          return yield* statusOf(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
+        }),
+        statusWithComments: Effect.fn("Publishing.statusWithComments")(function*(by, id, repo) {
+          const sandbox = yield* store.find({ grantId: by.grantId, id })
           return yield* describe(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
         }),
         publish: Effect.fn("Publishing.publish")(
@@ -130,14 +148,14 @@ export class Publishing extends Context.Service<Publishing, {
                 const sandbox = yield* store.find(key)
                 const publication = publicationOf(sandbox, repo)
                 if (!isUnderWay(publication)) return { sandbox, publication }
-                if (sandbox.status !== "running") return yield* new SandboxNotRunning()
+                if (!hasTrees(sandbox)) return yield* new SandboxNotRunning()
                 yield* changed
               }
             })
             const end = yield* Effect.timeoutOption(ended, WAIT)
-            if (Option.isNone(end)) return yield* describe(yield* store.find(key), repo)
+            if (Option.isNone(end)) return yield* statusOf(yield* store.find(key), repo)
             if (end.value.publication !== undefined) yield* refuse(end.value.publication)
-            return yield* describe(end.value.sandbox, repo)
+            return yield* statusOf(end.value.sandbox, repo)
           },
           Effect.scoped,
           Effect.catchTag("StaleLease", Effect.die)

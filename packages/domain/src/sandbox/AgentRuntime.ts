@@ -43,6 +43,8 @@ export const AgentEvent = Schema.TaggedUnion({
     paths: Schema.optionalKey(Schema.Array(Schema.String)),
     preview: Schema.optionalKey(Preview)
   },
+  /** A text that `steer` handed over is part of the turn by now. Once for each, in the order they were handed over. */
+  MessageSteered: { messageId: Schema.String },
   /** Totals of the turn so far as the agent counts them: for display while it runs, not for charging. */
   UsageReported: { llmRequestCount: Schema.Int, costMicroUsd: Schema.Int }
 })
@@ -72,7 +74,9 @@ export class AgentError extends Schema.TaggedError<AgentError>()("AgentError", {
   detail: Schema.String,
   retryable: Schema.Boolean,
   /** It sent a message that is larger than any is read. */
-  tooLarge: Schema.optionalKey(Schema.Boolean)
+  tooLarge: Schema.optionalKey(Schema.Boolean),
+  /** The box refused to run it: trouble of this machine, whichever agent it is. */
+  refusedByHost: Schema.optionalKey(Schema.Boolean)
 }) {
   override get message() {
     return `${this.runtime}: ${this.detail}`
@@ -105,19 +109,31 @@ export interface AgentSession {
   /**
    * Runs one prompt: `onEvent` sees each event before the next is read from the agent, so a slow consumer slows the
    * agent down. Succeeds when the turn ended, however it ended; fails when the agent is gone or broke its protocol.
+   * `onBegin` runs once, before any event: from then on what `steer` and `interrupt` do is about this turn.
    */
   prompt(options: {
     readonly turnId: Uuid
     readonly text: string
+    readonly onBegin?: Effect.Effect<unknown>
     readonly onEvent: (event: AgentEvent) => Effect.Effect<void>
   }): Effect.Effect<TurnEnd, AgentError>
-  /** Answers an open approval. Safe to repeat; an id that is not open is ignored. */
-  decide(approvalId: string, decision: "approve" | "deny"): Effect.Effect<void>
+  /**
+   * Answers an open approval. Safe to repeat; an id that is not open is ignored. `reason`: why a person denies it, which the agent is
+   * told by exactly the profiles that `Steering.profileDenialTelling` says `answer` of; others ignore it.
+   */
+  decide(approvalId: string, decision: "approve" | "deny", reason?: string): Effect.Effect<void>
   /**
    * Asks the agent to end the running turn. Open approvals count as denied. Does nothing when no turn runs. It does not
    * wait: `prompt` ends when the agent obeys, and the scope is closed on one that takes too long.
    */
   readonly interrupt: Effect.Effect<void>
+  /**
+   * Hands a text to the turn that runs, behind those handed to it before. `id` is a UUID, unique within the sandbox; one that this
+   * turn was handed already is ignored. It does not wait for the agent, which takes a text when its protocol lets it, such as after
+   * a tool call: `MessageSteered` says so. A text that the turn ends or is interrupted without was not taken and never will be, nor
+   * does the agent remember it. Does nothing when no turn runs. There exactly for the profiles that `Steering.profileSteers` names.
+   */
+  steer?(message: { readonly id: Uuid; readonly text: string }): Effect.Effect<void>
   /** Completes when the process has ended, with a sentence saying how. */
   readonly exited: Effect.Effect<string>
 }
@@ -126,5 +142,17 @@ export interface AgentSession {
 export class AgentRuntime extends Context.Service<AgentRuntime, {
   /** Starts the agent and its session. The process tree ends with the scope, gently first, then by force. */
   open(options: AgentSessionOptions): Effect.Effect<AgentSession, AgentError, Scope.Scope>
+  /**
+   * Where agents of this profile keep what `resume` needs, as `SandboxHost.readHome` takes it: files and folders below the
+   * home, without secrets. Written into the home of the same sandbox on another machine they let the conversation go on there.
+   * Whole between turns. Empty for a profile that is not there.
+   */
+  conversationFiles(profile: string): ReadonlyArray<string>
+  /**
+   * Whether `resume` works with those files where the box's workspace, or its home, has another path than where they were written:
+   * without isolation both have on another machine, and a fork has another home. Where not, `open` fails for good; begin a new
+   * session there and tell it what was said.
+   */
+  bearsOtherPaths(profile: string): { readonly workspace: boolean; readonly home: boolean }
 }>()("@slipway/domain/AgentRuntime") {
 }

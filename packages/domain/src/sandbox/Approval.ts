@@ -1,7 +1,8 @@
 /** Tool calls that wait for a person (docs/decisions.md 3). The first decision wins and stays. */
 import { Schema } from "effect"
 import { text } from "../Text.ts"
-import { ApprovalOutcome, ApprovalResolver } from "./SandboxEvent.ts"
+import { ApprovalOutcome, ApprovalResolver, ApprovalScope, type SandboxEventOf } from "./SandboxEvent.ts"
+import type { ToolKind } from "./ToolCall.ts"
 
 /** As the agent named the tool call; 1 to 300 characters. */
 export const ApprovalId = text(1, 300)
@@ -10,6 +11,31 @@ export const ApprovalId = text(1, 300)
 export const Decision = Schema.Literals(["approve", "deny"])
 export type Decision = typeof Decision.Type
 
+/** Why a person denies, for the agent: 1 to 2000 characters. */
+export const DenialReason = text(1, 2000)
+
+/** A decision, and what goes with it. */
+export const ApprovalDecision = Schema.Struct({
+  decision: Decision.annotateKey({ description: "Whether the agent may do it." }),
+  scope: Schema.optionalKey(ApprovalScope).annotateKey({
+    description: "With `approve`. `turn`: also what else of the same `kind` waits, or is asked for until the turn ends. Left out: this " +
+      "tool call alone."
+  }),
+  reason: Schema.optionalKey(DenialReason).annotateKey({ description: "With `deny`: why. The agent is told." })
+}).check(
+  Schema.makeFilter(({ decision, reason, scope }) => decision === "approve" ? reason === undefined : scope === undefined, {
+    expected: "a scope only with approve, and a reason only with deny",
+    toJsonSchema: () => [{}, true]
+  })
+)
+export type ApprovalDecision = typeof ApprovalDecision.Type
+
+/** Whether calls of this kind can be approved for the rest of a turn: whoever does that knows what to expect of them. */
+export const isKind = (kind: ToolKind | undefined): kind is ToolKind => kind !== undefined && kind !== "other"
+
+/** What the agent gets to read of a denial as a message. */
+export const denialMessage = (tool: string, reason: string): string => `Denied: ${tool}\n\n${reason}`
+
 /** What a decision makes of the approval. */
 export const outcomeOf: Readonly<Record<Decision, ApprovalOutcome>> = { approve: "approved", deny: "denied" }
 
@@ -17,6 +43,15 @@ export const outcomeOf: Readonly<Record<Decision, ApprovalOutcome>> = { approve:
 export const Approval = Schema.Struct({
   approvalId: Schema.String,
   outcome: Schema.NullOr(ApprovalOutcome),
-  by: Schema.NullOr(ApprovalResolver)
+  by: Schema.NullOr(ApprovalResolver),
+  /** Why a person denied it, where they said so. */
+  reason: Schema.optionalKey(Schema.String)
 })
 export type Approval = typeof Approval.Type
+
+/** How the approval stands with the event. */
+export const approvalOf = ({ data, type }: SandboxEventOf<"approval.requested" | "approval.resolved">): Approval => {
+  if (type === "approval.requested") return { approvalId: data.approval_id, outcome: null, by: null }
+  const { approval_id: approvalId, by, outcome, reason } = data
+  return { approvalId, outcome, by, ...(reason === undefined ? {} : { reason }) }
+}

@@ -1,27 +1,38 @@
 /**
- * The commands of people (docs/decisions.md 3): terminate, interrupt, decide an approval, send a message. Each has a
- * natural identity, so repeating one finds the first. Every command is decided under the lock of its sandbox and is
- * durable before it is answered.
+ * The commands of people (docs/decisions.md 3 and 18): terminate, interrupt, decide an approval, send a message, take back one that
+ * waits, go back to a checkpoint. Each has a natural identity, so repeating one finds the first. Every command is decided under the
+ * lock of its sandbox and is durable before it is answered.
  */
 import { Result, Schema } from "effect"
 import type { Ids, Uuid } from "../Ids.ts"
+import type { DenialTelling } from "../models/Steering.ts"
 import { turnId } from "../SandboxId.ts"
 import { Counter, text } from "../Text.ts"
-import { type Approval, type Decision, outcomeOf } from "./Approval.ts"
+import { type Approval, type ApprovalDecision, denialMessage, isKind, outcomeOf } from "./Approval.ts"
+import { CheckpointNotFound } from "./Checkpoints.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
-import { denyApprovals, moveTo, resolveApproval, turnPending, turnUpdated } from "./Transition.ts"
+import { denyApprovals, moveTo, nextTurn, resolveApprovals, turnPending, turnUpdated } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
+import { isWaiting, MAX_WAITING, placeOf, type WhenBusy } from "./Waiting.ts"
+
+/** Characters of a prompt at most. */
+export const MAX_PROMPT = 60_000
 
 /** 1 to 60000 characters. */
-export const Prompt = text(1, 60_000)
+export const Prompt = text(1, MAX_PROMPT)
+
+/** Names a message of a sandbox: 1 to 300 characters. */
+export const MessageId = text(1, 300)
 
 /** Why a command has no effect (docs/decisions.md 3). Retrying does not help. */
 export const Rejection = Schema.Literals([
   "sandbox_terminal",
   "no_active_turn",
   "approval_expired",
-  "approval_already_resolved"
+  "approval_already_resolved",
+  "turn_active",
+  "restore_active"
 ])
 export type Rejection = typeof Rejection.Type
 
@@ -42,7 +53,7 @@ export interface Receipt {
   /** Revision of the sandbox after the command; unchanged by a rejected one. */
   readonly revision: number
   readonly outcome: "applied" | "rejected"
-  /** The turn that it started; `null`: it was no message, or was rejected. */
+  /** The turn that it started or waits for; `null`: it was no message, or was rejected. */
   readonly turnId: Uuid | null
 }
 
@@ -50,6 +61,12 @@ export interface Receipt {
 export class ApprovalNotFound extends Schema.TaggedError<ApprovalNotFound>()("ApprovalNotFound", {}) {
   override get message() {
     return "No such approval."
+  }
+}
+/** What the agent asks for is of no kind that can be approved for the rest of the turn. */
+export class ScopeUnsupported extends Schema.TaggedError<ScopeUnsupported>()("ScopeUnsupported", {}) {
+  override get message() {
+    return "The agent does not say of which kind this is. Approve it alone."
   }
 }
 /** The sandbox is not running, so it cannot take a message, show files or publish. */
@@ -62,6 +79,32 @@ export class SandboxNotRunning extends Schema.TaggedError<SandboxNotRunning>()("
 export class TurnActive extends Schema.TaggedError<TurnActive>()("TurnActive", {}) {
   override get message() {
     return "A turn is active. Wait for its end or interrupt it."
+  }
+}
+/** As many messages wait as may. One that is taken back or gets its turn makes room. */
+export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", {}) {
+  override get message() {
+    return `${MAX_WAITING} messages wait already. Take one back, or wait for the next turn.`
+  }
+}
+/** The sandbox's agent takes nothing while it is at a turn. */
+export class SteeringUnsupported extends Schema.TaggedError<SteeringUnsupported>()("SteeringUnsupported", {}) {
+  override get message() {
+    return "The agent of this sandbox takes no message while a turn is active. Queue the message instead."
+  }
+}
+/** No message of a person has this id in this sandbox. */
+export class MessageNotFound extends Schema.TaggedError<MessageNotFound>()("MessageNotFound", {}) {
+  override get message() {
+    return "No such message."
+  }
+}
+/** The message waits no longer, so it cannot be taken back. `isActive`: its own turn is the active one. */
+export class MessageNotWaiting extends Schema.TaggedError<MessageNotWaiting>()("MessageNotWaiting", { isActive: Schema.Boolean }) {
+  override get message() {
+    return this.isActive
+      ? "The turn of this message is active already. Interrupt it to stop it."
+      : "This message waits no longer: its turn is over, its agent has it, or it was cancelled."
   }
 }
 
@@ -131,13 +174,29 @@ export const interrupt = (ids: Derive): Command<never> => ({
       ...denyApprovals(sandbox, "interrupt"),
       turn.state === "pending"
         ? { type: "turn.completed", turn_id: turn.id, data: { state: "cancelled", ...asked } }
-        : turnUpdated(turn, "running", asked)
+        : turnUpdated(turn, "running", asked),
+      ...(turn.state === "pending" ? nextTurn(sandbox) : [])
     ])
   }
 })
 
-/** Approves or denies a pending tool call. */
-export const decideApproval = (ids: Derive, approvalId: string, decision: Decision): Command<ApprovalNotFound> => ({
+/** Who decides, and how the agent of a sandbox is told why. */
+export interface Decider {
+  readonly userId: string
+  tellingOf(sandbox: Sandbox): DenialTelling
+}
+
+/**
+ * Approves or denies a pending tool call. With the scope of a turn, what else waits of the same kind is approved by it too. A reason
+ * that the agent is not told with the denial itself waits for it as a message.
+ */
+export const decideApproval = (
+  ids: Derive,
+  approvalId: string,
+  { decision, reason, scope }: ApprovalDecision,
+  { tellingOf, userId }: Decider
+): Command<ApprovalNotFound | QueueFull | ScopeUnsupported> => ({
+  // Whatever goes with it: whoever decides the same again is told that it is decided.
   identity: ({ id }) => ids.derive(`${id}/approval/${approvalId}/${decision}`),
   approvalId,
   decide: ({ approval, sandbox }) => {
@@ -147,17 +206,111 @@ export const decideApproval = (ids: Derive, approvalId: string, decision: Decisi
     if (isOver(sandbox)) return rejected("sandbox_terminal")
     if (approval.by === "timeout") return rejected("approval_expired")
     if (approval.outcome !== null) return rejected("approval_already_resolved")
-    return applied(resolveApproval(sandbox, approvalId, outcome, "user"))
+    const request = sandbox.approvals.find(({ approval_id }) => approval_id === approvalId)
+    if (scope === "turn" && !isKind(request?.kind)) return Result.fail(new ScopeUnsupported())
+    const covered = sandbox.approvals.filter(({ approval_id, kind }) =>
+      scope === "turn" && approval_id !== approvalId && kind === request?.kind
+    )
+    const resolved = resolveApprovals(sandbox, [
+      {
+        approval_id: approvalId,
+        outcome,
+        by: "user",
+        ...(scope === undefined ? {} : { scope }),
+        ...(reason === undefined ? {} : { reason })
+      },
+      ...covered.map(({ approval_id }) => ({ approval_id, outcome, by: "policy" as const }))
+    ])
+    const telling = tellingOf(sandbox)
+    if (reason === undefined || telling === "answer") return applied(resolved)
+    return Result.map(
+      queued(ids, sandbox, denialMessage(request?.tool ?? "", reason), userId, telling === "steer"),
+      (message): Verdict => ({ outcome: "applied", events: [...resolved, message] })
+    )
   }
 })
 
-/** Starts the next turn. */
-export const sendMessage = (ids: Derive, prompt: string, authorId: string): Command<SandboxNotRunning | TurnActive> => ({
-  identity: ({ id, turn }) => ids.derive(`${id}/message/${(turn?.n ?? 0) + 1}`),
+/** How many prompts a sandbox has accepted. Each has the number of the turn that it gets, whether or not it gets one. */
+const promptsOf = ({ turn, turnless, waiting }: Sandbox): number => (turn?.n ?? 0) + waiting.length + turnless
+
+/** A message that begins to wait. Its id is that of the turn that it gets. */
+const queued = (
+  ids: Derive,
+  sandbox: Sandbox,
+  text: string,
+  authorId: string,
+  steers: boolean
+): Result.Result<SandboxEvent, QueueFull> => {
+  if (sandbox.waiting.length >= MAX_WAITING) return Result.fail(new QueueFull())
+  return Result.succeed({
+    type: "message.queued",
+    data: {
+      message_id: turnId(ids, sandbox.id, promptsOf(sandbox) + 1),
+      position: placeOf(sandbox, steers) + 1,
+      text,
+      author: { id: authorId },
+      steers
+    }
+  })
+}
+
+/** What is to become of a message while a turn is active. */
+export interface Busy {
+  readonly whenBusy: WhenBusy
+  /** Whether the sandbox's agent can be steered. */
+  canSteer(sandbox: Sandbox): boolean
+}
+
+/** Starts the next turn, or waits for it. Its id is that of the turn that it gets. */
+export const sendMessage = (
+  ids: Derive,
+  prompt: string,
+  authorId: string,
+  { canSteer, whenBusy }: Busy = { whenBusy: "reject", canSteer: () => false }
+): Command<QueueFull | SandboxNotRunning | SteeringUnsupported | TurnActive> => ({
+  identity: (sandbox) => ids.derive(`${sandbox.id}/message/${promptsOf(sandbox) + 1}`),
   approvalId: null,
   decide: ({ sandbox }) => {
     if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
-    if (isActive(sandbox.turn)) return Result.fail(new TurnActive())
-    return applied([turnPending(turnId(ids, sandbox.id, (sandbox.turn?.n ?? 0) + 1), prompt, authorId)])
+    if (!isActive(sandbox.turn)) return applied([turnPending(turnId(ids, sandbox.id, promptsOf(sandbox) + 1), prompt, authorId)])
+    if (whenBusy === "reject") return Result.fail(new TurnActive())
+    const steers = whenBusy === "steer"
+    if (steers && !canSteer(sandbox)) return Result.fail(new SteeringUnsupported())
+    return Result.map(queued(ids, sandbox, prompt, authorId, steers), (message): Verdict => ({ outcome: "applied", events: [message] }))
+  }
+})
+
+/** Takes back a message that waits. */
+export const cancelMessage = (ids: Derive, messageId: string): Command<MessageNotFound | MessageNotWaiting> => ({
+  identity: ({ id }) => ids.derive(`${id}/cancel/${messageId}`),
+  approvalId: null,
+  decide: ({ receipt, sandbox }) => {
+    if (receipt?.outcome === "applied") return duplicate
+    if (isWaiting(sandbox, messageId)) {
+      return applied([{ type: "message.cancelled", data: { message_id: messageId, reason: "command" } }])
+    }
+    if (sandbox.turn?.id === messageId) return Result.fail(new MessageNotWaiting({ isActive: isActive(sandbox.turn) }))
+    for (let n = promptsOf(sandbox); n > 0; n--) {
+      if (turnId(ids, sandbox.id, n) === messageId) return Result.fail(new MessageNotWaiting({ isActive: false }))
+    }
+    return Result.fail(new MessageNotFound())
+  }
+})
+
+/**
+ * Takes trees and conversation back to a checkpoint, between turns; the log goes on. `isKept`: its bytes are there. A worker
+ * carries it out; going back once more is another command then, whether or not a checkpoint could be taken.
+ */
+export const restore = (ids: Derive, checkpoint: number, isKept: boolean): Command<CheckpointNotFound | SandboxNotRunning> => ({
+  identity: ({ id, restores }) => ids.derive(`${id}/restore/${checkpoint}/${restores}`),
+  approvalId: null,
+  decide: ({ receipt, sandbox }) => {
+    if (receipt?.outcome === "applied") return duplicate
+    if (isOver(sandbox)) return rejected("sandbox_terminal")
+    if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
+    if (isActive(sandbox.turn)) return rejected("turn_active")
+    if (sandbox.restoring !== null) return rejected("restore_active")
+    if (!isKept || checkpoint < 1 || checkpoint > sandbox.checkpoint) return Result.fail(new CheckpointNotFound())
+    return applied([{ type: "sandbox.restoring", data: { checkpoint } }])
   }
 })

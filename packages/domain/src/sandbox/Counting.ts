@@ -1,11 +1,11 @@
 /**
- * What a process counts of what it committed: sandboxes, boots, turns, approvals, publications. What a lost answer hides
+ * What a process counts of what it committed: sandboxes, boots, turns, approvals, publications, checkpoints. What a lost answer hides
  * was committed and is not counted.
  */
 import { Effect, Metric } from "effect"
 import { counters } from "../Metrics.ts"
 import { isUnderWay, publicationOf, type Sandbox } from "./Sandbox.ts"
-import { ApprovalOutcome, type SandboxEvent, StatusReason } from "./SandboxEvent.ts"
+import { ApprovalOutcome, RestoreCause, type SandboxEvent, StatusReason } from "./SandboxEvent.ts"
 import type { Recorded } from "./SandboxStore.ts"
 import { transitions } from "./Transition.ts"
 import { TurnOutcome } from "./Turn.ts"
@@ -47,6 +47,28 @@ const publications = counters(
     "sandbox_not_running"]
 )
 
+const checkpoints = counters(
+  "slipway_checkpoints_total",
+  "Checkpoints that this process recorded: taken, or that they could not be.",
+  "outcome",
+  ["taken", "failed"]
+)
+const checkpointBytes = Metric.histogram("slipway_checkpoint_bytes", {
+  description: "What is stored of a checkpoint.",
+  boundaries: [4, 6, 8, 10, 12, 14, 16, 18].map((power) => 2 ** (power + 10))
+})
+/** Up to the longest that one may take (docs/decisions.md 16). */
+const checkpointDurations = Metric.histogram("slipway_checkpoint_duration_seconds", {
+  description: "How long checkpoints took that were taken.",
+  boundaries: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60]
+})
+const restores = counters(
+  "slipway_restores_total",
+  "Sandboxes that this process restored from a checkpoint, by cause.",
+  "cause",
+  RestoreCause.literals
+)
+
 /** Makes every series seen at 0. */
 export const declare: Effect.Effect<void> = Effect.all([
   Metric.value(created),
@@ -55,7 +77,11 @@ export const declare: Effect.Effect<void> = Effect.all([
   failed.declare,
   turns.declare,
   approvals.declare,
-  publications.declare
+  publications.declare,
+  checkpoints.declare,
+  Metric.value(checkpointBytes),
+  Metric.value(checkpointDurations),
+  restores.declare
 ], { discard: true })
 
 const countEvent = (before: Sandbox, event: SandboxEvent): Effect.Effect<void> => {
@@ -75,6 +101,16 @@ const countEvent = (before: Sandbox, event: SandboxEvent): Effect.Effect<void> =
       const isEnd = (action_state === "idle" || action_state === "failed") && isUnderWay(publicationOf(before, repo))
       return isEnd ? publications.add(error === undefined ? "published" : outcomes[error.code] ?? error.code) : Effect.void
     }
+    case "sandbox.checkpoint": {
+      const { bytes = 0, checkpoint, ms = 0 } = event.data
+      return checkpoint === undefined ? checkpoints.add("failed") : Effect.all([
+        checkpoints.add("taken"),
+        Metric.update(checkpointBytes, bytes),
+        Metric.update(checkpointDurations, ms / 1000)
+      ], { discard: true })
+    }
+    case "sandbox.restored":
+      return event.data.checkpoint === undefined ? Effect.void : restores.add(event.data.cause)
     default:
       return Effect.void
   }

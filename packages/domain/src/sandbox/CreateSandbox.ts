@@ -1,14 +1,14 @@
-/** What a creation may ask for (docs/interface.md 4.2), and what is made of it. */
+/** What a creation (docs/interface.md 4.2) and a fork (docs/decisions.md 16) may ask for, and what is made of it. */
 import { Effect, Schema } from "effect"
 import type { DateTime } from "effect"
-import { type Model, ModelId } from "../models/ModelCatalogue.ts"
+import { type Catalogue, type Model, ModelId } from "../models/ModelCatalogue.ts"
 import { ReasoningEffort } from "../models/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../models/ToolApprovalMode.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import { RepoRef } from "../source/RepoRef.ts"
-import { text } from "../Text.ts"
+import { Counter, text } from "../Text.ts"
 import { Prompt } from "./Command.ts"
-import { type Creation, Metadata } from "./Sandbox.ts"
+import { type Creation, Metadata, type Origin } from "./Sandbox.ts"
 
 /** At most this many repositories in one sandbox (docs/decisions.md 12). */
 const MAX_REPOS = 16
@@ -22,27 +22,55 @@ const Repos = Schema.Array(RepoRef).check(
   )
 )
 
+/** What creations and forks say in the same way. */
+const firstPrompt = Prompt.annotateKey({ description: "What the agent is to do first." })
+const shownTitle = Schema.optionalKey(text(1, 120)).annotateKey({ description: "For people. Left out: the prompt's first line." })
+const ownMetadata = Metadata.annotateKey({
+  description: "Strings of the caller, kept as they came: at most 16.",
+  default: {}
+}).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+
 /**
  * The body of a creation (docs/interface.md 4.2), with its defaults filled in. Unknown fields are refused where it is decoded.
  */
 export const CreateSandbox = Schema.Struct({
   repos: Repos.annotateKey({ description: "What to work on: 1 to 16, which differ in more than case." }),
-  prompt: Prompt.annotateKey({ description: "What the agent is to do first." }),
+  prompt: firstPrompt,
   model: Schema.optionalKey(ModelId).annotateKey({ description: "A model's id in the catalogue. Left out: the catalogue's default." }),
   reasoningEffort: Schema.optionalKey(ReasoningEffort).annotateKey({
     description: "How hard the model is to think; one that the catalogue lists for it."
   }),
-  title: Schema.optionalKey(text(1, 120)).annotateKey({ description: "For people. Left out: the prompt's first line." }),
+  title: shownTitle,
   toolApprovalMode: ToolApprovalMode.annotateKey({
     description: "`prompt`: the agent asks before it edits or runs anything; `auto`: it never asks.",
     default: "auto"
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
-  metadata: Metadata.annotateKey({
-    description: "Strings of the caller, kept as they came: at most 16.",
-    default: {}
-  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+  metadata: ownMetadata
 }).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
+
+/** The body of a fork (docs/decisions.md 16). What is left out is as in the sandbox that it is a fork of. */
+export const ForkSandbox = Schema.Struct({
+  prompt: firstPrompt,
+  model: Schema.optionalKey(ModelId).annotateKey({
+    description: "A model's id in the catalogue, also one of another runtime. Left out: the one of the sandbox."
+  }),
+  reasoningEffort: Schema.optionalKey(ReasoningEffort).annotateKey({
+    description: "How hard the model is to think. Left out: as in the sandbox, if the catalogue lists that for the model."
+  }),
+  title: shownTitle,
+  toolApprovalMode: Schema.optionalKey(ToolApprovalMode).annotateKey({ description: "Left out: as in the sandbox." }),
+  metadata: ownMetadata,
+  checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "What its trees start as. Left out: the newest one." })
+}).annotate({ identifier: "ForkSandbox" })
+export type ForkSandbox = typeof ForkSandbox.Type
+
+/** There is nothing to fork from yet. It helps to ask again after the first turn. */
+export class NoCheckpoint extends Schema.TaggedError<NoCheckpoint>()("NoCheckpoint", {}) {
+  override get message() {
+    return "The sandbox has no checkpoint yet. The first one is taken when its first turn has ended: fork it then, or create a sandbox."
+  }
+}
 
 /** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (docs/decisions.md 2.3). */
 export const titleOf = (prompt: string): string => {
@@ -52,11 +80,17 @@ export const titleOf = (prompt: string): string => {
   return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, 120).join("").trimEnd()
 }
 
-/** The creation that a request asks for. `given.model` is the catalogue's answer to it. */
-export const toCreation = (
-  request: CreateSandbox,
-  given: { readonly id: SandboxId; readonly grantId: string; readonly createdBy: string; readonly model: Model; readonly at: DateTime.Utc }
-): Creation => ({
+/** What a request leaves to its caller. `model` is the catalogue's answer to it. */
+interface Given {
+  readonly id: SandboxId
+  readonly grantId: string
+  readonly createdBy: string
+  readonly model: Model
+  readonly at: DateTime.Utc
+}
+
+/** The creation that a request asks for. `origin`: the checkpoint that it starts with. */
+export const toCreation = (request: CreateSandbox, given: Given, origin: Origin | null = null): Creation => ({
   id: given.id,
   grantId: given.grantId,
   createdBy: given.createdBy,
@@ -68,5 +102,29 @@ export const toCreation = (
   reasoningEffort: request.reasoningEffort ?? null,
   toolApprovalMode: request.toolApprovalMode,
   metadata: request.metadata,
+  origin,
   createdAt: given.at
 })
+
+/**
+ * The creation that a fork of this sandbox asks for, with what the sandbox gives to it. Of an effort that the other model does not
+ * have nothing is left; asking for approvals stays, also where the model cannot: nobody drops that without a word.
+ */
+export const asCreation = (
+  { checkpoint: _checkpoint, ...request }: ForkSandbox,
+  of: Pick<Creation, "model" | "reasoningEffort" | "repos" | "toolApprovalMode">,
+  catalogue: Catalogue
+): CreateSandbox => {
+  const model = request.model ?? of.model
+  const efforts = catalogue.models.find(({ id }) => id === model)?.efforts ?? []
+  const reasoningEffort = request.reasoningEffort ?? (of.reasoningEffort !== null && efforts.includes(of.reasoningEffort)
+    ? of.reasoningEffort
+    : undefined)
+  return {
+    ...request,
+    repos: of.repos,
+    model,
+    toolApprovalMode: request.toolApprovalMode ?? of.toolApprovalMode,
+    ...(reasoningEffort === undefined ? {} : { reasoningEffort })
+  }
+}

@@ -5,6 +5,7 @@
 import { Context, type Effect, Schema } from "effect"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import type { Room } from "./Leasing.ts"
 import type { Sandbox } from "./Sandbox.ts"
 
 /** The lease is another worker's by now. Nothing was written; stop working for this sandbox. */
@@ -22,8 +23,11 @@ export interface Leased {
   readonly sandbox: Sandbox
   /** The agent's own session id, when an earlier worker got as far. */
   readonly agentSession: string | null
-  /** Whether the trees and the box of a lost worker are on another machine. */
-  readonly elsewhere: boolean
+  /**
+   * Why trees and box are on another machine: it gave the sandbox up, or did not come for it in time. `null`: they are not. Whoever
+   * is given it before a worker has arrived with it is told the same; the machine that has them is told `null`.
+   */
+  readonly moved: "drained" | "lost" | null
 }
 
 /** Who leases sandboxes. */
@@ -45,23 +49,38 @@ export const LEASE_RENEWAL_SECONDS = 10
  */
 export class Leases extends Context.Service<Leases, {
   /**
-   * Leases up to `limit` sandboxes that need a worker and have none, and beyond them up to `ending` (default: `limit`) that
-   * are ending: they free room, and a full worker must not keep them from it. The rule is `leaseOrder`:
-   * grants take turns, the one of which workers hold fewest first, and within a grant the longest waiting goes first. A lost
-   * worker's sandbox goes to a worker of the same machine at once, to another machine only after `Policy.lost`.
+   * Leases sandboxes that need a worker and have none, as many as there is room for. The rule is `leaseOrder`: grants take
+   * turns, the one of which workers hold fewest at work first, and within a grant the longest waiting goes first. A lost
+   * worker's sandbox, and one at rest that is needed again, goes to a worker of the same machine at once, to another machine
+   * only after `Policy.lost` or when its own gave it up.
    */
-  take(by: Worker, limit: number, ending?: number): Effect.Effect<ReadonlyArray<Leased>, StoreUnavailable>
+  take(by: Worker, room: Room): Effect.Effect<ReadonlyArray<Leased>, StoreUnavailable>
+  /** The lease's machine has everything of the sandbox by now, as `sandbox.restored` says as well. */
+  arrived(lease: Lease): Effect.Effect<void, StaleLease | StoreUnavailable>
   /** Extends leases; returns those that are still held. */
   renew(leases: ReadonlyArray<Lease>): Effect.Effect<ReadonlyArray<Lease>, StoreUnavailable>
   /**
-   * Ends every lease of a machine. For a worker that starts and knows that no other one runs there: what a killed one
-   * held need not wait for its end.
+   * Ends every lease of a machine that holds, also of what is over. For a worker that starts and knows that no other one runs there:
+   * what a killed one held need not wait for its end.
    */
   endLeases(machine: string): Effect.Effect<void, StoreUnavailable>
-  /** Gives a lease back, so that another worker need not wait for its end. A stale one is ignored. */
-  release(lease: Lease): Effect.Effect<void, StoreUnavailable>
-  /** Remembers the agent's own session id. */
-  saveAgentSession(lease: Lease, agentSession: string): Effect.Effect<void, StaleLease | StoreUnavailable>
+  /**
+   * Gives a lease back if the sandbox needs no worker by then, and says whether it did; else the lease stays. Whatever makes
+   * work later finds the lease gone and hints `WORK`. The machine stays noted: it is asked first.
+   */
+  rest(lease: Lease): Effect.Effect<boolean, StaleLease | StoreUnavailable>
+  /**
+   * Gives a lease back, so that another worker need not wait for its end. A stale one is ignored. `mayMove`: this machine gives
+   * the sandbox up, and any other one may have it at once.
+   */
+  release(lease: Lease, options?: { readonly mayMove: boolean }): Effect.Effect<void, StoreUnavailable>
+  /**
+   * `true`: the machine gives up all that no worker holds, and any other one may have it at once. `false`: it is back, and what
+   * nobody took in the meantime is its own again. Takes the same time however many there are.
+   */
+  drain(machine: string, isDraining: boolean): Effect.Effect<void, StoreUnavailable>
+  /** Remembers the agent's own session id; `null`: there is no conversation to go on with. */
+  saveAgentSession(lease: Lease, agentSession: string | null): Effect.Effect<void, StaleLease | StoreUnavailable>
   /** The machine that worked for most of these sandboxes; `null`: none did, or they are unknown. */
   machineOf(ids: ReadonlyArray<SandboxId>): Effect.Effect<string | null, StoreUnavailable>
 }>()("@slipway/domain/Leases") {

@@ -7,7 +7,7 @@ import { cut, utf8Length } from "../Text.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import { type ApprovalRequest, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
 import { type Detail, OUTPUT_BYTES, PREVIEW_BYTES } from "./ToolCall.ts"
-import { endTurn } from "./Transition.ts"
+import { cancelWaiting, closeTurn, endTurn } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 
 const MIB = 1024 * 1024
@@ -121,7 +121,10 @@ const ended = (sandbox: Sandbox, limit: keyof typeof sentences): ReadonlyArray<S
     ...(sandbox.turn === null ? {} : { turn_id: sandbox.turn.id }),
     data: { code: OUTPUT_LIMIT, message: sentences[limit], retryable: limit !== "sandbox" }
   },
-  ...endTurn(sandbox, "failed", { reason: OUTPUT_LIMIT, initiator: "policy" })
+  ...(limit === "sandbox"
+    // Nothing could be recorded of a next one.
+    ? [...closeTurn(sandbox, "failed", { reason: OUTPUT_LIMIT, initiator: "policy" }), ...cancelWaiting(sandbox, OUTPUT_LIMIT)]
+    : endTurn(sandbox, "failed", { reason: OUTPUT_LIMIT, initiator: "policy" }))
 ]
 
 /** Which limit has been gone beyond when the log has come to `seq` events and `bytes`; `null`: none. */

@@ -7,7 +7,7 @@ export interface Limits {
   readonly queue: Duration.Duration
   /** From the first worker's lease until the agent is ready. */
   readonly boot: Duration.Duration
-  /** Running without an active turn or a pending approval. */
+  /** Running without an active turn or a pending approval. It costs nothing meanwhile (docs/decisions.md 15), so it may be long. */
   readonly idle: Duration.Duration
   /** How long an agent or a host may be gone before the sandbox fails. */
   readonly lost: Duration.Duration
@@ -26,11 +26,11 @@ export interface Limits {
 /** The limits in force. */
 export const Policy = Context.Reference<Limits>("@slipway/domain/Policy", {
   defaultValue: () => ({
-    queue: Duration.minutes(60),
+    queue: Duration.hours(24),
     boot: Duration.minutes(10),
-    idle: Duration.minutes(30),
+    idle: Duration.hours(24),
     lost: Duration.minutes(5),
-    lifetime: Duration.hours(24),
+    lifetime: Duration.days(30),
     release: Duration.minutes(10),
     turn: Duration.hours(2),
     approval: Duration.minutes(30),

@@ -1,6 +1,6 @@
 /** What is written of a sandbox's events: entries of its log, and what follows from them: how approvals stand, and messages. */
 import type { DateTime } from "effect"
-import type { Approval } from "./Approval.ts"
+import { type Approval, approvalOf } from "./Approval.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
 import { partOf, type SandboxEvent, toWire } from "./SandboxEvent.ts"
 import type { LogEntry, Message } from "./SandboxStore.ts"
@@ -10,7 +10,7 @@ export interface RecordedEntry extends LogEntry {
   readonly part: string | null
 }
 
-/** A message that became whole. */
+/** A message that became whole. `seq`: the event that told the newest text of it by then, or the prompt. */
 export interface WholeMessage extends Omit<Message, "createdAt" | "text"> {
   /** `null`: none of these events has a text of it, so its newest text of before counts. Without one it says nothing and is not listed. */
   readonly text: string | null
@@ -30,10 +30,10 @@ export interface Recording {
 }
 
 /** The agent's message that is whole because of the event between the two; `null`: none. It may have been whole before. */
-const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): string | null => {
-  if (event.type === "message.completed") return event.data.message_id
-  const speaking = before.turn?.speaking
-  return speaking === undefined || speaking === after.turn?.speaking ? null : speaking
+const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): Pick<WholeMessage, "id" | "seq"> | null => {
+  const { speaking, spokeAt: seq = after.lastSeq } = before.turn ?? {}
+  if (event.type === "message.completed" && event.data.message_id !== speaking) return { id: event.data.message_id, seq: after.lastSeq }
+  return speaking === undefined || speaking === after.turn?.speaking ? null : { id: speaking, seq }
 }
 
 /** What is to be written of events that happen to the sandbox at one time, in order. */
@@ -52,24 +52,27 @@ export const recordingOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>
     const turnId = event.turn_id ?? ""
     entries.push({ seq, type: event.type, part: partOf(event), wire: toWire(sandbox.id, { seq, at, event }) })
     if (event.type === "approval.requested" || event.type === "approval.resolved") {
-      const { approval_id: approvalId } = event.data
-      const resolved = event.type === "approval.resolved" ? { outcome: event.data.outcome, by: event.data.by } : { outcome: null, by: null }
-      approvals.set(approvalId, { approvalId, ...resolved })
+      approvals.set(event.data.approval_id, approvalOf(event))
     }
+    if (event.type === "message.updated" && event.data.kind === "text") texts.set(event.data.message_id, event.data.text)
+    const whole = wholeMessage(previous, event, sandbox)
+    if (whole !== null) {
+      const text = texts.get(whole.id) ?? null
+      const known = listed.get(whole.id)
+      const message = known === undefined ? undefined : messages[known]
+      // What it said before is not known here: if nothing, it is listed only now.
+      if (known === undefined || message === undefined || message.text === null && text !== null) {
+        listed.set(whole.id, messages.length)
+        messages.push({ ...whole, turnId, role: "assistant", text })
+      } else messages[known] = { ...message, text }
+    }
+    // After what it interrupts.
     if (event.type === "turn.started") {
       messages.push({ seq, id: event.data.prompt_id, turnId, role: "user", text: event.data.text })
     }
-    if (event.type === "message.updated" && event.data.kind === "text") texts.set(event.data.message_id, event.data.text)
-    const id = wholeMessage(previous, event, sandbox)
-    if (id === null) continue
-    const text = texts.get(id) ?? null
-    const known = listed.get(id)
-    const message = known === undefined ? undefined : messages[known]
-    // What it said before is not known here: if nothing, it is listed only now.
-    if (known === undefined || message === undefined || message.text === null && text !== null) {
-      listed.set(id, messages.length)
-      messages.push({ seq, id, turnId, role: "assistant", text })
-    } else messages[known] = { ...message, text }
+    if (event.type === "message.steered") {
+      messages.push({ seq, id: event.data.message_id, turnId, role: "user", text: event.data.text })
+    }
   }
   return { sandbox, entries, approvals: Array.from(approvals.values()), messages, texts }
 }

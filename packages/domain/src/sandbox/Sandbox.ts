@@ -7,7 +7,7 @@ import { type DateTime, Schema } from "effect"
 import { AgentRuntimeName } from "../models/AgentRuntimeName.ts"
 import { ReasoningEffort } from "../models/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../models/ToolApprovalMode.ts"
-import { noUsage, Usage } from "../models/Usage.ts"
+import { noTokenCounts, noUsage, TokenCounts, Usage } from "../models/Usage.ts"
 import { SandboxId } from "../SandboxId.ts"
 import { ActionState } from "../source/PullRequest.ts"
 import { RepoName, RepoRef, sameRepo } from "../source/RepoRef.ts"
@@ -24,7 +24,8 @@ import {
   sizeOf,
   StatusReason
 } from "./SandboxEvent.ts"
-import { Turn } from "./Turn.ts"
+import { isActive, Turn } from "./Turn.ts"
+import { isWaiting, WaitingMessage, WaitingText, without, withQueued } from "./Waiting.ts"
 
 /** Free-form strings of the client: at most 16 pairs, kept as they came. */
 export const Metadata = Schema.Record(
@@ -40,6 +41,8 @@ export const Publication = Schema.Struct({
   repo: RepoName,
   actionState: ActionState,
   number: Schema.NullOr(Counter),
+  /** Its page, as the host says; missing in what was stored before this was kept. */
+  url: Schema.optionalKey(Schema.String),
   headSha: Schema.NullOr(Schema.String),
   state: Schema.NullOr(Schema.Literals(["open", "closed"])),
   draft: Schema.NullOr(Schema.Boolean),
@@ -48,6 +51,10 @@ export const Publication = Schema.Struct({
   error: Schema.NullOr(PublicationTrouble)
 })
 export type Publication = typeof Publication.Type
+
+/** The checkpoint that a fork starts with, of a sandbox of the same grant. */
+export const Origin = Schema.Struct({ sandboxId: SandboxId, checkpoint: Counter })
+export type Origin = typeof Origin.Type
 
 /** What a creation fixes for ever. */
 export const Creation = Schema.Struct({
@@ -63,9 +70,20 @@ export const Creation = Schema.Struct({
   reasoningEffort: Schema.NullOr(ReasoningEffort),
   toolApprovalMode: ToolApprovalMode,
   metadata: Metadata,
+  /** `null`: it starts with its repositories as they are. */
+  origin: Schema.NullOr(Origin),
   createdAt: Timestamp
 })
 export type Creation = typeof Creation.Type
+
+/** The time of a boot that is its setups': the limit of a boot does not count it. */
+export const SetupTime = Schema.Struct({
+  /** What runs that are over took, or one that a lost worker left, milliseconds. */
+  spentMs: Counter,
+  /** The one that goes on, and what it may take; `null`: none. */
+  run: Schema.NullOr(Schema.Struct({ since: Timestamp, limitMs: Counter }))
+})
+export type SetupTime = typeof SetupTime.Type
 
 /** A sandbox as its events made it. Reading one is never a fold: stores keep this beside the log. */
 export const Sandbox = Schema.Struct({
@@ -77,18 +95,38 @@ export const Sandbox = Schema.Struct({
   statusAt: Timestamp,
   /** First entry to running. */
   startedAt: Schema.NullOr(Timestamp),
+  /** While it is creating; `null`: no setup began. */
+  setupTime: Schema.NullOr(SetupTime),
   /** First entry to succeeded, failed or terminated. */
   completedAt: Schema.NullOr(Timestamp),
   /** A sentence for people: why it `failed`, or the newest trouble it got over. */
   error: Schema.NullOr(Schema.String),
   /** The newest turn, ended or not; `null` before running. */
   turn: Schema.NullOr(Turn),
-  /** When the last turn ended; the idle window counts from here. */
+  /** Messages that wait, in the order of their turns: what steers comes first. While it runs, only beside an active turn. */
+  waiting: Schema.Array(WaitingMessage),
+  /** Their texts, up to 600,000 characters: a list of sandboxes leaves them out. */
+  waitingTexts: Schema.Array(WaitingText),
+  /** How many waited and got no turn: they were cancelled, or an agent took them into another one. */
+  turnless: Counter,
+  /** When the last turn or, where that was later, the last publication ended; the idle window counts from here. */
   idleSince: Schema.NullOr(Timestamp),
   /** Pending ones only, oldest first. */
   approvals: Schema.Array(ApprovalRequest),
   publications: Schema.Array(Publication),
   usage: Usage,
+  /** What {@link Usage} is of, in tokens, as far as they were counted: no agent without a gateway has any. */
+  tokens: TokenCounts,
+  /** The newest checkpoint; 0: there is none. */
+  checkpoint: Counter,
+  /** Something of the trees or the conversation may be in no checkpoint, and nobody has tried yet. */
+  owesCheckpoint: Schema.Boolean,
+  /** The newest try at a checkpoint failed: what its machine has of it is in none. */
+  pinned: Schema.Boolean,
+  /** The checkpoint that a person wants back and no worker has restored yet. */
+  restoring: Schema.NullOr(Counter),
+  /** How often a worker was done with what a person wanted back, whatever came of it. */
+  restores: Counter,
   /** 1 at creation, +1 per event that `changesRevision`. */
   revision: Counter,
   /** `seq` of the newest event: the cursor a snapshot hands out. */
@@ -101,6 +139,10 @@ export type Sandbox = typeof Sandbox.Type
 /** No worker has anything left to do for it, until a terminate command. */
 export const isSettled = (status: SandboxStatus): boolean => status === "succeeded" || status === "failed" || status === "terminated"
 
+/** Whether there are trees to look at and to publish: live ones, or after a sandbox succeeded or failed those of its last checkpoint. */
+export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "status">): boolean =>
+  status === "running" || (status === "succeeded" || status === "failed") && checkpoint > 0
+
 /** A sandbox that was just asked for, before its first event. */
 export const initial = (creation: Creation): Sandbox => ({
   ...creation,
@@ -109,29 +151,56 @@ export const initial = (creation: Creation): Sandbox => ({
   initiator: "user",
   statusAt: creation.createdAt,
   startedAt: null,
+  setupTime: null,
   completedAt: null,
   error: null,
   turn: null,
+  waiting: [],
+  waitingTexts: [],
+  turnless: 0,
   idleSince: null,
   approvals: [],
   publications: [],
   usage: noUsage,
+  tokens: noTokenCounts,
+  checkpoint: 0,
+  owesCheckpoint: false,
+  pinned: false,
+  restoring: null,
+  restores: 0,
   revision: 0,
   lastSeq: 0,
   logBytes: 0
 })
 
-/** The first events of every sandbox. */
-export const created: ReadonlyArray<SandboxEvent> = [{
-  type: "sandbox.status",
-  data: { status: "queued", previous: null, reason: null, initiator: "user" }
-}]
+/** The first events of a sandbox. */
+export const created = ({ origin }: Pick<Creation, "origin">): ReadonlyArray<SandboxEvent> => [
+  { type: "sandbox.status", data: { status: "queued", previous: null, reason: null, initiator: "user" } },
+  ...(origin === null ? [] : [{ type: "sandbox.forked" as const, data: { sandbox_id: origin.sandboxId, checkpoint: origin.checkpoint } }])
+]
 
 const sentences: Partial<Record<StatusReason, string>> = {
   queue_timeout: "No worker was free in time.",
   boot_timeout: "The sandbox did not boot in time.",
   last_turn_failed: "The last turn failed and nothing followed it.",
   release_failed: "The host did not confirm that everything of the sandbox is gone."
+}
+
+const silent = ({ speaking: _speaking, spokeAt: _spokeAt, ...turn }: Turn): Turn => turn
+
+const evolveQueue = (sandbox: Sandbox, event: SandboxEventOf<"message.queued" | "message.steered" | "message.cancelled">): Sandbox => {
+  if (event.type === "message.queued") return { ...sandbox, ...withQueued(sandbox, event) }
+  const { message_id: id } = event.data
+  if (!isWaiting(sandbox, id)) return sandbox
+  const { turn } = sandbox
+  // What the agent was saying comes before what it was told then.
+  const isInterrupted = event.type === "message.steered" && turn?.id === event.turn_id && turn?.spokeAt !== undefined
+  return {
+    ...sandbox,
+    ...without(sandbox, id),
+    turn: isInterrupted ? silent(turn) : turn,
+    turnless: sandbox.turnless + 1
+  }
 }
 
 const evolveTurn = (
@@ -144,6 +213,7 @@ const evolveTurn = (
   if (event.type === "turn.updated" && event.data.state === "pending" && id !== undefined) {
     return {
       ...sandbox,
+      ...(isWaiting(sandbox, id) ? without(sandbox, id) : {}),
       turn: {
         n: (turn?.n ?? 0) + 1,
         id,
@@ -152,6 +222,7 @@ const evolveTurn = (
         state: "pending",
         startedAt: null,
         interruptRequested: false,
+        ...(turn === null ? {} : { after: turn.id }),
         began: { seq: sandbox.lastSeq, bytes: sandbox.logBytes }
       },
       idleSince: null
@@ -181,21 +252,21 @@ const evolveTurn = (
           state: event.data.state,
           interruptRequested: turn.interruptRequested || event.data.reason === "interrupt"
         },
+        // What no agent took changed nothing.
+        owesCheckpoint: sandbox.owesCheckpoint || turn.startedAt !== null,
         idleSince: at
       }
   }
 }
 
-const silent = ({ speaking: _speaking, ...turn }: Turn): Turn => turn
-
-/** A text begins or goes on; the next message, the next tool call or its own completion says that it is whole. */
+/** A text begins or goes on; the next message, of whomever, the next tool call or its own completion says that it is whole. */
 const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">): Sandbox => {
   const { turn } = sandbox
   if (turn === null || turn.id !== event.turn_id) return sandbox
   switch (event.type) {
     case "message.updated":
       return event.data.kind === "text"
-        ? { ...sandbox, turn: { ...turn, speaking: event.data.message_id } }
+        ? { ...sandbox, turn: { ...turn, speaking: event.data.message_id, spokeAt: sandbox.lastSeq + 1 } }
         : event.data.message_id === turn.speaking
         ? sandbox
         : { ...sandbox, turn: silent(turn) }
@@ -207,6 +278,18 @@ const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated"
   }
 }
 
+const evolveApproval = (sandbox: Sandbox, { data }: SandboxEventOf<"approval.resolved">): Sandbox => {
+  const { approvals, turn } = sandbox
+  const kind = approvals.find(({ approval_id }) => approval_id === data.approval_id)?.kind
+  return {
+    ...sandbox,
+    approvals: approvals.filter(({ approval_id }) => approval_id !== data.approval_id),
+    turn: data.scope === "turn" && turn !== null && kind !== undefined
+      ? { ...turn, approvedKinds: [...turn.approvedKinds ?? [], kind] }
+      : turn
+  }
+}
+
 const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status">, at: DateTime.Utc): Sandbox => ({
   ...sandbox,
   status: data.status,
@@ -214,17 +297,38 @@ const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status
   initiator: data.initiator,
   statusAt: at,
   startedAt: sandbox.startedAt ?? (data.status === "running" ? at : null),
+  setupTime: null,
   completedAt: sandbox.completedAt ?? (isSettled(data.status) ? at : null),
   error: data.status !== "failed" ? null : (data.reason === null ? undefined : sentences[data.reason]) ?? sandbox.error
 })
 
-const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_request.updated">): Sandbox => {
+/** What setups took by `at`: of a run no more than it may. */
+const spentMs = ({ setupTime }: Sandbox, at: DateTime.Utc): number => {
+  if (setupTime === null) return 0
+  const { run, spentMs } = setupTime
+  return run === null ? spentMs : spentMs + Math.min(Math.max(at.epochMilliseconds - run.since.epochMilliseconds, 0), run.limitMs)
+}
+
+const evolveSetup = (sandbox: Sandbox, { data, type }: SandboxEventOf<"sandbox.boot" | "setup.started">, at: DateTime.Utc): Sandbox => {
+  // Later ones are of no boot.
+  if (sandbox.status !== "creating") return sandbox
+  if (type === "setup.started") {
+    return { ...sandbox, setupTime: { spentMs: spentMs(sandbox, at), run: { since: at, limitMs: data.limit_ms } } }
+  }
+  return data.stage !== "setup" || sandbox.setupTime === null
+    ? sandbox
+    : { ...sandbox, setupTime: { spentMs: spentMs(sandbox, at), run: null } }
+}
+
+const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_request.updated">, at: DateTime.Utc): Sandbox => {
   const same = (publication: Publication) => publication.repo.toLowerCase() === data.repo.toLowerCase()
   const known = sandbox.publications.find(same)
+  const url = data.url ?? known?.url
   const next: Publication = {
     repo: known?.repo ?? data.repo,
     actionState: data.action_state,
     number: data.number ?? known?.number ?? null,
+    ...(url === undefined ? {} : { url }),
     headSha: data.head_sha ?? known?.headSha ?? null,
     state: data.state ?? known?.state ?? null,
     draft: data.draft ?? known?.draft ?? null,
@@ -233,6 +337,9 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
   }
   return {
     ...sandbox,
+    // A later push replaces only what was pushed last, so whoever goes on with the sandbox must know it.
+    owesCheckpoint: sandbox.owesCheckpoint || sandbox.status === "running" && next.headSha !== (known?.headSha ?? null),
+    idleSince: isUnderWay(known) && !isUnderWay(next) && !isActive(sandbox.turn) ? at : sandbox.idleSince,
     publications: known === undefined
       ? [...sandbox.publications, next]
       : sandbox.publications.map((publication) => same(publication) ? next : publication)
@@ -252,16 +359,43 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
     case "approval.requested":
       return { ...sandbox, approvals: [...sandbox.approvals, event.data] }
     case "approval.resolved":
-      return { ...sandbox, approvals: sandbox.approvals.filter(({ approval_id }) => approval_id !== event.data.approval_id) }
+      return evolveApproval(sandbox, event)
     case "pull_request.updated":
-      return evolvePublication(sandbox, event)
+      return evolvePublication(sandbox, event, at)
     case "usage.updated":
-      return { ...sandbox, usage: event.data.usage }
+      return { ...sandbox, usage: event.data.usage, tokens: event.data.tokens ?? sandbox.tokens }
+    case "message.queued":
+    case "message.steered":
+    case "message.cancelled":
+      return evolveQueue(sandbox, event)
     case "message.updated":
     case "message.completed":
     case "tool.updated":
       return evolveMessage(sandbox, event)
+    case "sandbox.checkpoint":
+      return {
+        ...sandbox,
+        checkpoint: event.data.checkpoint ?? sandbox.checkpoint,
+        owesCheckpoint: false,
+        pinned: event.data.checkpoint === undefined
+      }
+    case "sandbox.restoring":
+      return { ...sandbox, restoring: event.data.checkpoint }
+    case "sandbox.restored": {
+      const { cause, checkpoint } = event.data
+      return {
+        ...sandbox,
+        // A machine that is lost takes nothing back of what a person asked for.
+        ...(cause === "command" ? { restoring: null, restores: sandbox.restores + 1 } : {}),
+        // Whoever goes on next takes the newest one, which is another.
+        owesCheckpoint: checkpoint === undefined ? sandbox.owesCheckpoint : cause === "fork" || checkpoint !== sandbox.checkpoint,
+        pinned: sandbox.pinned && checkpoint === undefined
+      }
+    }
     case "sandbox.boot":
+    case "setup.started":
+      return evolveSetup(sandbox, event, at)
+    case "sandbox.forked":
       return sandbox
   }
 }

@@ -3,9 +3,10 @@
  * `Sandbox.ts` folds them. Field case is that of the wire. Event types and `data` fields may be added, never removed.
  */
 import { type DateTime, Schema } from "effect"
-import { Usage } from "../models/Usage.ts"
+import { TokenCounts, Usage } from "../models/Usage.ts"
 import { SandboxId } from "../SandboxId.ts"
 import { ActionState } from "../source/PullRequest.ts"
+import { RepoName } from "../source/RepoRef.ts"
 import { Counter, utf8Length } from "../Text.ts"
 import { Timestamp, timestamp } from "../Timestamp.ts"
 import { Finish } from "./AgentRuntime.ts"
@@ -63,9 +64,13 @@ export type ApprovalRequest = typeof ApprovalRequest.Type
 export const ApprovalOutcome = Schema.Literals(["approved", "denied"])
 export type ApprovalOutcome = typeof ApprovalOutcome.Type
 
-/** `user`: a decision; the others deny because nobody can decide any more. */
-export const ApprovalResolver = Schema.Literals(["user", "timeout", "interrupt", "terminate", "turn_end"])
+/** `user`: a decision; `policy`: one that was made for the rest of the turn; the others deny because nobody can decide any more. */
+export const ApprovalResolver = Schema.Literals(["user", "policy", "timeout", "interrupt", "terminate", "turn_end"])
 export type ApprovalResolver = typeof ApprovalResolver.Type
+
+/** What an approval covers beside its own tool call: `turn`, all of the same kind that its turn still asks for. */
+export const ApprovalScope = Schema.Literals(["turn"])
+export type ApprovalScope = typeof ApprovalScope.Type
 
 /** Why a publication did not go through. */
 export const PublicationTrouble = Schema.Struct({
@@ -74,7 +79,35 @@ export const PublicationTrouble = Schema.Struct({
   retry_after: Schema.optionalKey(Counter).annotateKey({ description: "Seconds the source host asked us to wait." })
 })
 
+/**
+ * Why a message that waited gets no turn. `command`: somebody took it back; `sandbox_ended`; the others ended the turn before it, and
+ * would have ended its own.
+ */
+export const CancelReason = Schema.Literals(["command", "sandbox_ended", "output_limit", "budget_exceeded", "no_credits"])
+export type CancelReason = typeof CancelReason.Type
+
+/** Why the trees of a sandbox were made again from a checkpoint. */
+export const RestoreCause = Schema.Literals(["machine_lost", "machine_drained", "command", "fork"])
+export type RestoreCause = typeof RestoreCause.Type
+
+/** A repository's tree as a checkpoint has it. */
+export const CheckpointRepo = Schema.Struct({
+  repo: RepoName.annotateKey({ description: "`owner/name`." }),
+  sha: Schema.String.annotateKey({ description: "The commit of the tree as it was. No branch of the repository has it." })
+})
+export type CheckpointRepo = typeof CheckpointRepo.Type
+
 const Author = Schema.Struct({ id: Schema.String.annotateKey({ description: "Id of a user." }) })
+
+/** A message that waits, as it is told. */
+export const QueuedMessage = Schema.Struct({
+  message_id: Schema.String.annotateKey({ description: "Names the message; equals the id of the turn that it gets." }),
+  position: Counter.annotateKey({ description: "Counts from 1: how many turns it is until its own, if no agent takes it before." }),
+  text: Schema.String.annotateKey({ description: "The message." }),
+  author: Author.annotateKey({ description: "Who sent it." }),
+  steers: Schema.Boolean.annotateKey({ description: "Whether the agent of the active turn is to have it at once." })
+})
+export type QueuedMessage = typeof QueuedMessage.Type
 
 const durable = <const T extends string, const F extends Schema.Struct.Fields>(type: T, data: F) =>
   Schema.Struct({
@@ -93,10 +126,60 @@ export const SandboxEvent = Schema.Union([
   }),
   durable("sandbox.boot", {
     stage: Schema.Literals(["provision", "clone", "setup", "agent_start", "ready"]).annotateKey({
-      description: "What of the boot is done."
+      description: "What of the boot is done. `setup` comes later too, where trees were made again."
     }),
     ms: Counter.annotateKey({ description: "How long the stage took, milliseconds." }),
-    repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository, where the stage is about one." })
+    repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository, where the stage is about one." }),
+    cache: Schema.optionalKey(Schema.Literals(["hit", "miss", "none"])).annotateKey({
+      description: "With `setup`: whether what it fills was there already; `none` where nothing is cached."
+    }),
+    ignored: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "With `setup`: keys of the repository's file that do not count here."
+    }),
+    egress_refused: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "With `setup`: what the repository would like to reach and the operator does not allow, as `name:port`."
+    }),
+    image_refused: Schema.optionalKey(Schema.String).annotateKey({
+      description: "With `setup`: the image that the repository asks for, where the sandbox has another one."
+    }),
+    error: Schema.optionalKey(Schema.String).annotateKey({
+      description: "With `setup`: why it failed, for people. Whether the sandbox goes on is told by its status."
+    })
+  }),
+  durable("setup.started", {
+    limit_ms: Counter.annotateKey({
+      description: "What the setups of all repositories may take together, milliseconds. `sandbox.boot` with `setup` tells how each ended."
+    })
+  }),
+  durable("sandbox.forked", {
+    sandbox_id: SandboxId.annotateKey({ description: "The sandbox whose trees it starts with." }),
+    checkpoint: Counter.annotateKey({ description: "The checkpoint of that sandbox." })
+  }),
+  durable("sandbox.checkpoint", {
+    checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "Counts from 1; left out where it could not be taken." }),
+    turn_id: Schema.optionalKey(Schema.String).annotateKey({ description: "The newest turn that had ended." }),
+    bytes: Schema.optionalKey(Counter).annotateKey({ description: "How much is stored of it." }),
+    ms: Schema.optionalKey(Counter).annotateKey({ description: "How long it took, milliseconds." }),
+    repos: Schema.optionalKey(Schema.Array(CheckpointRepo)).annotateKey({ description: "The tree of each repository." }),
+    error: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why it could not be taken, for people. The sandbox works on; a machine that goes away takes the changes since with it."
+    })
+  }),
+  durable("sandbox.restoring", {
+    checkpoint: Counter.annotateKey({ description: "The checkpoint that somebody wants back." })
+  }),
+  durable("sandbox.restored", {
+    checkpoint: Schema.optionalKey(Counter).annotateKey({
+      description: "The checkpoint that trees and conversation are from; left out where none could be restored."
+    }),
+    cause: RestoreCause.annotateKey({ description: "Why." }),
+    lost_turn: Schema.optionalKey(Schema.String).annotateKey({ description: "The turn whose changes are gone with its machine." }),
+    damaged: Schema.optionalKey(Schema.Array(Counter)).annotateKey({
+      description: "Checkpoints that were tried first and could not be read, the newest first."
+    }),
+    error: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why nothing was restored, for people. Trees and conversation are as they were before it was asked for."
+    })
   }),
   durable("sandbox.error", {
     code: Schema.String.annotateKey({ description: "For programs; codes may be added." }),
@@ -132,6 +215,16 @@ export const SandboxEvent = Schema.Union([
     kind: Schema.Literals(["text", "reasoning"]).annotateKey({ description: "`reasoning` is what the model thinks, `text` what it says." }),
     text: Schema.String.annotateKey({ description: "All of the part so far." })
   }),
+  durable("message.queued", QueuedMessage.fields),
+  durable("message.steered", {
+    message_id: Schema.String.annotateKey({ description: "The message. It gets no turn of its own." }),
+    text: Schema.String.annotateKey({ description: "The message." }),
+    author: Author.annotateKey({ description: "Who sent it." })
+  }),
+  durable("message.cancelled", {
+    message_id: Schema.String.annotateKey({ description: "The message. It gets no turn." }),
+    reason: CancelReason.annotateKey({ description: "Why; reasons may be added." })
+  }),
   // Earlier messages of a turn are whole when its next part begins.
   durable("message.completed", {
     message_id: Schema.String.annotateKey({ description: "The last message of the turn." }),
@@ -150,7 +243,17 @@ export const SandboxEvent = Schema.Union([
   durable("approval.resolved", {
     approval_id: Schema.String.annotateKey({ description: "The request that is resolved." }),
     outcome: ApprovalOutcome.annotateKey({ description: "Whether the agent may do it." }),
-    by: ApprovalResolver.annotateKey({ description: "`user`: a decision; the others deny because nobody can decide any more." })
+    by: ApprovalResolver.annotateKey({
+      description:
+        "`user`: a decision; `policy`: one that was made for the rest of the turn; the others deny because nobody can decide any more."
+    }),
+    scope: Schema.optionalKey(ApprovalScope).annotateKey({
+      description:
+        "`turn`: until the turn ends, `policy` approves what else is asked for of the same `kind`. Left out: nothing else is approved."
+    }),
+    reason: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why the person denied it, where they said so. The agent is told."
+    })
   }),
   durable("pull_request.updated", {
     repo: Schema.String.annotateKey({ description: "`owner/name`." }),
@@ -167,7 +270,10 @@ export const SandboxEvent = Schema.Union([
     error: Schema.optionalKey(PublicationTrouble).annotateKey({ description: "Why publishing failed." })
   }),
   durable("usage.updated", {
-    usage: Usage.annotateKey({ description: "Totals of the sandbox." })
+    usage: Usage.annotateKey({ description: "Totals of the sandbox." }),
+    tokens: Schema.optionalKey(TokenCounts).annotateKey({
+      description: "Totals of the sandbox in tokens; left out where nobody counts them."
+    })
   })
 ]).annotate({ identifier: "SandboxEvent" })
 export type SandboxEvent = typeof SandboxEvent.Type
@@ -175,18 +281,26 @@ export type SandboxEvent = typeof SandboxEvent.Type
 export type SandboxEventOf<T extends SandboxEvent["type"]> = Extract<SandboxEvent, { readonly type: T }>
 
 /**
- * Events that change sandbox, turn, approval or pull request. Each counts 1 in the sandbox's `revision`; text, tool,
- * usage, boot and error events do not.
+ * Events that change sandbox, turn, approval, pull request or what waits. Each counts 1 in the sandbox's `revision`; text, tool,
+ * usage, boot, setup, checkpoint and error events do not.
  */
 export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = {
   "sandbox.status": true,
   "turn.started": true,
   "turn.updated": true,
   "turn.completed": true,
+  "message.queued": true,
+  "message.steered": true,
+  "message.cancelled": true,
   "approval.requested": true,
   "approval.resolved": true,
   "pull_request.updated": true,
+  "sandbox.restoring": true,
+  "sandbox.restored": true,
+  "sandbox.forked": false,
+  "sandbox.checkpoint": false,
   "sandbox.boot": false,
+  "setup.started": false,
   "sandbox.error": false,
   "message.updated": false,
   "message.completed": false,

@@ -13,9 +13,11 @@ import { type StoreUnavailable } from "../StoreUnavailable.ts"
 import { utf8Length } from "../Text.ts"
 import { type ConcurrencyLimitExceeded } from "./ActiveSandboxes.ts"
 import type { Approval } from "./Approval.ts"
+import type { CheckpointNotFound } from "./Checkpoints.ts"
 import type { Command, CommandResult, Receipt, Verdict } from "./Command.ts"
 import { type IdempotencyConflict, type KeyedRequest } from "./Idempotency.ts"
 import type { Lease, StaleLease } from "./Leases.ts"
+import { workOf } from "./Leasing.ts"
 import { type Creation, type Sandbox } from "./Sandbox.ts"
 import { type SandboxEvent, type SandboxStatus } from "./SandboxEvent.ts"
 
@@ -36,7 +38,7 @@ export interface LogEntry {
   readonly wire: string
 }
 
-/** One prompt, or one message of the agent in full. `seq` is the event by which it was whole: see `Recording`. */
+/** One prompt, or one message of the agent in full. `seq` orders them: see `Recording`. */
 export interface Message {
   readonly seq: number
   readonly id: string
@@ -81,6 +83,8 @@ export interface CreationRequest {
   readonly keyed: KeyedRequest | null
   /** The grant's. If the creator has a touch there, the task's start is told to partners with it; `null`: nobody is told. */
   readonly organizationId: string | null
+  /** The trace of whoever asked, as `RootSpan.traceparent` writes it; absent or `null`: none. A replay keeps the first one's. */
+  readonly trace?: string | null
 }
 
 /** What one transaction recorded of a sandbox. */
@@ -93,26 +97,42 @@ export interface Recorded {
   readonly sandbox: Sandbox
 }
 
+/** Whose trace goes on: as W3C Trace Context writes a `traceparent`. */
+export interface Traces {
+  readonly creation: string | null
+  readonly turn: string | null
+}
+
 type ById = { readonly grantId: string; readonly id: SandboxId }
 
 /** Checked by `testing/SandboxStoreContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
 export class SandboxStore extends Context.Service<SandboxStore, {
   /**
-   * Records a new sandbox with its first event, and the key when there is one: all or nothing. A key that is bound to
+   * Records a new sandbox with its first events, and the key when there is one: all or nothing. A key that is bound to
    * an equal request gives the sandbox as it is now, `replayed`, whatever `MaxActiveSandboxes` says; a new one never
-   * makes the grant's active sandboxes more than that, however many are created at once.
+   * makes the grant's active sandboxes more than that, however many are created at once. `CheckpointNotFound`: what it is to
+   * start with is not kept; once it is recorded, that stays for it (`Checkpoints.prune`). Keys of creations, and of forks of each
+   * sandbox, are apart.
    */
   create(request: CreationRequest): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
+    CheckpointNotFound | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
   >
   /**
    * The sandbox that the grant's key made, as it is now, if it is bound to an equal request; `null`: the key is free. For a
-   * request that may make nothing: whoever repeats one that was accepted is answered all the same.
+   * request that may make nothing: whoever repeats one that was accepted is answered all the same. `forkOf`: of which sandbox
+   * the request asks for a fork; `null`: of none.
    */
-  replay(grantId: string, keyed: KeyedRequest): Effect.Effect<Sandbox | null, IdempotencyConflict | StoreUnavailable>
+  replay(
+    grantId: string,
+    keyed: KeyedRequest,
+    forkOf: SandboxId | null
+  ): Effect.Effect<Sandbox | null, IdempotencyConflict | StoreUnavailable>
   find(key: ById): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
-  /** Sandboxes of one grant, newest first; stable while others are created. A page as `pageOf` makes one by {@link bytesOf}. */
+  /**
+   * Sandboxes of one grant, newest first; stable while others are created. A page as `pageOf` makes one by {@link bytesOf}. What
+   * waits in them comes without its text.
+   */
   list(grantId: string, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
   /**
    * Entries with a `seq` greater than `after`, ascending: a page as `pageOf` makes one by {@link bytesOf}. The caller
@@ -129,13 +149,20 @@ export class SandboxStore extends Context.Service<SandboxStore, {
    * Carries out one command of a person: locks the sandbox, reads the receipt and the approval that the command names,
    * writes what it decides together with its receipt. A duplicate is answered from the first one's receipt. With a key
    * (unique per sandbox) that is bound to an equal request, it is a duplicate of that request's command, whatever `command`
-   * would decide now; an applied command binds the key. `turnId`: the turn that the command started; a duplicate has the
-   * first one's, whatever came since. Only a message starts one.
+   * would decide now; an applied command binds the key. `turnId`: the turn that the command started or waits for; a duplicate has
+   * the first one's, whatever came since. Only a message has one. `trace`: of whoever asked, as in a {@link CreationRequest}; kept of
+   * an applied command for the turn that it gets.
    */
-  command<E>(key: ById, command: Command<E>, now: DateTime.Utc, keyed?: KeyedRequest): Effect.Effect<
+  command<E>(key: ById, command: Command<E>, now: DateTime.Utc, keyed?: KeyedRequest, trace?: string | null): Effect.Effect<
     Recorded & { readonly result: CommandResult; readonly turnId: Uuid | null },
     E | IdempotencyConflict | SandboxNotFound | StoreUnavailable
   >
+
+  /**
+   * The traces of the request for the sandbox and of the message that got the turn, as they were given; `null`: none was kept.
+   * `turnId`: `null` for none. An unknown sandbox has no traces.
+   */
+  traces(id: SandboxId, turnId: string | null): Effect.Effect<Traces, StoreUnavailable>
 
   /**
    * Locks the sandbox and records what `decide` makes of it; nothing is written when that is empty. `opened`: which pull
@@ -157,24 +184,50 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 }>()("@slipway/domain/SandboxStore") {
 }
 
-/** What to hint after these events were committed: only a change of status can leave a sandbox without a worker. */
-export const topicsOf = (id: SandboxId, events: ReadonlyArray<SandboxEvent>): ReadonlyArray<Topic> =>
-  events.some(({ type }) => type === "sandbox.status") ? [id, WORK] : [id]
+/** What to hint after this was committed: a worker is to look when one may be needed that was not. */
+export const topicsOf = ({ before, events, sandbox }: Recorded): ReadonlyArray<Topic> =>
+  events.some(({ type }) => type === "sandbox.status") || workOf(before) === null && workOf(sandbox) !== null
+    ? [sandbox.id, WORK]
+    : [sandbox.id]
 
-/** What the audit log is told of events: which approvals a person decided. */
-export const decisions = (sandboxId: SandboxId, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): ReadonlyArray<SecurityEvent> =>
-  events.flatMap((event) =>
-    event.type === "approval.resolved" && event.data.by === "user"
-      ? [{ action: "approval.decided", at, subjects: { sandboxId, approvalId: event.data.approval_id, outcome: event.data.outcome } }]
-      : []
-  )
+/** What the audit log is told of events: what a person decided, took back or made of another sandbox. */
+export const securityEvents = (
+  sandboxId: SandboxId,
+  events: ReadonlyArray<SandboxEvent>,
+  at: DateTime.Utc
+): ReadonlyArray<SecurityEvent> =>
+  events.flatMap(({ data, type }): ReadonlyArray<SecurityEvent> => {
+    switch (type) {
+      case "approval.resolved":
+        return data.by === "user"
+          ? [{
+            action: "approval.decided",
+            at,
+            subjects: {
+              sandboxId,
+              approvalId: data.approval_id,
+              outcome: data.outcome,
+              ...(data.scope === undefined ? {} : { scope: data.scope })
+            }
+          }]
+          : []
+      case "sandbox.restoring":
+        return [{ action: "sandbox.restored", at, subjects: { sandboxId, checkpoint: String(data.checkpoint) } }]
+      case "sandbox.forked":
+        return [{ action: "sandbox.forked", at, subjects: { sandboxId, originId: data.sandbox_id, checkpoint: String(data.checkpoint) } }]
+      default:
+        return []
+    }
+  })
 
-/** The turn that begins with one of these events. */
-const started = (events: ReadonlyArray<SandboxEvent>): Uuid | null =>
-  events.find((event) => event.type === "turn.updated" && event.data.state === "pending")?.turn_id ?? null
+/** The turn that a person's message gets by these events, if it was one. */
+const gotten = ([first]: ReadonlyArray<SandboxEvent>): Uuid | null => {
+  if (first?.type === "message.queued") return first.data.message_id
+  return first?.type === "turn.updated" && first.data.state === "pending" ? first.turn_id ?? null : null
+}
 
 /**
- * What the caller of a command is told, the turn that it started, and the receipt to keep of it: none when it is a duplicate.
+ * What the caller of a command is told, the turn that a message gets, and the receipt to keep of it: none when it is a duplicate.
  * A rejection never replaces what was applied. `revision` is the sandbox's after the command.
  */
 export const conclude = (
@@ -191,7 +244,7 @@ export const conclude = (
         keep: null
       }
     case "applied": {
-      const turnId = started(verdict.events)
+      const turnId = gotten(verdict.events)
       return { result: { commandId, revision, outcome: "applied" }, turnId, keep: { commandId, revision, outcome: "applied", turnId } }
     }
     case "rejected":

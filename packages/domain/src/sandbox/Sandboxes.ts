@@ -11,36 +11,54 @@ import {
   ModelCatalogue
 } from "../models/ModelCatalogue.ts"
 import { Spending, type SpendingRefused } from "../models/Spending.ts"
+import { canSteer, denialTelling } from "../models/Steering.ts"
 import { PageLimit, readPage } from "../Page.ts"
+import * as RootSpan from "../RootSpan.ts"
 import { ID_ALPHABET, SandboxId } from "../SandboxId.ts"
 import { RepoName } from "../source/RepoRef.ts"
 import { type RepoNotAccessible, SourceHost } from "../source/SourceHost.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import { Counter } from "../Text.ts"
 import type { ConcurrencyLimitExceeded } from "./ActiveSandboxes.ts"
-import { ApprovalId, Decision } from "./Approval.ts"
+import { ApprovalDecision, ApprovalId } from "./Approval.ts"
+import { type Checkpoint, type CheckpointNotFound, Checkpoints } from "./Checkpoints.ts"
 import {
   type ApprovalNotFound,
+  cancelMessage,
   type Command,
   type CommandResult,
   decideApproval,
   interrupt,
+  MessageId,
+  type MessageNotFound,
+  type MessageNotWaiting,
   Prompt,
+  type QueueFull,
+  restore,
   type SandboxNotRunning,
+  type ScopeUnsupported,
   sendMessage,
+  type SteeringUnsupported,
   terminate,
   type TurnActive
 } from "./Command.ts"
 import { count, countCreation, declare } from "./Counting.ts"
-import { CreateSandbox, toCreation } from "./CreateSandbox.ts"
-import { fingerprint, type IdempotencyConflict, IdempotencyKey } from "./Idempotency.ts"
-import type { Sandbox } from "./Sandbox.ts"
+import { asCreation, CreateSandbox, ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
+import { fingerprint, type IdempotencyConflict, IdempotencyKey, type KeyedRequest } from "./Idempotency.ts"
+import { isSettled, type Origin, type Sandbox } from "./Sandbox.ts"
 import { SandboxStatus } from "./SandboxEvent.ts"
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
+import { Setups, type SetupStatus, statusOf } from "./Setups.ts"
+import { WhenBusy } from "./Waiting.ts"
 
 const readCreation = reader(CreateSandbox, "request")
+const readFork = reader(ForkSandbox, "request")
+const readCheckpoint = reader(Counter, "checkpoint")
 const readPrompt = reader(Prompt, "prompt")
+const readWhenBusy = reader(WhenBusy, "whenBusy")
+const readMessageId = reader(MessageId, "messageId")
 const readApprovalId = reader(ApprovalId, "approvalId")
-const readDecision = reader(Decision, "decision")
+const readDecision = reader(ApprovalDecision, "decision")
 const readKey = reader(IdempotencyKey, "idempotency-key")
 const readQuery = reader(
   Schema.Struct({ limit: PageLimit, status: Schema.NullOr(SandboxStatus), repo: Schema.NullOr(RepoName) }),
@@ -48,6 +66,18 @@ const readQuery = reader(
 )
 
 const keyOf = (key: Option.Option<string>) => Option.match(key, { onNone: () => Result.succeed(null), onSome: readKey })
+
+/** Why a request for a sandbox is refused. */
+type CreationRefused =
+  | ApprovalsUnsupported
+  | ConcurrencyLimitExceeded
+  | IdempotencyConflict
+  | InvalidModel
+  | InvalidReasoningEffort
+  | InvalidRequest
+  | RepoNotAccessible
+  | SpendingRefused
+  | StoreUnavailable
 
 /**
  * What clients may do with the sandboxes of their grant. Nothing slow happens within a call: it is decided, recorded
@@ -61,36 +91,69 @@ export class Sandboxes extends Context.Service<Sandboxes, {
    */
   create(by: Principal, request: unknown, key: Option.Option<string>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    | ApprovalsUnsupported
-    | ConcurrencyLimitExceeded
-    | IdempotencyConflict
-    | InvalidModel
-    | InvalidReasoningEffort
-    | InvalidRequest
-    | RepoNotAccessible
-    | SpendingRefused
-    | StoreUnavailable
+    CreationRefused
+  >
+  /**
+   * Accepts a `ForkSandbox` of a sandbox in any status: a creation with its repositories, whose trees start as a checkpoint of it.
+   * The sandbox itself stays as it is.
+   */
+  fork(by: Principal, id: SandboxId, request: unknown, key: Option.Option<string>): Effect.Effect<
+    { readonly sandbox: Sandbox; readonly replayed: boolean },
+    CheckpointNotFound | CreationRefused | NoCheckpoint | SandboxNotFound
   >
   get(by: Principal, id: SandboxId): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   list(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, InvalidRequest | StoreUnavailable>
   terminate(by: Principal, id: SandboxId): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
   interrupt(by: Principal, id: SandboxId): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
+  /** Approves or denies what the agent asks for, as an `ApprovalDecision` says. */
   decideApproval(by: Principal, id: SandboxId, approvalId: unknown, decision: unknown): Effect.Effect<
     CommandResult,
-    ApprovalNotFound | InvalidRequest | SandboxNotFound | StoreUnavailable
+    ApprovalNotFound | InvalidRequest | QueueFull | SandboxNotFound | ScopeUnsupported | StoreUnavailable
   >
-  /** Starts the next turn with a `Prompt`. `duplicate`: an equal message came under this key before, and `turnId` is its turn. */
-  sendMessage(by: Principal, id: SandboxId, prompt: unknown, key: Option.Option<string>): Effect.Effect<
+  /** Takes trees and conversation back to a checkpoint, between turns. */
+  restore(by: Principal, id: SandboxId, checkpoint: unknown): Effect.Effect<
+    CommandResult,
+    CheckpointNotFound | InvalidRequest | SandboxNotFound | SandboxNotRunning | StoreUnavailable
+  >
+  /**
+   * Starts the next turn with a `Prompt`. While one is active the message is refused, or waits, as `whenBusy` says (a `WhenBusy`;
+   * `reject` where it is left out). `turnId`: the turn that it gets, which is the message's id as well. `duplicate`: an equal
+   * message came under this key before, and `turnId` is that one's.
+   */
+  sendMessage(by: Principal, id: SandboxId, prompt: unknown, key: Option.Option<string>, whenBusy?: unknown): Effect.Effect<
     CommandResult & { readonly turnId: Uuid },
-    SpendingRefused | IdempotencyConflict | InvalidRequest | SandboxNotFound | SandboxNotRunning | TurnActive | StoreUnavailable
+    | IdempotencyConflict
+    | InvalidRequest
+    | QueueFull
+    | SandboxNotFound
+    | SandboxNotRunning
+    | SpendingRefused
+    | SteeringUnsupported
+    | StoreUnavailable
+    | TurnActive
+  >
+  /** Takes back a message that waits. */
+  cancelMessage(by: Principal, id: SandboxId, messageId: unknown): Effect.Effect<
+    CommandResult,
+    InvalidRequest | MessageNotFound | MessageNotWaiting | SandboxNotFound | StoreUnavailable
   >
   /** Prompts and complete messages of the agent after the event `after`, oldest first. */
   messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
     ReadonlyArray<Message>,
     InvalidRequest | SandboxNotFound | StoreUnavailable
   >
+  /** What is kept of the checkpoints after the one of number `after`, oldest first. */
+  checkpoints(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
+    ReadonlyArray<Checkpoint>,
+    InvalidRequest | SandboxNotFound | StoreUnavailable
+  >
+  /** How its setup stands, and what that wrote. */
+  setup(by: Principal, id: SandboxId): Effect.Effect<SetupStatus, SandboxNotFound | StoreUnavailable>
 }>()("@slipway/domain/Sandboxes") {
-  /** Without a `Spending` there are neither budgets nor credits; without a `SourceHost` any repository may be named. */
+  /**
+   * Without a `Spending` there are neither budgets nor credits; without a `SourceHost` any repository may be named; without
+   * `Checkpoints` none are kept, without `Setups` nothing is known of any.
+   */
   static readonly layer = Layer.effect(
     Sandboxes,
     Effect.gen(function*() {
@@ -99,6 +162,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const catalogue = yield* ModelCatalogue
       const spending = yield* Effect.serviceOption(Spending)
       const source = yield* Effect.serviceOption(SourceHost)
+      const kept = yield* Effect.serviceOption(Checkpoints)
+      const setups = yield* Effect.serviceOption(Setups)
       yield* declare
 
       /** Why there may be no new work; `null`: there may. */
@@ -108,11 +173,9 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const refusalOf = (repos: CreateSandbox["repos"]) =>
         Option.isNone(source) ? Effect.succeed(null) : source.value.refusal(repos.map(({ fullName }) => fullName))
 
-      const create = Effect.fn("Sandboxes.create")(
-        function*(by: Principal, given: unknown, givenKey: Option.Option<string>) {
-          // The HTTP API has read its body by the same schema: doing it again takes 12 microseconds (2026-11-22).
-          const request = yield* Effect.fromResult(readCreation(given))
-          const key = yield* Effect.fromResult(keyOf(givenKey))
+      /** `origin`: what it starts with. */
+      const accept = Effect.fnUntraced(
+        function*(by: Principal, request: CreateSandbox, keyed: KeyedRequest | null, origin: Origin | null) {
           const model = yield* Effect.fromResult(choose(catalogue, {
             model: request.model,
             reasoningEffort: request.reasoningEffort,
@@ -121,18 +184,50 @@ export class Sandboxes extends Context.Service<Sandboxes, {
           }))
           const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
           const at = yield* DateTime.now
-          const keyed = key === null ? null : { key, fingerprint: fingerprint(ids, request) }
           const refused = (yield* refusal(by, null)) ?? (yield* refusalOf(request.repos))
           if (refused !== null) {
-            const known = keyed === null ? null : yield* store.replay(by.grantId, keyed)
+            const known = keyed === null ? null : yield* store.replay(by.grantId, keyed, origin?.sandboxId ?? null)
             return known === null ? yield* refused : { sandbox: known, replayed: true }
           }
-          const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at })
-          return yield* Effect.tap(store.create({ creation, keyed, organizationId: by.organizationId }), countCreation)
+          const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }, origin)
+          return yield* Effect.tap(
+            store.create({ creation, keyed, organizationId: by.organizationId, trace: yield* RootSpan.traceparent }),
+            countCreation
+          )
         },
         Effect.retry({ while: (error) => error._tag === "SandboxIdTaken", schedule: Schedule.recurs(5) }),
         Effect.catchTag("SandboxIdTaken", Effect.die)
       )
+
+      const create = Effect.fn("Sandboxes.create")(
+        function*(by: Principal, given: unknown, givenKey: Option.Option<string>) {
+          // The HTTP API has read its body by the same schema: doing it again takes 12 microseconds (2026-11-22).
+          const request = yield* Effect.fromResult(readCreation(given))
+          const key = yield* Effect.fromResult(keyOf(givenKey))
+          return yield* accept(by, request, key === null ? null : { key, fingerprint: fingerprint(ids, request) }, null)
+        },
+        // It starts with no checkpoint.
+        Effect.catchTag("CheckpointNotFound", Effect.die)
+      )
+
+      const fork = Effect.fn("Sandboxes.fork")(
+        function*(by: Principal, id: SandboxId, given: unknown, givenKey: Option.Option<string>) {
+          const request = yield* Effect.fromResult(readFork(given))
+          const key = yield* Effect.fromResult(keyOf(givenKey))
+          const sandbox = yield* store.find({ grantId: by.grantId, id })
+          // As it was asked for: which checkpoint is the newest changes.
+          const keyed = key === null ? null : { key, fingerprint: fingerprint(ids, { ...request, forkOf: id }) }
+          if (sandbox.checkpoint === 0 && request.checkpoint === undefined) return yield* new NoCheckpoint()
+          const origin = { sandboxId: id, checkpoint: request.checkpoint ?? sandbox.checkpoint }
+          return yield* accept(by, asCreation(request, sandbox, catalogue), keyed, origin)
+        }
+      )
+
+      /** One that the log tells of may be forgotten. */
+      const isKept = (id: SandboxId, checkpoint: number) =>
+        Option.isNone(kept) || checkpoint < 1
+          ? Effect.succeed(false)
+          : Effect.map(kept.value.list(id, checkpoint - 1, 1), ([found]) => found?.checkpoint === checkpoint)
 
       const execute = Effect.fnUntraced(function*<E>(by: Principal, id: SandboxId, command: Command<E>) {
         const { result } = yield* Effect.tap(store.command({ grantId: by.grantId, id }, command, yield* DateTime.now), count)
@@ -140,18 +235,27 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       }, Effect.catchTag("IdempotencyConflict", Effect.die))
 
       const send = Effect.fn("Sandboxes.sendMessage")(
-        function*(by: Principal, id: SandboxId, given: unknown, givenKey: Option.Option<string>) {
+        function*(by: Principal, id: SandboxId, given: unknown, givenKey: Option.Option<string>, busy: unknown = "reject") {
           const prompt = yield* Effect.fromResult(readPrompt(given))
+          const whenBusy = yield* Effect.fromResult(readWhenBusy(busy))
           const key = yield* Effect.fromResult(keyOf(givenKey))
-          const keyed = key === null ? undefined : { key, fingerprint: fingerprint(ids, { prompt }) }
-          const command: Command<SpendingRefused | SandboxNotRunning | TurnActive> = sendMessage(ids, prompt, by.userId)
+          // As before there was a choice: keys bound then are still found.
+          const asked = whenBusy === "reject" ? { prompt } : { prompt, whenBusy }
+          const keyed = key === null ? undefined : { key, fingerprint: fingerprint(ids, asked) }
+          const command: Command<QueueFull | SandboxNotRunning | SpendingRefused | SteeringUnsupported | TurnActive> = sendMessage(
+            ids,
+            prompt,
+            by.userId,
+            { whenBusy, canSteer: (sandbox) => canSteer(catalogue, sandbox) }
+          )
           const refused = yield* refusal(by, id)
           const sent = store.command(
             { grantId: by.grantId, id },
             // A repeated message is answered before anything is decided.
             refused === null ? command : { ...command, decide: () => Result.fail(refused) },
             yield* DateTime.now,
-            keyed
+            keyed,
+            yield* RootSpan.traceparent
           )
           const { result, turnId } = yield* Effect.tap(sent, count)
           if (turnId === null) return yield* Effect.die(new Error(`message ${result.commandId} started no turn`))
@@ -161,6 +265,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
 
       return Sandboxes.of({
         create,
+        fork,
         get: (by, id) => store.find({ grantId: by.grantId, id }),
         list: Effect.fnUntraced(function*(by, { after, ...query }) {
           return yield* store.list(by.grantId, { after, ...yield* Effect.fromResult(readQuery(query)) })
@@ -170,13 +275,33 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         decideApproval: Effect.fnUntraced(function*(by, id, givenId, given) {
           const approvalId = yield* Effect.fromResult(readApprovalId(givenId))
           const decision = yield* Effect.fromResult(readDecision(given))
-          return yield* execute(by, id, decideApproval(ids, approvalId, decision))
+          const decider = { userId: by.userId, tellingOf: (sandbox: Sandbox) => denialTelling(catalogue, sandbox) }
+          return yield* execute(by, id, decideApproval(ids, approvalId, decision, decider))
+        }),
+        restore: Effect.fn("Sandboxes.restore")(function*(by, id, given) {
+          const checkpoint = yield* Effect.fromResult(readCheckpoint(given))
+          // Whose sandbox it is, first.
+          yield* store.find({ grantId: by.grantId, id })
+          return yield* execute(by, id, restore(ids, checkpoint, yield* isKept(id, checkpoint)))
         }),
         sendMessage: send,
+        cancelMessage: Effect.fnUntraced(function*(by, id, givenId) {
+          const messageId = yield* Effect.fromResult(readMessageId(givenId))
+          return yield* execute(by, id, cancelMessage(ids, messageId))
+        }),
         messages: Effect.fn("Sandboxes.messages")(function*(by, id, page) {
           const { after, limit } = yield* Effect.fromResult(readPage(page))
           yield* store.find({ grantId: by.grantId, id })
           return yield* store.messages(id, after, limit)
+        }),
+        checkpoints: Effect.fn("Sandboxes.checkpoints")(function*(by, id, page) {
+          const { after, limit } = yield* Effect.fromResult(readPage(page))
+          yield* store.find({ grantId: by.grantId, id })
+          return Option.isNone(kept) ? [] : yield* kept.value.list(id, after, limit)
+        }),
+        setup: Effect.fn("Sandboxes.setup")(function*(by, id) {
+          const { status } = yield* store.find({ grantId: by.grantId, id })
+          return statusOf(Option.isNone(setups) ? null : yield* setups.value.find(id), isSettled(status))
         })
       })
     })

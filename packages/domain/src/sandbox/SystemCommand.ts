@@ -1,13 +1,14 @@
 /** What the service itself does to a sandbox: booting, recording what the agent does, ending. People's commands are in `Command.ts`. */
-import { type DateTime, Result } from "effect"
-import type { Usage } from "../models/Usage.ts"
+import { type DateTime, Duration, Result } from "effect"
+import type { TokenCounts, Usage } from "../models/Usage.ts"
 import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import type { Limits } from "./Policy.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
 import type { ApprovalRequest, Initiator, SandboxEvent, SandboxEventOf } from "./SandboxEvent.ts"
-import { after, expire } from "./TimeLimit.ts"
-import { endTurn, IllegalTransition, live, moveTo, turnPending, turnUpdated } from "./Transition.ts"
+import { after, expire, MAX_SETUP } from "./TimeLimit.ts"
+import { cancelWaiting, closeTurn, endTurn, IllegalTransition, live, moveTo, nextTurn, turnPending, turnUpdated } from "./Transition.ts"
 import { isActive, type Turn, type TurnOutcome, turnTransitions, type TurnState } from "./Turn.ts"
+import { textOf } from "./Waiting.ts"
 
 type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "tool.updated">
 
@@ -16,6 +17,8 @@ export type SystemCommand =
   /** A worker took the lease and begins to boot. */
   | { readonly _tag: "StartBoot" }
   | { readonly _tag: "ReportBoot"; readonly data: SandboxEventOf<"sandbox.boot">["data"] }
+  /** The repositories' setups begin, in a boot or where trees were made again, and may take `limit` together, at most `MAX_SETUP`. */
+  | { readonly _tag: "StartSetup"; readonly limit: Duration.Duration }
   /** Box, clones and agent are ready. `turnId` names the first turn. */
   | { readonly _tag: "FinishBoot"; readonly turnId: string }
   /** Boot went wrong, or agent or host are gone for good. `error` is a sentence for people, free of secrets. */
@@ -41,15 +44,35 @@ export type SystemCommand =
     readonly reason?: string
     readonly initiator?: Initiator
   }
+  /** The agent took a message that steers, which waited for it. Ignored unless that turn is active. */
+  | { readonly _tag: "RecordSteer"; readonly turnId: string; readonly messageId: string }
   /** The agent sent a message larger than its driver reads, which ends the turn. */
   | { readonly _tag: "RefuseMessage"; readonly turnId: string }
-  | { readonly _tag: "ReportUsage"; readonly usage: Usage }
+  | {
+    readonly _tag: "ReportUsage"
+    readonly usage: Usage
+    /** Left out: they are not known, as what the agent itself says of its usage has none. */
+    readonly tokens?: TokenCounts
+  }
   /** Applies every limit whose time has come. */
   | { readonly _tag: "Expire" }
   | { readonly _tag: "RevokeGrant" }
   /** The host confirmed that nothing of a terminating sandbox is left. */
   | { readonly _tag: "Release" }
   | { readonly _tag: "ReportPublication"; readonly data: SandboxEventOf<"pull_request.updated">["data"] }
+  /** A checkpoint is stored, or could not be taken. Its number is the next one. `workedTurns`: when its files began to be read. */
+  | {
+    readonly _tag: "RecordCheckpoint"
+    readonly data: Omit<SandboxEventOf<"sandbox.checkpoint">["data"], "turn_id">
+    readonly workedTurns?: number
+  }
+  /** Trees and conversation are those of a checkpoint. A turn that an agent of another machine was at is over. */
+  | {
+    readonly _tag: "RecordRestore"
+    readonly data: Omit<SandboxEventOf<"sandbox.restored">["data"], "checkpoint" | "error" | "lost_turn"> & { readonly checkpoint: number }
+  }
+  /** Nothing of what a person wants back can be read: everything is as it was. `error` is a sentence for people, free of secrets. */
+  | { readonly _tag: "FailRestore"; readonly error: string; readonly damaged: ReadonlyArray<number> }
 
 /** What the service's own decisions depend on beside the sandbox. */
 export interface Context {
@@ -57,11 +80,25 @@ export interface Context {
   readonly limits: Limits
 }
 
+/** The number of the newest turn that an agent may have been at. */
+export const workedTurns = ({ turn }: Sandbox): number => turn === null ? 0 : turn.startedAt === null ? turn.n - 1 : turn.n
+
+/** The newest turn that has ended, where no agent is at another one. */
+const lastEnded = ({ turn }: Sandbox): string | undefined =>
+  turn === null || isActive(turn) && turn.startedAt !== null ? undefined : isActive(turn) ? turn.after : turn.id
+
 const refuse = (command: string, sandbox: Sandbox) =>
   Result.fail(new IllegalTransition({ command, state: `${sandbox.status}/${sandbox.turn?.state ?? "no turn"}` }))
 
 const inTurn = (sandbox: Sandbox, turnId: string, to: TurnState): sandbox is Sandbox & { readonly turn: Turn } =>
   sandbox.turn !== null && sandbox.turn.id === turnId && turnTransitions[sandbox.turn.state].includes(to)
+
+/** How a request is answered at once; `null`: a person decides. */
+const answerOf = ({ approvedKinds, interruptRequested }: Turn, kind: ApprovalRequest["kind"]) => {
+  // Nobody may decide for a turn that is being ended.
+  if (interruptRequested) return { outcome: "denied", by: "interrupt" } as const
+  return kind !== undefined && approvedKinds?.includes(kind) === true ? { outcome: "approved", by: "policy" } as const : null
+}
 
 /** What the command changes, as events; empty when it has nothing left to do. */
 export const decide = (
@@ -74,8 +111,15 @@ export const decide = (
       // A boot taken over from a lost worker starts again without another event.
       return sandbox.status === "creating" ? Result.succeed([]) : moveTo(sandbox, "leased")
     case "ReportBoot":
-      return sandbox.status === "creating"
+      return sandbox.status === "creating" || sandbox.status === "running" && command.data.stage === "setup"
         ? Result.succeed([{ type: "sandbox.boot", data: command.data }])
+        : refuse(command._tag, sandbox)
+    case "StartSetup":
+      return sandbox.status === "creating" || sandbox.status === "running"
+        ? Result.succeed([{
+          type: "setup.started",
+          data: { limit_ms: Math.ceil(Duration.toMillis(Duration.min(command.limit, MAX_SETUP))) }
+        }])
         : refuse(command._tag, sandbox)
     case "FinishBoot":
       return Result.map(moveTo(sandbox, "ready"), (events) => [
@@ -115,12 +159,12 @@ export const decide = (
         turn_id: turnId,
         data: { ...approval, expires_at: after(now, limits.approval) }
       }
-      // Nobody may decide for a turn that is being ended, so the request is answered at once.
-      if (sandbox.turn.interruptRequested) {
+      const answer = answerOf(sandbox.turn, approval.kind)
+      if (answer !== null) {
         return Result.succeed(admitApproval(sandbox, requested, [{
           type: "approval.resolved",
           turn_id: turnId,
-          data: { approval_id: approval.approval_id, outcome: "denied", by: "interrupt" }
+          data: { approval_id: approval.approval_id, ...answer }
         }]))
       }
       return Result.succeed(
@@ -130,21 +174,67 @@ export const decide = (
     case "EndTurn": {
       const { initiator, reason, state, turnId } = command
       if (sandbox.turn?.id !== turnId) return Result.succeed([])
-      return Result.succeed(endTurn(sandbox, state, {
-        ...(reason === undefined ? {} : { reason }),
-        ...(initiator === undefined ? {} : { initiator })
-      }))
+      const more = { ...(reason === undefined ? {} : { reason }), ...(initiator === undefined ? {} : { initiator }) }
+      // Who may spend nothing more is refused a message, so none that waits goes on.
+      return Result.succeed(
+        initiator === "policy" && (reason === "budget_exceeded" || reason === "no_credits") && isActive(sandbox.turn)
+          ? [...closeTurn(sandbox, state, more), ...cancelWaiting(sandbox, reason)]
+          : endTurn(sandbox, state, more)
+      )
+    }
+    case "RecordSteer": {
+      const { messageId, turnId } = command
+      const message = sandbox.waiting.find(({ id, steers }) => id === messageId && steers)
+      const { turn } = sandbox
+      if (message === undefined || !isActive(turn) || turn.id !== turnId || turn.startedAt === null) return Result.succeed([])
+      return Result.succeed([{
+        type: "message.steered",
+        turn_id: turnId,
+        data: { message_id: messageId, text: textOf(sandbox, messageId), author: { id: message.authorId } }
+      }])
     }
     case "RefuseMessage":
       return Result.succeed(sandbox.turn?.id === command.turnId ? endForMessage(sandbox) : [])
     case "ReportUsage":
-      return Result.succeed([{ type: "usage.updated", data: { usage: command.usage } }])
+      return Result.succeed([{
+        type: "usage.updated",
+        data: { usage: command.usage, ...(command.tokens === undefined ? {} : { tokens: command.tokens }) }
+      }])
     case "Expire":
       return expire(sandbox, limits, now)
     case "RevokeGrant":
       return live.includes(sandbox.status) ? moveTo(sandbox, "grant_revoked") : Result.succeed([])
     case "Release":
       return sandbox.status === "terminated" ? Result.succeed([]) : moveTo(sandbox, "released")
+    case "RecordCheckpoint": {
+      const { data } = command
+      if (sandbox.status !== "running" && sandbox.status !== "terminating") return refuse(command._tag, sandbox)
+      // An agent was at it meanwhile: what that left is owed still.
+      if (command.workedTurns !== undefined && command.workedTurns !== workedTurns(sandbox)) return refuse(command._tag, sandbox)
+      if (data.checkpoint !== undefined && data.checkpoint !== sandbox.checkpoint + 1) return refuse(command._tag, sandbox)
+      const turnId = lastEnded(sandbox)
+      return Result.succeed([{ type: "sandbox.checkpoint", data: { ...data, ...(turnId === undefined ? {} : { turn_id: turnId }) } }])
+    }
+    case "RecordRestore": {
+      const { data } = command
+      if (sandbox.status !== "running" && !(sandbox.status === "creating" && data.cause === "fork")) return refuse(command._tag, sandbox)
+      // A fork's is of the sandbox that it was forked from.
+      if (data.cause !== "fork" && (data.checkpoint < 1 || data.checkpoint > sandbox.checkpoint)) return refuse(command._tag, sandbox)
+      const { turn } = sandbox
+      const isLost = isActive(turn) && turn.startedAt !== null
+      return Result.succeed([
+        ...(isLost ? closeTurn(sandbox, "failed", { reason: "machine_lost", initiator: "provider" }) : []),
+        { type: "sandbox.restored", data: { ...data, ...(isLost ? { lost_turn: turn.id } : {}) } },
+        ...(isLost ? nextTurn(sandbox) : [])
+      ])
+    }
+    case "FailRestore": {
+      const { damaged, error } = command
+      if (sandbox.status !== "running") return refuse(command._tag, sandbox)
+      return Result.succeed(
+        sandbox.restoring === null ? [] : [{ type: "sandbox.restored", data: { cause: "command", damaged, error } }]
+      )
+    }
     case "ReportPublication":
       return Result.succeed([{ type: "pull_request.updated", data: command.data }])
   }

@@ -1,13 +1,22 @@
 /** What time does to a sandbox (docs/decisions.md 2.1, 2.2 and 3): every limit that can come due, and its consequence. */
-import { DateTime, type Duration, Result } from "effect"
+import { DateTime, Duration, Result } from "effect"
 import type { Limits } from "./Policy.ts"
-import { evolveAll, type Sandbox } from "./Sandbox.ts"
+import { evolveAll, isUnderWay, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
-import { endTurn, type IllegalTransition, live, moveTo, resolveApproval } from "./Transition.ts"
+import { endTurn, type IllegalTransition, live, moveTo, resolveApprovals } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 
 /** When a limit that began at `start` comes due. */
 export const after = (start: DateTime.Utc, limit: Duration.Duration) => DateTime.addDuration(start, limit)
+
+/** What the setups of a sandbox's repositories may take together, and what a boot may take longer for all runs of them. */
+export const MAX_SETUP = Duration.hours(1)
+
+/** When a boot has taken too long. The time of its setups does not count: a running one has what it may take. */
+export const bootDeadline = ({ setupTime, statusAt }: Pick<Sandbox, "setupTime" | "statusAt">, { boot }: Limits): DateTime.Utc => {
+  const setupMs = setupTime === null ? 0 : setupTime.spentMs + (setupTime.run?.limitMs ?? 0)
+  return after(statusAt, Duration.sum(boot, Duration.min(Duration.millis(setupMs), MAX_SETUP)))
+}
 
 interface Deadline {
   readonly at: DateTime.Utc
@@ -22,7 +31,7 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
     found.push({ at: after(createdAt, limits.lifetime), expire: (s) => moveTo(s, "max_lifetime") })
   }
   if (status === "queued") found.push({ at: after(createdAt, limits.queue), expire: (s) => moveTo(s, "queue_timeout") })
-  if (status === "creating") found.push({ at: after(statusAt, limits.boot), expire: (s) => moveTo(s, "boot_timeout") })
+  if (status === "creating") found.push({ at: bootDeadline(sandbox, limits), expire: (s) => moveTo(s, "boot_timeout") })
   if (status === "terminating") {
     found.push({ at: after(statusAt, limits.release), expire: (s) => moveTo(s, "release_failed") })
   }
@@ -30,7 +39,7 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
   for (const approval of sandbox.approvals) {
     found.push({
       at: approval.expires_at,
-      expire: (s) => Result.succeed(resolveApproval(s, approval.approval_id, "denied", "timeout"))
+      expire: (s) => Result.succeed(resolveApprovals(s, [{ approval_id: approval.approval_id, outcome: "denied", by: "timeout" }]))
     })
   }
   if (isActive(turn)) {
@@ -40,7 +49,7 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
         expire: (s) => Result.succeed(endTurn(s, "failed", { reason: "turn_timeout", initiator: "policy" }))
       })
     }
-  } else {
+  } else if (!sandbox.publications.some(isUnderWay)) {
     found.push({
       at: after(idleSince ?? statusAt, limits.idle),
       expire: (s) => moveTo(s, turn?.state === "failed" ? "last_turn_failed" : "idle_timeout")

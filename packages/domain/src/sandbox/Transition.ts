@@ -4,8 +4,17 @@
  */
 import { Result, Schema } from "effect"
 import type { Sandbox } from "./Sandbox.ts"
-import type { ApprovalResolver, Initiator, SandboxEvent, SandboxEventOf, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
+import type {
+  ApprovalResolver,
+  CancelReason,
+  Initiator,
+  SandboxEvent,
+  SandboxEventOf,
+  SandboxStatus,
+  StatusReason
+} from "./SandboxEvent.ts"
 import { isActive, type Turn, type TurnOutcome, type TurnState } from "./Turn.ts"
+import { textOf } from "./Waiting.ts"
 
 interface Cause {
   readonly to: SandboxStatus
@@ -92,11 +101,32 @@ export const turnPending = (turnId: string, text: string, authorId: string): San
   data: { state: "pending", previous: null, text, author: { id: authorId } }
 })
 
+/** The turn of whoever waits first, where one may begin. */
+export const nextTurn = (sandbox: Sandbox): Array<SandboxEvent> => {
+  const [first] = sandbox.waiting
+  return first === undefined || sandbox.status !== "running" ? [] : [turnPending(first.id, textOf(sandbox, first.id), first.authorId)]
+}
+
+/** Nobody that waits gets a turn. */
+export const cancelWaiting = (sandbox: Sandbox, reason: CancelReason): Array<SandboxEvent> =>
+  sandbox.waiting.map(({ id }) => ({ type: "message.cancelled", data: { message_id: id, reason } }))
+
+interface EndOfTurn {
+  readonly reason?: string
+  readonly initiator?: Initiator
+}
+
+/** As {@link closeTurn}, and the beginning of the next one where a message waits for it. */
+export const endTurn = (sandbox: Sandbox, state: TurnOutcome, more: EndOfTurn): Array<SandboxEvent> => {
+  const end = closeTurn(sandbox, state, more)
+  return end.length === 0 ? [] : [...end, ...nextTurn(sandbox)]
+}
+
 /** The end of the active turn, pending approvals denied first; nothing when none is active. */
-export const endTurn = (
+export const closeTurn = (
   sandbox: Sandbox,
   state: TurnOutcome,
-  more: { readonly reason?: string; readonly initiator?: Initiator }
+  more: EndOfTurn
 ): Array<SandboxEvent> => {
   if (!isActive(sandbox.turn)) return []
   const { id } = sandbox.turn
@@ -128,12 +158,12 @@ export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<
     ]
     // However its release went, a turn that is left ends with what began the end of its sandbox.
     : sandbox.status === "terminating" ?
-    endTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator })
+    closeTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator })
     // Of the other changes only a failure finds a turn to end.
-    : endTurn(sandbox, "failed", { reason: cause, initiator })
+    : closeTurn(sandbox, "failed", { reason: cause, initiator })
   const changed = statusEvent(sandbox, cause)
   return Result.succeed([
-    ...(live.includes(to) ? [] : abandonPublications(sandbox)),
+    ...(live.includes(to) ? [] : [...abandonPublications(sandbox), ...cancelWaiting(sandbox, "sandbox_ended")]),
     ...before,
     changed,
     // Nothing was begun for one that is queued, so nothing is left to be released.
@@ -141,18 +171,17 @@ export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<
   ])
 }
 
-/** A resolved approval, and the turn's going on when it was the last one pending. */
-export const resolveApproval = (
+/** Resolved approvals, and the turn's going on when they were the last ones pending. */
+export const resolveApprovals = (
   sandbox: Sandbox,
-  approvalId: string,
-  outcome: "approved" | "denied",
-  by: ApprovalResolver
+  resolved: ReadonlyArray<SandboxEventOf<"approval.resolved">["data"]>
 ): Array<SandboxEvent> => {
   const { turn } = sandbox
-  const others = sandbox.approvals.some(({ approval_id }) => approval_id !== approvalId)
+  const ids = new Set(resolved.map(({ approval_id }) => approval_id))
+  const others = sandbox.approvals.some(({ approval_id }) => !ids.has(approval_id))
   const inTurn = turn === null ? {} : { turn_id: turn.id }
   return [
-    { type: "approval.resolved", ...inTurn, data: { approval_id: approvalId, outcome, by } },
+    ...resolved.map((data): SandboxEvent => ({ type: "approval.resolved", ...inTurn, data })),
     ...(turn?.state === "awaiting_approval" && !others ? [turnUpdated(turn, "running")] : [])
   ]
 }

@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import { Counter } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
+import { ToolKind } from "./ToolCall.ts"
 
 /** Where a turn is (docs/decisions.md 2.2). */
 export const TurnState = Schema.Literals([
@@ -43,10 +44,16 @@ export const Turn = Schema.Struct({
   startedAt: Schema.NullOr(Timestamp),
   /** A command asked for its end; the agent may still be working on it. */
   interruptRequested: Schema.Boolean,
+  /** Id of the turn before it; absent in the first one, and in old rows. */
+  after: Schema.optionalKey(Schema.String),
   /** Where the log stood when the turn was asked for: what came since is counted against its limits. Absent in old rows. */
   began: Schema.optionalKey(Schema.Struct({ seq: Counter, bytes: Counter })),
   /** The agent's message that has a text and is not known to be whole. */
-  speaking: Schema.optionalKey(Schema.String)
+  speaking: Schema.optionalKey(Schema.String),
+  /** The event that told the newest text of it. Absent in old rows. */
+  spokeAt: Schema.optionalKey(Counter),
+  /** Kinds of tool calls that a person approved for the rest of it. Absent: none. */
+  approvedKinds: Schema.optionalKey(Schema.Array(ToolKind))
 })
 export type Turn = typeof Turn.Type
 

@@ -4,7 +4,7 @@
  */
 import { Duration, HashMap, Option } from "effect"
 import type { Uuid } from "../Ids.ts"
-import { addUsage, type Usage } from "../models/Usage.ts"
+import { addUsage, isSameSpent, type Spent } from "../models/Usage.ts"
 import { type AgentEvent, finishes, type TurnEnd } from "./AgentRuntime.ts"
 import { type Initiator, partId, type SandboxEventOf } from "./SandboxEvent.ts"
 import type { SystemCommand } from "./SystemCommand.ts"
@@ -25,7 +25,7 @@ export interface Intervals {
 export interface Options {
   readonly turnId: Uuid
   /** What the sandbox had used before the turn. */
-  readonly usage: Usage
+  readonly before: Spent
   readonly intervals: Intervals
   /** Whether what tool calls do and write is told. */
   readonly showsDetail: boolean
@@ -60,7 +60,7 @@ export interface TurnJournal extends Options {
   readonly open: HashMap.HashMap<string, OpenCall>
   readonly opened: number
   /** What was reported last. */
-  readonly reported: Usage
+  readonly reported: Spent
   readonly metered: boolean
 }
 
@@ -113,7 +113,7 @@ export const begin = (options: Options, now: number): TurnJournal => ({
   message: null,
   open: HashMap.empty(),
   opened: 0,
-  reported: options.usage,
+  reported: options.before,
   metered: false
 })
 
@@ -155,8 +155,8 @@ const replace = (journal: TurnJournal, part: string, interval: Duration.Duration
   }
 }
 
-/** What began before the part is whole: its last text goes first, whenever it would have been due. */
-const hurry = (journal: TurnJournal, part: string): TurnJournal => ({
+/** What began before is whole, but for this part: its last text goes first, whenever it would have been due. */
+const hurry = (journal: TurnJournal, part: string | null): TurnJournal => ({
   ...journal,
   entries: journal.entries.map((entry) => entry.part === part || entry.part === partId.usage ? entry : { ...entry, due: AT_ONCE })
 })
@@ -167,8 +167,8 @@ const toolUpdated = (journal: TurnJournal, callId: string, tool: ToolUpdate): Sy
     data: { part_id: partId.tool(callId), message_id: partId.toolsOf(journal.turnId), call_id: callId, ...tool }
   })
 
-const report = (journal: TurnJournal, usage: Usage): TurnJournal =>
-  replace({ ...journal, reported: usage }, partId.usage, journal.intervals.usage, { _tag: "ReportUsage", usage })
+const report = (journal: TurnJournal, reported: Spent, command: SystemCommand): TurnJournal =>
+  replace({ ...journal, reported }, partId.usage, journal.intervals.usage, command)
 
 /** The agent did this. Nothing that it does after the end counts. */
 export const add = (journal: TurnJournal, event: AgentEvent): TurnJournal => {
@@ -200,22 +200,23 @@ export const add = (journal: TurnJournal, event: AgentEvent): TurnJournal => {
       const request = { ...rest, ...(preview === undefined || !showsDetail ? {} : { preview }) }
       return push(journal, [{ _tag: "RequestApproval", turnId, approval: { approval_id: approvalId, ...request } }])
     }
+    case "MessageSteered":
+      return push(hurry(journal, null), [{ _tag: "RecordSteer", turnId, messageId: event.messageId }])
     case "UsageReported": {
       const { costMicroUsd, llmRequestCount } = event
-      return journal.metered
-        ? journal
-        : report(journal, addUsage(journal.usage, { llmRequestCount, costMicroUsd, creditsChargedMicros: 0 }))
+      if (journal.metered) return journal
+      const usage = addUsage(journal.before.usage, { llmRequestCount, costMicroUsd, creditsChargedMicros: 0 })
+      return report(journal, { ...journal.reported, usage }, { _tag: "ReportUsage", usage })
     }
   }
 }
 
 /** What the sandbox has used by now. What the agent itself says of it counts no more. */
-export const meter = (journal: TurnJournal, usage: Usage): TurnJournal => {
+export const meter = (journal: TurnJournal, spent: Spent): TurnJournal => {
   const { ended, reported } = journal
+  const { tokens, usage } = spent
   const metered = { ...journal, metered: true }
-  return ended || usage.costMicroUsd === reported.costMicroUsd && usage.llmRequestCount === reported.llmRequestCount
-    ? metered
-    : report(metered, usage)
+  return ended || isSameSpent(spent, reported) ? metered : report(metered, { usage, tokens }, { _tag: "ReportUsage", usage, tokens })
 }
 
 /** Closes what the agent left open, completes the turn's last message and ends the turn. Everything is due at once. */

@@ -12,10 +12,24 @@ export interface Census {
   readonly live: Readonly<Record<"queued" | "creating" | "running" | "terminating", number>>
   /** Of those, the ones that a worker holds a lease of. */
   readonly leased: number
+  /** Running ones without work that nobody holds: they cost nothing. */
+  readonly resting: number
+  /** Queued ones that no worker holds yet. */
+  readonly bootsWaiting: number
   /** When the longest waiting one of those queued was created; `null`: none is queued. */
   readonly oldestQueuedAt: DateTime.Utc | null
   /** Tool calls that wait for a person. */
   readonly pendingApprovals: number
+  /** Sandboxes in which at least one does. */
+  readonly awaitingApproval: number
+}
+
+/** What a machine still has, and no longer needs. */
+export interface Left {
+  /** Over, or unknown to the store. */
+  readonly over: ReadonlyArray<SandboxId>
+  /** Live, and another machine has everything of it. */
+  readonly moved: ReadonlyArray<SandboxId>
 }
 
 /**
@@ -30,15 +44,18 @@ export class Upkeep extends Context.Service<Upkeep, {
   /** Live sandboxes whose grant was revoked: they are to end. */
   ofRevokedGrants(limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /**
-   * Forgets the events of up to `limit` sandboxes that ended at `endedBefore` or earlier and are still ended; the
+   * Forgets the events, and what `Setups` keeps, of up to `limit` sandboxes that ended at `endedBefore` or earlier and are still ended; the
    * sandboxes themselves and their messages stay. Says of how many.
    */
   purgeEvents(endedBefore: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
   /** Forgets up to `limit` idempotency keys that are older than `RETENTION_DAYS`, which bind nothing any more. Says how many. */
   purgeKeys(limit: number): Effect.Effect<number, StoreUnavailable>
-  /** Which of these sandboxes are over, or unknown: whatever a host still has of them can go. */
-  over(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
-  /** For those who watch over the service. Takes time by the number of live sandboxes alone. */
+  /**
+   * What a machine need not keep of these sandboxes, of which it has something: those that are over or unknown, and those that
+   * another machine has arrived with. Each in the order given.
+   */
+  left(machine: string, ids: ReadonlyArray<SandboxId>): Effect.Effect<Left, StoreUnavailable>
+  /** For those who watch over the service. Takes time by the number of sandboxes that have work, and hardly by those at rest. */
   readonly census: Effect.Effect<Census, StoreUnavailable>
 }>()("@slipway/domain/Upkeep") {
 }

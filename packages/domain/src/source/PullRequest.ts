@@ -26,6 +26,18 @@ export const PullRequest = Schema.Struct({
 }).annotate({ identifier: "PullRequest" })
 export type PullRequest = typeof PullRequest.Type
 
+/** How one stands, in one word: of a merged one nothing else counts, nor of a closed one that it was a draft. */
+export const PullState = Schema.Literals(["draft", "open", "merged", "closed"])
+export type PullState = typeof PullState.Type
+
+export const pullStateOf = (
+  { draft, merged, state }: {
+    readonly state: PullRequest["state"] | null
+    readonly draft: boolean | null
+    readonly merged: boolean | null
+  }
+): PullState => merged === true ? "merged" : state === "closed" ? "closed" : draft === true ? "draft" : "open"
+
 /** One workflow run. `conclusion` and `status` are the host's own words. */
 export const WorkflowRun = Schema.Struct({
   id: Counter.annotateKey({ description: "The host's number of it." }),
@@ -76,11 +88,34 @@ export const PullRequestComment = Schema.Struct({
   url: Schema.String.annotateKey({ description: "Its place on the page, for people." })
 }).annotate({ identifier: "PullRequestComment" })
 
+export type PullRequestComment = typeof PullRequestComment.Type
+
+/** Characters that a source host tells of what one comment says. */
+export const MAX_COMMENT = 4_000
+
+/** A comment as pages show it. The interface tells of comments, not what they say. */
+export interface CommentWithText extends PullRequestComment {
+  /** Markdown by anybody: at most {@link MAX_COMMENT} characters from its beginning. */
+  readonly text: string
+  /** Whether that is all of it. */
+  readonly isWhole: boolean
+  /** Of a comment on code: the file, in the repository; else `null`. */
+  readonly path: string | null
+  /** Of a comment on code: its line, as the file was when it was written, where the host knows it. */
+  readonly line: number | null
+}
+
+/** Of a comment what the interface tells. */
+export const withoutText = (
+  { isWhole: _isWhole, line: _line, path: _path, text: _text, ...comment }: CommentWithText
+): PullRequestComment => comment
+
 /** What a source host tells of one pull request. `pending`: it is still computing some of it. */
 export interface PullRequestDetails {
   readonly pullRequest: PullRequest
   readonly checks: Checks
-  readonly comments: ReadonlyArray<typeof PullRequestComment.Type>
+  /** Oldest first. */
+  readonly comments: ReadonlyArray<CommentWithText>
   readonly pending: boolean
 }
 

@@ -43,6 +43,38 @@ export interface Repository {
   readonly defaultBranch: string
 }
 
+/** Which repositories to list. */
+export interface RepositoryQuery {
+  /**
+   * Accounts, in lower case, that whoever asks may know of: what others have is not told. At most {@link MAX_OWNERS} of them are looked
+   * at. A host whose repositories are the operator's own tells of all.
+   */
+  readonly owners: ReadonlyArray<string>
+  /** Part of the name, whatever the case; empty: any. */
+  readonly search: string
+  /** What the page before ended with; `null`: from the beginning. */
+  readonly after: RepoName | null
+  /** At least 1. */
+  readonly limit: number
+}
+
+/** Accounts of one {@link RepositoryQuery}. */
+export const MAX_OWNERS = 20
+
+/** A page of these names, as {@link RepositoryQuery} says. */
+export const pageOfNames = (
+  names: ReadonlyArray<RepoName>,
+  { after, limit, search }: Pick<RepositoryQuery, "after" | "limit" | "search">
+): ReadonlyArray<RepoName> => {
+  const [from, part] = [after?.toLowerCase() ?? "", search.toLowerCase()]
+  return names
+    .map((name) => ({ name, key: name.toLowerCase() }))
+    .filter(({ key }) => key > from && key.includes(part))
+    .sort((a, b) => a.key < b.key ? -1 : a.key > b.key ? 1 : 0)
+    .slice(0, limit)
+    .map(({ name }) => name)
+}
+
 /** Checked by `testing/SourceHostContract`. */
 export class SourceHost extends Context.Service<SourceHost, {
   /** Short name that goes into ids of pull requests, e.g. `github.com` or `local`. */
@@ -52,6 +84,11 @@ export class SourceHost extends Context.Service<SourceHost, {
    * is known here without asking anybody, so that a request can wait for it: `repository` and `remote` may yet refuse.
    */
   refusal(repos: ReadonlyArray<RepoName>): Effect.Effect<RepoNotAccessible | null>
+  /**
+   * Repositories that sandboxes may start from, as the host spells them, in the order of their names in lower case. For choosing one: what
+   * is not listed may be there all the same, and what came in the last minutes may be missing.
+   */
+  repositories(query: RepositoryQuery): Effect.Effect<ReadonlyArray<RepoName>, SourceHostError>
   repository(repo: RepoName): Effect.Effect<Repository, RepoNotAccessible | SourceHostError>
   /** Credentials limited to one repository and to what `access` needs. */
   remote(repo: RepoName, access: "read" | "write"): Effect.Effect<Remote, RepoNotAccessible | SourceHostError>

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { afterReserving, costOf, formatUsd, isExhausted, noAccount, refusalOf, Usd } from "@slipway/domain/models/Budget"
+import { afterReserving, costOf, countsOf, formatUsd, isExhausted, noAccount, refusalOf, Usd } from "@slipway/domain/models/Budget"
 import { Schema } from "effect"
 
 const prices = { input: 3_000_000, cachedInput: 300_000, cacheWrite: 3_750_000, output: 15_000_000 }
@@ -26,6 +26,26 @@ describe("what an answer costs", () => {
 
   it("never goes below nothing when a provider counts more cached tokens than tokens", () =>
     assert.strictEqual(costOf(prices, { input: 1, cachedInput: 10, cacheWrite: 0, output: 0 }), 3))
+})
+
+describe("what people are told of an answer's tokens", () => {
+  const most = Number.MAX_SAFE_INTEGER
+
+  it("is what went in, what of it was cached, and what came out", () =>
+    assert.deepStrictEqual(countsOf({ input: 1000, cachedInput: 600, cacheWrite: 100, output: 50 }), {
+      input: 1000,
+      cachedInput: 600,
+      output: 50
+    }))
+
+  it("has its bounds, whatever a provider claims", () => {
+    assert.deepStrictEqual(countsOf({ input: 3 * most, cachedInput: most, cacheWrite: most, output: 1e300 }), {
+      input: most,
+      cachedInput: most,
+      output: most
+    })
+    assert.strictEqual(countsOf({ input: 1, cachedInput: 10, cacheWrite: 0, output: 0 }).cachedInput, 1)
+  })
 })
 
 describe("an amount in US dollars", () => {

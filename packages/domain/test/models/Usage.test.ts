@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { addUsage, noUsage, Usage } from "@slipway/domain/models/Usage"
+import { addTokenCounts, addUsage, isSameSpent, nothingSpent, noUsage, TokenCounts, Usage } from "@slipway/domain/models/Usage"
 import { Schema } from "effect"
 
 const max = Number.MAX_SAFE_INTEGER
@@ -37,5 +37,29 @@ describe("usage", () => {
     const sum = addUsage(a, b)
     assert.isTrue(Schema.is(Usage)(sum))
     assert.isTrue(sum.costMicroUsd >= a.costMicroUsd && sum.costMicroUsd >= b.costMicroUsd)
+  })
+})
+
+describe("tokens", () => {
+  it("add up, each counter for itself", () =>
+    assert.deepStrictEqual(
+      addTokenCounts({ input: 1, cachedInput: 20, output: 300 }, { input: 4, cachedInput: 50, output: 600 }),
+      { input: 5, cachedInput: 70, output: 900 }
+    ))
+
+  it.prop("a sum is tokens again, however large the parts are", [TokenCounts, TokenCounts], ([a, b]) => {
+    assert.isTrue(Schema.is(TokenCounts)(addTokenCounts(a, b)))
+    assert.deepStrictEqual(addTokenCounts(a, { input: max, cachedInput: max, output: max }), { input: max, cachedInput: max, output: max })
+  })
+
+  it("one more of any kind is worth telling", () => {
+    const { tokens, usage } = nothingSpent
+    assert.isTrue(isSameSpent(nothingSpent, { usage: { ...usage }, tokens: { ...tokens } }))
+    for (const name of ["input", "cachedInput", "output"] as const) {
+      assert.isFalse(isSameSpent(nothingSpent, { usage, tokens: { ...tokens, [name]: 1 } }), name)
+    }
+    for (const name of ["llmRequestCount", "costMicroUsd"] as const) {
+      assert.isFalse(isSameSpent(nothingSpent, { usage: { ...usage, [name]: 1 }, tokens }), name)
+    }
   })
 })

@@ -68,7 +68,7 @@ const world = () => {
   const run = <A, E>(use: (store: SandboxStore["Service"]) => Effect.Effect<A, E>) => runtime.runPromise(SandboxStore.use(use))
   const store: PromisedStore = {
     create: (request) => run((store) => store.create(request)),
-    replay: (grantId, keyed) => run((store) => store.replay(grantId, keyed)),
+    replay: (grantId, keyed, forkOf) => run((store) => store.replay(grantId, keyed, forkOf)),
     find: (key) => run((store) => store.find(key)),
     list: (grantId, query) => run((store) => store.list(grantId, query)),
     log: (id, after, limit) => run((store) => store.log(id, after, limit)),
@@ -106,6 +106,10 @@ it("a store of promises: turns go on by messages, hints of other processes are f
   await work(id, { _tag: "FinishBoot", turnId: "turn-1" })
   await work(id, { _tag: "StartTurn", turnId: "turn-1" })
   assert.deepInclude(await rejection(slipway.sendMessage(by, id, "Too early.")), { _tag: "TurnActive" })
+  const waits = await slipway.sendMessage(by, id, "And then?", { whenBusy: "queue" })
+  assert.deepStrictEqual((await slipway.get(by, id)).waitingTexts, [{ id: waits.turnId, text: "And then?" }])
+  assert.deepInclude(await slipway.cancelMessage(by, id, waits.turnId), { outcome: "applied" })
+  assert.deepInclude(await rejection(slipway.cancelMessage(by, id, "unknown")), { _tag: "MessageNotFound" })
   await work(id, { _tag: "EndTurn", turnId: "turn-1", state: "succeeded" })
   const sent = await slipway.sendMessage(by, id, "Go on.", { idempotencyKey: "m1" })
   const again = await slipway.sendMessage(by, id, "Go on.", { idempotencyKey: "m1" })

@@ -192,12 +192,13 @@ const running = Effect.gen(function*() {
       reasoningEffort: null,
       toolApprovalMode: "auto",
       metadata: {},
+      origin: null,
       createdAt: at
     },
     keyed: null,
     organizationId: null
   })
-  const [leased] = yield* leases.take({ worker: "w", machine: "m" }, 1)
+  const [leased] = yield* leases.take({ worker: "w", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
   assert(leased !== undefined)
   const report = (command: SystemCommand) => store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
   yield* report({ _tag: "StartBoot" })

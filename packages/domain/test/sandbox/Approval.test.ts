@@ -14,7 +14,7 @@ describe("an approval", () => {
     assert.deepStrictEqual(Decision.literals, ["approve", "deny"])
     assert.deepStrictEqual(outcomeOf, { approve: "approved", deny: "denied" })
     assert.deepStrictEqual(ApprovalOutcome.literals, ["approved", "denied"])
-    assert.deepStrictEqual(ApprovalResolver.literals, ["user", "timeout", "interrupt", "terminate", "turn_end"])
+    assert.deepStrictEqual(ApprovalResolver.literals, ["user", "policy", "timeout", "interrupt", "terminate", "turn_end"])
   })
 
   it("has neither outcome nor resolver while it is pending, and both in storage afterwards", () => {

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
 import {
   ApprovalNotFound,
   CommandResult,
@@ -6,19 +7,21 @@ import {
   interrupt as interruption,
   Prompt,
   Rejection,
+  restore as restoration,
   SandboxNotRunning,
   sendMessage,
   terminate as termination,
   TurnActive
 } from "@slipway/domain/sandbox/Command"
-import type { StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
+import type { SandboxEvent, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { turnId, worktreeId } from "@slipway/domain/SandboxId"
-import { creation, type History, ids, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
+import { creation, decider, type History, ids, limits, reach, recordCheckpoint, request, Scene } from "@slipway/domain/testing/Histories"
 import { Result, Schema } from "effect"
 
 const { id } = creation
 const turn = `${id}/turn/1`
 const over: ReadonlyArray<Scene> = ["succeeded", "failed", "terminating", "terminated"]
+const typesOf = (events: ReadonlyArray<SandboxEvent>) => events.map(({ type }) => type)
 const decide = (decision: "approve" | "deny", approvalId = "call-1") => ({ _tag: "Decide", approvalId, decision }) as const
 const terminate = { _tag: "Terminate" } as const
 const interrupt = { _tag: "Interrupt" } as const
@@ -46,12 +49,15 @@ describe("names", () => {
 
 describe("a command", () => {
   it("names an approval only when it decides one", () => {
-    const named = [termination(ids), interruption(ids), decideApproval(ids, "call-1", "deny"), sendMessage(ids, "P", "user-1")]
-    assert.deepStrictEqual(named.map(({ approvalId }) => approvalId), [null, null, "call-1", null])
+    const named = [termination(ids), interruption(ids), decideApproval(ids, "call-1", { decision: "deny" }, decider),
+      sendMessage(ids, "P", "user-1"), restoration(ids, 1, true)]
+    assert.deepStrictEqual(named.map(({ approvalId }) => approvalId), [null, null, "call-1", null, null])
   })
 
   it("that is refused says so in a sentence", () => {
-    for (const error of [new ApprovalNotFound(), new SandboxNotRunning(), new TurnActive()]) assert.match(error.message, /^[A-Z].*\.$/u)
+    for (const error of [new ApprovalNotFound(), new CheckpointNotFound(), new SandboxNotRunning(), new TurnActive()]) {
+      assert.match(error.message, /^[A-Z].*\.$/u)
+    }
   })
 })
 
@@ -250,6 +256,120 @@ describe("a decision on an approval", () => {
   })
 })
 
+describe("a denial with a reason", () => {
+  const reason = "Not there."
+  const because = { _tag: "Decide", approvalId: "call-1", decision: "deny", reason } as const
+  const denied = { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-1", outcome: "denied", by: "user", reason } }
+  const goesOn = { type: "turn.updated", turn_id: turn, data: { state: "running", previous: "awaiting_approval" } }
+
+  it("is kept with the approval, and first of all its own", () => {
+    const history = reach("asking")
+    assert.strictEqual(history.person(because).result?.outcome, "applied")
+    assert.deepStrictEqual(history.approvals, [{ approvalId: "call-1", outcome: "denied", by: "user", reason }])
+    const again = history.person({ ...because, reason: "Another one." })
+    assert.deepStrictEqual([again.result?.outcome, again.events], ["duplicate", []])
+    assert.deepStrictEqual(history.approvals[0]?.reason, reason)
+  })
+
+  it.each(["steer", "message"] as const)("waits as a message of whoever denied, to be told by %s", (telling) => {
+    const { sandbox } = reach("asking")
+    const approval = { approvalId: "call-1", outcome: null, by: null }
+    const command = decideApproval(ids, "call-1", { decision: "deny", reason }, { userId: "user-3", tellingOf: () => telling })
+    const verdict = Result.getOrThrow(command.decide({ sandbox, receipt: null, approval }))
+    const text = "Denied: write\n\nNot there."
+    const data = { message_id: `${id}/turn/2`, position: 1, text, author: { id: "user-3" }, steers: telling === "steer" }
+    assert.deepStrictEqual<unknown>(verdict, { outcome: "applied", events: [denied, goesOn, { type: "message.queued", data }] })
+  })
+
+  it("waits nowhere for an agent that is told with the denial", () => {
+    const { sandbox } = reach("asking")
+    const approval = { approvalId: "call-1", outcome: null, by: null }
+    const command = decideApproval(ids, "call-1", { decision: "deny", reason }, { userId: "user-3", tellingOf: () => "answer" })
+    const verdict = Result.getOrThrow(command.decide({ sandbox, receipt: null, approval }))
+    assert.deepStrictEqual<unknown>(verdict, { outcome: "applied", events: [denied, goesOn] })
+  })
+
+  it("is refused where ten messages wait, and changes nothing; one without a reason is not", () => {
+    const history = reach("asking")
+    for (let n = 0; n < 10; n++) history.person({ _tag: "Send", prompt: `${n}`, whenBusy: "queue" })
+    const { after, before, refused } = history.person(because)
+    assert.strictEqual(refused, "QueueFull")
+    assert.strictEqual(after, before)
+    assert.strictEqual(history.person(decide("deny")).result?.outcome, "applied")
+  })
+})
+
+describe("an approval for the rest of the turn", () => {
+  const all = (approvalId = "call-1") => ({ _tag: "Decide", approvalId, decision: "approve", scope: "turn" }) as const
+  const byPolicy = (approval_id: string) =>
+    ({ type: "approval.resolved", turn_id: turn, data: { approval_id, outcome: "approved", by: "policy" } }) as const
+
+  it("covers what waits of the same kind, and leaves the rest to people", () => {
+    const history = reach("asking")
+    history.system(request(turn, "call-2", "command"))
+    history.system(request(turn, "call-3"))
+    const { after, events } = history.person(all())
+    assert.deepStrictEqual(events, [
+      { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-1", outcome: "approved", by: "user", scope: "turn" } },
+      byPolicy("call-3")
+    ])
+    assert.deepStrictEqual([after.approvals.map(({ approval_id }) => approval_id), after.turn?.state], [["call-2"], "awaiting_approval"])
+    assert.deepStrictEqual(typesOf(history.person(decide("deny", "call-2")).events), ["approval.resolved", "turn.updated"])
+  })
+
+  it("approves what the turn asks for of that kind from then on; the turn never waits for it", () => {
+    const history = reach("asking")
+    history.person(all())
+    const { after, events } = history.system(request(turn, "call-2"))
+    assert.deepStrictEqual(typesOf(events), ["approval.requested", "approval.resolved"])
+    assert.deepStrictEqual(events[1], byPolicy("call-2"))
+    assert.deepStrictEqual([after.turn?.state, after.approvals], ["running", []])
+    assert.deepStrictEqual(history.approvals.at(-1), { approvalId: "call-2", outcome: "approved", by: "policy" })
+    assert.strictEqual(history.system(request(turn, "call-3", "command")).after.turn?.state, "awaiting_approval")
+    assert.strictEqual(history.person(decide("deny", "call-2")).result?.rejection, "approval_already_resolved")
+  })
+
+  it("ends with its turn", () => {
+    const history = reach("asking")
+    history.person(all())
+    history.system({ _tag: "EndTurn", turnId: turn, state: "succeeded" })
+    history.person(send)
+    history.system({ _tag: "StartTurn", turnId: history.turn })
+    assert.deepStrictEqual(typesOf(history.system(request(history.turn, "call-2")).events), ["approval.requested", "turn.updated"])
+  })
+
+  it("gives way to an interrupt and to the end of the sandbox", () => {
+    const history = reach("asking")
+    history.person(all())
+    history.person(interrupt)
+    const { events } = history.system(request(turn, "call-2"))
+    assert.deepStrictEqual(events.flatMap(({ data, type }) => type === "approval.resolved" ? [data.by] : []), ["interrupt"])
+    history.person(terminate)
+    assert.strictEqual(history.system(request(turn, "call-3")).refused, "IllegalTransition")
+  })
+
+  it("is refused for what is of no kind that says what it does", () => {
+    const history = reach("working")
+    history.system(request(turn, "call-1", "other"))
+    history.system({ _tag: "RequestApproval", turnId: turn, approval: { approval_id: "call-2", tool: "write" } })
+    for (const call of ["call-1", "call-2"]) {
+      const { after, before, refused } = history.person(all(call))
+      assert.strictEqual(refused, "ScopeUnsupported")
+      assert.strictEqual(after, before)
+      assert.strictEqual(history.person(decide("approve", call)).result?.outcome, "applied")
+    }
+  })
+
+  it("lets what still waits expire as ever", () => {
+    const history = reach("asking")
+    history.system(request(turn, "call-2", "command"))
+    history.person(all())
+    history.wait(limits.approval)
+    const { events } = history.system({ _tag: "Expire" })
+    assert.deepStrictEqual(events[0]?.data, { approval_id: "call-2", outcome: "denied", by: "timeout" })
+  })
+})
+
 describe("a message", () => {
   it.each<Scene>(["idle", "stuck"])("starts the next turn while %s", (scene) => {
     const history = reach(scene)
@@ -292,11 +412,94 @@ describe("a message", () => {
   })
 })
 
+describe("restore", () => {
+  const restore = (n: number) => ({ _tag: "Restore", checkpoint: n }) as const
+  /** It did two turns and nothing is to do. */
+  const twice = () => {
+    const history = reach("idle")
+    history.system(recordCheckpoint(1))
+    history.person(send)
+    history.system({ _tag: "StartTurn", turnId: history.turn })
+    history.system({ _tag: "EndTurn", turnId: history.turn, state: "succeeded" })
+    history.system(recordCheckpoint(2))
+    return history
+  }
+
+  it("asks a worker for it, under a name of the checkpoint and how often it was restored", () => {
+    const { after, before, events, result } = twice().person(restore(1))
+    assert.deepStrictEqual(events, [{ type: "sandbox.restoring", data: { checkpoint: 1 } }])
+    assert.deepStrictEqual(result, { commandId: `${id}/restore/1/0`, revision: before.revision + 1, outcome: "applied" })
+    assert.deepStrictEqual([after.restoring, after.status], [1, "running"])
+  })
+
+  it("is a duplicate until it is carried out, whatever checkpoint is taken meanwhile", () => {
+    const history = twice()
+    const first = history.person(restore(1)).result
+    const again = { ...first, outcome: "duplicate" }
+    assert.deepStrictEqual<object | null>(history.person(restore(1)).result, again)
+    history.system(recordCheckpoint(3))
+    assert.deepStrictEqual<object | null>(history.person(restore(1)).result, again)
+  })
+
+  it("is another command once it was carried out, though no checkpoint could be taken of that", () => {
+    const history = twice()
+    for (const [n, checkpoint] of [1, 2, 1, 1].entries()) {
+      const { before, result } = history.person(restore(checkpoint))
+      assert.deepStrictEqual(result, {
+        commandId: `${id}/restore/${checkpoint}/${n}`,
+        revision: before.revision + 1,
+        outcome: "applied"
+      })
+      history.system({ _tag: "RecordRestore", data: { checkpoint, cause: "command" } })
+      history.system({ _tag: "RecordCheckpoint", data: { error: "too large" } })
+    }
+  })
+
+  it("is rejected while another one is under way, while a turn is active, and when the sandbox is over", () => {
+    const rejection = (history: History, n = 1) => history.person(restore(n)).result?.rejection
+    const history = twice()
+    history.person(restore(1))
+    assert.strictEqual(rejection(history, 2), "restore_active")
+    for (const scene of ["pending", "working", "asking", "interrupting"] as const) {
+      assert.strictEqual(rejection(reach(scene)), "turn_active")
+    }
+    history.person(send)
+    assert.strictEqual(rejection(history, 2), "turn_active")
+    assert.deepInclude(history.person(restore(1)).result, { outcome: "duplicate" })
+    for (const scene of over) assert.strictEqual(rejection(reach(scene)), "sandbox_terminal")
+  })
+
+  it("is refused before the sandbox runs, and for what is no checkpoint of it, or none that is kept", () => {
+    for (const scene of ["queued", "creating"] as const) assert.strictEqual(reach(scene).person(restore(1)).refused, "SandboxNotRunning")
+    for (const n of [0, 3, Number.MAX_SAFE_INTEGER]) assert.strictEqual(twice().person(restore(n)).refused, "CheckpointNotFound")
+    const gone = restoration(ids, 1, false).decide({ sandbox: twice().sandbox, receipt: null, approval: null })
+    assert.strictEqual(Result.isFailure(gone) && gone.failure._tag, "CheckpointNotFound")
+  })
+
+  it("may have been rejected before, under the same name", () => {
+    const history = reach("idle")
+    history.system(recordCheckpoint(1))
+    history.person(send)
+    const rejected = history.person(restore(1)).result
+    history.system({ _tag: "StartTurn", turnId: history.turn })
+    history.system({ _tag: "EndTurn", turnId: history.turn, state: "succeeded" })
+    const { result } = history.person(restore(1))
+    assert.deepStrictEqual([result?.commandId, result?.outcome], [rejected?.commandId, "applied"])
+  })
+})
+
 describe("the answer", () => {
   const accepts = Schema.is(CommandResult)
   const commandId = "9ca5d5ad-254d-58f1-8385-9aae8e1bda6d"
   it("rejects for the reasons of docs/decisions.md 3", () => {
-    assert.deepStrictEqual(Rejection.literals, ["sandbox_terminal", "no_active_turn", "approval_expired", "approval_already_resolved"])
+    assert.deepStrictEqual(Rejection.literals, [
+      "sandbox_terminal",
+      "no_active_turn",
+      "approval_expired",
+      "approval_already_resolved",
+      "turn_active",
+      "restore_active"
+    ])
   })
 
   it("is a UUID, a revision of 0 to 2^53−1 and an outcome", () => {

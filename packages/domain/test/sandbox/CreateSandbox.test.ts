@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { CreateSandbox, titleOf, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
+import { type Catalogue, type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { asCreation, CreateSandbox, ForkSandbox, titleOf, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
 import { createdAt, creation } from "@slipway/domain/testing/Histories"
 import { Result, Schema } from "effect"
 
@@ -162,6 +162,7 @@ describe("what is made of it", () => {
       reasoningEffort: "high",
       toolApprovalMode: "prompt",
       metadata: { a: "1" },
+      origin: null,
       createdAt
     })
   })
@@ -170,4 +171,51 @@ describe("what is made of it", () => {
     const made = toCreation(Result.getOrThrow(decode({ ...body, title: "  My  title " })), given)
     assert.deepStrictEqual([made.title, made.reasoningEffort, made.toolApprovalMode], ["  My  title ", null, "auto"])
   })
+})
+
+describe("a fork", () => {
+  const read = Schema.decodeUnknownResult(ForkSandbox, { onExcessProperty: "error" })
+  const quiet: Model = { ...offlineDemo, id: "quiet/one", efforts: ["low"], approvals: false, agentRuntime: "codex" }
+  const catalogue: Catalogue = { default: null, models: [offlineDemo, quiet] }
+  const origin = { ...creation, reasoningEffort: "high", toolApprovalMode: "prompt" } as const
+  const forked = (body: object, of: Parameters<typeof asCreation>[1] = origin) =>
+    asCreation(Result.getOrThrow(read({ prompt: "Go on", ...body })), of, catalogue)
+
+  it("needs a prompt; what it leaves out is as in the sandbox, but for title and metadata", () => {
+    const { metadata, ...asked } = forked({})
+    assert.deepStrictEqual({ ...asked, metadata: { ...metadata } }, {
+      prompt: "Go on",
+      repos: creation.repos,
+      model: "offline/demo",
+      reasoningEffort: "high",
+      toolApprovalMode: "prompt",
+      metadata: {}
+    })
+    assert.isTrue(Result.isFailure(read({})))
+  })
+
+  it("says itself what it wants otherwise", () => {
+    const own = { model: "quiet/one", reasoningEffort: "max", toolApprovalMode: "auto", title: "Other", metadata: { a: "1" } }
+    const { metadata, ...asked } = forked({ ...own, checkpoint: 1 })
+    assert.deepStrictEqual({ ...asked, metadata: { ...metadata } }, { prompt: "Go on", repos: creation.repos, ...own })
+  })
+
+  it("has no effort that its model does not have, and asks for approvals also where the model cannot", () => {
+    assert.deepInclude(forked({ model: "quiet/one" }), { toolApprovalMode: "prompt" })
+    assert.notProperty(forked({ model: "quiet/one" }), "reasoningEffort")
+    assert.strictEqual(forked({ model: "quiet/one" }, { ...origin, reasoningEffort: "low" }).reasoningEffort, "low")
+    assert.notProperty(forked({}, creation), "reasoningEffort")
+  })
+
+  it.each<readonly [string, object]>([
+    ["repositories, which are those of the sandbox", { repos: creation.repos }],
+    ["an unknown property", { color: "red" }],
+    ["a checkpoint below 0", { checkpoint: -1 }],
+    ["a checkpoint of 2^53", { checkpoint: 2 ** 53 }],
+    ["a part of a checkpoint", { checkpoint: 1.5 }],
+    ["a checkpoint as text", { checkpoint: "1" }],
+    ["null for a checkpoint", { checkpoint: null }],
+    ["no prompt", { prompt: "" }],
+    ["an unknown approval mode", { toolApprovalMode: "always" }]
+  ])("does not take %s", (_what, more) => assert.isTrue(Result.isFailure(read({ prompt: "Go on", ...more }))))
 })

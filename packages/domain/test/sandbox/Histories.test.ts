@@ -10,7 +10,8 @@ import { SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
 import { DateTime, Schema } from "effect"
 
 const states = ({ first, moments }: History) => [first, ...moments.map(({ after }) => after)]
-const counts = ({ type }: SandboxEvent) => /^(?:sandbox\.status|turn\.|approval\.|pull_request\.)/u.test(type)
+const counts = ({ type }: SandboxEvent) =>
+  /^(?:sandbox\.(?:status|restoring|restored)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|pull_request\.)/u.test(type)
 
 const always = (name: string, property: (history: History) => void) => {
   it.prop(`${name} (sensible)`, [legal], ([plan]) => property(play(plan)), thorough)
@@ -30,7 +31,7 @@ describe("every history", () => {
     assert.deepStrictEqual({ ...read, metadata: { ...metadata } }, sandbox)
   })
 
-  always("counts every change of sandbox, turn, approval and pull request in its revision, and every event in its log", (history) => {
+  always("counts every change of sandbox, turn, approval, pull request and tree in its revision, and every event in its log", (history) => {
     let revision = 1
     let lastSeq = 1
     for (const { after, events } of history.moments) {

@@ -22,17 +22,17 @@ it.effect("the defaults are those of the decisions", () =>
 
 describe("a limit", () => {
   const rows: ReadonlyArray<readonly [Scene, Duration.Duration, ReadonlyArray<object>]> = [
-    ["queued", Duration.minutes(60), [status("failed", "queued", "queue_timeout")]],
+    ["queued", Duration.hours(24), [status("failed", "queued", "queue_timeout")]],
     ["creating", Duration.minutes(10), [status("failed", "creating", "boot_timeout")]],
-    ["idle", Duration.minutes(30), [status("succeeded", "running", "idle_timeout")]],
-    ["stuck", Duration.minutes(30), [status("failed", "running", "last_turn_failed")]],
+    ["idle", Duration.hours(24), [status("succeeded", "running", "idle_timeout")]],
+    ["stuck", Duration.hours(24), [status("failed", "running", "last_turn_failed")]],
     ["asking", Duration.minutes(30), [
       inTurn("approval.resolved", { approval_id: "call-1", outcome: "denied", by: "timeout" }),
       inTurn("turn.updated", { state: "running", previous: "awaiting_approval" })
     ]],
     ["working", Duration.hours(2), [inTurn("turn.completed", { state: "failed", reason: "turn_timeout", initiator: "policy" })]],
     ["interrupting", Duration.hours(2), [inTurn("turn.completed", { state: "failed", reason: "turn_timeout", initiator: "policy" })]],
-    ["pending", Duration.hours(24), [status("terminating", "running", "max_lifetime")]],
+    ["pending", Duration.days(30), [status("terminating", "running", "max_lifetime")]],
     ["terminating", Duration.minutes(10), [
       inTurn("turn.completed", { state: "interrupted", reason: "terminated", initiator: "user" }),
       status("failed", "terminating", "release_failed", "provider")
@@ -51,30 +51,18 @@ describe("a limit", () => {
     })
   }
 
-  it("gives up a publication that nobody will carry out any more", () => {
-    const history = reach("idle")
-    history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
-    assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("30 minutes")), [
-      {
-        type: "pull_request.updated",
-        data: { repo: "acme/shop", action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
-      },
-      status("succeeded", "running", "idle_timeout")
-    ])
-  })
-
   it.each<Scene>(["succeeded", "failed", "terminated"])("nothing expires of a sandbox that is %s", (scene) => {
     const history = reach(scene)
     assert.isNull(nextDeadline(history.sandbox, limits))
     assert.deepStrictEqual(expire(history.wait("365 days")), [])
   })
 
-  it.each<Scene>(["queued", "creating", "pending", "working", "asking", "idle"])("of 24 hours ends a sandbox that is %s", (scene) => {
-    const far = Duration.days(30)
+  it.each<Scene>(["queued", "creating", "pending", "working", "asking", "idle"])("of 30 days ends a sandbox that is %s", (scene) => {
+    const far = Duration.days(365)
     const longer = { ...limits, queue: far, boot: far, idle: far, turn: far, approval: far }
     const { sandbox } = reach(scene)
     const at = (now: DateTime.Utc) => Result.getOrThrow(decide(sandbox, { _tag: "Expire" }, { limits: longer, now }))
-    const end = DateTime.add(createdAt, { hours: 24 })
+    const end = DateTime.add(createdAt, { days: 30 })
     const events = at(end).filter(({ type }) => type === "sandbox.status")
     assert.deepStrictEqual<ReadonlyArray<object>>(events, [status("terminating", sandbox.status, "max_lifetime"), ...released(scene)])
     if (scene !== "asking") assert.deepStrictEqual(at(DateTime.subtract(end, { milliseconds: 1 })), [])
@@ -87,6 +75,55 @@ describe("a limit counts from", () => {
     history.system({ _tag: "StartBoot" })
     history.wait("6 minutes").system({ _tag: "StartBoot" })
     assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(createdAt, { minutes: 60 }))
+  })
+
+  describe("the first lease for boot, and does not count the time of setups:", () => {
+    const start = (minutes: number) => ({ _tag: "StartSetup", limit: Duration.minutes(minutes) }) as const
+    const end = { _tag: "ReportBoot", data: { stage: "setup", ms: 1, repo: "acme/shop", cache: "none" } } as const
+    const minutesOf = ({ sandbox }: History) => Duration.toMinutes(DateTime.distance(createdAt, nextDeadline(sandbox, limits) ?? createdAt))
+
+    it("one that runs has what it may take, and when it ended what it took", () => {
+      const history = reach("creating").wait("2 minutes")
+      history.system(start(30))
+      assert.strictEqual(minutesOf(history), 40)
+      assert.deepStrictEqual(expire(history.wait("28 minutes")), [])
+      history.system(end)
+      assert.strictEqual(minutesOf(history), 38)
+      // The report of the next repository says nothing more.
+      history.wait("1 minute").system(end)
+      assert.strictEqual(minutesOf(history), 38)
+      assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("7 minutes")), [status("failed", "creating", "boot_timeout")])
+    })
+
+    it("one that hangs ends the boot when all of its time is over", () => {
+      const history = reach("creating")
+      history.system(start(60))
+      assert.deepStrictEqual(expire(history.wait(Duration.millis(70 * 60_000 - 1))), [])
+      assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("1 milli")), [status("failed", "creating", "boot_timeout")])
+    })
+
+    it("one that begins again where a worker was lost has its time anew, and all together have an hour", () => {
+      const history = reach("creating")
+      history.system(start(30))
+      history.wait("20 minutes").system(start(30))
+      assert.strictEqual(minutesOf(history), 60)
+      history.wait("40 minutes").system(start(30))
+      assert.strictEqual(minutesOf(history), 70)
+      history.wait("9 minutes").system(start(30))
+      assert.strictEqual(minutesOf(history), 70)
+    })
+
+    it("nor has any other stage more time, or one that runs again once the sandbox runs", () => {
+      const history = reach("creating")
+      for (const stage of ["provision", "clone", "agent_start"] as const) {
+        history.system({ _tag: "ReportBoot", data: { stage, ms: 1 } })
+      }
+      assert.strictEqual(minutesOf(history), 10)
+      const idle = reach("idle")
+      idle.system(start(60))
+      assert.isNull(idle.sandbox.setupTime)
+      assert.strictEqual(minutesOf(idle), 24 * 60)
+    })
   })
 
   it("the agent's taking the prompt for a turn, whatever was approved meanwhile", () => {
@@ -111,12 +148,12 @@ describe("a limit counts from", () => {
     const history = reach("working").wait("1 hour")
     assert.deepStrictEqual(expire(history), [])
     history.system({ _tag: "EndTurn", turnId: turn, state: "failed" })
-    history.wait("29 minutes").person({ _tag: "Send", prompt: "Again." })
-    assert.deepStrictEqual(expire(history.wait("30 minutes")), [])
+    history.wait("23 hours").person({ _tag: "Send", prompt: "Again." })
+    assert.deepStrictEqual(expire(history.wait("24 hours")), [])
     const second = history.turn
     history.system({ _tag: "StartTurn", turnId: second })
     history.system({ _tag: "EndTurn", turnId: second, state: "succeeded" })
-    assert.deepStrictEqual(expire(history.wait("29 minutes")), [])
+    assert.deepStrictEqual(expire(history.wait("1439 minutes")), [])
     assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("1 minute")), [status("succeeded", "running", "idle_timeout")])
   })
 
@@ -124,7 +161,7 @@ describe("a limit counts from", () => {
     const history = reach(scene).wait("20 minutes")
     history.person({ _tag: "Interrupt" })
     history.system({ _tag: "EndTurn", turnId: turn, state: "interrupted" })
-    assert.deepStrictEqual(expire(history.wait(Duration.minutes(29))), [])
+    assert.deepStrictEqual(expire(history.wait("1439 minutes")), [])
     assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("1 minute")), [status("succeeded", "running", "idle_timeout")])
   })
 
@@ -132,7 +169,10 @@ describe("a limit counts from", () => {
     const history = reach("creating").wait("5 minutes")
     history.system({ _tag: "FinishBoot", turnId: history.turn })
     const { sandbox } = history
-    assert.deepStrictEqual(nextDeadline({ ...sandbox, turn: null, idleSince: null }, limits), DateTime.add(createdAt, { minutes: 35 }))
+    assert.deepStrictEqual(
+      nextDeadline({ ...sandbox, turn: null, idleSince: null }, limits),
+      DateTime.add(createdAt, { hours: 24, minutes: 5 })
+    )
   })
 
   it("its pending approval does not let a sandbox idle", () => {
@@ -150,11 +190,30 @@ describe("a publication that is under way", () => {
   }
   const told = (history: History) => expire(history).filter(({ type }) => type === "pull_request.updated")
 
-  it("fails with the sandbox that settles", () => {
-    assert.deepStrictEqual<ReadonlyArray<object>>(told(publishing("idle").wait(limits.idle)), [{
-      type: "pull_request.updated",
-      data: { repo: "acme/shop", action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
-    }])
+  const ended = (history: History) =>
+    history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "idle", number: 1, head_sha: "abc" } })
+  const gone = [{
+    type: "pull_request.updated",
+    data: { repo: "acme/shop", action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
+  }]
+
+  it.each<Scene>(["idle", "stuck"])("keeps a sandbox that is %s from idling, and its end begins the window anew", (scene) => {
+    const history = publishing(scene)
+    assert.deepStrictEqual(expire(history.wait("48 hours")), [])
+    ended(history)
+    assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(createdAt, { hours: 72 }))
+    assert.strictEqual(expire(history.wait("24 hours")).at(-1)?.type, "sandbox.status")
+  })
+
+  it("that ends in a turn begins no window", () => {
+    const history = publishing("working").wait("1 hour")
+    ended(history)
+    assert.isNull(history.sandbox.idleSince)
+  })
+
+  it("ends with the sandbox at the end of its lifetime, and fails", () => {
+    assert.deepStrictEqual(nextDeadline(publishing("idle").sandbox, limits), DateTime.addDuration(createdAt, limits.lifetime))
+    assert.deepStrictEqual<ReadonlyArray<object>>(told(publishing("idle").wait(limits.lifetime)), gone)
   })
 
   it("goes on while the sandbox does", () => {
@@ -166,7 +225,7 @@ describe("a publication that is under way", () => {
 describe("when several are due at once", () => {
   it("the lifetime comes first, and what it ends cannot expire any more", () => {
     for (const [scene, from] of [["queued", "queued"], ["creating", "creating"], ["idle", "running"]] as const) {
-      assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach(scene).wait("25 hours")), [
+      assert.deepStrictEqual<ReadonlyArray<object>>(expire(reach(scene).wait("31 days")), [
         status("terminating", from, "max_lifetime"),
         ...released(scene)
       ])
@@ -184,7 +243,7 @@ describe("when several are due at once", () => {
       inTurn("turn.completed", { state: "failed", reason: "turn_timeout", initiator: "policy" })
     ])
     assert.strictEqual(history.sandbox.status, "running")
-    assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(history.now, { minutes: 30 }))
+    assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.add(history.now, { hours: 24 }))
   })
 
   it("the next deadline is the earliest of all", () => {

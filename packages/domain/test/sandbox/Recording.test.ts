@@ -3,7 +3,8 @@ import { recordingOf, withMessages } from "@slipway/domain/sandbox/Recording"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { partId, type SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import type { Message } from "@slipway/domain/sandbox/SandboxStore"
-import { createdAt as at, reach } from "@slipway/domain/testing/Histories"
+import { turnId } from "@slipway/domain/SandboxId"
+import { createdAt as at, ids, reach } from "@slipway/domain/testing/Histories"
 import { Arbitrary, Schema } from "effect"
 
 const { sandbox: running, turn } = reach("working")
@@ -80,6 +81,28 @@ describe("what is recorded of events", () => {
     const on = [said("m1", "One"), said("m2", "Two"), said("m1", "One more"), completed("m1"), completed("m2")]
     assert.deepStrictEqual(texts(on), [["m1", "One more"], ["m2", "Two"]])
     assert.deepStrictEqual(texts([said("m1", "hm", "reasoning"), completed("m1")]), [])
+  })
+
+  it("lists what was being said before what interrupts it, and numbers both, each message after those before it", () => {
+    const id = turnId(ids, running.id, 2)
+    const queued: SandboxEvent = {
+      type: "message.queued",
+      data: { message_id: id, position: 1, text: "No, so.", author: { id: "user-2" }, steers: true }
+    }
+    const taken: SandboxEvent = {
+      type: "message.steered",
+      turn_id: turn,
+      data: { message_id: id, text: "No, so.", author: { id: "user-2" } }
+    }
+    const events = [queued, said("m1", "One"), said("m2", "Two"), taken, said("m2", "Two more"), said("m3", "Three"), completed("m3")]
+    for (const { messages } of [stored([events]), stored(events.map((event) => [event]))]) {
+      assert.deepStrictEqual(messages.map(({ seq, text }) => [seq - running.lastSeq, text]), [
+        [2, "One"],
+        [3, "Two more"],
+        [4, "No, so."],
+        [6, "Three"]
+      ])
+    }
   })
 
   it("has each approval once, as it stands in the end", () => {

@@ -4,7 +4,7 @@ import { type Initiator, type SandboxEvent, SandboxStatus, sizeOf, type StatusRe
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/Transition"
 import { createdAt, creation, History, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
-import { DateTime, type Duration, Result, Schema } from "effect"
+import { DateTime, Duration, Result, Schema } from "effect"
 
 /** Decisions 2.1, row by row. */
 const table: ReadonlyArray<readonly [TransitionCause, ReadonlyArray<SandboxStatus>, SandboxStatus, StatusReason | null, Initiator]> = [
@@ -204,12 +204,40 @@ describe("what the service does", () => {
     }
   })
 
+  it("setup is told of in a boot and wherever it runs again, and of no sandbox that is ending", () => {
+    const data = { stage: "setup", ms: 1200, repo: "acme/shop", cache: "none" } as const
+    const start = { _tag: "StartSetup", limit: Duration.minutes(90) } as const
+    for (const scene of ["creating", "pending", "idle"] as const) {
+      const history = reach(scene)
+      // The time of all of them has a bound.
+      assert.deepStrictEqual(history.system(start).events, [{ type: "setup.started", data: { limit_ms: 3_600_000 } }])
+      assert.deepStrictEqual(history.system({ _tag: "ReportBoot", data }).events, [{ type: "sandbox.boot", data }])
+    }
+    for (const scene of ["queued", "terminating", "failed"] as const) {
+      assert.strictEqual(reach(scene).system(start).refused, "IllegalTransition")
+      assert.strictEqual(reach(scene).system({ _tag: "ReportBoot", data }).refused, "IllegalTransition")
+    }
+  })
+
   it("the newest total of usage is the sandbox's, whatever it is doing", () => {
     const usage = { llmRequestCount: 2, costMicroUsd: 10, creditsChargedMicros: 0 }
     for (const scene of ["working", "terminated"] as const) {
       const { after, before } = reach(scene).system({ _tag: "ReportUsage", usage })
       assert.deepStrictEqual(after, { ...before, usage, lastSeq: before.lastSeq + 1, logBytes: after.logBytes })
     }
+  })
+
+  it("the newest total of tokens stays the sandbox's when usage is told without them", () => {
+    const history = reach("working")
+    const tokens = { input: 12_345, cachedInput: 9000, output: 678 }
+    const usage = { llmRequestCount: 2, costMicroUsd: 10, creditsChargedMicros: 0 }
+    assert.deepStrictEqual(history.system({ _tag: "ReportUsage", usage, tokens }).events, [{
+      type: "usage.updated",
+      data: { usage, tokens }
+    }])
+    assert.deepStrictEqual(history.sandbox.tokens, tokens)
+    assert.deepStrictEqual(history.system({ _tag: "ReportUsage", usage }).events, [{ type: "usage.updated", data: { usage } }])
+    assert.deepStrictEqual(history.sandbox.tokens, tokens)
   })
 
   it("a publication keeps what it knew of its repository, whatever the case of the name", () => {
@@ -252,13 +280,23 @@ describe("a history", () => {
       initiator: "user",
       statusAt: createdAt,
       startedAt: null,
+      setupTime: null,
       completedAt: null,
       error: null,
       turn: null,
+      waiting: [],
+      waitingTexts: [],
+      turnless: 0,
       idleSince: null,
       approvals: [],
       publications: [],
+      tokens: { input: 0, cachedInput: 0, output: 0 },
       usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
+      checkpoint: 0,
+      owesCheckpoint: false,
+      pinned: false,
+      restoring: null,
+      restores: 0,
       revision: 0,
       lastSeq: 0,
       logBytes: 0

@@ -16,11 +16,53 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
     initiator: "provider"
   }],
   [{ type: "sandbox.boot", data: { stage: "clone", ms: 1200, repo: "acme/shop" } }, { stage: "clone", ms: 1200, repo: "acme/shop" }],
+  [
+    { type: "sandbox.boot", data: { stage: "setup", ms: 1, cache: "hit", ignored: ["features"], egress_refused: ["a:443"], error: "No." } },
+    { stage: "setup", ms: 1, cache: "hit", ignored: ["features"], egress_refused: ["a:443"], error: "No." }
+  ],
+  [{ type: "setup.started", data: { limit_ms: 600_000 } }, { limit_ms: 600_000 }],
+  [{ type: "sandbox.forked", data: { sandbox_id: id, checkpoint: 2 } }, {
+    sandbox_id: "c_abcdefgh2345",
+    checkpoint: 2
+  }],
+  [
+    {
+      type: "sandbox.checkpoint",
+      data: { checkpoint: 3, turn_id: "t", bytes: 5, ms: 6, repos: [{ repo: "acme/shop", sha: "ab" }] }
+    },
+    { checkpoint: 3, turn_id: "t", bytes: 5, ms: 6, repos: [{ repo: "acme/shop", sha: "ab" }] }
+  ],
+  [{ type: "sandbox.checkpoint", data: { error: "It is too large." } }, { error: "It is too large." }],
+  [{ type: "sandbox.restoring", data: { checkpoint: 3 } }, { checkpoint: 3 }],
+  [{ type: "sandbox.restored", data: { checkpoint: 2, cause: "machine_lost", lost_turn: "t", damaged: [3] } }, {
+    checkpoint: 2,
+    cause: "machine_lost",
+    lost_turn: "t",
+    damaged: [3]
+  }],
+  [{ type: "sandbox.restored", data: { cause: "command", damaged: [2, 1], error: "It is cut." } }, {
+    cause: "command",
+    damaged: [2, 1],
+    error: "It is cut."
+  }],
   [{ type: "sandbox.error", data: { code: "agent_lost", message: "M.", retryable: true } }, {
     code: "agent_lost",
     message: "M.",
     retryable: true
   }],
+  [{ type: "message.queued", data: { message_id: "t2", position: 1, text: "T", author: { id: "user-1" }, steers: true } }, {
+    message_id: "t2",
+    position: 1,
+    text: "T",
+    author: { id: "user-1" },
+    steers: true
+  }],
+  [{ type: "message.steered", turn_id: "t", data: { message_id: "t2", text: "T", author: { id: "user-1" } } }, {
+    message_id: "t2",
+    text: "T",
+    author: { id: "user-1" }
+  }],
+  [{ type: "message.cancelled", data: { message_id: "t2", reason: "command" } }, { message_id: "t2", reason: "command" }],
   [{ type: "turn.started", turn_id: "t", data: { prompt_id: "t", text: "T", files: [], author: { id: "user-1" } } }, {
     prompt_id: "t",
     text: "T",
@@ -92,6 +134,13 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
   }],
   [{ type: "usage.updated", data: { usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 } } }, {
     usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 }
+  }],
+  [{
+    type: "usage.updated",
+    data: { usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 }, tokens: { input: 30, cachedInput: 20, output: 4 } }
+  }, {
+    usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 },
+    tokens: { input: 30, cachedInput: 20, output: 4 }
   }]
 ]
 
@@ -177,27 +226,33 @@ describe("the data", () => {
 })
 
 describe("events", () => {
-  it("only those of sandbox, turn, approval and pull request change the revision", () => {
+  it("only those of sandbox, turn, approval, pull request and what waits change the revision", () => {
     const counted = Object.entries(changesRevision).filter(([, counts]) => counts).map(([type]) => type)
     assert.sameMembers(counted, [
       "sandbox.status",
       "turn.started",
       "turn.updated",
       "turn.completed",
+      "message.queued",
+      "message.steered",
+      "message.cancelled",
       "approval.requested",
       "approval.resolved",
-      "pull_request.updated"
+      "pull_request.updated",
+      "sandbox.restoring",
+      "sandbox.restored"
     ])
   })
 
   it("only text, tools and usage may be compacted, by part", () => {
     const parts = samples.map(([event]) => [event.type, partOf(event)]).filter(([, part]) => part !== null)
-    assert.deepStrictEqual(parts, [["message.updated", "m:text"], ["tool.updated", "tool:c"], ["usage.updated", "usage"]])
+    assert.deepStrictEqual(parts, [["message.updated", "m:text"], ["tool.updated", "tool:c"], ["usage.updated", "usage"], ["usage.updated",
+      "usage"]])
   })
 
   it.prop("inside a turn carry its id, and no others do", [hostile], ([plan]) => {
     for (const { event } of play(plan).log) {
-      const inside = /^(?:turn|message|tool|approval)\./u.test(event.type) ||
+      const inside = /^(?:turn|tool|approval)\.|^message\.(?:updated|completed|steered)$/u.test(event.type) ||
         event.type === "sandbox.error" && event.data.code === OUTPUT_LIMIT
       assert.strictEqual(event.turn_id !== undefined, inside)
     }

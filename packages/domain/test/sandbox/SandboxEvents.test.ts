@@ -34,6 +34,7 @@ const creation = (name: string): Creation => ({
   reasoningEffort: null,
   toolApprovalMode: "auto",
   metadata: {},
+  origin: null,
   createdAt: at
 })
 

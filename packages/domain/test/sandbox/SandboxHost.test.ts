@@ -1,7 +1,8 @@
+import { MemoryDisk } from "@slipway/domain/memory/MemoryDisk"
 import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
 import { lifecycle } from "@slipway/domain/testing/SandboxHostContract"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 
 let folders = 0
 
-lifecycle("memory", SandboxHostMemory.layer, { workspace: Effect.sync(() => `/memory/work/${++folders}`) })
+lifecycle("memory", Layer.provide(SandboxHostMemory.layer, MemoryDisk.layer), { workspace: Effect.sync(() => `/memory/work/${++folders}`) })

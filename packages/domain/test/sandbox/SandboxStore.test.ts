@@ -9,11 +9,16 @@ import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { terminate } from "@slipway/domain/sandbox/Command"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import * as BoardContract from "@slipway/domain/testing/BoardContract"
+import * as CheckpointsContract from "@slipway/domain/testing/CheckpointsContract"
+import * as ForksContract from "@slipway/domain/testing/ForksContract"
 import { creation } from "@slipway/domain/testing/Histories"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as SetupsContract from "@slipway/domain/testing/SetupsContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
+import * as WorkersContract from "@slipway/domain/testing/WorkersContract"
 import { DateTime, Duration, Effect, Layer, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
 
@@ -30,6 +35,12 @@ const fixture = ({ rows }: SandboxRows.SandboxRows) =>
             const row = rows.get(id)
             if (row?.leaseUntil) row.leaseUntil = DateTime.subtract(row.leaseUntil, { seconds })
           }),
+        ageWork: (ids, seconds) =>
+          Effect.map(DateTime.now, (now) => {
+            for (const row of rows.values()) {
+              if (row.workSince !== null && ids.includes(row.sandbox.id)) row.workSince = DateTime.subtract(now, { seconds })
+            }
+          }),
         ageKeys: (_grantId, until) => TestClock.adjust(until === "before" ? Duration.subtract(KEPT, Duration.minutes(1)) : "2 minutes")
       }))
   )
@@ -44,6 +55,14 @@ const layer = Layer.unwrap(Effect.sync(() => {
 suite("memory", layer)
 LeasesContract.suite("memory", layer)
 UpkeepContract.suite("memory", layer)
+BoardContract.suite("memory", layer)
+WorkersContract.suite(
+  "memory",
+  Layer.merge(layer, Layer.succeed(WorkersContract.WorkersFixture, { age: (seconds) => TestClock.adjust(Duration.seconds(seconds)) }))
+)
+CheckpointsContract.suite("memory", layer)
+SetupsContract.suite("memory", layer)
+ForksContract.suite("memory", layer)
 limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
 
 it.effect("memory: no other fiber runs between what a transaction reads and what it writes", () =>

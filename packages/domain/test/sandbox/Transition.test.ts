@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { denyApprovals, moveTo, resolveApproval, type TransitionCause } from "@slipway/domain/sandbox/Transition"
+import { denyApprovals, moveTo, resolveApprovals, type TransitionCause } from "@slipway/domain/sandbox/Transition"
 import { createdAt, type History, limits, reach, type Scene } from "@slipway/domain/testing/Histories"
 import { Result } from "effect"
 
@@ -52,11 +52,11 @@ describe("an approval", () => {
   it("resolved for a turn that does not wait leaves the turn as it is", () => {
     assert(sandbox.turn !== null)
     const running = { ...sandbox, turn: { ...sandbox.turn, state: "running" as const } }
-    assert.deepStrictEqual(resolveApproval(running, "call-1", "denied", "timeout"), [{ ...resolved, turn_id: turn }])
+    assert.deepStrictEqual(resolveApprovals(running, [resolved.data]), [{ ...resolved, turn_id: turn }])
   })
 
   it("resolved outside a turn names none", () => {
-    assert.deepStrictEqual(resolveApproval({ ...sandbox, turn: null }, "call-1", "denied", "timeout"), [resolved])
+    assert.deepStrictEqual(resolveApprovals({ ...sandbox, turn: null }, [resolved.data]), [resolved])
     assert.deepStrictEqual(denyApprovals({ ...sandbox, turn: null }, "timeout"), [resolved])
   })
 })

@@ -14,9 +14,10 @@ const MIB = 1024 * 1024
 const MESSAGE = 250
 const USAGE = 5000
 const before = { llmRequestCount: 2, costMicroUsd: 30, creditsChargedMicros: 7 }
+const counted = { input: 900, cachedInput: 300, output: 77 }
 const options: TurnJournal.Options = {
   turnId,
-  usage: before,
+  before: { usage: before, tokens: counted },
   intervals: { message: Duration.millis(MESSAGE), usage: Duration.millis(USAGE) },
   showsDetail: true
 }
@@ -45,8 +46,8 @@ const keep = (changes: Partial<TurnJournal.Options> = {}) => {
     add: (...events: ReadonlyArray<AgentEvent>) => {
       for (const event of events) journal = TurnJournal.add(journal, event)
     },
-    meter: (llmRequestCount: number, costMicroUsd: number) => {
-      journal = TurnJournal.meter(journal, { ...before, llmRequestCount, costMicroUsd })
+    meter: (llmRequestCount: number, costMicroUsd: number, tokens = counted) => {
+      journal = TurnJournal.meter(journal, { usage: { ...before, llmRequestCount, costMicroUsd }, tokens })
     },
     end: (ending: TurnJournal.Ending) => {
       journal = TurnJournal.end(journal, ending)
@@ -150,6 +151,22 @@ describe("a text", () => {
 })
 
 describe("usage", () => {
+  it("is told with its tokens once it is metered, also when only these are more, and without them as the agent tells it", () => {
+    const journal = keep()
+    journal.meter(2, 30)
+    assert.strictEqual(journal.nextDue(0), null)
+    const tokens = { ...counted, output: 78 }
+    journal.meter(2, 30, tokens)
+    assert.deepStrictEqual(journal.take(USAGE), [{ _tag: "ReportUsage", usage: before, tokens }])
+    for (const [i, name] of (["input", "cachedInput"] as const).entries()) {
+      journal.meter(2, 30, { ...tokens, [name]: 901 })
+      assert.strictEqual(journal.take((i + 2) * USAGE).length, 1, name)
+    }
+    const unmetered = keep()
+    unmetered.add(spends(1))
+    assert.notProperty(unmetered.take(USAGE)[0], "tokens")
+  })
+
   it("is reported 5 s after the turn began, with what was used before it, and by the agent only until it is metered", () => {
     const journal = keep()
     journal.add(spends(1), says("m", "I"), spends(2))
@@ -291,13 +308,15 @@ const steps: Arbitrary.Arbitrary<ReadonlyArray<Step>> = Arbitrary.map(
           return { ...step, event: { ...event, callId: few(event.callId), tool: `${index}` } }
         case "ApprovalRequested":
           return { ...step, event: { ...event, approvalId: `${index}` } }
+        case "MessageSteered":
+          return { ...step, event: { ...event, messageId: `${index}` } }
         case "UsageReported":
           return { ...step, event }
       }
     })
 )
 
-/** What is recorded, when. `of`: the part it is of, or the approval. */
+/** What is recorded, when. `of`: the part it is of, or the approval, or what steered. */
 interface Line {
   readonly of: string
   readonly at: number
@@ -308,6 +327,7 @@ const linesOf = (commands: ReadonlyArray<SystemCommand>, at: number): ReadonlyAr
   commands.flatMap((command): ReadonlyArray<Line> => {
     if (command._tag === "ReportUsage") return [{ of: partId.usage, at, value: command.usage }]
     if (command._tag === "RequestApproval") return [{ of: `approval ${command.approval.approval_id}`, at, value: command.approval }]
+    if (command._tag === "RecordSteer") return [{ of: `steer ${command.messageId}`, at, value: command }]
     if (command._tag !== "RecordWork") return [{ of: "end", at, value: command }]
     return command.events.map((event) => ({ of: event.type === "message.completed" ? "whole" : event.data.part_id, at, value: event.data }))
   })
@@ -330,6 +350,8 @@ const unthrottled = (event: AgentEvent): Line => {
       const { _tag, approvalId: approval_id, ...rest } = event
       return { of: `approval ${approval_id}`, at, value: { approval_id, ...rest } }
     }
+    case "MessageSteered":
+      return { of: `steer ${event.messageId}`, at, value: { _tag: "RecordSteer", turnId, messageId: event.messageId } }
     case "UsageReported": {
       const { _tag, ...used } = event
       return { of: partId.usage, at, value: addUsage(before, { ...noUsage, ...used }) }
@@ -398,7 +420,7 @@ const run = (plan: ReadonlyArray<Step>) => {
     }
     now = until
     journal = TurnJournal.add(journal, event)
-    if (event._tag === "MessageUpdated" || event._tag === "ToolUpdated") {
+    if (event._tag !== "ApprovalRequested" && event._tag !== "UsageReported") {
       const { of } = unthrottled(event)
       for (const part of waiting) if (part !== of) whole.add(part)
       if (event._tag === "MessageUpdated") waiting.add(of)
@@ -426,13 +448,13 @@ describe("whatever an agent does, and however busy the worker is", () => {
     }
   }, thorough)
 
-  it.prop("what was said before a call is recorded before it", [steps], ([plan]) => {
+  it.prop("what was said before a call, or before what steers was taken, is recorded before it", [steps], ([plan]) => {
     const said = new Map<string, number>()
     for (const { of, value } of run(plan).lines) {
-      const data = value as { readonly text?: string; readonly tool?: string }
+      const data = value as { readonly text?: string; readonly tool?: string; readonly messageId?: string }
       if (data.text !== undefined) said.set(of, Number(data.text))
-      if (!of.startsWith("tool:")) continue
-      for (const { event } of plan.slice(0, Number(data.tool))) {
+      if (!of.startsWith("tool:") && !of.startsWith("steer ")) continue
+      for (const { event } of plan.slice(0, Number(data.tool ?? data.messageId))) {
         if (event._tag === "MessageUpdated") assert.isAtLeast(said.get(unthrottled(event).of) ?? -1, Number(event.text))
       }
     }

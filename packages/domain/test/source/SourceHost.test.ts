@@ -1,12 +1,13 @@
 import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
 import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import { suite } from "@slipway/domain/testing/SourceHostContract"
+import * as PullRequestsContract from "@slipway/domain/testing/PullRequestsContract"
+import { type Fixture, suite } from "@slipway/domain/testing/SourceHostContract"
 import { Effect, Layer } from "effect"
 
 let repositories = 0
 
-suite("memory", SourceHostMemory.layer.pipe(Layer.provideMerge(MemoryRepositories.layer)), {
+const fixture: Fixture<MemoryRepositories> = {
   repository: (files) =>
     Effect.map(MemoryRepositories, ({ add }) => {
       const fullName = RepoName.make(`Acme/Shop-${++repositories}`)
@@ -19,4 +20,7 @@ suite("memory", SourceHostMemory.layer.pipe(Layer.provideMerge(MemoryRepositorie
         deleteBranch: (branch) => Effect.sync(() => void repository.branches.delete(branch))
       }
     })
-})
+}
+const layer = SourceHostMemory.layer.pipe(Layer.provideMerge(MemoryRepositories.layer))
+suite("memory", layer, fixture)
+PullRequestsContract.suite("memory", layer, fixture)

@@ -29,6 +29,24 @@ export const FaultKind = [
   "interruptIgnored",
   /** Its calls to the store do not come through for a while. */
   "workerCutOff",
+  /** A checkpoint is cut off in the middle. */
+  "putCut",
+  /** The process is gone in the middle of a checkpoint, or before anything is recorded of it. */
+  "diedPutting",
+  /** The process is gone as soon as it has the lease of a sandbox that another machine had. */
+  "diedArriving",
+  /** A bit of a checkpoint is another one. */
+  "checkpointDamaged",
+  /** What turns left cannot go into a checkpoint. */
+  "treeTooLarge",
+  /** A machine is gone with all that is on its disk, and comes back without. */
+  "machineLost",
+  /** A machine is gone, and comes back with all that was on its disk. */
+  "machineAway",
+  /** All workers of a machine are asked to end, and come back later. */
+  "machineDrained",
+  /** A worker stands still until its sandboxes are elsewhere; then those who have them stop. */
+  "takenBack",
   /** By themselves, between calls. */
   "agentDied",
   "workerKilled",
@@ -38,8 +56,8 @@ export const FaultKind = [
 ] as const
 export type FaultKind = typeof FaultKind[number]
 
-/** How often a port refuses that hardly works. */
-const SICKNESS = 0.6
+/** How often a port refuses that hardly works, and one that does not work at all. */
+const SICKNESS = [0.6, 0.95] as const
 
 /** What may go wrong with a call. */
 export interface Possible<E> {
@@ -47,6 +65,8 @@ export interface Possible<E> {
   readonly error?: () => E
   /** The port says that the call is safe to repeat. */
   readonly repeatable?: boolean
+  /** It happens in the process of its caller alone, and ends with it. */
+  readonly isOwn?: boolean
   /** Calls that only look are not told unless something goes wrong. */
   readonly quiet?: boolean
 }
@@ -60,11 +80,14 @@ export class Faults {
   readonly #timeline: Timeline
   readonly #network: Process
   readonly #likely: ReadonlyMap<FaultKind, number>
-  readonly #kill: (process: Process) => void
+  readonly kill: (process: Process) => void
   readonly #mayDie: (process: Process) => boolean
   readonly #until: number
   /** A port that hardly works. */
   readonly #sick: string | null
+  readonly #sickness: number
+  /** From when on; epoch milliseconds. */
+  readonly #sickFrom: number
 
   constructor(options: {
     readonly chance: Chance
@@ -79,11 +102,13 @@ export class Faults {
     this.#chance = chance
     this.#trace = trace
     this.#timeline = timeline
-    this.#kill = kill
+    this.kill = kill
     this.#mayDie = mayDie
     this.#until = until
     this.#network = timeline.process("network")
-    this.#sick = chance.is(0.15) ? chance.pick(["store.", "host.", "trees.", "source.", "agent."]) : null
+    this.#sick = chance.is(0.15) ? chance.pick(["store.", "host.", "trees.", "source.", "agent.", "agent."]) : null
+    this.#sickness = chance.pick(SICKNESS)
+    this.#sickFrom = timeline.now + (chance.is(0.5) ? 0 : chance.between(5_000, 40_000))
     // Each seed knows some kinds only, so that one does not hide what another shows.
     const much = chance.pick([0.3, 1, 1, 2])
     const usual: Record<FaultKind, number> = {
@@ -98,6 +123,15 @@ export class Faults {
       hintLost: 0.3,
       hintRepeated: 0.1,
       interruptIgnored: 0.5,
+      putCut: 0.1,
+      diedPutting: 0.04,
+      diedArriving: 0.1,
+      checkpointDamaged: 0.5,
+      treeTooLarge: 0.3,
+      machineLost: 1,
+      machineAway: 1,
+      machineDrained: 1,
+      takenBack: 1,
       agentDied: 1,
       workerKilled: 1,
       workerCutOff: 0.02,
@@ -109,7 +143,7 @@ export class Faults {
 
   /** Whether this goes wrong now; counted when it does. */
   happens(kind: FaultKind, who: string): boolean {
-    const likely = kind === "refused" && this.#isSick(who) ? SICKNESS : this.#likely.get(kind) ?? 0
+    const likely = kind === "refused" && this.#isSick(who) ? this.#sickness : this.#likely.get(kind) ?? 0
     if (!this.on || !this.#chance.is(likely)) return false
     this.#trace.count(kind)
     this.#trace.add(`${who}  [${kind}]`)
@@ -132,6 +166,11 @@ export class Faults {
     return Math.max(1, Math.min(drawn, this.#until - this.#timeline.now))
   }
 
+  /** After how many chunks of a checkpoint something happens to it; it has four or a few more. */
+  chunks(): number {
+    return this.#chance.between(1, 5)
+  }
+
   /** A call of the process to a port. A killed process makes none. */
   call<A, E>(process: Process, name: string, self: Effect.Effect<A, E>, possible: Possible<E> = {}): Effect.Effect<A, E> {
     return Effect.suspend(() => {
@@ -141,7 +180,7 @@ export class Faults {
       if (name.includes(" by lease ") && this.happens("workerCutOff", who)) process.cutOffUntil = this.#timeline.now + this.longMillis()
       const kind = this.#isCutOff(process, name)
         ? this.#chance.is(0.5) ? "refused" : "underWay"
-        : this.on && possible.error !== undefined && this.#isSick(who) && this.#chance.is(SICKNESS)
+        : this.on && possible.error !== undefined && this.#isSick(who) && this.#chance.is(this.#sickness)
         ? this.#chance.is(0.7) ? "refused" : "answerLost"
         : this.#draw(process, name, possible)
       if (kind !== null) this.#trace.count(kind)
@@ -163,13 +202,13 @@ export class Faults {
         case "repeated":
           return Effect.andThen(self, self)
         case "killedBefore":
-          this.#kill(process)
+          this.kill(process)
           return Effect.never
         case "killedAfter":
           return Effect.andThen(
             Effect.exit(self),
             Effect.suspend(() => {
-              this.#kill(process)
+              this.kill(process)
               return Effect.never
             })
           )
@@ -187,10 +226,10 @@ export class Faults {
   }
 
   #isSick(who: string): boolean {
-    return this.#sick !== null && who.includes(` ${this.#sick}`)
+    return this.#sick !== null && this.#timeline.now >= this.#sickFrom && who.includes(` ${this.#sick}`)
   }
 
-  #draw<E>(process: Process, name: string, { error, repeatable }: Possible<E>): FaultKind | null {
+  #draw<E>(process: Process, name: string, { error, isOwn, repeatable }: Possible<E>): FaultKind | null {
     if (!this.on) return null
     // The other ports are called far less often.
     let at = this.#chance.next() / (name.startsWith("store.") ? 1 : 5)
@@ -202,7 +241,7 @@ export class Faults {
         repeatable === true
         : kind === "killedBefore" || kind === "killedAfter" || kind === "stalled" ?
         this.#mayDie(process)
-        : true
+        : kind !== "underWay" || isOwn !== true
       return isPossible ? kind : null
     }
     return null

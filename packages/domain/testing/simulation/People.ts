@@ -1,18 +1,19 @@
 /** What people do: create, follow, decide, send, interrupt, publish, end; at any moment, some of it twice or to somebody else's sandbox. */
-import { DateTime, Effect, Option, Schema, Stream } from "effect"
+import { DateTime, Effect, Option, Schema, type Scope, Stream } from "effect"
 import type { Principal } from "../../src/access/Principal.ts"
 import { Files } from "../../src/files/Files.ts"
 import type { PartnerFact } from "../../src/partner/PartnerEvent.ts"
 import { Partners } from "../../src/partner/Partners.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
 import { Publishing } from "../../src/publishing/Publishing.ts"
-import type { Decision } from "../../src/sandbox/Approval.ts"
+import type { ApprovalDecision } from "../../src/sandbox/Approval.ts"
 import { CreateSandbox } from "../../src/sandbox/CreateSandbox.ts"
 import { IdempotencyKey } from "../../src/sandbox/Idempotency.ts"
 import type { Sandbox } from "../../src/sandbox/Sandbox.ts"
 import { Sandboxes } from "../../src/sandbox/Sandboxes.ts"
 import { SandboxEvents } from "../../src/sandbox/SandboxEvents.ts"
 import type { ListPosition } from "../../src/sandbox/SandboxStore.ts"
+import type { WhenBusy } from "../../src/sandbox/Waiting.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
 import type { Chance } from "./Chance.ts"
 import type { Trace } from "./Trace.ts"
@@ -39,6 +40,8 @@ export interface Scene {
   readonly trace: Trace
   /** Whether people still ask for things; they go on reading in any case. */
   readonly active: () => boolean
+  /** How long after a turn something of its sandbox ends by itself; milliseconds. */
+  readonly moments: ReadonlyArray<number>
 }
 
 const decodeRequest = Schema.decodeSync(CreateSandbox)
@@ -55,6 +58,7 @@ const script = (chance: Chance, n: number): string =>
       [1, "[[crash]]"],
       [1, "[[error it did not work]]"],
       [1, "[[recall]]"],
+      [0.5, "[[listen]]"],
       [1, `no directive ${n}`]
     ]) ?? "").join(" ")
 
@@ -68,26 +72,22 @@ const patiently = (chance: Chance) => <A, E extends { readonly _tag: string }, R
     () => Effect.andThen(seconds(chance, 1), Effect.suspend(() => patiently(chance)(self)))
   )
 
-/** One person with one sandbox. */
-export const person = Effect.fnUntraced(function*({ active, chance: shared, trace, witness }: Scene, n: number) {
-  const chance = shared.fork()
+/** Messages at once: more than have a place. */
+const CROWD = 12
+
+/** Forks that come of one sandbox that a person asked for, at most. */
+const FORKS = 2
+
+/** One person with one sandbox and what is forked of it. */
+export const person = Effect.fnUntraced(function*(scene: Scene, n: number) {
+  const { trace } = scene
+  const chance = scene.chance.fork()
   const sandboxes = yield* Sandboxes
-  const publishing = yield* Publishing
-  const files = yield* Files
   const asking = patiently(chance)
   const by = principalOf(chance.pick(GRANTS))
-  const stranger = principalOf(GRANTS.find((grantId) => grantId !== by.grantId) ?? "")
-  let prompts = 0
   const must = (rule: string, holds: boolean, detail: string) => {
     if (!holds) trace.breaks(rule, detail)
   }
-  /** Refusals that say what is so. Any other one is wrong. */
-  const unless = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>, ...tags: ReadonlyArray<E["_tag"]>) =>
-    Effect.catch(self, (error) => {
-      must("nobody is refused without a reason", tags.includes(error._tag), `${error._tag}, not one of ${tags.join()}`)
-      return Effect.succeed(null)
-    })
-
   yield* seconds(chance, 15)
   const request = decodeRequest({
     repos: chance.is(0.3)
@@ -106,9 +106,54 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
     both.map(({ sandbox }) => sandbox.id).join()
   )
 
-  // ---------------------------------------------------------------------------------------------------------------
-  const decide = Effect.fnUntraced(function*(approvalId: string, decision: Decision) {
-    const answer = yield* asking(sandboxes.decideApproval(by, id, approvalId, decision))
+  const replay = Effect.gen(function*() {
+    if (Option.isNone(key)) return
+    const again = yield* create
+    must("equal requests with one key have one sandbox", again.replayed && again.sandbox.id === id, `${id}, ${again.sandbox.id}`)
+    const changed = yield* Effect.flip(asking(sandboxes.create(by, { ...request, prompt: "something else" }, key)))
+    must("a key conflicts with another request", changed._tag === "IdempotencyConflict", `${id}: ${changed._tag}`)
+  })
+
+  yield* owner(scene, { by, id, repos: request.repos, n, asked: { forks: 0, prompts: 0 }, more: [[1, replay]] })
+}, Effect.scoped)
+
+type Deed = Effect.Effect<unknown, unknown, Files | Publishing | SandboxEvents | Sandboxes | Scope.Scope>
+
+interface Owned {
+  readonly by: Principal
+  readonly id: SandboxId
+  readonly repos: Sandbox["repos"]
+  /** Whose it is. */
+  readonly n: number
+  /** By that person. */
+  readonly asked: { forks: number; prompts: number }
+  /** What else the person does, and how often. */
+  readonly more: ReadonlyArray<readonly [number, Deed]>
+}
+
+/** What a person does with a sandbox, as long as things go wrong; two readers follow it for ever. */
+const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n, repos }: Owned) {
+  const { active, moments, trace, witness } = scene
+  const chance = scene.chance.fork()
+  const sandboxes = yield* Sandboxes
+  const publishing = yield* Publishing
+  const files = yield* Files
+  const asking = patiently(chance)
+  const stranger = principalOf(GRANTS.find((grantId) => grantId !== by.grantId) ?? "")
+  const must = (rule: string, holds: boolean, detail: string) => {
+    if (!holds) trace.breaks(rule, detail)
+  }
+  /** Refusals that say what is so. Any other one is wrong. */
+  const unless = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>, ...tags: ReadonlyArray<E["_tag"]>) =>
+    Effect.catch(self, (error) => {
+      must("nobody is refused without a reason", tags.includes(error._tag), `${error._tag}, not one of ${tags.join()}`)
+      return Effect.succeed(null)
+    })
+
+  const decide = Effect.fnUntraced(function*(approvalId: string, asked: ApprovalDecision) {
+    const { decision } = asked
+    // Of no other kind, and told with the denial: never refused.
+    const answer = yield* asking(sandboxes.decideApproval(by, id, approvalId, asked))
     const stands = witness.seen(id)?.approvals.get(approvalId)
     const own = stands?.by === "user" && stands.outcome === (decision === "approve" ? "approved" : "denied")
     const told = answer.outcome === "rejected" ? answer.rejection : answer.outcome
@@ -121,6 +166,13 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
     )
   })
 
+  const decision = (approves: number): ApprovalDecision => {
+    const goesOn = chance.is(0.3)
+    return chance.is(approves)
+      ? { decision: "approve", ...(goesOn ? { scope: "turn" } : {}) }
+      : { decision: "deny", ...(goesOn ? { reason: `Not ${n}.` } : {}) }
+  }
+
   const decider = Effect.gen(function*() {
     const isAbsent = chance.is(0.2)
     while (active() && !isAbsent) {
@@ -128,42 +180,70 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
       const { approvals } = yield* asking(sandboxes.get(by, id))
       for (const { approval_id } of approvals) {
         if (chance.is(0.3)) continue
-        const one = decide(approval_id, chance.is(0.6) ? "approve" : "deny")
-        yield* chance.is(0.3) ? Effect.all([one, decide(approval_id, chance.is(0.5) ? "approve" : "deny")], { concurrency: 2 }) : one
+        const one = decide(approval_id, decision(0.6))
+        yield* chance.is(0.3) ? Effect.all([one, decide(approval_id, decision(0.5))], { concurrency: 2 }) : one
       }
     }
   })
 
-  const send = Effect.gen(function*() {
-    const prompt = script(chance, 100 * n + ++prompts)
-    const key = chance.is(0.6) ? Option.some(IdempotencyKey.make(`message-${prompts}`)) : Option.none()
-    const sent = yield* unless(asking(sandboxes.sendMessage(by, id, prompt, key)), "SandboxNotRunning", "TurnActive")
-    if (sent === null) return
-    trace.add(`person-${n} sent ${sent.turnId}: ${sent.outcome}`)
-    if (Option.isNone(key)) return
-    must("an accepted message becomes a turn", witness.seen(id)?.turns.get(sent.turnId) === prompt, `${id} ${sent.turnId}: ${prompt}`)
-    if (!chance.is(0.4)) return
+  const sendOne = Effect.fnUntraced(function*(whenBusy: WhenBusy) {
+    const prompt = script(chance, 100 * n + ++asked.prompts)
+    const key = chance.is(0.6) ? Option.some(IdempotencyKey.make(`message-${asked.prompts}`)) : Option.none()
+    const busy = whenBusy === "reject" ? "TurnActive" : "QueueFull"
+    const sent = yield* unless(asking(sandboxes.sendMessage(by, id, prompt, key, whenBusy)), "SandboxNotRunning", busy)
+    if (sent === null) return false
+    trace.add(`person-${n} sent ${sent.turnId} (${whenBusy}): ${sent.outcome}`)
+    witness.seen(id)
+    const message = witness.queue.sent(id, sent.turnId)
+    must(
+      "an accepted message is a turn, or waits as it was asked to",
+      message?.text === prompt && (!message.waited || whenBusy !== "reject" && message.steers === (whenBusy === "steer")),
+      `${id} ${sent.turnId} (${whenBusy}): ${JSON.stringify(message)}`
+    )
+    if (Option.isNone(key) || !chance.is(0.4)) return true
     yield* seconds(chance, 5)
-    const again = yield* asking(sandboxes.sendMessage(by, id, prompt, key))
+    const again = yield* asking(sandboxes.sendMessage(by, id, prompt, key, whenBusy))
     must(
       "an equal message with one key is one turn",
       again.turnId === sent.turnId && again.outcome === "duplicate",
       `${id} ${again.turnId}`
     )
-    const changed = yield* Effect.flip(asking(sandboxes.sendMessage(by, id, `${prompt}!`, key)))
+    const changed = yield* Effect.flip(asking(sandboxes.sendMessage(by, id, `${prompt}!`, key, whenBusy)))
     must("a key conflicts with another request", changed._tag === "IdempotencyConflict", `${id}: ${changed._tag}`)
+    return true
+  })
+  const send = Effect.suspend(() => sendOne(chance.weighted<WhenBusy>([[2, "reject"], [3, "queue"], [3, "steer"]]) ?? "reject"))
+
+  /** More than may wait. */
+  const crowd = Effect.gen(function*() {
+    for (let left = CROWD; left > 0 && active() && (yield* sendOne(chance.is(0.3) ? "steer" : "queue")); left--) continue
   })
 
-  const replay = Effect.gen(function*() {
-    if (Option.isNone(key)) return
-    const again = yield* create
-    must("equal requests with one key have one sandbox", again.replayed && again.sandbox.id === id, `${id}, ${again.sandbox.id}`)
-    const changed = yield* Effect.flip(asking(sandboxes.create(by, { ...request, prompt: "something else" }, key)))
-    must("a key conflicts with another request", changed._tag === "IdempotencyConflict", `${id}: ${changed._tag}`)
+  const takeBack = Effect.gen(function*() {
+    witness.seen(id)
+    const sent = witness.queue.all(id)
+    const waiting = sent.filter(({ fate }) => fate === "waits")
+    const among = waiting.length > 0 && chance.is(0.8) ? waiting : chance.is(0.3) ? sent : []
+    if (among.length === 0) return
+    const message = chance.is(0.05) ? "another" : chance.pick(among).id
+    witness.queue.unwanted(id, message)
+    const cancel = Effect.suspend(() => asking(sandboxes.cancelMessage(by, id, message))).pipe(
+      Effect.map(({ outcome }) => ({ outcome, refusal: null })),
+      Effect.catch((error) => Effect.succeed({ outcome: error._tag, refusal: error._tag })),
+      Effect.tap(({ outcome, refusal }) =>
+        Effect.sync(() => {
+          trace.add(`person-${n} takes back ${message}: ${outcome}`)
+          trace.count(`messages taken back ${outcome}`)
+          witness.seen(id)
+          witness.queue.tookBack(id, message, refusal)
+        })
+      )
+    )
+    yield* chance.is(0.3) ? Effect.all([cancel, cancel], { concurrency: 2 }) : cancel
   })
 
   const publish = unless(
-    Effect.suspend(() => asking(publishing.publish(by, id, chance.pick(request.repos).fullName))),
+    Effect.suspend(() => asking(publishing.publish(by, id, chance.pick(repos).fullName))),
     "NothingToPublish",
     "RepoNotAccessible",
     "SandboxNotRunning",
@@ -171,7 +251,7 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
   )
 
   const look = unless(
-    Effect.suspend(() => asking(files.list(by, id, { repo: chance.pick(request.repos).fullName, path: "" }))),
+    Effect.suspend(() => asking(files.list(by, id, { repo: chance.pick(repos).fullName, path: "" }))),
     "AgentDisconnected",
     "FileNotFound",
     "SandboxNotRunning"
@@ -206,19 +286,61 @@ export const person = Effect.fnUntraced(function*({ active, chance: shared, trac
     )
   })
 
+  /** At the moment when its agent or the sandbox itself is about to end, or the lease is given back. */
+  const wake = Effect.suspend(() => {
+    const { idleSince = null } = witness.seen(id)?.state ?? {}
+    const at = (idleSince?.epochMilliseconds ?? 0) + chance.pick(moments) + chance.between(-30, 60)
+    return Effect.andThen(
+      Effect.flatMap(DateTime.now, (now) => Effect.sleep(Math.max(0, Math.min(at - now.epochMilliseconds, 10_000)))),
+      Effect.suspend(() =>
+        active() ? chance.weighted<Deed>([[3, send], [1, publish], [1, goBack], [0.5, fork]]) ?? Effect.void : Effect.void
+      )
+    )
+  })
+
+  const checkpointOf = () => chance.between(1, (witness.seen(id)?.state.checkpoint ?? 0) + (chance.is(0.1) ? 1 : 0))
+
+  const goBack = Effect.gen(function*() {
+    const answer = yield* unless(asking(sandboxes.restore(by, id, checkpointOf())), "CheckpointNotFound", "SandboxNotRunning")
+    if (answer !== null) trace.count(`restores ${answer.rejection ?? answer.outcome}`)
+  })
+
+  const fork: Deed = Effect.gen(function*() {
+    if (asked.forks >= FORKS) return
+    const key = Option.some(IdempotencyKey.make(`fork-${n}-${++asked.forks}`))
+    const request = {
+      prompt: script(chance, 1000 * n + asked.forks),
+      ...(chance.is(0.5) ? {} : { checkpoint: checkpointOf() })
+    }
+    const forking = unless(asking(sandboxes.fork(by, id, request, key)), "CheckpointNotFound", "NoCheckpoint")
+    const [one, other] = yield* Effect.all([forking, chance.is(0.3) ? forking : Effect.succeed(null)], { concurrency: 2 })
+    if (one === null) return
+    must("equal requests with one key have one sandbox", other === null || other.sandbox.id === one.sandbox.id, `${one.sandbox.id}`)
+    trace.count("forks")
+    yield* owner(scene, { asked, by, id: one.sandbox.id, more: [], n, repos }).pipe(
+      Effect.tapError((error) => Effect.sync(() => trace.breaks("nobody is refused without a reason", String(error)))),
+      Effect.forkScoped
+    )
+  })
+
   const deeds = Effect.gen(function*() {
     while (active()) {
       yield* seconds(chance, 8)
       if (!active()) return
-      yield* chance.weighted<Effect.Effect<unknown, unknown, SandboxEvents>>([
+      yield* chance.weighted<Deed>([
         [6, send],
+        [0.7, crowd],
+        [3, takeBack],
         [3, asking(sandboxes.interrupt(by, id))],
         [1, look],
         [4, publish],
         [1, Effect.all([publish, publish], { concurrency: 2 })],
         [0.6, terminate],
         [0.3, Effect.all([terminate, terminate], { concurrency: 2 })],
-        [1, replay],
+        ...more,
+        [1.5, wake],
+        [1, goBack],
+        [0.7, fork],
         [1, pages],
         [1, trespass]
       ]) ?? Effect.void

@@ -1,18 +1,21 @@
 /** The ports as one process has them: each call passes a fault and is seen by the witness. */
-import { Clock, Context, Effect } from "effect"
-import { CloneFailed, PushFailed, WorkingTrees } from "../../src/files/WorkingTrees.ts"
+import { Clock, Context, Deferred, Effect, type Scope, Stream } from "effect"
+import { CannotSave, CloneFailed, PushFailed, TreesUnavailable, WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import { Hints } from "../../src/Hints.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
 import { AgentError, AgentRuntime, type AgentSession } from "../../src/sandbox/AgentRuntime.ts"
-import { Leases } from "../../src/sandbox/Leases.ts"
+import { Checkpoints } from "../../src/sandbox/Checkpoints.ts"
+import { type Lease, Leases } from "../../src/sandbox/Leases.ts"
 import { type Box, HostError, SandboxHost } from "../../src/sandbox/SandboxHost.ts"
 import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
+import { Setups } from "../../src/sandbox/Setups.ts"
 import { Upkeep } from "../../src/sandbox/Upkeep.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
 import { SourceHost, SourceHostError } from "../../src/source/SourceHost.ts"
 import { StoreUnavailable } from "../../src/StoreUnavailable.ts"
 import type { Faults, Possible } from "./Faults.ts"
 import type { Process, Timeline } from "./Timeline.ts"
+import type { Disk } from "./TreesWitness.ts"
 import type { RunningAgent, Witness } from "./Witness.ts"
 
 /** How late a lost hint may be. */
@@ -26,13 +29,16 @@ const sourceError = (operation: string) => () => new SourceHostError({ operation
 export const storesOf = (
   process: Process,
   faults: Faults,
-  { leases, store, upkeep }: {
+  { checkpoints, leases, setups, store, upkeep }: {
+    readonly checkpoints: Checkpoints["Service"]
     readonly store: SandboxStore["Service"]
     readonly leases: Leases["Service"]
     readonly upkeep: Upkeep["Service"]
+    readonly setups: Setups["Service"]
   },
-  clock: Clock.Clock
-): Context.Context<SandboxStore | Leases | Upkeep> => {
+  clock: Clock.Clock,
+  witness: Witness
+): Context.Context<SandboxStore | Leases | Upkeep | Checkpoints | Setups> => {
   const call = <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
     faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), {
       error: unavailable,
@@ -44,25 +50,48 @@ export const storesOf = (
       call(`create ${request.creation.id} ${request.keyed?.key ?? "without a key"}`, store.create(request), {
         repeatable: request.keyed !== null
       }),
-    replay: (grantId, keyed) => call(`replay ${keyed.key}`, store.replay(grantId, keyed), look),
-    find: (key) => call(`find ${key.id}`, store.find(key), look),
+    replay: (grantId, keyed, forkOf) => call(`replay ${keyed.key}`, store.replay(grantId, keyed, forkOf), look),
+    find: (key) =>
+      Effect.suspend(() => {
+        witness.asksFor(process, key.id)
+        const found = call(`find ${key.id}`, store.find(key), look)
+        return Effect.tap(found, ({ id, lastSeq }) => Effect.sync(() => witness.queue.told(process, id, lastSeq)))
+      }),
     list: (grantId, query) => call("list", store.list(grantId, query), look),
     log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
     messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
-    command: (key, command, now, keyed) => call(`command ${key.id}`, store.command(key, command, now, keyed)),
+    command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
     change: (id, by, decide, now, opened) =>
       call(
         `change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`,
         store.change(id, by, decide, now, opened)
       ),
     approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
+    traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
     purged: (id) => call(`purged ${id}`, store.purged(id), look)
   }).pipe(
     Context.add(Leases, {
-      take: (by, limit, ending) => call(`take ${limit}`, leases.take(by, limit, ending), look),
+      take: (by, room) =>
+        Effect.tap(
+          call(`take ${room.slots}`, leases.take(by, room), look),
+          (leased) =>
+            Effect.suspend(() => {
+              witness.toldLeased(process, leased.map(({ lease }) => lease.sandboxId))
+              if (leased.every(({ moved }) => moved === null) || !faults.happens("diedArriving", process.name)) return Effect.void
+              faults.kill(process)
+              return Effect.never
+            })
+        ),
+      arrived: (lease) => call(`arrived ${lease.sandboxId} ${lease.fence}`, leases.arrived(lease), { repeatable: true }),
       renew: (held) => call(`renew ${held.length}`, leases.renew(held), { ...look, repeatable: true }),
       endLeases: (machine) => call(`endLeases ${machine}`, leases.endLeases(machine), { repeatable: true }),
-      release: (lease) => call(`release ${lease.sandboxId} ${lease.fence}`, leases.release(lease), { repeatable: true }),
+      rest: (lease) =>
+        Effect.tap(
+          call(`rest ${lease.sandboxId} ${lease.fence}`, leases.rest(lease), { repeatable: true }),
+          (rested) => rested ? Effect.sync(() => witness.toldRested(process, lease.sandboxId)) : Effect.void
+        ),
+      release: (lease, options) => call(`release ${lease.sandboxId} ${lease.fence}`, leases.release(lease, options), { repeatable: true }),
+      drain: (machine, isDraining) => call(`drain ${machine} ${isDraining}`, leases.drain(machine, isDraining), { repeatable: true }),
       saveAgentSession: (lease, session) =>
         call(`saveAgentSession ${lease.sandboxId}`, leases.saveAgentSession(lease, session), { repeatable: true }),
       machineOf: (ids) => call("machineOf", leases.machineOf(ids), look)
@@ -73,11 +102,64 @@ export const storesOf = (
       ofRevokedGrants: (limit) => call("ofRevokedGrants", upkeep.ofRevokedGrants(limit), look),
       purgeEvents: (endedBefore, limit) => call("purgeEvents", upkeep.purgeEvents(endedBefore, limit), look),
       purgeKeys: (limit) => call("purgeKeys", upkeep.purgeKeys(limit), look),
-      over: (ids) => call(`over ${ids.length}`, upkeep.over(ids), look),
+      left: (machine, ids) => call(`left ${machine} ${ids.length}`, upkeep.left(machine, ids), look),
       census: call("census", upkeep.census, look)
+    }),
+    Context.add(Checkpoints, {
+      put: <E, R>(lease: Lease, checkpoint: number, content: Stream.Stream<Uint8Array, E, R>) =>
+        Effect.contextWith((context: Context.Context<R>) =>
+          call(
+            `put ${lease.sandboxId} ${checkpoint} by lease ${lease.fence}`,
+            Effect.provideContext(cuttable(process, faults, lease, checkpoint, content, checkpoints), context),
+            { repeatable: true }
+          )
+        ),
+      get: (id, checkpoint) => {
+        const who = `${process.name} store.get ${id} ${checkpoint}`
+        const cut = <A>(bytes: A) =>
+          process.alive
+            ? faults.happens("refused", who) ? Effect.fail(unavailable()) : Effect.as(Effect.yieldNow, bytes)
+            : Effect.never
+        return Stream.mapEffect(checkpoints.get(id, checkpoint), cut)
+      },
+      list: (id, after, limit) => call(`checkpoints ${id}`, checkpoints.list(id, after, limit), look),
+      prune: (endedBefore, limit) => call("prune", checkpoints.prune(endedBefore, limit), look)
+    }),
+    Context.add(Setups, {
+      save: (lease, record) => call(`save setup ${lease.sandboxId}`, setups.save(lease, record), { repeatable: true }),
+      find: (id) => call(`setup of ${id}`, setups.find(id), look)
     })
   )
 }
+
+/** A put that may be cut off in the middle of its content, or whose process may die there or right after it. */
+const cuttable = <E, R>(
+  process: Process,
+  faults: Faults,
+  lease: Lease,
+  checkpoint: number,
+  content: Stream.Stream<Uint8Array, E, R>,
+  checkpoints: Checkpoints["Service"]
+) =>
+  Effect.suspend(() => {
+    const who = `${process.name} store.put ${lease.sandboxId} ${checkpoint}`
+    const isCut = faults.happens("putCut", who)
+    const dies = !isCut && faults.happens("diedPutting", who)
+    // Header, home, trees and end are chunks of their own.
+    let left = isCut || dies ? faults.chunks() : Number.POSITIVE_INFINITY
+    const cut = Deferred.makeUnsafe<void>()
+    const chunk = (bytes: Uint8Array) =>
+      Effect.suspend(() => {
+        if (--left > 0) return Effect.succeed(bytes)
+        if (dies) faults.kill(process)
+        return Effect.andThen(Deferred.succeed(cut, undefined), Effect.never)
+      })
+    const put = checkpoints.put(lease, checkpoint, Stream.mapEffect(content, chunk))
+    return Effect.raceFirst(
+      dies ? Effect.tap(put, () => Effect.suspend(() => (faults.kill(process), Effect.never))) : put,
+      Effect.flatMap(Deferred.await(cut), () => process.alive ? Effect.fail(unavailable()) : Effect.never)
+    )
+  })
 
 /** Whoever wakes it, it goes on when its own process does. */
 const ownTime = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.tap(self, () => Effect.yieldNow)
@@ -126,12 +208,21 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
         }),
         false
       ),
+    repositories: (query) => source.repositories(query),
     pullRequestPushed: (repo, number, push) => call("pullRequestPushed", source.pullRequestPushed(repo, number, push)),
     pullRequestDetails: (repo, number) => call("pullRequestDetails", source.pullRequestDetails(repo, number))
   })
 }
 
-export const treesOf = (process: Process, faults: Faults, trees: WorkingTrees["Service"]): WorkingTrees["Service"] => {
+export const treesOf = (
+  process: Process,
+  faults: Faults,
+  witness: Witness,
+  disk: Disk,
+  trees: WorkingTrees["Service"]
+): WorkingTrees["Service"] => {
+  const tooLarge = new CannotSave({ repo: "all", detail: "it is too large", retryable: false })
+  const unsaved = () => new TreesUnavailable({ detail: "The disk does not answer.", retryable: true })
   const call = <A, E>(name: string, self: Effect.Effect<A, E>, more: Possible<E> = {}) => faults.call(process, `trees.${name}`, self, more)
   return WorkingTrees.of({
     ...trees,
@@ -146,6 +237,33 @@ export const treesOf = (process: Process, faults: Faults, trees: WorkingTrees["S
         error: () => new PushFailed({ repo: key.repo, detail: "the line was cut", retryable: true }),
         repeatable: true
       }),
+    save: (id, repos, options) =>
+      Effect.contextWith((context: Context.Context<Scope.Scope>) =>
+        faults.happens("treeTooLarge", `${process.name} trees.save ${id}`) ? Effect.fail(tooLarge) : call(
+          `save ${id}`,
+          Effect.provideContext(
+            Effect.tap(trees.save(id, repos, options), () => Effect.sync(() => witness.trees.read(id, process, disk.filesOf(id)))),
+            context
+          ),
+          { error: unsaved, repeatable: true, isOwn: true }
+        )
+      ),
+    restore: <E, R>(
+      id: SandboxId,
+      content: Stream.Stream<Uint8Array, E, R>,
+      sources: Parameters<typeof trees.restore>[2],
+      options?: Parameters<typeof trees.restore>[3]
+    ) =>
+      Effect.contextWith((context: Context.Context<R>) =>
+        call(
+          `restore ${id}`,
+          Effect.tap(
+            Effect.provideContext(trees.restore(id, content, sources, options), context),
+            () => options?.forget === undefined ? Effect.void : witness.startsUnpublished(id, sources, trees)
+          ),
+          { error: unsaved }
+        )
+      ),
     has: (id) => call(`has ${id}`, trees.has(id), { quiet: true }),
     remove: (id) => call(`remove ${id}`, trees.remove(id), { repeatable: true }),
     sandboxes: call("sandboxes", trees.sandboxes, { quiet: true }),
@@ -154,7 +272,7 @@ export const treesOf = (process: Process, faults: Faults, trees: WorkingTrees["S
 }
 
 /** What runs in boxes and ends with the process that started it. */
-export type Started = Set<{ readonly agent: RunningAgent; readonly end: Effect.Effect<void> }>
+export type Started = Set<{ readonly id: SandboxId; readonly agent: RunningAgent; readonly end: Effect.Effect<void> }>
 
 export const hostOf = (
   process: Process,
@@ -170,7 +288,7 @@ export const hostOf = (
       if (faults.happens("refused", `${process.name} box.spawn ${box.sandboxId}`)) return yield* hostError("spawn")()
       const spawned = yield* box.spawn(command)
       const agent = witness.agentStarted(box.sandboxId, process, machine)
-      const one = { agent, end: spawned.endInput }
+      const one = { id: box.sandboxId, agent, end: spawned.endInput }
       const ended = Effect.sync(() => {
         agent.running = false
         started.delete(one)
@@ -186,6 +304,7 @@ export const hostOf = (
     })
   return SandboxHost.of({
     isolation: host.isolation,
+    programs: host.programs,
     provision: (options) =>
       Effect.map(
         faults.call(process, `host.provision ${options.sandboxId}`, Effect.tap(host.provision(options), emptied(options.sandboxId)), {
@@ -195,14 +314,33 @@ export const hostOf = (
         spawning
       ),
     find: host.find,
+    visit: host.visit,
+    readHome: host.readHome,
+    writeHome: (id, content) =>
+      // What it is given is read once.
+      faults.call(process, `host.writeHome ${id}`, host.writeHome(id, content), { error: hostError("write") }),
+    rest: (id) =>
+      faults.call(process, `host.rest ${id}`, Effect.tap(host.rest(id), emptied(id)), { error: hostError("rest"), repeatable: true }),
     stop: (id) =>
       faults.call(process, `host.stop ${id}`, Effect.tap(host.stop(id), emptied(id)), { error: hostError("stop"), repeatable: true }),
     list: faults.call(process, "host.list", host.list, { error: hostError("list"), quiet: true })
   })
 }
 
-export const agentsOf = (process: Process, faults: Faults, witness: Witness, runtime: AgentRuntime["Service"]): AgentRuntime["Service"] =>
+/** What people said in the conversation that an agent is told. */
+const promptsOf = (told: string): ReadonlyArray<string> =>
+  Array.from(told.matchAll(/^## The person\n\n([^]*?)(?=\n\n## |$(?![^]))/gmu), ([, prompt = ""]) => prompt)
+
+export const agentsOf = (
+  process: Process,
+  faults: Faults,
+  witness: Witness,
+  disk: Disk,
+  runtime: AgentRuntime["Service"]
+): AgentRuntime["Service"] =>
   AgentRuntime.of({
+    conversationFiles: runtime.conversationFiles,
+    bearsOtherPaths: runtime.bearsOtherPaths,
     open: Effect.fnUntraced(function*(options) {
       if (!process.alive) return yield* Effect.never
       const { sandboxId: id } = options.box
@@ -210,32 +348,52 @@ export const agentsOf = (process: Process, faults: Faults, witness: Witness, run
         new AgentError({ runtime: options.profile, operation, detail: "it did not answer", retryable: true })
       if (faults.happens("refused", `${process.name} agent.open ${id}`)) return yield* failure("open")
       if (faults.happens("delayed", `${process.name} agent.open ${id}`)) yield* Effect.sleep(faults.millis())
+      const known = options.resume === null ? promptsOf(options.instructions ?? "") : disk.remembered(options.box.home, options.resume)
+      witness.recalls(id, process, known)
       const session = yield* runtime.open(options)
       if (faults.happens("answerLost", `${process.name} agent.open ${id}`)) return yield* failure("open")
+      const { steer } = session
+      let turn = ""
       const watched: AgentSession = {
         ...session,
-        prompt: ({ onEvent, text, turnId }) =>
+        ...(steer === undefined ? {} : {
+          steer: (message) =>
+            Effect.suspend(() => {
+              if (!process.alive) return Effect.never
+              witness.steers(id, turn, message, process)
+              return faults.call(process, `agent.steer ${id} ${message.id}`, steer(message), { repeatable: true, isOwn: true })
+            })
+        }),
+        prompt: ({ onBegin, onEvent, text, turnId }) =>
           Effect.suspend(() => {
             if (!process.alive) return Effect.never
-            witness.prompted(id, turnId)
+            turn = turnId
+            witness.prompted(id, turnId, process, disk)
             if (faults.happens("refused", `${process.name} agent.prompt ${id}`)) return Effect.fail(failure("prompt"))
-            return session.prompt({
-              turnId,
-              text,
-              onEvent: (event) =>
-                Effect.suspend(() => {
-                  if (!process.alive) return Effect.never
-                  if (event._tag === "ToolUpdated" && event.status === "running" && options.toolApprovalMode === "prompt") {
-                    witness.approved(id, event.callId, true)
-                  }
-                  return onEvent(event)
-                })
-            })
+            witness.trees.works(id, process, true)
+            const stops = Effect.sync(() => witness.trees.works(id, process, false))
+            return Effect.ensuring(
+              session.prompt({
+                turnId,
+                text,
+                ...(onBegin === undefined ? {} : { onBegin }),
+                onEvent: (event) =>
+                  Effect.suspend(() => {
+                    if (!process.alive) return Effect.never
+                    if (event._tag === "ToolUpdated" && event.status === "running" && options.toolApprovalMode === "prompt") {
+                      witness.approved(id, event.callId, true)
+                    }
+                    if (event._tag === "MessageSteered") witness.steered(id, turnId, event.messageId)
+                    return onEvent(event)
+                  })
+              }),
+              stops
+            )
           }),
-        decide: (approvalId, decision) =>
+        decide: (approvalId, decision, reason) =>
           Effect.suspend(() => {
-            witness.approved(id, approvalId, decision === "approve")
-            return faults.call(process, `agent.decide ${id} ${approvalId} ${decision}`, session.decide(approvalId, decision), {
+            witness.approved(id, approvalId, decision === "approve", reason)
+            return faults.call(process, `agent.decide ${id} ${approvalId} ${decision}`, session.decide(approvalId, decision, reason), {
               repeatable: true
             })
           }),

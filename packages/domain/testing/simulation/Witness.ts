@@ -2,21 +2,36 @@
  * Sees every call as it is carried out, below all faults, and says which rule it breaks. It knows what the log says, who
  * holds which lease and which agents run; it never asks the code that is under test.
  */
-import { Context, Effect, Equal, Exit, Option } from "effect"
+import { Context, Duration, Effect, Equal, Exit, Option, Stream } from "effect"
+import type { WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import type { Ids } from "../../src/Ids.ts"
-import type { Approval } from "../../src/sandbox/Approval.ts"
+import { type Approval, approvalOf } from "../../src/sandbox/Approval.ts"
+import { Checkpoints } from "../../src/sandbox/Checkpoints.ts"
 import type { CommandResult } from "../../src/sandbox/Command.ts"
 import { Leases, LEASE_SECONDS, type Lease } from "../../src/sandbox/Leases.ts"
+import { workOf } from "../../src/sandbox/Leasing.ts"
 import type { Limits } from "../../src/sandbox/Policy.ts"
 import { isUnderWay, type Creation, evolve, initial, isSettled, type Sandbox } from "../../src/sandbox/Sandbox.ts"
 import { changesRevision, fromWire, type SandboxEvent } from "../../src/sandbox/SandboxEvent.ts"
 import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
-import { nextDeadline } from "../../src/sandbox/TimeLimit.ts"
+import { isActive } from "../../src/sandbox/Turn.ts"
 import { type SandboxId, turnId } from "../../src/SandboxId.ts"
 import type { PullRequest } from "../../src/source/PullRequest.ts"
-import { approvalsResolveOnce, endsForGood, statusesAreReachable, turnsAreReachable } from "../LogLaws.ts"
+import type { RepoName } from "../../src/source/RepoRef.ts"
+import {
+  approvalsResolveOnce,
+  endsForGood,
+  policyApprovesAsTold,
+  queueIsKept,
+  statusesAreReachable,
+  turnsAreReachable,
+  usageIsAsTold
+} from "../LogLaws.ts"
+import { broughtByTime, TimeTable } from "../TimeTable.ts"
+import { QueueWitness } from "./QueueWitness.ts"
 import type { Process, Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
+import type { Disk, TreesWitness } from "./TreesWitness.ts"
 
 /** One process of an agent. */
 export interface RunningAgent {
@@ -28,6 +43,7 @@ export interface RunningAgent {
 /** One sandbox as its log tells. */
 interface Seen {
   readonly creation: Creation
+  readonly table: TimeTable
   /** Writes under way, and whether the log was read since the last one. */
   writers: number
   looked: boolean
@@ -45,12 +61,21 @@ interface Seen {
   /** What the turns are to be called. */
   readonly turnIds: Array<string>
   readonly applied: Set<string>
-  readonly prompted: Set<string>
+  /** By turn: whose agent got its prompt. */
+  readonly prompted: Map<string, Process>
   readonly pullRequests: Map<string, number>
   fence: number
   /** The lease lasts at least until then; epoch milliseconds. */
   heldUntil: number
   machine: string | null
+  /** The machine that has the files; `null`: none has any that another one could not make. */
+  home: string | null
+  /** The worker that was given the newest lease. */
+  worker: string | null
+  /** Since when it has needed a worker and had none; epoch milliseconds, `null`: it has one or needs none. */
+  waitsSince: number | null
+  /** The turn that waits for an agent of a worker that has nothing else to do, and since when; epoch milliseconds. */
+  pending: { readonly turn: string; readonly since: number } | null
   agents: Array<RunningAgent>
 }
 
@@ -63,6 +88,9 @@ export interface Reader {
 /** A stall may have made a process late; what it does in the first moments after one is no fault of its own. */
 const AFTER_A_STALL = 5_000
 
+/** How long a turn may take to begin beside the lease of a lost worker and what a lost agent takes; milliseconds. */
+const PATIENCE = 20_000
+
 /** A write may be long under way, and whoever wrote it may have been told the time late. */
 const LATE = 300_000
 
@@ -72,11 +100,17 @@ export class Witness {
   readonly readers: Array<Reader> = []
   /** Somebody was told that these will end. */
   readonly mustEnd = new Set<SandboxId>()
+  readonly trees: TreesWitness
+  readonly queue: QueueWitness
+  /** Since when, by process and sandbox. */
+  readonly #rested = new Map<string, number>()
   readonly #made = new Map<string, { id: SandboxId; times: number }>()
   readonly #opened = new Map<string, number>()
   readonly #lookedFor = new Map<string, number>()
   readonly #store: SandboxStore["Service"]
   readonly #leases: Leases["Service"]
+  readonly #checkpoints: Checkpoints["Service"]
+  readonly #diskOf: (worker: string) => Disk | null
   readonly #ids: Ids["Service"]
   readonly #limits: Limits
   readonly #timeline: Timeline
@@ -85,6 +119,10 @@ export class Witness {
   constructor(options: {
     readonly store: SandboxStore["Service"]
     readonly leases: Leases["Service"]
+    readonly checkpoints: Checkpoints["Service"]
+    /** Of the machine on which this worker was started. */
+    readonly diskOf: (worker: string) => Disk | null
+    readonly trees: TreesWitness
     readonly ids: Ids["Service"]
     readonly limits: Limits
     readonly timeline: Timeline
@@ -92,6 +130,10 @@ export class Witness {
   }) {
     this.#store = options.store
     this.#leases = options.leases
+    this.#checkpoints = options.checkpoints
+    this.#diskOf = options.diskOf
+    this.trees = options.trees
+    this.queue = new QueueWitness(options.timeline, options.trace)
     this.#ids = options.ids
     this.#limits = options.limits
     this.#timeline = options.timeline
@@ -115,7 +157,7 @@ export class Witness {
       create: (request) =>
         Effect.suspend(() => {
           const { creation, keyed } = request
-          if (!this.sandboxes.has(creation.id)) this.sandboxes.set(creation.id, seenFirst(creation))
+          if (!this.sandboxes.has(creation.id)) this.sandboxes.set(creation.id, seenFirst(creation, this.#limits))
           return Effect.onExit(this.#writing(creation.id, store.create(request)), (exit) =>
             Effect.sync(() => {
               if (this.sandboxes.get(creation.id)?.state.lastSeq === 0) {
@@ -145,12 +187,21 @@ export class Witness {
               this.#rule("nothing of one grant is visible to another", found.every((sandbox) => sandbox.grantId === grantId), "list")
             )
         ),
-      command: (key, command, now, keyed) =>
-        Effect.tap(this.#writing(key.id, store.command(key, command, now, keyed)), ({ result }) =>
-          Effect.sync(() => {
-            this.#rule("nothing of one grant can be touched by another", this.seen(key.id)?.creation.grantId === key.grantId, key.id)
-            this.#answered(key.id, result)
-          })),
+      command: (key, command, now, keyed, trace) =>
+        Effect.suspend(() => {
+          this.#look(key.id)
+          const asked = this.queue.asks(key.id)
+          return this.#writing(key.id, store.command(key, command, now, keyed, trace)).pipe(
+            Effect.tap(({ result }) =>
+              Effect.sync(() => {
+                this.#rule("nothing of one grant can be touched by another", this.seen(key.id)?.creation.grantId === key.grantId, key.id)
+                this.#answered(key.id, result)
+              })
+            ),
+            Effect.tapError((error) => Effect.sync(() => asked.holds(tagOf(error)))),
+            Effect.ensuring(Effect.sync(asked.end))
+          )
+        }),
       change: (id, by, decide, now) =>
         Effect.suspend(() => {
           const stale = by !== "policy" && "fence" in by && this.#isStale(by)
@@ -171,12 +222,12 @@ export class Witness {
     const leases = this.#leases
     return Leases.of({
       ...leases,
-      take: (by, limit, ending) =>
+      take: (by, room) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
-          return Effect.tap(leases.take(by, limit, ending), (leased) =>
+          return Effect.tap(leases.take(by, room), (leased) =>
             Effect.sync(() => {
-              for (const { elsewhere, lease: { fence, sandboxId }, sandbox } of leased) {
+              for (const { lease: { fence, sandboxId }, moved, sandbox } of leased) {
                 const seen = this.seen(sandboxId)
                 if (seen === undefined) continue
                 this.#rule(
@@ -185,13 +236,20 @@ export class Witness {
                   `${sandboxId} to ${by.worker}`
                 )
                 this.#rule("each lease has a higher fence", fence > seen.fence, `${sandboxId}: ${fence} after ${seen.fence}`)
-                this.#rule("no worker is given a settled sandbox", !isSettled(sandbox.status), sandboxId)
+                this.#rule("no worker is given a sandbox that needs none", workOf(sandbox) !== null, sandboxId)
+                this.#rule(
+                  "a worker is told whether its machine has the files",
+                  seen.home === null || (moved === null) === (seen.home === by.machine),
+                  `${sandboxId} of ${seen.home}, to ${by.machine}: ${moved}`
+                )
                 this.#trace.add(`${by.worker} has the lease ${fence} of ${sandboxId}`)
                 this.#trace.count("leases")
                 if (fence > 1) this.#trace.count("takeovers")
-                if (elsewhere) this.#trace.count("takeovers elsewhere")
+                if (moved !== null) this.#trace.count("takeovers elsewhere")
                 seen.fence = fence
                 seen.machine = by.machine
+                seen.worker = by.worker
+                this.trees.leased(sandboxId, this.#diskOf(by.worker), moved === null)
                 seen.heldUntil = asked + LEASE_SECONDS * 1000
               }
             }))
@@ -215,11 +273,35 @@ export class Witness {
           for (const seen of this.sandboxes.values()) if (seen.machine === machine) seen.heldUntil = 0
           return leases.endLeases(machine)
         }),
-      release: (lease) =>
+      arrived: (lease) =>
+        Effect.suspend(() => {
+          const stale = this.#isStale(lease)
+          return Effect.tap(leases.arrived(lease), () =>
+            Effect.sync(() => this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)))
+        }),
+      rest: (lease) =>
+        Effect.suspend(() => {
+          const stale = this.#isStale(lease)
+          return Effect.tap(leases.rest(lease), (rested) =>
+            Effect.sync(() => {
+              this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)
+              const seen = this.seen(lease.sandboxId)
+              if (!rested || seen === undefined) return
+              this.#trace.count("rests")
+              seen.heldUntil = 0
+              const { worker } = seen
+              this.#rule(
+                "nothing of a sandbox runs while it is at rest",
+                seen.agents.every(({ owner, running }) => !running || owner.name !== worker),
+                `${lease.sandboxId}, of ${worker}`
+              )
+            }))
+        }),
+      release: (lease, options) =>
         Effect.suspend(() => {
           const seen = this.seen(lease.sandboxId)
           if (seen?.fence === lease.fence) seen.heldUntil = 0
-          return leases.release(lease)
+          return leases.release(lease, options)
         }),
       saveAgentSession: (lease, session) =>
         Effect.suspend(() => {
@@ -227,6 +309,26 @@ export class Witness {
           return Effect.tap(leases.saveAgentSession(lease, session), () =>
             Effect.sync(() => this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)))
         })
+    })
+  }
+
+  /** The checkpoints as this process has them, watched. */
+  checkpointsOf(process: Process): Checkpoints["Service"] {
+    const checkpoints = this.#checkpoints
+    return Checkpoints.of({
+      ...checkpoints,
+      put: (lease, checkpoint, content) =>
+        Effect.suspend(() => {
+          const stale = this.#isStale(lease)
+          if (stale) this.#trace.count("puts under an old lease")
+          return Effect.tap(checkpoints.put(lease, checkpoint, content), () =>
+            Effect.sync(() => {
+              this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)
+              this.trees.put(lease.sandboxId, process, lease.fence, checkpoint)
+            }))
+        }),
+      get: (id, checkpoint) =>
+        this.trees.damaged.has(`${id}/${checkpoint}`) ? oneBitOff(checkpoints.get(id, checkpoint)) : checkpoints.get(id, checkpoint)
     })
   }
 
@@ -290,16 +392,43 @@ export class Witness {
       )
       this.#rule("an event says its own number and sandbox", told === seq && wire.includes(`"${id}"`), wire)
       seen.wires.push(wire)
+      this.trees.record(seen.state, event, seen.fence)
       seen.state = evolve(seen.state, event, at)
+      this.queue.record(id, event, seq)
+      this.#passes(seen, event, at.epochMilliseconds)
+      seen.table.record(event, at)
       this.#record(seen, event)
     }
+    this.queue.settled(id)
     this.#rule(
       "the stored sandbox is what its log says",
       Equal.equals(found.value, seen.state),
       `${id}: stored ${JSON.stringify(found.value)}, by the log ${JSON.stringify(seen.state)}`
     )
-    for (const law of [statusesAreReachable, endsForGood, approvalsResolveOnce]) this.#law(id, () => law(seen.changes, seen.state))
+    for (const law of [statusesAreReachable, endsForGood, approvalsResolveOnce, policyApprovesAsTold, queueIsKept, usageIsAsTold]) {
+      this.#law(id, () => law(seen.changes, seen.state))
+    }
     this.#law(id, () => turnsAreReachable(seen.changes, seen.state, (n) => seen.turnIds[n - 1] ??= turnId(this.#ids, id, n)))
+  }
+
+  /** Time brings what is due, and the first of it first. */
+  #passes({ creation: { createdAt, id }, table }: Seen, event: SandboxEvent, at: number): void {
+    if (event.type === "sandbox.status" && event.data.previous === null) {
+      this.#rule("a life begins when the sandbox was asked for", createdAt.epochMilliseconds === at, id)
+    }
+    if (event.type === "approval.requested") {
+      const expiry = at + Duration.toMillis(this.#limits.approval)
+      this.#rule("an approval expires when its time is over", event.data.expires_at.epochMilliseconds === expiry, `${id} ${expiry}`)
+    }
+    const brought = broughtByTime(event)
+    if (brought === null) return
+    this.#rule(
+      "no time limit is applied before it has come",
+      table.dues.some((due) => due.what === brought && due.at <= at),
+      `${id} ${brought}: ${JSON.stringify(table.dues)} at ${at}`
+    )
+    const [first] = table.dueBy(at)
+    this.#rule("of what is due at once the first is applied first", first === brought, `${id}: ${brought} before ${first}`)
   }
 
   #record(seen: Seen, event: SandboxEvent): void {
@@ -310,10 +439,17 @@ export class Witness {
     }
     switch (event.type) {
       case "approval.resolved":
-        seen.approvals.set(event.data.approval_id, { approvalId: event.data.approval_id, outcome: event.data.outcome, by: event.data.by })
+        seen.approvals.set(event.data.approval_id, approvalOf(event))
         this.#trace.count(`approvals resolved by ${event.data.by}`)
         return
+      case "sandbox.restored":
+        if (event.data.checkpoint !== undefined) seen.home = seen.machine
+        return
+      case "message.steered":
+        seen.messages.push({ id: event.data.message_id, text: event.data.text })
+        return
       case "turn.started":
+        seen.home = seen.machine
         seen.messages.push({ id: event.data.prompt_id, text: event.data.text })
         return
       case "turn.updated":
@@ -371,18 +507,61 @@ export class Witness {
     return process.pausedUntil + AFTER_A_STALL > this.#timeline.now
   }
 
-  prompted(id: SandboxId, turn: string): void {
+  /** An agent that this process started goes on with these prompts, or was told of them. */
+  recalls(id: SandboxId, process: Process, prompts: ReadonlyArray<string>): void {
+    const seen = this.seen(id)
+    if (seen?.worker === process.name && seen.heldUntil > this.#timeline.now) this.trees.recalls(id, prompts)
+  }
+
+  /** `disk`: of the machine that the agent runs on. */
+  prompted(id: SandboxId, turn: string, process: Process, disk: Disk): void {
     const seen = this.seen(id)
     if (seen === undefined) return
+    // Whoever stood still meanwhile may not know yet that its lease is another's.
+    if (seen.worker === process.name && seen.state.turn?.id === turn && isActive(seen.state.turn)) this.trees.prompted(id, turn, disk)
     this.#rule("a prompt is handed to one agent once", !seen.prompted.has(turn), `${id} ${turn}`)
     this.#rule("an agent is given prompts that were sent", seen.turns.has(turn), `${id} ${turn}`)
-    seen.prompted.add(turn)
+    seen.prompted.set(turn, process)
+  }
+
+  /** The agent of a turn that this process gave it is handed a message. */
+  steers(id: SandboxId, turn: string, message: { readonly id: string; readonly text: string }, process: Process): void {
+    this.#look(id)
+    this.queue.handed(id, turn, message, process, this.#wasStalled(process))
+  }
+
+  /** The agent of a turn took a message into it. */
+  steered(id: SandboxId, turn: string, message: string): void {
+    this.#look(id)
+    const text = this.queue.took(id, turn, message)
+    if (text !== null) this.trees.steered(id, text)
+  }
+
+  /** What a fork starts with is not what its origin published. */
+  startsUnpublished(
+    id: SandboxId,
+    repos: ReadonlyArray<{ readonly repo: RepoName }>,
+    trees: WorkingTrees["Service"]
+  ): Effect.Effect<void> {
+    return Effect.forEach(
+      repos,
+      ({ repo }) =>
+        Effect.map(
+          Effect.orDie(trees.compare({ sandboxId: id, repo }, "src/main.txt", 1_000_000)),
+          ({ base, head }) =>
+            this.#rule("a fork has published nothing yet", head?.ref === base?.ref, `${id} ${repo}: ${head?.ref}, from ${base?.ref}`)
+        ),
+      {
+        discard: true
+      }
+    )
   }
 
   /** An agent was told how somebody decided, or runs what had to be approved. */
-  approved(id: SandboxId, approvalId: string, approved: boolean): void {
-    const outcome = this.seen(id)?.approvals.get(approvalId)?.outcome
+  approved(id: SandboxId, approvalId: string, approved: boolean, told?: string): void {
+    const { outcome, reason } = this.seen(id)?.approvals.get(approvalId) ?? {}
     this.#rule("an agent is told what was decided", outcome === (approved ? "approved" : "denied"), `${id} ${approvalId}: ${outcome}`)
+    this.#rule("an agent is told why it was denied", reason === told, `${id} ${approvalId}: ${reason}, told ${told}`)
   }
 
   lookedFor(process: Process, repo: string, head: string): void {
@@ -415,13 +594,11 @@ export class Witness {
   /** Time limits and readers keep up once calls go through. `latest`: the newest event of each sandbox some seconds ago. */
   keepsUp(latest: ReadonlyMap<SandboxId, number>): void {
     const late = this.#timeline.now - 5_000
-    for (const [id, { state }] of this.sandboxes) {
-      const deadline = nextDeadline(state, this.#limits)
-      this.#rule(
-        "a time limit is applied when it has come",
-        deadline === null || deadline.epochMilliseconds > late,
-        `${id} ${state.status}`
-      )
+    for (const [id, { heldUntil, prompted, state, table, worker }] of this.sandboxes) {
+      const process = prompted.get(state.turn?.id ?? "")
+      this.queue.keepsUp(id, process?.alive === true && process.name === worker && heldUntil > this.#timeline.now)
+      const { next } = table
+      this.#rule("a time limit is applied when it has come", next === null || next > late, `${id} ${JSON.stringify(table.dues)}`)
     }
     for (const { cursor, id } of this.readers) {
       const behind = latest.get(id) ?? 0
@@ -429,10 +606,65 @@ export class Witness {
     }
   }
 
+  /** Whoever needs a worker gets one while there are some, and what waits for an agent gets one of a worker. Asked once a second. */
+  needsAreMet(): void {
+    const { now } = this.#timeline
+    const lost = Duration.toMillis(this.#limits.lost)
+    for (const [id, seen] of this.sandboxes) {
+      const { owesCheckpoint, publications, restoring, status, turn } = seen.state
+      const isAtIt = status === "running" && isActive(turn)
+      const isErrand = status === "terminating" ||
+        status === "running" && (owesCheckpoint || restoring !== null || publications.some(isUnderWay))
+      seen.waitsSince = (isAtIt || isErrand) && seen.heldUntil <= now ? seen.waitsSince ?? now : null
+      const waits = now - (seen.waitsSince ?? now)
+      // Others may be at work for as long as a few turns may take.
+      this.#rule("whoever needs a worker gets one", waits <= lost + (isAtIt ? 100_000 : 45_000), `${id} waits for ${waits} ms`)
+      const isPending = status === "running" && turn?.state === "pending" && seen.heldUntil > now && !this.#isBusy(seen.worker)
+      seen.pending = isPending ? seen.pending?.turn === turn.id ? seen.pending : { turn: turn.id, since: now } : null
+      const isLate = now - (seen.pending?.since ?? now) > LEASE_SECONDS * 1000 + lost + PATIENCE
+      this.#rule("a turn begins once a worker has nothing else to do", !isLate, `${id} ${turn?.id}, of ${seen.worker}`)
+    }
+  }
+
+  /** An agent of this worker is at a turn. */
+  #isBusy(worker: string | null): boolean {
+    return Array.from(this.sandboxes.values()).some(({ state: { turn }, worker: its }) =>
+      its === worker && isActive(turn) && turn.startedAt !== null
+    )
+  }
+
+  /** The process was told that it has these leases. */
+  toldLeased(process: Process, ids: ReadonlyArray<SandboxId>): void {
+    for (const id of ids) this.#rested.delete(`${process.name} ${id}`)
+  }
+
+  /** The process was told that the sandbox is at rest and its lease is given back. */
+  toldRested(process: Process, id: SandboxId): void {
+    this.#rested.set(`${process.name} ${id}`, this.#timeline.now)
+  }
+
+  /** The process asks for the sandbox's state. */
+  asksFor(process: Process, id: SandboxId): void {
+    const since = this.#rested.get(`${process.name} ${id}`)
+    this.#rule(
+      "a worker leaves a sandbox alone that is at rest",
+      since === undefined || this.#timeline.now - since < AFTER_A_STALL || this.#wasStalled(process),
+      `${process.name} ${id}`
+    )
+  }
+
+  /** An agent of this worker is at work on what other turns left: whatever becomes of the worker, the others have to stay. */
+  losesWork({ name }: Process): boolean {
+    return Array.from(this.sandboxes.values()).some(({ state: { checkpoint, turn }, worker }) =>
+      worker === name && checkpoint > 0 && isActive(turn) && turn.startedAt !== null
+    )
+  }
+
   /** What is left to be done; `null`: everything is settled. */
   unsettled(): string | null {
     for (const [id, { agents, state }] of this.sandboxes) {
       if (!isSettled(state.status)) return `${id} is ${state.status}`
+      if (state.publications.some(isUnderWay)) return `${id} is to be published`
       if (agents.some(({ owner, running }) => running && owner.alive)) return `${id} has a running agent`
     }
     return null
@@ -450,6 +682,7 @@ export class Witness {
         !this.mustEnd.has(id) || status === "terminated" || reason === "release_failed",
         `${id} ${status}`
       )
+      this.queue.end(id)
       this.#rule("no approval stays open after the end", state.approvals.length === 0, id)
       this.#rule("no publication looks as if it went on after the end", !state.publications.some(isUnderWay), id)
       const messages = this.#timeline.run(Context.empty(), this.#store.messages(id, 0, 100_000))
@@ -457,7 +690,7 @@ export class Witness {
       // The one that the agent is writing is not whole.
       const whole = seen.messages.filter((message) => message.id !== seen.state.turn?.speaking)
       const said = whole.map((message) => `${message.id} ${seen.texts.get(message.id) ?? message.text}`)
-      this.#rule("messages are those of the log", told === said.join("\n"), id)
+      this.#rule("messages are those of the log", told === said.join("\n"), `${id}\n${told}\nnot\n${said.join("\n")}`)
       this.#rule("a message is there once", new Set(messages.map((message) => message.id)).size === messages.length, `${id}\n${told}`)
     }
     for (const { cursor, id } of this.readers) {
@@ -482,8 +715,15 @@ export class Witness {
   }
 }
 
-const seenFirst = (creation: Creation): Seen => ({
+const tagOf = (error: unknown): string => typeof error === "object" && error !== null && "_tag" in error ? String(error._tag) : ""
+
+/** The same bytes but for one bit of the last that is there. */
+const oneBitOff = <E, R>(content: Stream.Stream<Uint8Array, E, R>) =>
+  Stream.map(content, (bytes) => bytes.map((byte, i) => i === bytes.length - 1 ? byte ^ 1 : byte))
+
+const seenFirst = (creation: Creation, limits: Limits): Seen => ({
   creation,
+  table: new TimeTable(limits),
   writers: 0,
   looked: false,
   state: initial(creation),
@@ -496,10 +736,14 @@ const seenFirst = (creation: Creation): Seen => ({
   turns: new Map(),
   turnIds: [],
   applied: new Set(),
-  prompted: new Set(),
+  prompted: new Map(),
   pullRequests: new Map(),
   fence: 0,
   heldUntil: 0,
   machine: null,
+  home: null,
+  worker: null,
+  waitsSince: null,
+  pending: null,
   agents: []
 })

@@ -1,5 +1,6 @@
 /** The whole public HTTP API. Servers, clients and the OpenAPI document are made from this value. */
 import { HttpApi, OpenApi } from "effect/http-api"
+import { CheckpointsApi } from "./CheckpointsApi.ts"
 import { EventsApi } from "./EventsApi.ts"
 import { FilesApi } from "./FilesApi.ts"
 import { HealthApi } from "./HealthApi.ts"
@@ -13,6 +14,7 @@ import { SandboxesApi } from "./SandboxesApi.ts"
 export class Api extends HttpApi.make("slipway")
   .add(SandboxesApi)
   .add(MessagesApi)
+  .add(CheckpointsApi)
   .add(EventsApi)
   .add(FilesApi)
   .add(PullRequestsApi)

@@ -3,7 +3,7 @@
  * Each domain error gets its status and code here, once; domain classes know neither.
  */
 import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/AccessStore"
-import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/Files"
+import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/ReachableTrees"
 import {
   FileNotFound as NoSuchFile,
   FileTooLarge as FileAboveLimit,
@@ -28,11 +28,18 @@ import {
 } from "@slipway/domain/partner/WebhookStore"
 import { NothingToPublish as NothingNew } from "@slipway/domain/publishing/Publishing"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { CheckpointNotFound as NoSuchCheckpoint } from "@slipway/domain/sandbox/Checkpoints"
 import {
   ApprovalNotFound as NoSuchApproval,
+  MessageNotFound as NoSuchMessage,
+  MessageNotWaiting as NoLongerWaiting,
+  QueueFull as TooManyWait,
   SandboxNotRunning as NotRunning,
+  ScopeUnsupported as NoScope,
+  SteeringUnsupported as NoSteering,
   TurnActive as ActiveTurn
 } from "@slipway/domain/sandbox/Command"
+import { NoCheckpoint as NothingToForkFrom } from "@slipway/domain/sandbox/CreateSandbox"
 import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/Idempotency"
 import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/SandboxStore"
@@ -109,8 +116,16 @@ export const Misfitting = onWire(400, "invalid_request", Misfit)
 export const StoreUnavailable = onWire(503, "unavailable", StoreDown)
 export const SandboxNotFound = onWire(404, "not_found", NoSuchSandbox)
 export const ApprovalNotFound = onWire(404, "not_found", NoSuchApproval)
+export const CheckpointNotFound = onWire(404, "not_found", NoSuchCheckpoint)
+/** The sandbox has none yet. */
+export const NoCheckpoint = onWire(409, "conflict", NothingToForkFrom)
 export const SandboxNotRunning = onWire(409, "sandbox_not_running", NotRunning)
 export const TurnActive = onWire(409, "turn_active", ActiveTurn)
+export const ScopeUnsupported = onWire(409, "scope_unsupported", NoScope)
+export const QueueFull = onWire(409, "queue_full", TooManyWait)
+export const SteeringUnsupported = onWire(409, "steering_unsupported", NoSteering)
+export const MessageNotFound = onWire(404, "not_found", NoSuchMessage)
+export const MessageNotWaiting = onWire(409, "message_not_waiting", NoLongerWaiting)
 
 export const ConcurrencyLimitExceeded = onWire(409, "concurrency_limit_exceeded", TooManyActive)
 export const IdempotencyConflict = onWire(409, "idempotency_conflict", KeyConflict)

@@ -2,7 +2,8 @@
  * The events of a sandbox on the wire, one schema for each type: for the OpenAPI document alone. Nobody encodes by them,
  * since the log keeps events as they go out, and clients decode by the open `EventEnvelope`.
  */
-import { ApprovalRequest, SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import { TokenCounts } from "@slipway/domain/models/Usage"
+import { ApprovalRequest, QueuedMessage, SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { TurnState } from "@slipway/domain/sandbox/Turn"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { timestamp } from "@slipway/domain/Timestamp"
@@ -51,8 +52,12 @@ const transient = [
         id: Schema.String.annotateKey({ description: "Names the turn." }),
         state: TurnState.annotateKey({ description: "Where it is." })
       })).annotateKey({ description: "The newest turn; `null` before the first." }),
+      tokens: TokenCounts.annotateKey({ description: "Totals of the sandbox in tokens, as `usage.updated` tells them." }),
       resume_cursor: resumeCursor,
-      pending_approvals: Schema.Array(ApprovalRequest).annotateKey({ description: "What waits for a decision." })
+      pending_approvals: Schema.Array(ApprovalRequest).annotateKey({ description: "What waits for a decision." }),
+      waiting_messages: Schema.Array(QueuedMessage).annotateKey({
+        description: "Messages that wait for their turn, in its order; `position` is the one of now."
+      })
     })
   ),
   event(

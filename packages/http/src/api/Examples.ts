@@ -2,11 +2,13 @@
 
 const sandboxId = "c_k3v9p2m7x4qa"
 const turnId = "0f8c9d0e-9d1b-5a3e-8c55-2f3d5b1c7a10"
+const nextTurnId = "7d3e1f52-41a6-5c0b-9a94-6e0f7c2d8b31"
 const messageId = "5b0c4a52-6a8e-4f0d-9d3f-0c7d1b1a2e34"
 const at = "2026-11-21T02:41:03.004Z"
 const sha = "9fceb02d0ae598e95dc970b74767f19372d61af8"
 
 const usage = { llmRequestCount: 3, costMicroUsd: 41_250, creditsChargedMicros: 0 }
+const tokens = { input: 12_345, cachedInput: 9_000, output: 678 }
 const repo = { fullName: "acme/shop", ref: "main" }
 
 const sandbox = {
@@ -47,10 +49,30 @@ const transient = (type: string, data: object) => ({ object: "sandbox.event", ve
 
 const approval = { approval_id: "call_7", tool: "Edit src/checkout.test.ts", kind: "edit", paths: ["src/checkout.test.ts"], expires_at: at }
 
+const queued = { message_id: nextTurnId, position: 1, text: "Then update the changelog.", author: { id: "user_1" }, steers: false }
+
 const events = {
   SandboxStatusEvent: event("sandbox.status", { status: "running", previous: "creating", reason: null, initiator: "system" }, false),
   SandboxBootEvent: event("sandbox.boot", { stage: "clone", ms: 812, repo: "acme/shop" }, false),
+  SetupStartedEvent: event("setup.started", { limit_ms: 600_000 }, false),
+  SandboxForkedEvent: event("sandbox.forked", { sandbox_id: sandboxId, checkpoint: 3 }, false),
+  SandboxCheckpointEvent: event("sandbox.checkpoint", {
+    checkpoint: 3,
+    turn_id: turnId,
+    bytes: 48_213,
+    ms: 140,
+    repos: [{ repo: "acme/shop", sha }]
+  }, false),
+  SandboxRestoringEvent: event("sandbox.restoring", { checkpoint: 2 }, false),
+  SandboxRestoredEvent: event("sandbox.restored", { checkpoint: 3, cause: "machine_lost", lost_turn: turnId }, false),
   SandboxErrorEvent: event("sandbox.error", { code: "clone_failed", message: "could not clone acme/shop", retryable: true }, false),
+  MessageQueuedEvent: event("message.queued", queued, false),
+  MessageSteeredEvent: event("message.steered", {
+    message_id: nextTurnId,
+    text: "Leave the old API as it is.",
+    author: { id: "user_1" }
+  }),
+  MessageCancelledEvent: event("message.cancelled", { message_id: nextTurnId, reason: "command" }, false),
   TurnStartedEvent: event("turn.started", { prompt_id: turnId, text: "Fix the flaky checkout test.", files: [], author: { id: "user_1" } }),
   TurnUpdatedEvent: event("turn.updated", { state: "awaiting_approval", previous: "running" }),
   TurnCompletedEvent: event("turn.completed", { state: "succeeded" }),
@@ -81,12 +103,14 @@ const events = {
     head_ref: `slipway/${sandboxId}`,
     head_sha: sha
   }, false),
-  UsageUpdatedEvent: event("usage.updated", { usage }),
+  UsageUpdatedEvent: event("usage.updated", { usage, tokens }),
   SnapshotEvent: transient("snapshot", {
     sandbox,
     turn: { id: turnId, state: "awaiting_approval" },
+    tokens,
     resume_cursor: "11",
-    pending_approvals: [approval]
+    pending_approvals: [approval],
+    waiting_messages: [queued]
   }),
   StreamResyncEvent: transient("stream.resync", { reason: "shutdown", resume_cursor: "11" })
 }
@@ -168,6 +192,13 @@ const version = {
   binary: false
 }
 
+const checkpoint = {
+  checkpoint: 1,
+  turnId,
+  createdAt: at,
+  bytes: 18_211,
+  repos: [{ repo: "acme/shop", sha: "3f1c9a2b7d5e8f60112233445566778899aabbcc" }]
+}
 const message = { id: messageId, turnId, role: "assistant", text: "I found the race.", createdAt: at }
 const command = { commandId: "4b5a1f0e-6f0b-5a52-9d0c-0a6a3c0f2f11", revision: 4, outcome: "applied" }
 
@@ -200,12 +231,24 @@ export const examples: Readonly<Record<string, unknown>> = {
   CreateSandbox: { repos: [repo], prompt: "Fix the flaky checkout test.", metadata: { ticket: "SHOP-42" } },
   RepoRef: repo,
   Usage: usage,
-  ApprovalDecision: { decision: "approve" },
+  ForkSandbox: { prompt: "Try it without a retry.", checkpoint: 2, metadata: { ticket: "SHOP-42" } },
+  RestoreCheckpoint: { checkpoint: 2 },
+  ApprovalDecision: { decision: "deny", reason: "Keep the old signature: the plugin uses it." },
   CommandResult: command,
   SendMessage: { prompt: "Now add a test for the empty cart." },
   MessageResult: { ...command, turnId },
   Message: message,
   MessagePage: { data: [message], nextCursor: null },
+  Checkpoint: checkpoint,
+  Setup: {
+    state: "failed",
+    startedAt: "2026-11-21T02:41:00.123Z",
+    ms: 4_120,
+    cache: "none",
+    exitCode: 1,
+    output: "$ npm ci\nnpm error code E404\n"
+  },
+  CheckpointPage: { data: [checkpoint], nextCursor: null },
   SandboxEventEnvelope: events.TurnCompletedEvent,
   SandboxEventPage: { data: [events.TurnStartedEvent, events.TurnCompletedEvent], nextCursor: events.TurnCompletedEvent.id },
   PublishPullRequest: { repo: "acme/shop" },
@@ -236,5 +279,6 @@ export const examples: Readonly<Record<string, unknown>> = {
   PartnerEventPage: { data: [facts.TaskStartedEvent], nextCursor: 4 },
   Timestamp: at,
   Health: { status: "ok" },
+  Readiness: { status: "ok" },
   Error: { error: { code: "invalid_request", message: "repos[0].fullName: owner/name expected" } }
 }

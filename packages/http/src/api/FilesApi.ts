@@ -6,6 +6,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {
   AgentDisconnected,
+  CheckpointNotFound,
   FileNotFound,
   FileTooLarge,
   InvalidPath,
@@ -18,7 +19,7 @@ import {
   SandboxNotRunning
 } from "./Errors.ts"
 import { Authenticated } from "./Middleware.ts"
-import { inSandbox, repoQuery } from "./Parameters.ts"
+import { Cursor, inSandbox, repoQuery } from "./Parameters.ts"
 import { Area, NeededScope } from "./Routing.ts"
 
 /** One side of a comparison. */
@@ -49,16 +50,19 @@ export const FileContent = Schema.Struct({
 
 const fileQuery = { path: characters(1, 1000), ...repoQuery }
 
-const refusals = [
+/** A checkpoint by its number, the tree as the sandbox found it, or as it is. */
+const Version = Schema.Union([Schema.Literals(["base", "working"]), Cursor])
+
+const unreachable = [
   InvalidPath,
   RepoRequired,
-  ProtectedFile,
   SandboxNotFound,
   RepoNotFound,
   FileNotFound,
   SandboxNotRunning,
   AgentDisconnected
 ] as const
+const refusals = [...unreachable, ProtectedFile] as const
 
 export class FilesApi extends HttpApiGroup.make("files", { topLevel: true })
   .add(
@@ -92,6 +96,21 @@ export class FilesApi extends HttpApiGroup.make("files", { topLevel: true })
       summary: "Compare a file",
       description: "One file as text: as it is now, as published last, and where the sandbox started. At most 1 MiB each. Of a path " +
         "that was never there every version is `null`."
+    })),
+    HttpApiEndpoint.get("diffFiles", "/diff", {
+      params: inSandbox,
+      query: {
+        from: Schema.optionalKey(Version),
+        to: Schema.optionalKey(Version),
+        path: Schema.optionalKey(characters(1, 1000)),
+        ...repoQuery
+      },
+      success: Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/x-diff; charset=utf-8" })),
+      error: [...unreachable, CheckpointNotFound, FileTooLarge]
+    }).annotateMerge(OpenApi.annotations({
+      summary: "Compare trees",
+      description: "What differs between two versions of a repository's tree, as a patch of at most 10 MiB. Protected files are named, " +
+        "not shown. Of a sandbox that succeeded or failed `working` is its last checkpoint."
     }))
   )
   .prefix("/api/public/v1/sandboxes/:sandboxId/files")

@@ -1,5 +1,6 @@
 /** The conversation of a sandbox (docs/decisions.md 8). */
-import { CommandResult, Prompt } from "@slipway/domain/sandbox/Command"
+import { CommandResult, MessageId, Prompt } from "@slipway/domain/sandbox/Command"
+import { WhenBusy } from "@slipway/domain/sandbox/Waiting"
 import { timestamp } from "@slipway/domain/Timestamp"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -9,9 +10,13 @@ import {
   IdempotencyConflict,
   InvalidCursor,
   InvalidIdempotencyKey,
+  MessageNotFound,
+  MessageNotWaiting,
   NoCredits,
+  QueueFull,
   SandboxNotFound,
   SandboxNotRunning,
+  SteeringUnsupported,
   TurnActive
 } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
@@ -20,12 +25,19 @@ import { Area, NeededScope } from "./Routing.ts"
 import { idempotencyHeader } from "./SandboxesApi.ts"
 
 export const SendMessage = Schema.Struct({
-  prompt: Prompt.annotateKey({ description: "What the agent is to do next." })
+  prompt: Prompt.annotateKey({ description: "What the agent is to do next." }),
+  whenBusy: Schema.optionalKey(WhenBusy).annotateKey({
+    description: "What becomes of it while a turn is active. `reject` (default): 409 `turn_active`. `queue`: it waits for a turn of its " +
+      "own, after those that wait already. `steer`: the agent of the active turn has it as soon as it can take it; if the turn ends " +
+      "first, it is the next turn."
+  })
 }).annotate({ identifier: "SendMessage" })
 
 export const MessageResult = Schema.Struct({
   ...CommandResult.fields,
-  turnId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "The turn the message starts." })
+  turnId: Schema.String.check(Schema.isUUID()).annotateKey({
+    description: "The turn the message starts, or waits for. It names the message too."
+  })
 }).annotate({ identifier: "MessageResult" })
 
 /** What a message did. */
@@ -50,7 +62,9 @@ const sentBefore = SentBefore.pipe(HttpApiSchema.encodeToWithHeaders({
 }))
 
 export const MessageResource = Schema.Struct({
-  id: Schema.String.annotateKey({ description: "Of a prompt its `prompt_id`, of an answer its `message_id`." }),
+  id: Schema.String.annotateKey({
+    description: "Of a prompt its `prompt_id`; of an answer, and of a message that an agent took into the active turn, its `message_id`."
+  }),
   turnId: Schema.String.annotateKey({ description: "The turn it belongs to." }),
   role: Schema.Literals(["user", "assistant"]).annotateKey({ description: "Who said it." }),
   text: Schema.String.annotateKey({ description: "All of it." }),
@@ -76,11 +90,23 @@ export class MessagesApi extends HttpApiGroup.make("messages", { topLevel: true 
         SandboxNotFound,
         SandboxNotRunning,
         TurnActive,
+        QueueFull,
+        SteeringUnsupported,
         IdempotencyConflict
       ]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Send a message",
-      description: "Starts the next turn of a running sandbox that has no active turn."
+      description: "Starts the next turn of a running sandbox. While a turn is active, `whenBusy` says what becomes of it; at most 10 " +
+        "messages wait."
+    })),
+    HttpApiEndpoint.delete("cancelMessage", "/:messageId", {
+      params: { ...inSandbox, messageId: MessageId },
+      success: CommandResult,
+      error: [SandboxNotFound, MessageNotFound, MessageNotWaiting]
+    }).annotateMerge(OpenApi.annotations({
+      summary: "Take back a message that waits",
+      description: "`messageId` is the `turnId` that sending it answered. Safe to repeat: later calls answer `duplicate`. 409 " +
+        "`message_not_waiting` once its turn began or an agent has it; the message says which."
     })),
     HttpApiEndpoint.get("listMessages", "/", {
       params: inSandbox,

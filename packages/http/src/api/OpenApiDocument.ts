@@ -16,6 +16,7 @@ const counter = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER 
 const parameters: Record<string, { readonly name?: string; readonly description: string; readonly schema?: Schema }> = {
   sandboxId: { description: "Id of a sandbox of the key's grant." },
   approvalId: { description: "The `approval_id` of an `approval.requested` event." },
+  messageId: { description: "The `turnId` that sending the message answered." },
   "idempotency-key": {
     name: "Idempotency-Key",
     description: "Chosen by the caller, 1 to 255 printable ASCII characters. Repeating a request under its key does nothing twice."
@@ -32,6 +33,9 @@ const parameters: Record<string, { readonly name?: string; readonly description:
   path: { description: "Relative to the repository." },
   repo: { description: "A repository, `owner/name`, whatever the case." },
   after: { description: "The `nextCursor` of the page before." },
+  from: { description: "What to begin with: `base`, the tree as the sandbox found it, `working`, or the number of a checkpoint." },
+  to: { description: "What to end with: `working`, the tree as it is, `base`, or the number of a checkpoint." },
+  "path diffFiles": { description: "A file or a folder, relative to the repository. Left out: all of it." },
   "after listEvents": { description: "Only events after this one; 0 is the beginning.", schema: { ...counter, default: 0 } },
   "after listPartnerEvents": { description: "The `sequence` of the last event that was processed.", schema: { ...counter, default: 0 } },
   "after listMessages": { description: "The `nextCursor` of the page before.", schema: { ...counter, default: 0 } },
@@ -84,7 +88,8 @@ const successes: Record<string, string> = {
   CommandResult: "What became of the command. It is durable.",
   "streamEvents 200": "The stream.",
   "streamEvents 204": "The sandbox is finished and everything was read: do not connect again.",
-  "downloadFile 200": "The file."
+  "downloadFile 200": "The file.",
+  "diffFiles 200": "The patch, as git writes them; empty: nothing differs."
 }
 
 /** Every code a response may carry, in the order of the schemas. */

@@ -6,6 +6,7 @@ import { Context } from "effect"
 export const AREAS = [
   "sandboxes",
   "messages",
+  "checkpoints",
   "events",
   "stream",
   "approvals",
@@ -17,6 +18,7 @@ export const AREAS = [
   "health",
   "docs",
   "hooks",
+  "device_logins",
   "pages",
   "other"
 ] as const

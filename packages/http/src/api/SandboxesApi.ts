@@ -1,26 +1,32 @@
 /** Sandboxes and the commands on them (docs/interface.md 4.1 to 4.6). */
-import { ApprovalId, Decision } from "@slipway/domain/sandbox/Approval"
+import { ApprovalDecision as Decision, ApprovalId } from "@slipway/domain/sandbox/Approval"
 import { CommandResult } from "@slipway/domain/sandbox/Command"
-import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
+import { CreateSandbox, ForkSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
 import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
+import { SetupStatus } from "@slipway/domain/sandbox/Setups"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import { characters } from "@slipway/domain/Text"
+import { characters, Counter } from "@slipway/domain/Text"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {
   ApprovalNotFound,
   ApprovalsUnsupported,
   BudgetExceeded,
+  CheckpointNotFound,
   ConcurrencyLimitExceeded,
   IdempotencyConflict,
   InvalidCursor,
   InvalidIdempotencyKey,
   InvalidModel,
   InvalidReasoningEffort,
+  NoCheckpoint,
   NoCredits,
+  QueueFull,
   RepoNotAccessible,
-  SandboxNotFound
+  SandboxNotFound,
+  SandboxNotRunning,
+  ScopeUnsupported
 } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { inSandbox, Limit } from "./Parameters.ts"
@@ -56,9 +62,24 @@ const replayed = Replayed.pipe(HttpApiSchema.encodeToWithHeaders({
 /** Chosen by the caller; makes a retry safe. */
 export const idempotencyHeader = { "idempotency-key": Schema.optionalKey(IdempotencyKey) }
 
-export const ApprovalDecision = Schema.Struct({
-  decision: Decision.annotateKey({ description: "Whether the agent may do it." })
-}).annotate({ identifier: "ApprovalDecision" })
+export const ApprovalDecision = Decision.annotate({ identifier: "ApprovalDecision" })
+
+export const RestoreCheckpoint = Schema.Struct({
+  checkpoint: Counter.annotateKey({ description: "Number of a checkpoint of the sandbox that is kept." })
+}).annotate({ identifier: "RestoreCheckpoint" })
+
+/** Why a request for a sandbox is refused, whatever it is to start with. */
+const refusedCreation = [
+  InvalidIdempotencyKey.schema,
+  InvalidModel,
+  InvalidReasoningEffort,
+  ApprovalsUnsupported,
+  NoCredits,
+  BudgetExceeded,
+  RepoNotAccessible,
+  IdempotencyConflict,
+  ConcurrencyLimitExceeded
+] as const
 
 export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: true })
   .add(
@@ -66,17 +87,7 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
       headers: idempotencyHeader,
       payload: CreateSandbox,
       success: [created, replayed],
-      error: [
-        InvalidIdempotencyKey.schema,
-        InvalidModel,
-        InvalidReasoningEffort,
-        ApprovalsUnsupported,
-        NoCredits,
-        BudgetExceeded,
-        RepoNotAccessible,
-        IdempotencyConflict,
-        ConcurrencyLimitExceeded
-      ]
+      error: refusedCreation
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Create a sandbox",
       description: "Accepts the creation and answers at once; the sandbox boots on its own. With an `Idempotency-Key`, repeating " +
@@ -104,6 +115,15 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
       summary: "Get a sandbox",
       description: "The sandbox as it is now. `usage` is eventually consistent."
     })),
+    HttpApiEndpoint.get("getSetup", "/:sandboxId/setup", {
+      params: inSandbox,
+      success: SetupStatus,
+      error: SandboxNotFound
+    }).annotateMerge(OpenApi.annotations({
+      summary: "Get a sandbox's setup",
+      description: "How the commands went by which the repositories make the sandbox ready, and what they wrote. The newest run; while " +
+        "it runs, as it was at most two seconds ago."
+    })),
     HttpApiEndpoint.post("terminateSandbox", "/:sandboxId/terminate", {
       params: inSandbox,
       success: CommandResult,
@@ -120,14 +140,39 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
       summary: "Interrupt the active turn",
       description: "The sandbox keeps running. `rejected` with `no_active_turn` or `sandbox_terminal` when there is nothing to interrupt."
     })),
+    HttpApiEndpoint.post("restoreCheckpoint", "/:sandboxId/restore", {
+      params: inSandbox,
+      payload: RestoreCheckpoint,
+      success: CommandResult,
+      error: [SandboxNotFound, CheckpointNotFound, SandboxNotRunning]
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Go back to a checkpoint",
+      description: "Trees and conversation become those of the checkpoint; the log goes on. Between turns only, else `rejected` with " +
+        "`turn_active`; `restore_active` while another checkpoint is being restored. `sandbox.restored` tells what came of it."
+    })),
+    HttpApiEndpoint.post("forkSandbox", "/:sandboxId/fork", {
+      params: inSandbox,
+      headers: idempotencyHeader,
+      payload: ForkSandbox,
+      success: [created, replayed],
+      error: [...refusedCreation, SandboxNotFound, CheckpointNotFound, NoCheckpoint]
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Fork a sandbox",
+      description: "A new sandbox of the same repositories, whose trees start as a checkpoint of this one; it may be finished. With the " +
+        "same runtime its conversation goes on; another one is told the messages so far. This sandbox stays as it is. Answers as a " +
+        "creation does, also to a repeated `Idempotency-Key`."
+    })),
     HttpApiEndpoint.post("decideApproval", "/:sandboxId/approvals/:approvalId", {
       params: { ...inSandbox, approvalId: ApprovalId },
       payload: ApprovalDecision,
       success: CommandResult,
-      error: [SandboxNotFound, ApprovalNotFound]
+      error: [SandboxNotFound, ApprovalNotFound, ScopeUnsupported, QueueFull]
     }).middleware(JsonBody).annotate(Area, "approvals").annotateMerge(OpenApi.annotations({
       summary: "Approve or deny a tool call",
-      description: "The first decision wins. `approvalId` is the `approval_id` of the `approval.requested` event."
+      description:
+        "The first decision wins. `approvalId` is the `approval_id` of the `approval.requested` event. The agent is told the `reason` of " +
+        "a denial with it, where its runtime can be; else it waits for the agent as a message does, which is refused when ten wait. " +
+        "`scope` needs a request of the `kind` `edit`, `command` or `network`."
     }))
   )
   .prefix("/api/public/v1/sandboxes")

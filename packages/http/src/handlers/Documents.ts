@@ -1,4 +1,5 @@
-/** The description of the API: `/openapi.json`, and `/docs` for people. */
+/** What describes itself: the API in `/openapi.json`, and `/docs` for people; files of repositories in `/schemas`. */
+import { jsonSchema } from "@slipway/domain/environment/Environment"
 import { Effect } from "effect"
 import { HttpRouter, HttpServerRequest } from "effect/http"
 import { HttpApi, HttpApiScalar, OpenApi } from "effect/http-api"
@@ -15,6 +16,9 @@ const DOCS_HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data: blob:; " +
     "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 }
+
+/** The JSON Schema of `.slipway/environment.json`. */
+const ENVIRONMENT = "/schemas/environment.json"
 
 const SCRIPT_TYPE = "text/javascript; charset=utf-8"
 
@@ -56,6 +60,10 @@ const make = Effect.fnUntraced(function*(base: string) {
   return {
     name,
     openapi: yield* SharedReply.make(Buffer.from(JSON.stringify(openapi)), { contentType: "application/json", cacheControl: REVALIDATED }),
+    environment: yield* SharedReply.make(Buffer.from(JSON.stringify(jsonSchema())), {
+      contentType: "application/json",
+      cacheControl: REVALIDATED
+    }),
     page: yield* SharedReply.make(Buffer.from(page), {
       contentType: "text/html; charset=utf-8",
       cacheControl: REVALIDATED,
@@ -84,8 +92,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const answer = (of: (documents: Documents) => Documents["page"]) => (request: HttpServerRequest.HttpServerRequest) =>
     Effect.map(documents, (all) => of(all)(request))
   const routes = yield* Routes
-  for (const path of ["/openapi.json", "/docs", "/docs/:file"]) routes.declare(path, ["GET", "HEAD"], "docs")
+  for (const path of ["/openapi.json", ENVIRONMENT, "/docs", "/docs/:file"]) routes.declare(path, ["GET", "HEAD"], "docs")
   yield* router.add("GET", "/openapi.json", answer(({ openapi }) => openapi))
+  yield* router.add("GET", ENVIRONMENT, answer(({ environment }) => environment))
   yield* router.add("GET", "/docs", answer(({ page }) => page))
   yield* router.add(
     "GET",

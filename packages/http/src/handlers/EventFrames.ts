@@ -2,16 +2,12 @@
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { ApprovalRequest } from "@slipway/domain/sandbox/SandboxEvent"
 import type { LogEntry } from "@slipway/domain/sandbox/SandboxStore"
+import { queuedOf } from "@slipway/domain/sandbox/Waiting"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Schema } from "effect"
 import { SandboxResource, toResource } from "../api/SandboxResource.ts"
 
 const utf8 = new TextEncoder()
-
-/** Browsers wait this long before they connect again. */
-export const retry = (millis: number): Uint8Array => utf8.encode(`retry: ${millis}\n\n`)
-
-export const heartbeat = utf8.encode(": hb\n\n")
 
 const encoded = new WeakMap<LogEntry, Uint8Array>()
 
@@ -61,6 +57,8 @@ const encodeApprovals = Schema.encodeSync(Schema.Array(ApprovalRequest))
 export const snapshotOf = (sandbox: Sandbox, publicUrl: string) => ({
   sandbox: encodeResource(toResource(sandbox, publicUrl)),
   turn: sandbox.turn === null ? null : { id: sandbox.turn.id, state: sandbox.turn.state },
+  tokens: sandbox.tokens,
   resume_cursor: String(sandbox.lastSeq),
-  pending_approvals: encodeApprovals(sandbox.approvals)
+  pending_approvals: encodeApprovals(sandbox.approvals),
+  waiting_messages: queuedOf(sandbox)
 })

@@ -10,9 +10,10 @@ import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"
 import { type LiveResponse, LiveResponses } from "../server/LiveResponses.ts"
 import { respond } from "../server/Respond.ts"
+import { heartbeat, retry } from "../server/ServerSentEvents.ts"
 import { Settings } from "../server/Settings.ts"
 import * as Wire from "../server/Wire.ts"
-import { heartbeat, joined, retry, snapshotOf, transient } from "./EventFrames.ts"
+import { joined, snapshotOf, transient } from "./EventFrames.ts"
 
 const RETRY_MILLIS = 2_000
 /** For a finished sandbox: a browser that was given no id to resume from would ask again and again. */

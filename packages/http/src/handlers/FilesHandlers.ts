@@ -7,10 +7,10 @@ import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
+import { attachment } from "../server/ContentDisposition.ts"
 import { LiveResponses } from "../server/LiveResponses.ts"
 import { respond } from "../server/Respond.ts"
 import * as Wire from "../server/Wire.ts"
-import { attachment } from "./ContentDisposition.ts"
 
 /** Clients show it where others would let people edit. */
 const EDIT_REASON = "The files of a sandbox are read-only here. Send its agent a message to have them changed."
@@ -51,6 +51,16 @@ export const layer = HttpApiBuilder.group(
             contentLength: size,
             headers: { "accept-ranges": "none", "content-disposition": attachment(path) }
           })
+        },
+        Effect.tapErrorTag("AgentDisconnected", retrySoon),
+        Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
+      ),
+      diffFiles: Effect.fnUntraced(
+        function*({ params: { sandboxId }, query: { from = "base", path, repo, to = "working" }, request }) {
+          const by = yield* CurrentPrincipal
+          yield* live.open("download", by, Wire.of(request))
+          const patch = yield* files.diff(by, sandboxId, { from, to, path, repo })
+          return HttpServerResponse.uint8Array(patch, { contentType: "text/x-diff; charset=utf-8" })
         },
         Effect.tapErrorTag("AgentDisconnected", retrySoon),
         Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))

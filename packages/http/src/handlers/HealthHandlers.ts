@@ -1,7 +1,7 @@
 /** Tells supervisors whether the process lives and whether it can serve. */
 import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { ClockSkew, skewProblem } from "@slipway/domain/sandbox/StoreClock"
-import { StoreTrouble } from "@slipway/domain/StoreTrouble"
+import * as Readiness from "@slipway/domain/sandbox/Readiness"
+import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -15,24 +15,21 @@ export const layer = HttpApiBuilder.group(
   Effect.fn(function*(handlers) {
     const live = yield* LiveResponses
     const access = yield* AccessStore
-    const skew = yield* ClockSkew
-    const trouble = yield* StoreTrouble
+    const worker = yield* WorkerTrouble
+    const problemWith = yield* Readiness.make
     const notReady = (reason: string) => respond(Unavailable.make(reason, { "retry-after": "1" }))
 
     return handlers.handleAll({
       getHealth: () => Effect.succeed({ status: "ok" as const }),
       getReadiness: () =>
-        live.isShuttingDown()
-          ? Effect.succeed(notReady("The service is shutting down."))
-          // A question about nothing: any answer will do, if it comes soon.
-          : Effect.matchEffect(Effect.timeout(access.stillGood([]), "2 seconds"), {
-            onSuccess: () =>
-              Effect.map(Effect.zip(skew, trouble), ([millis, trouble]) => {
-                const problem = skewProblem(millis) ?? trouble
-                return problem === null ? { status: "ok" as const } : notReady(problem)
-              }),
-            onFailure: () => Effect.succeed(notReady("The store is not available."))
-          })
+        Effect.gen(function*() {
+          if (live.isShuttingDown()) return notReady("The service is shutting down.")
+          const problem = yield* problemWith(access.stillGood([]))
+          if (problem !== null) return notReady(problem)
+          // Requests are answered, whatever the worker of this process does.
+          const ofWorker = yield* worker.problem
+          return { status: "ok" as const, ...(ofWorker === null ? {} : { problem: ofWorker }) }
+        })
     })
   })
 )

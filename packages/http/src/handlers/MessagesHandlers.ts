@@ -16,10 +16,13 @@ export const layer = HttpApiBuilder.group(
     const sandboxes = yield* Sandboxes
 
     return handlers.handleAll({
-      sendMessage: Effect.fnUntraced(function*({ headers, params: { sandboxId }, payload: { prompt } }) {
+      sendMessage: Effect.fnUntraced(function*({ headers, params: { sandboxId }, payload: { prompt, whenBusy } }) {
         const key = Option.fromUndefinedOr(headers["idempotency-key"])
-        const result = yield* sandboxes.sendMessage(yield* CurrentPrincipal, sandboxId, prompt, key)
+        const result = yield* sandboxes.sendMessage(yield* CurrentPrincipal, sandboxId, prompt, key, whenBusy)
         return result.outcome === "duplicate" ? new SentBefore({ result }) : new Sent({ result })
+      }),
+      cancelMessage: Effect.fnUntraced(function*({ params: { messageId, sandboxId } }) {
+        return yield* sandboxes.cancelMessage(yield* CurrentPrincipal, sandboxId, messageId)
       }),
       listMessages: Effect.fnUntraced(function*({ params: { sandboxId }, query: { after = 0, limit = MAX_LIMIT } }) {
         const by = yield* CurrentPrincipal

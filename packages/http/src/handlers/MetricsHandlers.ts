@@ -26,9 +26,13 @@ const leased = Metric.gauge("slipway_sandboxes_leased", { description: "Live san
 const queueAge = Metric.gauge("slipway_queue_age_seconds", {
   description: "How long the longest waiting queued sandbox has waited; 0 when none is queued."
 })
+const resting = Metric.gauge("slipway_sandboxes_resting", { description: "Running sandboxes that need no worker and that none holds." })
+const boots = Metric.gauge("slipway_boots_waiting", { description: "Queued sandboxes that no worker has taken yet." })
+const asking = Metric.gauge("slipway_sandboxes_awaiting_approval", { description: "Sandboxes in which a tool call waits for a person." })
 const waiting = Metric.gauge("slipway_approvals_pending", { description: "Tool calls that wait for a person." })
 
-const tell = Effect.fnUntraced(function*({ live, leased: held, oldestQueuedAt, pendingApprovals }: Census) {
+const tell = Effect.fnUntraced(function*(census: Census) {
+  const { awaitingApproval, bootsWaiting, live, leased: held, oldestQueuedAt, pendingApprovals } = census
   const now = yield* Clock.currentTimeMillis
   yield* Metric.update(byStatus.queued, live.queued)
   yield* Metric.update(byStatus.creating, live.creating)
@@ -36,6 +40,9 @@ const tell = Effect.fnUntraced(function*({ live, leased: held, oldestQueuedAt, p
   yield* Metric.update(byStatus.terminating, live.terminating)
   yield* Metric.update(leased, held)
   yield* Metric.update(queueAge, oldestQueuedAt === null ? 0 : Math.max(0, now - oldestQueuedAt.epochMilliseconds) / 1000)
+  yield* Metric.update(resting, census.resting)
+  yield* Metric.update(boots, bootsWaiting)
+  yield* Metric.update(asking, awaitingApproval)
   yield* Metric.update(waiting, pendingApprovals)
 })
 

@@ -1,5 +1,6 @@
 /** Translates requests about sandboxes into domain calls. No rule about sandboxes is decided here. */
 import { nextPage } from "@slipway/domain/Page"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
 import { Effect, Option } from "effect"
@@ -21,6 +22,8 @@ import { Settings } from "../server/Settings.ts"
 const answer = (body: SandboxResource | typeof SandboxPage.Type, status = 200, headers: Readonly<Record<string, string>> = {}) =>
   json(JSON.stringify(body), { status, headers })
 
+const keyOf = (headers: { readonly "idempotency-key"?: string }) => Option.fromUndefinedOr(headers["idempotency-key"])
+
 export const layer = HttpApiBuilder.group(
   Api,
   "sandboxes",
@@ -28,15 +31,20 @@ export const layer = HttpApiBuilder.group(
     const sandboxes = yield* Sandboxes
     const { cursorKey, publicUrl } = yield* Settings
 
+    const accepted = ({ replayed, sandbox }: { readonly sandbox: Sandbox; readonly replayed: boolean }) => {
+      const resource = toResource(sandbox, publicUrl)
+      const location = resource.links.self
+      return replayed
+        ? answer(resource, 200, { location, "idempotent-replayed": "true" })
+        : answer(resource, 201, { location })
+    }
+
     return handlers.handleAll({
       createSandbox: Effect.fnUntraced(function*({ headers, payload }) {
-        const key = Option.fromUndefinedOr(headers["idempotency-key"])
-        const { replayed, sandbox } = yield* sandboxes.create(yield* CurrentPrincipal, payload, key)
-        const resource = toResource(sandbox, publicUrl)
-        const location = resource.links.self
-        return replayed
-          ? answer(resource, 200, { location, "idempotent-replayed": "true" })
-          : answer(resource, 201, { location })
+        return accepted(yield* sandboxes.create(yield* CurrentPrincipal, payload, keyOf(headers)))
+      }),
+      forkSandbox: Effect.fnUntraced(function*({ headers, params: { sandboxId }, payload }) {
+        return accepted(yield* sandboxes.fork(yield* CurrentPrincipal, sandboxId, payload, keyOf(headers)))
       }),
       listSandboxes: Effect.fnUntraced(function*({ query: { after, limit = MAX_LIMIT, repo = null, status = null } }) {
         const by = yield* CurrentPrincipal
@@ -57,14 +65,20 @@ export const layer = HttpApiBuilder.group(
       getSandbox: Effect.fnUntraced(function*({ params: { sandboxId } }) {
         return answer(toResource(yield* sandboxes.get(yield* CurrentPrincipal, sandboxId), publicUrl))
       }),
+      getSetup: Effect.fnUntraced(function*({ params: { sandboxId } }) {
+        return yield* sandboxes.setup(yield* CurrentPrincipal, sandboxId)
+      }),
       terminateSandbox: Effect.fnUntraced(function*({ params: { sandboxId } }) {
         return yield* sandboxes.terminate(yield* CurrentPrincipal, sandboxId)
       }),
       interruptTurn: Effect.fnUntraced(function*({ params: { sandboxId } }) {
         return yield* sandboxes.interrupt(yield* CurrentPrincipal, sandboxId)
       }),
-      decideApproval: Effect.fnUntraced(function*({ params: { approvalId, sandboxId }, payload: { decision } }) {
-        return yield* sandboxes.decideApproval(yield* CurrentPrincipal, sandboxId, approvalId, decision)
+      restoreCheckpoint: Effect.fnUntraced(function*({ params: { sandboxId }, payload: { checkpoint } }) {
+        return yield* sandboxes.restore(yield* CurrentPrincipal, sandboxId, checkpoint)
+      }),
+      decideApproval: Effect.fnUntraced(function*({ params: { approvalId, sandboxId }, payload }) {
+        return yield* sandboxes.decideApproval(yield* CurrentPrincipal, sandboxId, approvalId, payload)
       })
     })
   })

@@ -1,7 +1,8 @@
-/** Styles and scripts of the pages: files of `assets`, at addresses that name their content. */
+/** Styles and scripts of the pages: files of `assets` and a library, at addresses that name their content. */
 import { Effect } from "effect"
 import { HttpRouter, type HttpServerRequest } from "effect/http"
 import { readdirSync, readFileSync } from "node:fs"
+import { createRequire } from "node:module"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { Routes } from "../server/Routes.ts"
@@ -22,19 +23,39 @@ interface Asset {
   readonly body: Uint8Array
 }
 
+/** Modules of others that scripts import by their name. */
+const LIBRARIES: Record<string, string> = { idiomorph: "idiomorph/dist/idiomorph.esm.js" }
+
+const IMPORT = /(?<= from ")(?:\.\/)?([a-z][\w.-]*)(?=")/gu
+
 let loaded: ReadonlyMap<string, Asset> | null = null
 
+const load = (): ReadonlyMap<string, Asset> => {
+  const require = createRequire(import.meta.url)
+  const found = new Map<string, Asset>()
+  const add = (file: string, from: string): Asset => {
+    const known = found.get(file)
+    if (known !== undefined) return known
+    const { ext, name } = path.parse(file)
+    const content = readFileSync(from)
+    // The policy of pages allows no import map: a script names what it imports by the address of its content.
+    const body = ext === ".js"
+      ? Buffer.from(content.toString().replaceAll(IMPORT, (_, imported: string) => `./${path.posix.basename(imports(imported).address)}`))
+      : content
+    const asset: Asset = { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type: TYPES[ext] ?? "", body }
+    found.set(file, asset)
+    return asset
+  }
+  const imports = (name: string): Asset => {
+    const library = LIBRARIES[name]
+    return library === undefined ? add(name, path.join(FOLDER, name)) : add(`${name}.js`, require.resolve(library))
+  }
+  for (const file of readdirSync(FOLDER)) if (TYPES[path.extname(file)] !== undefined) add(file, path.join(FOLDER, file))
+  return found
+}
+
 /** By file name. Read once, when pages are first needed: most commands need none. */
-const assets = (): ReadonlyMap<string, Asset> =>
-  loaded ??= new Map(
-    readdirSync(FOLDER).flatMap((file): ReadonlyArray<readonly [string, Asset]> => {
-      const { ext, name } = path.parse(file)
-      const type = TYPES[ext]
-      if (type === undefined) return []
-      const body = readFileSync(path.join(FOLDER, file))
-      return [[file, { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type, body }]]
-    })
-  )
+const assets = (): ReadonlyMap<string, Asset> => loaded ??= load()
 
 /** Where the file is served. */
 export const addressOf = (file: string): string => {

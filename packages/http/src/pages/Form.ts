@@ -3,7 +3,11 @@ import { ByteSize, Effect } from "effect"
 import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest } from "effect/http"
 import { Refused } from "./Refused.ts"
 
-const MAX_BODY = ByteSize.kibibytes(64)
+/** What the form of a page has at most. */
+export const BYTES = 64 * 1024
+
+/** With a prompt as long as it may be: 60,000 characters of four bytes, each written with three. */
+export const PROMPT_BYTES = 768 * 1024
 
 /** Several times what the largest form has. */
 const MAX_FIELDS = 200
@@ -67,11 +71,11 @@ const parse = (text: string): Form | null => {
   return new Form(fields)
 }
 
-const tooLarge = new Refused({ status: 413, title: "Too large", text: "The form is larger than 64 KiB." })
+const tooLarge = (bytes: number) => new Refused({ status: 413, title: "Too large", text: `The form is larger than ${bytes / 1024} KiB.` })
 const unreadable = Refused.bad("The form could not be read.")
 
 /** The form that the request brings. */
-export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
+export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, bytes = BYTES) {
   if (!TYPE.test(request.headers["content-type"] ?? "")) {
     return yield* new Refused({
       status: 415,
@@ -81,9 +85,9 @@ export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpS
   }
   // Counts while it reads, whatever the length is said to be.
   const text = yield* Effect.mapError(
-    Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, MAX_BODY),
+    Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, ByteSize.bytes(bytes)),
     ({ reason }: HttpServerError.HttpServerError) =>
-      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge : unreadable
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge(bytes) : unreadable
   )
   return parse(text) ?? (yield* unreadable)
 })

@@ -4,8 +4,8 @@
  */
 import { visible } from "@slipway/domain/Visible"
 
-/** Markup that only `html` makes. */
-class Markup {
+/** Markup that only the function `html` makes. */
+class Html {
   readonly #text: string
   constructor(text: string) {
     this.#text = text
@@ -13,8 +13,13 @@ class Markup {
   toString(): string {
     return this.#text
   }
+  /** Of UTF-8. */
+  get bytes(): number {
+    return Buffer.byteLength(this.#text)
+  }
 }
-export type Html = Markup
+// Its type alone: nobody else makes any.
+export type { Html }
 
 /** `null` and `false` are nothing, so that a part can be left out in place. */
 export type Part = Html | string | number | null | false | ReadonlyArray<Part>
@@ -34,7 +39,7 @@ const ESCAPED: Record<string, string> = {
 const escaped = (text: string) => text.replaceAll(/[&<>"'\r\0]/gu, (char) => ESCAPED[char] ?? char)
 
 const rendered = (part: Part, isAttribute: boolean): string => {
-  if (part instanceof Markup) return part.toString()
+  if (part instanceof Html) return part.toString()
   if (Array.isArray(part)) return part.map((one: Part) => rendered(one, isAttribute)).join("")
   if (part === null || part === false) return ""
   const text = String(part).toWellFormed()
@@ -59,7 +64,7 @@ const placesOf = (strings: TemplateStringsArray): ReadonlyArray<boolean> => {
 /** Safe for element content and for quoted attribute values; nowhere else may anything be interpolated. */
 export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html => {
   const areTags = placesOf(strings)
-  return new Markup(strings.reduce((text, string, i) => text + rendered(parts[i - 1] ?? null, areTags[i - 1] ?? false) + string))
+  return new Html(strings.reduce((text, string, i) => text + rendered(parts[i - 1] ?? null, areTags[i - 1] ?? false) + string))
 }
 
 export const nothing: Html = html``

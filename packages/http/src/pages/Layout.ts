@@ -1,20 +1,27 @@
 /** The document around every page. */
 import { scopesOf } from "@slipway/domain/access/Minting"
-import type { Scope } from "@slipway/domain/access/Principal"
 import type { Visit } from "@slipway/domain/access/Session"
-import type { User } from "@slipway/domain/access/User"
+import type { OwnGrant } from "@slipway/domain/access/SessionStore"
+import type { Role, User } from "@slipway/domain/access/User"
 import * as Assets from "./Assets.ts"
 import { html, type Html } from "./Html.ts"
 
 /** What the navigation leads to. */
-type Place = "sandboxes" | "keys" | "webhooks"
+export type Place = "overview" | "sandboxes" | "pulls" | "keys" | "webhooks" | "secrets"
 
-/** `needs`: shown to those alone whose role has the scope. */
-const PLACES: ReadonlyArray<readonly [place: Place, path: string, name: string, needs: Scope | null]> = [
-  ["sandboxes", "/sandboxes", "Sandboxes", null],
-  ["keys", "/keys", "Keys", null],
-  ["webhooks", "/webhooks", "Webhooks", "webhooks"]
+/** `isFor`: shown to those alone whose role it is for. */
+const PLACES: ReadonlyArray<{ readonly place: Place; readonly name: string; readonly isFor: (role: Role) => boolean }> = [
+  { place: "overview", name: "Overview", isFor: () => true },
+  { place: "sandboxes", name: "Sandboxes", isFor: () => true },
+  { place: "pulls", name: "Pull requests", isFor: () => true },
+  { place: "keys", name: "Keys", isFor: () => true },
+  { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },
+  { place: "secrets", name: "Secrets", isFor: (role) => role === "owner" }
 ]
+
+/** Where somebody goes on who was at a place of the navigation, and chose a grant in which the role is this one. */
+export const placeFor = (place: string | null, role: Role): Place =>
+  PLACES.find((known) => known.place === place && known.isFor(role))?.place ?? "sandboxes"
 
 export interface Document {
   readonly title: string
@@ -30,20 +37,45 @@ export interface Reader {
   readonly user: User
   readonly visit: Visit
   readonly csrf: Html
+  /** That the user may work in. */
+  readonly grants: ReadonlyArray<OwnGrant>
 }
 
-const isOpen = ({ place }: Visit, needs: Scope | null): boolean => needs === null || place !== null && scopesOf(place.role).includes(needs)
+/** More would be a list to search, which the page of its own is better for. */
+const MAX_IN_HEADER = 30
 
-const navigation = ({ csrf, user, visit }: Reader, here: Place | undefined): Html => {
-  const places = PLACES.filter(([, , , needs]) => isOpen(visit, needs)).map(([place, path, name]) =>
+/** The grant that the page is of, and the way to another one. */
+const grantSwitch = ({ csrf, grants, visit }: Reader, here: Place | undefined): Html | null => {
+  const current = grants.find(({ id }) => id === visit.place?.grantId)
+  if (current === undefined) return null
+  if (grants.length === 1) return html`<span class="grant"><span class="unseen">Grant </span>${current.name}</span>`
+  if (grants.length > MAX_IN_HEADER) {
+    return html`<a class="grant" href="/grant?from=${here ?? ""}"><span class="unseen">Grant </span>${current.name}</a>`
+  }
+  const options = grants.map(({ id, name }) =>
+    html`<option value="${id}"${id === current.id && html` selected`}>${name}</option>
+`
+  )
+  return html`<form method="post" action="/grant" class="grant">${csrf}<input type="hidden" name="from" value="${here ?? ""}">
+<label for="current-grant" class="unseen">Grant</label>
+<select id="current-grant" name="grant">
+${options}</select>
+<button class="quiet">Switch<span class="unseen"> grant</span></button></form>`
+}
+
+const navigation = (reader: Reader, here: Place | undefined): Html => {
+  const { csrf, user, visit } = reader
+  const role = visit.place?.role ?? "member"
+  const places = PLACES.filter(({ isFor }) => isFor(role)).map(({ name, place }) =>
     html`
-      <li><a href="${path}"${place === here && html` aria-current="page"`}>${name}</a></li>`
+      <li><a href="/${place}"${place === here && html` aria-current="page"`}>${name}</a></li>`
   )
   return html`
   <nav aria-label="Main">
     <ul class="places">${places}
     </ul>
     <div class="reader">
+      ${grantSwitch(reader, here)}
       <a class="name" href="/keys#me">${user.name}</a>
       <form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out</button></form>
     </div>

@@ -6,7 +6,7 @@ import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
 import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway/domain/access/Session"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Cause, Data, Effect, Redacted, Result, type Types } from "effect"
+import { Cause, Data, Effect, Redacted, Result, type Scope, type Types } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HEADERS } from "../server/PageHeaders.ts"
 import { Routes } from "../server/Routes.ts"
@@ -18,7 +18,7 @@ import * as Layout from "./Layout.ts"
 import { Refused } from "./Refused.ts"
 
 /** Where a person goes who did not ask for a page. */
-export const HOME = "/sandboxes"
+export const HOME = "/"
 
 /** Somebody who is signed in. */
 export interface Person extends Layout.Reader {
@@ -44,12 +44,14 @@ export interface Asked {
 export type Handler<Who> = (who: Who, asked: Asked) => Effect.Effect<
   HttpServerResponse.HttpServerResponse,
   Refused | StoreUnavailable,
-  HttpServerRequest.HttpServerRequest
+  HttpServerRequest.HttpServerRequest | Scope.Scope
 >
 
 interface Methods<Who> {
   readonly GET?: Handler<Who>
   readonly POST?: Handler<Who>
+  /** What its form has at most, where that is not {@link Form.BYTES}. */
+  readonly formBytes?: number
 }
 
 /** Nobody is signed in. */
@@ -62,12 +64,16 @@ export const show = (
 ): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(Layout.render(document, reader), { status, headers, contentType: "text/html; charset=utf-8" })
 
+/** What a script of ours puts into a page that is there. */
+export const fragment = (content: Html): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(content.toString(), { contentType: "text/html; charset=utf-8" })
+
 /** For people who follow a link that leads nowhere. */
 export const notFound: HttpServerResponse.HttpServerResponse = show(
   {
     title: "Not found",
     body: html`<h1>Not found</h1>
-<p>There is nothing at this address. <a href="${HOME}">Sandboxes</a></p>`
+<p>There is nothing at this address. <a href="${HOME}">Go on</a></p>`
   },
   null,
   { status: 404, headers: HEADERS }
@@ -139,6 +145,13 @@ const elsewhere = new Refused({
     "Load the page again to see where you are."
 })
 
+/** As `Form.read` does: no text that a person types has a NUL, and the database takes none. */
+const hasNul = ({ search }: URL): boolean => search.includes("%00")
+const unreadable = Refused.bad("The address could not be read.")
+
+/** For the stream of a page, which cannot be led anywhere. */
+const signedOut = new Refused({ status: 401, title: "Nobody is signed in", text: "The session has ended." })
+
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
 
 /** Adds pages to the router. */
@@ -167,7 +180,8 @@ export const make = Effect.gen(function*() {
       const { place } = found.visit
       const where = place !== null && html`<input type="hidden" name="place" value="${place.grantId}">`
       const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">${where}`
-      return { visit: found.visit, user: found.visit.user, token, csrf }
+      const grants = yield* sessions.grantsOf(found.visit.user.id)
+      return { visit: found.visit, user: found.visit.user, token, csrf, grants }
     }
   )
 
@@ -212,12 +226,14 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
           let reader: Layout.Reader | null = null
           const answered = Effect.gen(function*() {
             if (method === "POST" && isCrossSite(request, publicUrl)) return yield* crossSite
+            if (hasNul(url)) return yield* unreadable
             const person = yield* personOf(request)
             reader = person
             const back = methods.GET === undefined ? null : url.pathname + (method === "GET" ? url.search : "")
+            if (person === null && request.headers["accept"] === "text/event-stream") return yield* signedOut
             // Nobody's form need not be read.
             if (person === null) yield* admit(null, back)
-            const form = method === "POST" ? yield* Form.read(request) : Form.empty
+            const form = method === "POST" ? yield* Form.read(request, methods.formBytes ?? Form.BYTES) : Form.empty
             if (checksForm && method === "POST" && person !== null) {
               const csrf = form.all("csrf")
               if (csrf.length !== 1 || !sessions.isCsrfToken(person.token, csrf[0] ?? "")) return yield* outOfDate
@@ -231,7 +247,9 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
             return yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
           })
           const response = yield* Effect.catchCause(answered, (cause) => answer(cause, reader))
-          return HttpServerResponse.setHeaders(response, HEADERS)
+          // What is no page has a policy of its own, which allows less.
+          const policy = response.headers["content-security-policy"]
+          return HttpServerResponse.setHeaders(response, policy === undefined ? HEADERS : { ...HEADERS, "content-security-policy": policy })
         })
       const { GET, POST } = methods
       if (GET !== undefined) yield* router.add("GET", path, handle("GET", GET))
@@ -281,9 +299,10 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
   }
 })
 
-/** What happened, by the code in an address: never a text of it. */
-export const told = (asked: Asked, messages: Readonly<Record<string, string>>): Html | null => {
+/** What happened, by the code in an address: never a text of it. `refusals`: the messages by whose codes nothing was done. */
+export const told = (asked: Asked, messages: Readonly<Record<string, string>>, refusals: object = {}): Html | null => {
   const code = asked.url.searchParams.get("done")
   const message = code !== null && Object.hasOwn(messages, code) ? messages[code] : undefined
-  return message === undefined ? null : html`<p class="told" role="status">${message}</p>`
+  if (code === null || message === undefined) return null
+  return html`<p class="${Object.hasOwn(refusals, code) ? "problem" : "told"}" role="status">${message}</p>`
 }

@@ -4,7 +4,7 @@ import type { Html } from "./Html.ts"
 
 /** An answer that is a page of its own. Nothing was changed. */
 export class Refused extends Data.TaggedError("Refused")<{
-  readonly status: 400 | 403 | 404 | 405 | 409 | 413 | 415 | 429 | 500 | 502 | 503
+  readonly status: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 429 | 500 | 502 | 503
   readonly title: string
   /** Sentences for people: what is wrong, and what helps. */
   readonly text: string

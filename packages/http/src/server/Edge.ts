@@ -7,6 +7,7 @@ import type { RateSlot } from "@slipway/domain/access/AccessStore"
 import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
 import { actorOf, type Scope } from "@slipway/domain/access/Principal"
 import { Ids } from "@slipway/domain/Ids"
+import { BootsHere } from "@slipway/domain/sandbox/BootsHere"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
 import { HttpBody, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -24,8 +25,10 @@ import {
 } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import * as Authenticate from "./Authenticate.ts"
+import * as BasePath from "./BasePath.ts"
 import { Connections } from "./Connections.ts"
 import { refusalOf } from "./DecodeFailure.ts"
+import * as InTurn from "./InTurn.ts"
 import { LiveResponses } from "./LiveResponses.ts"
 import * as RequestMetrics from "./RequestMetrics.ts"
 import * as RequestSpan from "./RequestSpan.ts"
@@ -36,6 +39,9 @@ import * as Wire from "./Wire.ts"
 
 /** Seconds after which a store that was lost is worth another try. */
 const STORE_RETRY_SECONDS = "1"
+
+/** Where a POST creates a sandbox, which boots at once where there is room. */
+const CREATIONS = "/api/public/v1/sandboxes"
 
 /**
  * The target without its query, decoded, as the router has it: a `;` begins the query too. Whoever reads it otherwise asks
@@ -138,17 +144,11 @@ const answer = (cause: Cause.Cause<unknown>, unrouted: () => HttpServerResponse.
   return Effect.as(Effect.logError("a request failed", cause), respond(InternalError.make("Something went wrong on our side.")))
 }
 
-/** What leads from a page to others of ours. Text within a page has its quotes escaped: it cannot look like one. */
-const OWN_ADDRESS = / (href|src|action|formaction|data-then)="\/(?!\/)/gu
-
 /** A page as it is at an address with a path: what it names from the root of the service lies beneath that. */
 const beneath = (base: string, response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse => {
   const { body } = response
   if (base === "" || body._tag !== "Uint8Array" || body.text === undefined || !body.contentType.startsWith("text/html")) return response
-  const page = body.text.replace("<html ", () => `<html data-base="${base}" `).replaceAll(
-    OWN_ADDRESS,
-    (_, name: string) => ` ${name}="${base}/`
-  )
+  const page = BasePath.beneath(base, body.text.replace("<html ", () => `<html data-base="${base}" `))
   return HttpServerResponse.setBody(response, HttpBody.text(page, body.contentType))
 }
 
@@ -198,7 +198,11 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     const prefix = settings.prefix ?? base
     const authenticate = yield* Authenticate.make
     const count = yield* RequestMetrics.make
+    const spanOf = yield* RequestSpan.make
     const clock = yield* Clock.Clock
+    const myTurn = InTurn.make()
+    const boots = yield* BootsHere
+    const myTurnToCreate = InTurn.make(InTurn.behindFirstBoot(boots.current, () => clock.currentTimeMillisUnsafe()))
 
     return (route) =>
       Effect.gen(function*() {
@@ -238,14 +242,16 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           }
           if (!connections.enter(address, wire)) return Effect.succeed(respond(tooManyUnderWay))
           // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
-          return scope === null ? routed as ReturnType<typeof authenticated> : authenticated(scope)
+          const entered = scope === null ? routed as ReturnType<typeof authenticated> : authenticated(scope)
+          // A hundred commands at once would keep what else this process does waiting until all of them have begun.
+          return request.method === "POST" ? Effect.andThen(path === CREATIONS ? myTurnToCreate : myTurn, entered) : entered
         })
         const response = yield* answered.pipe(
           Effect.provideService(HttpServerRequest.HttpServerRequest, request),
           Effect.catchCause((cause) => answer(cause, nothingHere)),
           Effect.annotateLogs({ requestId, address }),
           Effect.provideService(ActingFrom, { requestId, address }),
-          RequestSpan.within(request)
+          spanOf(request, place?.pattern ?? null)
         )
         count({
           method: request.method,

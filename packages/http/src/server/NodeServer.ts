@@ -64,6 +64,22 @@ const exchanges = (server: Server) => {
   return (socket: Socket): ReadonlyArray<Exchange> => [...open.get(socket) ?? []]
 }
 
+/**
+ * Keeps what is asked before anybody answers, for who answers first: a server listens a moment before its routes stand, and Node
+ * would forget a request that nobody takes.
+ */
+const holdEarly = (server: Server) => {
+  const early: Array<Exchange> = []
+  const hold = (request: IncomingMessage, response: ServerResponse) => void early.push({ request, response })
+  server.on("request", hold)
+  const answered = (event: string, answer: (request: IncomingMessage, response: ServerResponse) => void) => {
+    if (event !== "request") return
+    server.off("request", hold).off("newListener", answered)
+    for (const { request, response } of early) answer(request, response)
+  }
+  server.on("newListener", answered)
+}
+
 /** Runs the action when all of them are answered, or broken off: at once where there are none. */
 const after = (exchanges: ReadonlyArray<Exchange>, action: () => void) => {
   let left = exchanges.length
@@ -98,6 +114,7 @@ export const make = (
     })
   }
 
+  holdEarly(server)
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     if (error.code === "ECONNRESET" || !socket.writable) return socket.destroy()
     return refuse(socket, refusalOf(error.code))

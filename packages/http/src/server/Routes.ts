@@ -7,6 +7,8 @@ import { InternalApi } from "../api/InternalApi.ts"
 import { Area, type AreaName, NeededScope, WithoutHead } from "../api/Routing.ts"
 
 export interface Address {
+  /** Its path as it was declared, with the names of its parameters. */
+  readonly pattern: string
   /** In the order of their declaration, `OPTIONS` at the end. */
   readonly methods: ReadonlyArray<string>
   readonly area: AreaName
@@ -70,7 +72,7 @@ const make = (): Routes["Service"] => {
   const add = (path: string, methods: ReadonlyArray<string>, area: AreaName, scope: Scope | null) => {
     const at = segmentsOf(path).reduce(stepInto, root)
     const known = at.address?.methods.filter((method) => method !== "OPTIONS") ?? []
-    at.address = { methods: [...new Set([...known, ...methods, "OPTIONS"])], area, scope }
+    at.address = { pattern: path, methods: [...new Set([...known, ...methods, "OPTIONS"])], area, scope }
   }
 
   const ofGroups = new Map<HttpApiGroup.Top, Array<ReadonlyArray<string>>>()

@@ -47,10 +47,10 @@ describe("the sandbox of the interface", () => {
   })
 
   it("tells when it started and completed", () => {
-    const history = reach("idle").wait("30 minutes")
+    const history = reach("idle").wait("24 hours")
     history.system({ _tag: "Expire" })
     const { completedAt, startedAt } = wire(history)
-    assert.deepStrictEqual([startedAt, completedAt], ["2026-11-21T02:41:00.123Z", "2026-11-21T03:11:00.123Z"])
+    assert.deepStrictEqual([startedAt, completedAt], ["2026-11-21T02:41:00.123Z", "2026-11-22T02:41:00.123Z"])
   })
 
   it("its address comes from the configured one", () => {

@@ -121,5 +121,6 @@ const install = Command.make("install", {
 export const agents = Command.make("agents", { json }, ({ json }) => list(json)).pipe(
   Command.withDescription("The agents sandboxes can run: which are here, their versions, what they can do, and why one is not usable"),
   Command.withShortDescription("The agents sandboxes can run: list, install"),
+  Command.withExamples([{ command: "slipway agents", description: "Which are here, and what the others lack" }]),
   Command.withSubcommands([install])
 )

@@ -6,6 +6,8 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Clock, Config, Console, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { styleText } from "node:util"
+import * as Credentials from "./Credentials.ts"
+import { find, signInHint } from "./Server.ts"
 
 /** The server does not follow every rule. */
 class NotConformant extends Schema.TaggedError<NotConformant>()("NotConformant", { missed: Schema.Int }) {
@@ -59,7 +61,7 @@ const reach = ({ setup }: Session, url: string) =>
       catch: (error) => new CannotCheck({ reason: `nothing answers at ${url}: ${errorOf(error)}.` })
     })
     if (reply.status === 401) {
-      return yield* new CannotCheck({ reason: "the server does not accept the key (SLIPWAY_API_KEY)." })
+      return yield* new CannotCheck({ reason: `the server does not accept the key. Sign in again: ${signInHint(url)}` })
     }
   })
 
@@ -109,10 +111,11 @@ export const conformance = Command.make("conformance", {
     Flag.withDescription("Print one JSON value instead of a score card"),
     Flag.withDefault(false)
   )
-}, ({ json, key, noScopeKey, only, otherKey, repos, slow, url: given }) =>
+}, ({ json, key: givenKey, noScopeKey, only, otherKey, repos, slow, url: given }) =>
   Effect.gen(function*() {
     const url = given.replace(/\/+$/u, "")
-    if (Option.isNone(key)) return yield* new CannotCheck({ reason: "an API key is needed: set SLIPWAY_API_KEY." })
+    const key = Option.isSome(givenKey) ? givenKey : yield* Credentials.find(yield* find(Option.some(url)))
+    if (Option.isNone(key)) return yield* new CannotCheck({ reason: `there is no key for ${url}. Sign in: ${signInHint(url)}` })
     const started = yield* Clock.currentTimeMillis
     const session = new Session({
       url,

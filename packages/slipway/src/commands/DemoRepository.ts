@@ -4,10 +4,16 @@ import { execFile } from "node:child_process"
 import { mkdir, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { promisify } from "node:util"
+import { DEPENDENCIES, type Registry } from "./DemoRegistry.ts"
 
 const run = promisify(execFile)
 
-const history: ReadonlyArray<{ readonly message: string; readonly files: Readonly<Record<string, string>> }> = [
+interface Change {
+  readonly message: string
+  readonly files: Readonly<Record<string, string>>
+}
+
+export const history: ReadonlyArray<Change> = [
   {
     message: "Start the shop",
     files: {
@@ -23,6 +29,30 @@ const history: ReadonlyArray<{ readonly message: string; readonly files: Readonl
   }
 ]
 
+export const ENVIRONMENT_FILE = ".slipway/environment.json"
+export const ENVIRONMENT = JSON.stringify({ setup: ["npm ci"], cache: ["node_modules"], onFailure: "fail" })
+
+const TEST = `const { price } = require("shop-money")
+const said = "a table costs " + price(1200)
+require("node:assert").equal(said, "a table costs 1,200 EUR")
+console.log(said)
+`
+
+const MANIFEST = { name: "shop", version: "1.0.0", scripts: { test: "node test/prices.js" }, dependencies: DEPENDENCIES }
+
+/** From then on it depends on packages of the registry, whose address boxes know as `url`. */
+export const withPackages = ({ cert, lockFile }: Registry, url: string): Change => ({
+  message: "Show prices with shop-money",
+  files: {
+    [ENVIRONMENT_FILE]: ENVIRONMENT,
+    "package.json": JSON.stringify(MANIFEST),
+    "package-lock.json": lockFile("shop", url),
+    ".npmrc": `registry=${url}\ncafile=registry.pem\naudit=false\nfund=false\nupdate-notifier=false\n`,
+    "registry.pem": cert,
+    "test/prices.js": TEST
+  }
+})
+
 interface DemoRepository {
   readonly path: string
   readonly commits: number
@@ -30,7 +60,7 @@ interface DemoRepository {
 }
 
 /** Makes the repository in `folder`. The machine's own git configuration is left out: its hooks and signing are not ours. */
-export const make = (folder: string) =>
+export const make = (folder: string, changes: ReadonlyArray<Change> = history) =>
   Effect.promise(async (): Promise<DemoRepository> => {
     const who = { NAME: "Ada", EMAIL: "ada@shop.invalid" }
     const env = {
@@ -44,7 +74,7 @@ export const make = (folder: string) =>
     const git = (...args: ReadonlyArray<string>) => run("git", args, { cwd: folder, env })
     await mkdir(folder, { recursive: true })
     await git("init", "--quiet", "--initial-branch=main")
-    for (const { files, message } of history) {
+    for (const { files, message } of changes) {
       for (const [name, content] of Object.entries(files)) {
         await mkdir(path.dirname(path.join(folder, name)), { recursive: true })
         await writeFile(path.join(folder, name), content)
@@ -52,5 +82,5 @@ export const make = (folder: string) =>
       await git("add", "--all")
       await git("commit", "--quiet", "--message", message)
     }
-    return { path: folder, commits: history.length, files: new Set(history.flatMap(({ files }) => Object.keys(files))).size }
+    return { path: folder, commits: changes.length, files: new Set(changes.flatMap(({ files }) => Object.keys(files))).size }
   })

@@ -1,8 +1,10 @@
 /** `slipway doctor`: what agents need of this machine and of the source host, looked at without starting the service. */
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import * as CheckpointFolder from "@slipway/adapters/checkpoints/CheckpointFolder"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
+import { MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/Checkpoints"
 import { Effect, Layer, Schema } from "effect"
 import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"
@@ -13,6 +15,7 @@ import * as Isolation from "../service/Isolation.ts"
 import * as Services from "../service/Services.ts"
 import * as SignIn from "../service/SignIn.ts"
 import * as Source from "../service/Source.ts"
+import * as Toolchains from "../service/Toolchains.ts"
 import * as GitHub from "../settings/GitHub.ts"
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
@@ -83,8 +86,26 @@ const disk = ({ dataDir }: Settings.Settings) =>
     }
   })
 
+/** Two of the largest, so that one that is written finds room beside those that come. */
+const SPARE_CHECKPOINT_BYTES = 2 * MAX_CHECKPOINT_BYTES
+
+/** The service works on without it, but nothing of it outlives this machine. */
+const checkpoints = ({ checkpoints: { folder, writes } }: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "checkpoints"
+  if (folder === null) return Effect.succeed({ what, state: "ok", detail: "in the database" })
+  const name = writes === "folder" ? `in ${folder}` : `in the database, earlier ones in ${folder}`
+  return Effect.match(Effect.tryPromise({ try: () => CheckpointFolder.probe(folder), catch: CheckpointFolder.adviceFor }), {
+    onFailure: (advice) => ({ what, state: "missing", detail: `${name}: ${advice}` }),
+    onSuccess: (free) =>
+      free < SPARE_CHECKPOINT_BYTES
+        ? { what, state: "note", detail: `${name}: only ${Math.floor(free / 2 ** 20)} MiB free. Make room on its disk` }
+        : { what, state: "ok", detail: `${name}, ${Math.floor(free / 2 ** 30)} GiB free` }
+  })
+}
+
 const isolation = (settings: Settings.Settings) =>
-  Effect.scoped(Effect.map(Isolation.choose({ ...settings, role: "all" }), ({ kind, problem, report }): ReadonlyArray<Finding> => {
+  Effect.scoped(Effect.map(Isolation.choose({ ...settings, role: "all" }), (chosen): ReadonlyArray<Finding> => {
+    const { kind, problem, report } = chosen
     if (kind === "none") {
       return [problem === null
         ? {
@@ -101,9 +122,22 @@ const isolation = (settings: Settings.Settings) =>
         state: state === "in force" ? "ok" : "note",
         detail: state === "in force" ? detail : `not in force. ${detail}`
       })),
+      { what: "caches of setups", state: "ok", detail: Isolation.wayOfCaches(chosen) },
       { what: "box: way out", state: "ok", detail: ["the model gateway", ...settings.egressAllow].join(", ") }
     ]
   }))
+
+const toolchains = (settings: Settings.Settings) =>
+  Effect.matchEffect(Toolchains.check(settings), {
+    onFailure: ({ message }) => Effect.succeed<ReadonlyArray<Finding>>([{ what: "toolchains", state: "missing", detail: message }]),
+    onSuccess: () =>
+      Effect.map(Toolchains.look(settings), (found) =>
+        found.map(({ detail, folder, problem }): Finding => ({
+          what: `toolchain ${folder}`,
+          state: problem === null ? "ok" : "note",
+          detail: problem === null ? `programs in ${detail}` : problem
+        })))
+  })
 
 const agents = ({ dataDir }: Settings.Settings) =>
   Effect.forEach(
@@ -156,7 +190,8 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const { settings, tried } = yield* Services.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
-    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), isolation(tried), agents(settings)],
+    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings), isolation(tried),
+      toolchains(settings), agents(settings)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]
@@ -177,5 +212,9 @@ export const doctor = Command.make("doctor", { json }, ({ json }) =>
         "✓ is there, ! is worth knowing, ✗ must be seen to: then the command ends with 1. " +
         "Makes a box and looks at it from inside; the service need not run."
     ),
-    Command.withShortDescription("Look at what agents need of this machine")
+    Command.withShortDescription("Look at what agents need of this machine"),
+    Command.withExamples([{ command: "slipway doctor", description: "A line for each, and what to do about those that are missing" }, {
+      command: "slipway doctor --json",
+      description: "For a script"
+    }])
   )

@@ -44,7 +44,13 @@ const create = Command.make("create", {
     const { grant, made } = yield* access.createGrant(name, organizationId)
     yield* print(json, shown(grant), () =>
       made ? `Grant ${grant.name} is made: ${grant.id}` : `Grant ${grant.name} is there already: ${grant.id}`)
-  }))).pipe(Command.withDescription("Make a grant: it owns the sandboxes and keys made under it"))
+  }))).pipe(
+    Command.withDescription("Make a grant: it owns the sandboxes and keys made under it"),
+    Command.withExamples([{ command: "slipway grants create ci", description: "In the owner's organization" }, {
+      command: "slipway grants create acme-ci --organization acme",
+      description: "In another one"
+    }])
+  )
 
 const list = Command.make("list", { json }, ({ json }) =>
   administration(Effect.gen(function*() {
@@ -57,7 +63,10 @@ const list = Command.make("list", { json }, ({ json }) =>
           grant
         ) => [grant.id, grant.name, grant.organizationId, shown(grant).createdAt, grant.revokedAt === null ? "active" : "revoked"])
       ]))
-  }))).pipe(Command.withDescription("List grants, newest first"))
+  }))).pipe(
+    Command.withDescription("List grants, newest first"),
+    Command.withExamples([{ command: "slipway grants list --json", description: "For a script" }])
+  )
 
 const revoke = Command.make("revoke", {
   grant: Argument.String("grant").pipe(Argument.withDescription("Id or name of the grant")),
@@ -67,7 +76,10 @@ const revoke = Command.make("revoke", {
     const access = yield* Access
     const grant = yield* access.revokeGrant(idOrName)
     yield* print(json, shown(grant), () => `Grant ${grant.name} is revoked: its keys fail from their next request on, its sandboxes end.`)
-  }))).pipe(Command.withDescription("Revoke a grant with all its keys, and end its sandboxes"))
+  }))).pipe(
+    Command.withDescription("Revoke a grant with all its keys, and end its sandboxes"),
+    Command.withExamples([{ command: "slipway grants revoke ci", description: "By name" }])
+  )
 
 const Budget: Schema.Codec<GrantBudget, string> = Schema.Union([
   Schema.Literal("default"),

@@ -112,7 +112,10 @@ const list = Command.make("list", {
             key.label]
         })
       ]))
-  }))).pipe(Command.withDescription("List API keys, newest first"))
+  }))).pipe(
+    Command.withDescription("List API keys, newest first"),
+    Command.withExamples([{ command: "slipway keys list", description: "When each was used last, and which have expired" }])
+  )
 
 const revoke = Command.make("revoke", {
   id: Argument.String("id").pipe(Argument.withDescription("Id of the key, as shown by: slipway keys list")),
@@ -122,7 +125,10 @@ const revoke = Command.make("revoke", {
     const access = yield* Access
     const key = yield* access.revokeKey(id)
     yield* print(json, shown(key), () => `Key ${key.id} is revoked: it fails from its next request on.`)
-  }))).pipe(Command.withDescription("Revoke an API key at once"))
+  }))).pipe(
+    Command.withDescription("Revoke an API key at once"),
+    Command.withExamples([{ command: "slipway keys revoke <id>", description: "As slipway keys list shows it" }])
+  )
 
 export const keys = Command.make("keys").pipe(
   Command.withDescription("API keys: create, list, revoke"),

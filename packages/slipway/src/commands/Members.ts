@@ -28,7 +28,10 @@ const list = Command.make("list", { organization, json }, ({ json, organization 
           ...members.map(({ active, role, user }) => [user.id, user.name, role, active ? "active" : "removed"])
         ])
     )
-  }))).pipe(Command.withDescription("List the members of an organization, also those that were removed"))
+  }))).pipe(
+    Command.withDescription("List the members of an organization, also those that were removed"),
+    Command.withExamples([{ command: "slipway members list --organization acme", description: "Of another organization than the owner's" }])
+  )
 
 const add = Command.make("add", {
   user: Users.user,

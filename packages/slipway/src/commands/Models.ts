@@ -62,5 +62,9 @@ export const models = Command.make("models", {
       "The models that sandboxes may use: which of them can be used here, and what the others lack.\n\n" +
         `${ModelSettings.settings.modelsFile.name} names the file; without one, what --example prints holds.`
     ),
-    Command.withShortDescription("List the models that sandboxes may use")
+    Command.withShortDescription("List the models that sandboxes may use"),
+    Command.withExamples([{ command: "slipway models", description: "And what those lack that cannot be used" }, {
+      command: "slipway models --example",
+      description: "A file to begin with"
+    }])
   )

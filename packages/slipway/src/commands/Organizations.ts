@@ -30,7 +30,10 @@ const list = Command.make("list", { json }, ({ json }) =>
           organization.suspendedAt === null ? "active" : "suspended"
         ])
       ]))
-  }))).pipe(Command.withDescription("List organizations, oldest first"))
+  }))).pipe(
+    Command.withDescription("List organizations, oldest first"),
+    Command.withExamples([{ command: "slipway orgs list", description: "And which are suspended" }])
+  )
 
 const create = Command.make("create", {
   name: Argument.String("name").pipe(Argument.withDescription("Name of the organization"), Argument.withSchema(Schema.NonEmptyString)),

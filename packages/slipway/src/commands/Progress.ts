@@ -42,4 +42,18 @@ export const step = <A, E, R>(label: string, work: Effect.Effect<A, E, R>, detai
 export const note = (text: string): Effect.Effect<void> =>
   Effect.asVoid(write(`${process.stdout.isTTY ? "\r\u001b[2K" : ""}  ${paint("dim", text)}\n`))
 
+/** Milliseconds between the notes of one that takes long. */
+const EVERY = 5000
+
+/** A teller of how far a long step is, who says it each few seconds however often asked to. */
+export const progress = Effect.map(Clock.currentTimeMillis, (began) => {
+  let told = began
+  return (text: () => string): Effect.Effect<void> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      if (now - told < EVERY) return Effect.void
+      told = now
+      return note(text())
+    })
+})
+
 export const heading = (text: string): Effect.Effect<void> => Effect.asVoid(write(`\n${paint("bold", text)}\n\n`))

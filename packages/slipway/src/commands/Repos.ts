@@ -72,7 +72,10 @@ const list = Command.make("list", { json }, ({ json }) =>
         ["NAME", "PATH"],
         ...all.map(({ fullName, path }) => [fullName, path])
       ]))
-  }))).pipe(Command.withDescription("List the repositories of this machine"))
+  }))).pipe(
+    Command.withDescription("List the repositories of this machine"),
+    Command.withExamples([{ command: "slipway repos list --json", description: "For a script" }])
+  )
 
 const remove = Command.make("remove", { name, json }, ({ json, name }) =>
   administration(Effect.gen(function*() {
@@ -80,7 +83,10 @@ const remove = Command.make("remove", { name, json }, ({ json, name }) =>
     const removed = yield* repositories.remove(name)
     yield* print(json, { fullName: name, removed }, () =>
       removed ? `${name} is no longer known. Nothing in its folder was touched.` : `${name} was not known.`)
-  }))).pipe(Command.withDescription("Forget a repository; its folder stays as it is"))
+  }))).pipe(
+    Command.withDescription("Forget a repository; its folder stays as it is"),
+    Command.withExamples([{ command: "slipway repos remove acme/shop", description: "Sandboxes of it that are there go on" }])
+  )
 
 export const repos = Command.make("repos").pipe(
   Command.withDescription("Repositories of this machine: add, list, remove"),

@@ -34,7 +34,10 @@ const list = Command.make("list", { json }, ({ json }) =>
           user.approvedAt === null ? "not approved" : "approved"
         ])
       ]))
-  }))).pipe(Command.withDescription("List users, oldest first"))
+  }))).pipe(
+    Command.withDescription("List users, oldest first"),
+    Command.withExamples([{ command: "slipway users list", description: "And who waits for an approval" }])
+  )
 
 const approve = Command.make("approve", { user, json }, ({ json, user }) =>
   administration(Effect.gen(function*() {

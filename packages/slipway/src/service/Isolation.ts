@@ -33,12 +33,18 @@ export interface Isolation {
   readonly throughBox: <E, R>(gateway: Layer.Layer<ModelGateway, E, R>) => Layer.Layer<ModelGateway, E, R>
 }
 
+/** Where names lead that this process alone serves, for a demo. A service leaves it to the machine's resolver and to public addresses. */
+export const WayOut = Context.Reference<Pick<Egress.Options, "lookup" | "mayConnect">>("@slipway/slipway/WayOut", {
+  defaultValue: () => ({})
+})
+
 /** The offline agent is a part of Slipway, so boxes must see it. */
 const offlineAgent = dirname(fileURLToPath(import.meta.resolve("@slipway/adapters/agents/offline/main")))
 
-const hostOptions = ({ dataDir, limits }: Settings) => ({
+const hostOptions = ({ dataDir, limits, toolchains }: Settings) => ({
   directory: join(dataDir, "boxes"),
   readOnly: [offlineAgent, Installed.folderIn(dataDir)],
+  toolchains,
   limits
 })
 
@@ -46,18 +52,26 @@ const hostOptions = ({ dataDir, limits }: Settings) => ({
 export const treesIn = (dataDir: string): string => join(dataDir, "trees")
 
 /** `lacking`: why none is to be made. */
-const sizedFolders = ({ dataDir, limits }: Settings, lacking?: string) =>
-  SizedFolders.make({ directory: treesIn(dataDir), limits: { ...defaults, ...limits }, ...(lacking === undefined ? {} : { lacking }) })
+const sizedFolders = (
+  { dataDir, limits }: Settings,
+  { lacking, overlays = false }: { readonly lacking?: string; readonly overlays?: boolean }
+) =>
+  SizedFolders.make({
+    directory: treesIn(dataDir),
+    limits: { ...defaults, ...limits },
+    overlays,
+    ...(lacking === undefined ? {} : { lacking })
+  })
 
 const none = (settings: Settings, problem: string | null) =>
-  Effect.map(sizedFolders(settings, "agents are not isolated"), (folders) => notIsolated(settings, problem, folders))
+  Effect.map(sizedFolders(settings, { lacking: "agents are not isolated" }), (folders) => notIsolated(settings, problem, folders))
 
-const notIsolated = ({ dataDir }: Settings, problem: string | null, folders: SizedFolders.SizedFolders): Isolation => ({
+const notIsolated = ({ dataDir, toolchains }: Settings, problem: string | null, folders: SizedFolders.SizedFolders): Isolation => ({
   kind: "none",
   problem,
   report: null,
   folders,
-  host: SandboxHostNone.layer({ directory: join(dataDir, "boxes") }),
+  host: SandboxHostNone.layer({ directory: join(dataDir, "boxes"), toolchains }),
   throughBox: (gateway) => gateway
 })
 
@@ -71,17 +85,17 @@ const isolated = Effect.fnUntraced(function*(
     Egress.Egress | Scope.Scope
   >
 ) {
-  const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow }))
+  const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow, ...yield* WayOut }))
   const probed = (folders: SizedFolders.SizedFolders) =>
     Effect.map(Effect.provide(probe(folders), services), (made) => ({ ...made, folders }))
-  const sized = yield* sizedFolders(settings)
+  const sized = yield* sizedFolders(settings, { overlays: kind === "bubblewrap" })
   const { folders, host, report } = yield* Effect.catchTag(
     probed(sized),
     "NotIsolated",
     (missing) =>
       sized.lacking !== null ? Effect.fail(missing) : Effect.matchEffect(
         // As where a daemon sees none of our mounts.
-        Effect.flatMap(sizedFolders(settings, "boxes do not see what is mounted"), probed),
+        Effect.flatMap(sizedFolders(settings, { lacking: "boxes do not see what is mounted" }), probed),
         { onFailure: () => Effect.fail(missing), onSuccess: Effect.succeed }
       )
   )
@@ -119,6 +133,7 @@ const docker = (settings: Settings) =>
         ...hostOptions(settings),
         folders,
         image: settings.dockerImage,
+        images: settings.dockerImages,
         socket: settings.dockerSocket
       })
       return { host: made.host, report: yield* DockerProbe.run(made) }
@@ -139,8 +154,9 @@ export const choose = (settings: Settings) =>
       none(settings, missing.message + advice(settings)))
 
 /** Says at each start what is in force, and loudly what is not. */
-export const announce = (settings: Settings, { kind, problem, report }: Isolation) =>
+export const announce = (settings: Settings, isolation: Isolation) =>
   Effect.gen(function*() {
+    const { kind, problem, report } = isolation
     if (settings.role === "http") return
     if (kind !== "none") {
       for (const { detail, name, state } of report ?? []) {
@@ -148,6 +164,7 @@ export const announce = (settings: Settings, { kind, problem, report }: Isolatio
           ? Effect.logInfo(`isolation, ${name}: ${detail}`)
           : Effect.logWarning(`isolation has no limit of ${name}: ${detail}`)
       }
+      yield* Effect.logInfo(`caches of setups are ${wayOfCaches(isolation)}`)
       return yield* Effect.logInfo(
         settings.egressAllow.size === 0
           ? "sandboxes reach their model and nothing else"
@@ -161,6 +178,14 @@ export const announce = (settings: Settings, { kind, problem, report }: Isolatio
         : `sandboxes cannot be isolated, so only the offline agent runs: ${problem}`
     )
   })
+
+/** How a sandbox gets what an earlier setup filled. */
+export const wayOfCaches = ({ folders, kind }: Isolation): string => {
+  if (kind !== "bubblewrap") return `unpacked for each sandbox (isolation is ${kind})`
+  const { lacking, lackingOverlays } = folders
+  const reason = lacking ?? lackingOverlays
+  return reason === null ? "mounted (overlayfs)" : `unpacked for each sandbox, not mounted: ${reason}`
+}
 
 /** One line. */
 export const summary = ({ kind, problem }: Isolation): string =>

@@ -7,7 +7,7 @@ import path from "node:path"
 import * as Storage from "../settings/Storage.ts"
 
 /** Another worker already uses this data folder. */
-class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("DataFolderInUse", { dataDir: Schema.String }) {
+export class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("DataFolderInUse", { dataDir: Schema.String }) {
   override get message() {
     return `Another worker uses ${this.dataDir}. Stop it, or give this one a folder of its own with ${Storage.settings.dataDir.name}.`
   }
@@ -51,6 +51,12 @@ const lock = (name: string, dataDir: string) =>
     (close) => Effect.sync(close)
   )
 
+/** Keeps every worker, and whoever else asks so, from the folder until the scope closes. Only Linux knows. */
+export const alone = Effect.fnUntraced(function*(dataDir: string) {
+  const folder = yield* Effect.promise(() => stat(dataDir))
+  if (process.platform === "linux") yield* lock(`data-${folder.dev}-${folder.ino}`, dataDir)
+})
+
 /**
  * The machine's id, for this process alone until the scope closes. A worker that comes back finds its sandboxes by it, so one
  * that is lost or broken is found again: `recover` says which machine holds the trees that lie in the folder, `null` if
@@ -58,13 +64,9 @@ const lock = (name: string, dataDir: string) =>
  */
 export const acquire = Effect.fnUntraced(function*<E, R>(dataDir: string, recover: Effect.Effect<string | null, E, R>) {
   const file = path.join(dataDir, "machine")
-  const alone = process.platform === "linux"
-  const folder = yield* Effect.promise(async () => {
-    await mkdir(dataDir, { recursive: true })
-    return stat(dataDir)
-  })
+  yield* Effect.promise(() => mkdir(dataDir, { recursive: true }))
   // While the id is chosen nobody else chooses one, and nobody takes a folder whose id is chosen under it.
-  if (alone) yield* lock(`data-${folder.dev}-${folder.ino}`, dataDir)
+  yield* alone(dataDir)
   let machine = yield* Effect.promise(() => read(file))
   if (machine === null) {
     const known = yield* recover
@@ -76,6 +78,7 @@ export const acquire = Effect.fnUntraced(function*<E, R>(dataDir: string, recove
     yield* Effect.promise(() => write(file, id))
   }
   // Of a folder and its copy on this machine only one may be used.
-  if (alone) yield* lock(`worker-${machine}`, dataDir)
-  return { machine, alone }
+  const isAlone = process.platform === "linux"
+  if (isAlone) yield* lock(`worker-${machine}`, dataDir)
+  return { machine, alone: isAlone }
 })

@@ -5,30 +5,44 @@ import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProf
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as CacheImages from "@slipway/adapters/hosts/overlay/CacheImages"
+import * as Spawner from "@slipway/adapters/node/spawner/Spawner"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
+import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
+import * as SetupCachesFolder from "@slipway/adapters/setup-caches/SetupCachesFolder"
+import * as TracesOtlp from "@slipway/adapters/traces/TracesOtlp"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"
-import { Files, ReachableTrees } from "@slipway/domain/files/Files"
+import { MAX_CACHE_BYTES } from "@slipway/domain/environment/SetupCaches"
+import { Files } from "@slipway/domain/files/Files"
+import { ReachableTrees, TreesHere } from "@slipway/domain/files/ReachableTrees"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
 import { Partners } from "@slipway/domain/partner/Partners"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
+import * as BootsHere from "@slipway/domain/sandbox/BootsHere"
 import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import * as WorkerTrouble from "@slipway/domain/sandbox/WorkerTrouble"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
+import * as CheckpointTrees from "@slipway/worker/CheckpointTrees"
 import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
 import { ShowToolDetail } from "@slipway/worker/RunTurn"
+import { AllowedEgress } from "@slipway/worker/SetUp"
 import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
-import { Context, Duration, Effect, Layer, References, Schema } from "effect"
+import { Context, Duration, Effect, Layer, Schema } from "effect"
 import { randomUUID } from "node:crypto"
+import path from "node:path"
+import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
+import * as Capacity from "./Capacity.ts"
 import * as Isolation from "./Isolation.ts"
 import * as Machine from "./Machine.ts"
 import * as Models from "./Models.ts"
@@ -36,10 +50,26 @@ import * as Offers from "./Offers.ts"
 import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
 import * as Storage from "./Storage.ts"
+import * as Toolchains from "./Toolchains.ts"
+
+/** What setups filled, in the data folder. */
+const setupCaches = (
+  { cacheBytes, dataDir }: Pick<Settings.Settings, "cacheBytes" | "dataDir">,
+  { folders: { lackingOverlays } }: Isolation.Isolation
+) =>
+  Layer.unwrap(Effect.map(
+    cacheBytes === null ? SetupCachesFolder.defaultBytes(dataDir) : Effect.succeed(cacheBytes),
+    (maximumBytes) =>
+      SetupCachesFolder.layer({
+        directory: path.join(dataDir, "caches"),
+        maximumBytes,
+        ...lackingOverlays === null ? { makeImage: (file, bytes) => CacheImages.make(file, bytes, { bytes: MAX_CACHE_BYTES }) } : {}
+      })
+  ))
 
 const worker = (
   worker: string,
-  { agentIdle, dataDir, databaseUrl, toolDetail, workerAddress, workerSlots, ...settings }: Settings.Settings,
+  { agentIdle, cacheBytes, dataDir, databaseUrl, drain, toolDetail, workerAddress, ...settings }: Settings.Settings,
   models: Models.Models,
   isolation: Isolation.Isolation
 ) =>
@@ -51,11 +81,11 @@ const worker = (
     // From here on no other process uses them.
     yield* isolation.folders.letGo
     return Layer.mergeAll(
-      WorkerNode.layer({ worker, machine, slots: workerSlots }),
+      WorkerNode.layer({ worker, machine, ...Capacity.of(settings) }).pipe(Layer.provide(setupCaches({ cacheBytes, dataDir }, isolation))),
       DeliverWebhooks.layer,
       Layer.effectDiscard(Offers.announce(worker, models)),
       // An embedded database is this process's alone: there is nobody to serve.
-      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
+      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
     )
   })).pipe(
     Layer.provide([
@@ -65,7 +95,9 @@ const worker = (
       Layer.succeed(ModelCatalogue, models.catalogue),
       Layer.succeed(ShowToolDetail, toolDetail === "full"),
       Layer.succeed(AllowNoIsolation, settings.isolation === "none"),
-      Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle })))
+      Layer.succeed(AllowedEgress, settings.egressAllow),
+      OutputRedactor.layer,
+      Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle, drain })))
     ])
   )
 
@@ -85,7 +117,8 @@ const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Se
     )
   )
 
-const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation) =>
+/** The working trees of this machine, which boxes write to. */
+export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation) =>
   WorkingTreesGit.layer({
     directory: Isolation.treesIn(dataDir),
     folders: isolation.folders,
@@ -122,6 +155,8 @@ export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@sli
 /** Runs the service until its scope closes, with what `more` needs of it beside. `port` is the one to listen on, not 0. */
 export const layer = (settings: Settings.Settings, publicUrl: string) =>
   Layer.unwrap(Effect.gen(function*() {
+    // Others may have one environment for all processes.
+    if (settings.role !== "http") yield* Toolchains.check(settings)
     const isolation = yield* Isolation.choose(settings)
     if (settings.isolation !== "auto" && isolation.problem !== null) {
       return yield* new CannotIsolate({ isolation: settings.isolation, problem: isolation.problem })
@@ -132,42 +167,49 @@ export const layer = (settings: Settings.Settings, publicUrl: string) =>
     yield* Settings.hideSecrets
     yield* reportModels(settings, models)
     return withModels(settings, publicUrl, models, isolation).pipe(Layer.provideMerge(Layer.succeed(Chosen, isolation)))
-  }))
+  })).pipe(
+    // Whoever only answers starts no programs.
+    Layer.provide(settings.role === "http" ? Layer.empty : Spawner.layer)
+  )
 
 const withModels = (settings: Settings.Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
   const { databaseUrl, role } = settings
   const workerId = randomUUID()
+  const source = Source.host(settings, publicUrl)
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
-    Layer.provideMerge(Source.host(settings, publicUrl)),
+    Layer.provideMerge(source),
     Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
   )
   const beside = databaseUrl === null
     ? ReachableTrees.layerLocal
-    : Layer.unwrap(Effect.map(ReachableTrees, ({ reach }) => ReachableTreesLink.layer({ own: { worker: workerId, reach } }))).pipe(
-      Layer.provide(ReachableTrees.layerLocal)
-    )
+    : Layer.unwrap(Effect.map(TreesHere, (here) => ReachableTreesLink.layer({ own: { worker: workerId, here } })))
   const working = worker(workerId, settings, models, isolation)
   const roles = role === "http"
     ? http(settings, publicUrl).pipe(Layer.provideMerge(domain.pipe(Layer.provide(ReachableTreesLink.layer({ own: null })))))
     // Built in this order and ended in the reverse one: requests end before the work they wait for.
     : (role === "all" ? http(settings, publicUrl).pipe(Layer.provideMerge(working)) : working).pipe(
       Layer.provideMerge(domain.pipe(Layer.provide(beside))),
+      Layer.provide(TreesHere.layer),
+      Layer.provide(CheckpointTrees.layer.pipe(Layer.provide(isolation.host), Layer.provide(source))),
       Layer.provide(trees(settings, isolation))
     )
   return roles.pipe(
     Layer.provideMerge(Storage.layer(settings, true)),
     Layer.provide([
       Source.commits(settings),
+      WorkerTrouble.layer,
+      BootsHere.layer,
       Layer.effect(
         Policy,
         Effect.map(Policy, (limits) => ({
           ...limits,
+          ...settings.lifetimes,
           boot: Duration.max(limits.boot, Duration.sum(settings.clone.time, Duration.minutes(1))),
           approval: settings.approval
         }))
       ),
-      // Nobody collects spans yet, and each request would make half a dozen.
-      Layer.succeed(References.TracerEnabled, false)
+      // Where nobody collects spans, none are made: each request would make half a dozen.
+      settings.traces === null ? TracesOtlp.none : TracesOtlp.layer({ ...settings.traces, serviceVersion: manifest.version })
     ])
   )
 }

@@ -2,6 +2,7 @@
 import * as GitHubApi from "@slipway/adapters/github/GitHubApi"
 import * as HostNewsGitHub from "@slipway/adapters/github/HostNewsGitHub"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
+import { LocalPullRequests } from "@slipway/adapters/local-source/LocalPullRequests"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/Publication"
@@ -17,10 +18,10 @@ const privateKey = (file: string) =>
     catch: () => new InvalidSetting({ setting: settings.privateKeyFile.name, expected: "a file that this process can read", found: file })
   }).pipe(Effect.tap((key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key)))))
 
-/** The source host of this process. */
+/** The source host of this process, with `PullRequests` where it has no pages for them. */
 export const host = ({ github }: Pick<Settings, "github">, publicUrl: string) =>
   github === null
-    ? SourceHostLocal.layer({ publicUrl })
+    ? LocalPullRequests.layerPages.pipe(Layer.provideMerge(SourceHostLocal.layer({ publicUrl })))
     : Layer.unwrap(Effect.map(privateKey(github.privateKeyFile), (privateKey) =>
       SourceHostGitHub.layer({ appId: github.appId, apiUrl: github.apiUrl, privateKey })))
 

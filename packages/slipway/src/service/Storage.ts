@@ -3,29 +3,38 @@ import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPo
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as BoardPostgres from "@slipway/adapters/postgres/BoardPostgres"
+import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
+import * as DeviceLoginStorePostgres from "@slipway/adapters/postgres/DeviceLoginStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
+import * as SecretStorePostgres from "@slipway/adapters/postgres/SecretStorePostgres"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
+import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"
 import * as SpendingPostgres from "@slipway/adapters/postgres/SpendingPostgres"
 import * as StoreTroublePostgres from "@slipway/adapters/postgres/StoreTroublePostgres"
 import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import * as WorkersPostgres from "@slipway/adapters/postgres/WorkersPostgres"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
+import { DeviceLogins } from "@slipway/domain/access/DeviceLogins"
 import { Members } from "@slipway/domain/access/Members"
 import { KeysPerUser } from "@slipway/domain/access/Minting"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { Secrets } from "@slipway/domain/environment/Secrets"
 import { Budgets } from "@slipway/domain/models/Budget"
 import { CreditPrice } from "@slipway/domain/models/Credits"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
 import { Duration, Effect, Layer } from "effect"
+import path from "node:path"
 import type { Settings } from "../settings/Settings.ts"
 import { settings as storage } from "../settings/Storage.ts"
 
@@ -53,18 +62,28 @@ const database = ({ dataDir, databaseUrl, postgresAccount, startup }: Settings, 
   }))
 }
 
-/** The service does not start where it could not read the secrets that are stored. */
-const secrets = Layer.effectDiscard(Effect.gen(function*() {
-  yield* (yield* SecretsKey).check
-  yield* WebhookStorePostgres.sealEarlier()
-}))
+/**
+ * The service does not start where it could not read the secrets that are stored. The key of a database that is this service's
+ * alone is there from the first start on, so that the first backup has it.
+ */
+const secrets = ({ databaseUrl }: Settings) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const { check, get, settle } = yield* SecretsKey
+    const key = yield* databaseUrl === null ? get : check
+    yield* WebhookStorePostgres.sealEarlier()
+    if (key === null || key.isAlone) return
+    yield* WebhookStorePostgres.reseal(key)
+    yield* SecretStorePostgres.reseal(key)
+    yield* settle
+  }))
 
 /** A migrated database and every store on it. */
 export const layer = (settings: Settings, owner: boolean) =>
   Layer.mergeAll(
-    owner ? secrets : Layer.empty,
-    Access.layer.pipe(Layer.provide(Layer.succeed(KeysPerUser, settings.keysPerUser))),
+    owner ? secrets(settings) : Layer.empty,
+    Layer.merge(Access.layer, DeviceLogins.layer).pipe(Layer.provide(Layer.succeed(KeysPerUser, settings.keysPerUser))),
     Members.layer,
+    Secrets.layer,
     Sessions.layer,
     Webhooks.layer
   ).pipe(
@@ -72,9 +91,15 @@ export const layer = (settings: Settings, owner: boolean) =>
     Layer.provideMerge(Layer.mergeAll(
       LeasesPostgres.layer,
       UpkeepPostgres.layer,
+      BoardPostgres.layer,
+      CheckpointsPostgres.layerIn(settings.checkpoints),
+      SetupsPostgres.layer,
+      WorkersPostgres.layer,
       SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
       AccessStorePostgres.layer,
+      DeviceLoginStorePostgres.layer,
       SessionStorePostgres.layer,
+      SecretStorePostgres.layer,
       PartnerStorePostgres.layer,
       WebhookStorePostgres.layer,
       WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate }),
@@ -85,6 +110,13 @@ export const layer = (settings: Settings, owner: boolean) =>
       LocalRepositories.layer,
       StoreTroublePostgres.layer
     )),
-    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer, SecretsKey.layer({ file: settings.secretsKeyFile }))),
+    Layer.provideMerge(Layer.mergeAll(
+      HintsPostgres.layer,
+      IdsNode.layer,
+      SecretsKey.layer({
+        file: settings.secretsKeyFile ?? path.join(settings.dataDir, "secrets.key"),
+        shared: settings.databaseUrl !== null
+      })
+    )),
     Layer.provideMerge(database(settings, owner))
   )

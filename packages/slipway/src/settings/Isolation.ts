@@ -22,6 +22,21 @@ export const settings = {
       "It is pulled when it is not there.",
     role: "worker"
   }),
+  dockerImages: Setting.optional({
+    name: "SLIPWAY_DOCKER_IMAGES",
+    type: Type.images,
+    about: "Images that repositories may ask for in their devcontainer.json, with SLIPWAY_ISOLATION=docker, such as " +
+      "golang:1.25-bookworm,python:3.13-bookworm@sha256:…. Each is like SLIPWAY_DOCKER_IMAGE, and is pulled when the service starts. " +
+      "A repository that asks for another one gets SLIPWAY_DOCKER_IMAGE.",
+    role: "worker"
+  }),
+  toolchains: Setting.optional({
+    name: "SLIPWAY_TOOLCHAINS",
+    type: Type.folders,
+    about: "Folders with programs for repositories, as a version manager keeps them or unpacked by hand, such as " +
+      "/opt/mise,/usr/local/go. Sandboxes see them read-only, and find their programs before others. Nothing secret may be in them.",
+    role: "worker"
+  }),
   dockerSocket: Setting.withDefault({
     name: "SLIPWAY_DOCKER_SOCKET",
     type: Type.text("a file"),
@@ -42,9 +57,9 @@ export const settings = {
   })
 }
 
-export const load = Effect.map(Setting.values(settings), ({ egressAllow, ...loaded }) => {
+export const load = Effect.map(Setting.values(settings), ({ dockerImages, egressAllow, toolchains, ...loaded }) => {
   const allowed: AllowList.AllowList = Result.getOrElse(AllowList.parse(egressAllow ?? ""), () => new Set())
-  return { ...loaded, egressAllow: allowed }
+  return { ...loaded, dockerImages: dockerImages ?? [], egressAllow: allowed, toolchains: toolchains ?? [] }
 })
 
 /** Of isolated sandboxes. */

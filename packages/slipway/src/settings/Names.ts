@@ -13,6 +13,7 @@ const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   databaseUrl: Storage.settings.databaseUrl,
   secretsKeyFile: Storage.settings.secretsKeyFile,
   image: Isolation.settings.dockerImage,
+  images: Isolation.settings.dockerImages,
   socket: Isolation.settings.dockerSocket,
   diskBytes: Isolation.limits.diskBytes,
   fetchTime: Clones.settings.time,

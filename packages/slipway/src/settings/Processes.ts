@@ -15,15 +15,34 @@ export const settings = {
   workerAddress: Setting.optional({
     name: "SLIPWAY_WORKER_ADDRESS",
     type: Type.parsed("a host and a port, such as 10.0.0.5:4001", (value) => PrivateAddress.parse(value) !== null),
-    about: "Where a worker serves its files to the other processes on DATABASE_URL, as host:port of a private network. " +
-      "Without it, a free port of 127.0.0.1.",
+    about: "Where a worker serves its files to the other processes on DATABASE_URL, and answers /healthz and /readyz, as host:port " +
+      "of a private network. Without it, a free port of 127.0.0.1.",
     role: "worker"
   }),
-  workerSlots: Setting.withDefault({
+  workerSlots: Setting.optional({
     name: "SLIPWAY_WORKER_SLOTS",
     type: Type.integer(1, 1000),
+    about: "Agents of this process that may be at work or booting at once. Without it, one for each GiB of memory, 4 to 32.",
+    role: "worker"
+  }),
+  workerAgents: Setting.optional({
+    name: "SLIPWAY_WORKER_AGENTS",
+    type: Type.integer(1, 10_000),
+    about: "Agents of this process that may be alive at once, with those that wait for a message or for a person; never fewer than " +
+      "SLIPWAY_WORKER_SLOTS. Without it, four times as many.",
+    role: "worker"
+  }),
+  workerBoots: Setting.optional({
+    name: "SLIPWAY_WORKER_BOOTS",
+    type: Type.integer(1, 1000),
+    about: "Sandboxes that this process boots at once; the others wait in order. Without it, two for each processor.",
+    role: "worker"
+  }),
+  drain: Setting.withDefault({
+    name: "SLIPWAY_DRAIN_SECONDS",
+    type: Type.seconds(0, 86_400),
     default: "8",
-    about: "Sandboxes this process works for at once.",
+    about: "How long turns may still run when this process is asked to end. Those that are left are then interrupted.",
     role: "worker"
   })
 }

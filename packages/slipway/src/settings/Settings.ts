@@ -1,9 +1,11 @@
 /** All settings of the service, read from the environment, and what is said of them. */
+import { nearest } from "@slipway/domain/Nearest"
 import { Effect } from "effect"
 import * as Agents from "./Agents.ts"
 import * as Clones from "./Clones.ts"
 import * as GitHub from "./GitHub.ts"
 import * as Isolation from "./Isolation.ts"
+import * as Lifetimes from "./Lifetimes.ts"
 import * as Limits from "./Limits.ts"
 import * as Listening from "./Listening.ts"
 import * as Logging from "./Logging.ts"
@@ -12,7 +14,7 @@ import * as Processes from "./Processes.ts"
 import * as Publishing from "./Publishing.ts"
 import { type Group, InvalidSetting, type Setting } from "./Setting.ts"
 import * as Storage from "./Storage.ts"
-import { nearest } from "./Suggest.ts"
+import * as Traces from "./Traces.ts"
 import * as Webhooks from "./Webhooks.ts"
 
 interface Subject {
@@ -31,7 +33,9 @@ export const subjects: ReadonlyArray<Subject> = [
   subject("Storage", Storage.settings),
   subject("Processes", Processes.settings),
   subject("Logs", Logging.settings),
+  subject("Traces", Traces.settings),
   subject("Limits of keys, users and grants", Limits.settings, Limits.edge),
+  subject("Times of sandboxes", Lifetimes.settings),
   subject("Models and what they cost", Models.settings),
   subject("GitHub", GitHub.app, GitHub.signIn, GitHub.both),
   subject("Publishing", Publishing.settings),
@@ -49,6 +53,7 @@ const values = Effect.gen(function*() {
     ...yield* Storage.load,
     ...yield* Processes.load,
     ...yield* Limits.load,
+    ...yield* Lifetimes.load,
     /** Of the HTTP side. */
     edge: { ...yield* Listening.loadEdge, ...yield* Limits.loadEdge },
     ...yield* Models.load,
@@ -60,6 +65,8 @@ const values = Effect.gen(function*() {
     /** Of isolated sandboxes. */
     limits: yield* Isolation.loadLimits,
     ...yield* Agents.load,
+    /** `null`: no traces are collected. */
+    traces: yield* Traces.load,
     ...yield* Webhooks.load
   }
 })
@@ -90,6 +97,9 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
 export const hideSecrets = Effect.sync(() => {
   for (const { name, secret } of all) if (secret === true) delete process.env[name]
 })
+
+/** How settings are given to a command, for its help. */
+export const EXAMPLE = "DATABASE_URL=postgres://… SLIPWAY_PUBLIC_URL=https://slipway.example"
 
 /** What programs that use the API take from the environment. */
 export const OF_PROGRAMS: ReadonlyArray<string> = ["SLIPWAY_URL", "SLIPWAY_API_KEY", "SLIPWAY_OTHER_API_KEY", "SLIPWAY_NO_SCOPE_API_KEY"]

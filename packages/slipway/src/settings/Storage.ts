@@ -29,12 +29,29 @@ export const settings = {
     about: "How long a process that starts waits for the Postgres at DATABASE_URL to answer.",
     role: "all"
   }),
+  checkpoints: Setting.withDefault({
+    name: "SLIPWAY_CHECKPOINTS",
+    type: Type.checkpointPlaces,
+    default: "database",
+    about:
+      "Where checkpoints are kept: in the database, or in files of a folder that every process on that database has under this path, " +
+      "as file:/path. Slipway does not make that folder. database,file:/path keeps new ones in the database and reads those in the folder.",
+    role: "all"
+  }),
+  cacheBytes: Setting.optional({
+    name: "SLIPWAY_CACHE_MIB",
+    type: Type.mebibytes(0, 100_000_000),
+    about: "What a worker keeps of the folders that setups of repositories filled, for the next sandboxes; the least recently used go " +
+      "first. 0 keeps none. Without it, a tenth of the disk of the data folder, at most 20480 MiB.",
+    role: "worker"
+  }),
   secretsKeyFile: Setting.optional({
     name: "SLIPWAY_SECRETS_KEY_FILE",
     type: Type.text("a file"),
     about:
-      "File with the key that stored secrets, such as webhooks', are encrypted with: 32 bytes in base64. The same for every process on " +
-      "one database. Without it, secrets.key in the data folder, made with the first secret.",
+      "File with the key that stored secrets, of repositories and webhooks, are encrypted with: 32 bytes in base64, or several lines, " +
+      "of which the first encrypts. The same for every process on one database. Without it, secrets.key in the data folder, made at " +
+      "the first start, or with DATABASE_URL for the first webhook: secrets of repositories need one that was given.",
     role: "all"
   }),
   postgresAccount: Setting.optional({
@@ -45,12 +62,15 @@ export const settings = {
   })
 }
 
-/** Paths are absolute. `dataDirIsSet`: somebody chose it; else it is the default, beneath the folder that the process was started in. */
+/**
+ * Paths are absolute. `secretsKeyFile: null`: the one of whatever data folder it comes to be. `dataDirIsSet`: somebody chose it; else
+ * it is the default, beneath the folder that the process was started in.
+ */
 export const load = Effect.gen(function*() {
   const { secretsKeyFile, ...loaded } = yield* Setting.values(settings)
   return {
     ...loaded,
-    secretsKeyFile: path.resolve(loaded.dataDir, secretsKeyFile ?? "secrets.key"),
+    secretsKeyFile: secretsKeyFile === null ? null : path.resolve(loaded.dataDir, secretsKeyFile),
     dataDirIsSet: yield* Setting.isSet(settings.dataDir)
   }
 })

@@ -27,18 +27,20 @@ export const integer = (minimum: number, maximum: number, unit?: string): Type<n
 })
 
 /** Whole ones. In memory: a `Duration`. */
-const duration = (unit: "seconds" | "minutes" | "days", millis: number) => (minimum: number, maximum: number): Type<Duration.Duration> => ({
-  ...integer(minimum, maximum, unit),
-  schema: digits(minimum, maximum).pipe(Schema.decodeTo(
-    Schema.Duration,
-    SchemaTransformation.transform({
-      decode: (count) => Duration.millis(count * millis),
-      encode: (time) => Duration.toMillis(time) / millis
-    })
-  ))
-})
+const duration =
+  (unit: "seconds" | "minutes" | "hours" | "days", millis: number) => (minimum: number, maximum: number): Type<Duration.Duration> => ({
+    ...integer(minimum, maximum, unit),
+    schema: digits(minimum, maximum).pipe(Schema.decodeTo(
+      Schema.Duration,
+      SchemaTransformation.transform({
+        decode: (count) => Duration.millis(count * millis),
+        encode: (time) => Duration.toMillis(time) / millis
+      })
+    ))
+  })
 export const seconds = duration("seconds", 1000)
 export const minutes = duration("minutes", 60_000)
+export const hours = duration("hours", 3_600_000)
 export const days = duration("days", 86_400_000)
 
 /** In memory: bytes. */
@@ -90,6 +92,46 @@ const at = (expected: string): Type<string> => ({
 })
 export const file = at("a file")
 export const folder = at("a folder")
+
+/** Absent items and blanks around them do not count. */
+const list = (expected: string, isItem: (item: string) => boolean): Type<ReadonlyArray<string>> => {
+  const items = (text: string): ReadonlyArray<string> => text.split(",").map((item) => item.trim()).filter((item) => item !== "")
+  return {
+    expected,
+    schema: Schema.String.check(Schema.makeFilter((text) => items(text).every(isItem))).pipe(
+      Schema.decodeTo(
+        Schema.Array(Schema.String),
+        SchemaTransformation.transform({ decode: items, encode: (given: ReadonlyArray<string>) => given.join(",") })
+      )
+    )
+  }
+}
+
+/** Whoever starts the service may do so in any folder, and a colon would end the path in a PATH. */
+export const folders = list(
+  "absolute paths of folders between commas, without colons",
+  (item) => path.isAbsolute(item) && !/[:\0]/u.test(item)
+)
+
+export const images = list(
+  "names of images between commas, such as python:3.13-bookworm",
+  (item) => /^[a-z0-9][\w./:-]*(?:@sha256:[0-9a-f]{64})?$/u.test(item)
+)
+
+/** Absolute paths only: processes of one database are started in folders of their own. */
+export const checkpointPlaces: Type<{ readonly folder: string | null; readonly writes: "database" | "folder" }> = {
+  expected: "database, file:/path or database,file:/path",
+  schema: Schema.String.check(Schema.isPattern(/^(?:database|(?:database,)?file:\/[^\0,]+)$/u)).pipe(Schema.decodeTo(
+    Schema.Struct({ folder: Schema.NullOr(Schema.String), writes: Schema.Literals(["database", "folder"]) }),
+    SchemaTransformation.transform({
+      decode: (text) => ({
+        folder: text === "database" ? null : path.resolve(text.replace(/^(?:database,)?file:/u, "")),
+        writes: text.startsWith("database") ? "database" as const : "folder" as const
+      }),
+      encode: ({ folder, writes }) => [...(writes === "database" ? [writes] : []), ...(folder === null ? [] : [`file:${folder}`])].join(",")
+    })
+  ))
+}
 
 /** For secrets. */
 export const redacted = ({ schema, ...type }: Type<string>): Type<Redacted.Redacted> => ({

@@ -37,6 +37,15 @@ const rss = () => {
   }
 }
 
+/** Milliseconds that the process's first thread waited for a processor so far, which others had; 0: the kernel does not count them. */
+const delayed = () => {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[1] ?? 0) / 1e6
+  } catch {
+    return 0
+  }
+}
+
 let due = performance.now()
 /** How busy the machine is: what this process was late cannot be told from what it waited. */
 let latest: Array<{ readonly at: number; readonly late: number }> = []
@@ -50,11 +59,12 @@ const tell = (sample: object) => process.stdout.write(`${JSON.stringify({ at: Da
 
 /** With how late this process was, at most, while it waited. */
 const timed = async (what: "healthz" | "tenant", asking: Promise<number | null>) => {
-  const [start, at] = [performance.now(), Date.now()]
+  const [start, at, before] = [performance.now(), Date.now(), delayed()]
   const waited = await asking
+  const queued = delayed() - before
   setTimeout(() => {
     const late = latest.reduce((most, look) => look.at >= start ? Math.max(most, look.late) : most, 0)
-    tell({ at, until: at + (waited ?? performance.now() - start), late, [what]: waited })
+    tell({ at, until: at + (waited ?? performance.now() - start), late, queued, [what]: waited })
   }, 2 * LOOK_MILLIS)
 }
 

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
 /** All attacks together; each has a bound of its own. */
-const PATIENCE_MILLIS = 600_000
+const PATIENCE_MILLIS = 900_000
 
 export default defineConfig({
   root: fileURLToPath(new URL("../..", import.meta.url)),

@@ -128,8 +128,10 @@ export const memberNamed = Effect.fnUntraced(function*(login: string) {
   return yield* members.approve(login)
 })
 
+/** With and without scripts. */
 export const signIn = async (page: Page, link: string) => {
   await page.goto(link)
+  await page.getByRole("textbox", { name: "Code" }).fill(link)
   await page.getByRole("button", { name: "Sign in", exact: true }).click()
   await page.getByRole("navigation", { name: "Main" }).waitFor()
 }
@@ -166,9 +168,18 @@ const violations = async (page: Page): Promise<ReadonlyArray<string>> => {
   }
 }
 
+/** Has the browser draw what it leaves out while nobody scrolls there: a picture shows all of the page. */
+const drawAll = (page: Page) =>
+  page.evaluate(() => {
+    const sheet = new CSSStyleSheet()
+    sheet.replaceSync("* { content-visibility: visible !important }")
+    document.adoptedStyleSheets = [sheet]
+  })
+
 /** Looks at the page in light and dark, wide and narrow: nobody is kept out, nothing scrolls sideways. Keeps a picture of each. */
 export const inspect = async (page: Page, name: string) => {
   mkdirSync(SCREENSHOTS, { recursive: true })
+  await drawAll(page)
   for (const [size, viewport] of [["wide", WIDE], ["narrow", NARROW]] as const) {
     await page.setViewportSize(viewport)
     for (const colorScheme of ["light", "dark"] as const) {
@@ -182,4 +193,5 @@ export const inspect = async (page: Page, name: string) => {
   }
   await page.setViewportSize(WIDE)
   await page.emulateMedia({ colorScheme: "light" })
+  await page.evaluate(() => void (document.adoptedStyleSheets = []))
 }

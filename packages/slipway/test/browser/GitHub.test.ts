@@ -4,7 +4,10 @@ import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
 import { folder } from "../commands/SlipwayProcess.ts"
-import { Browser, inspect, memberNamed } from "./Browser.ts"
+import { Browser, inspect, linkFor, memberNamed, signIn } from "./Browser.ts"
+import * as Shop from "./Shop.ts"
+
+const HOSTILE = "</li><script>alert(1)</script> ![x](https://spy.test/x.png) [y](javascript:alert(1)) \u202e\u001b[31m"
 
 it.live("somebody signs in with GitHub by a button, and comes back to where they were", () =>
   Effect.gen(function*() {
@@ -38,3 +41,76 @@ it.live("somebody signs in with GitHub by a button, and comes back to where they
       }, { refused: [403] })
     }).pipe(Effect.provide(Browser.layer(settings)))
   }).pipe(Effect.scoped))
+
+it.live(
+  "a pull request on GitHub shows its checks and what people say of it, as they come, with and without scripts",
+  () =>
+    Effect.gen(function*() {
+      const github = yield* GitHubServer.start({ readsBeforeMergeable: 0 })
+      github.app.install("Acme")
+      const there = yield* github.repository("Acme/Shop", { "README.md": "# Shop\n" })
+      const keyFile = path.join(yield* folder, "app.pem")
+      writeFileSync(keyFile, github.app.privateKey, { mode: 0o600 })
+      const settings = {
+        SLIPWAY_GITHUB_APP_ID: String(github.app.appId),
+        SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile,
+        SLIPWAY_GITHUB_API_URL: github.apiUrl
+      }
+      yield* Effect.gen(function*() {
+        const { visit } = yield* Browser
+        const { create, publish } = yield* Shop.api
+        const [link, again] = [yield* linkFor(), yield* linkFor()]
+        const started = yield* visit(async (page) => {
+          await signIn(page, link)
+          const id = await create("[[write path=a.md content=one]]", { title: "Add a", repos: [{ fullName: "Acme/Shop" }] })
+          await page.goto(`/sandboxes/${id}`)
+          await Shop.turnIs(page, "The turn ended")
+          await publish(id)
+          const pull = page.locator("#pulls")
+          await pull.getByRole("link", { name: "#1 Add a" }).waitFor()
+          await pull.getByText("No checks").waitFor()
+          const { headSha } = there.pulls[0] ?? assert.fail("there is no pull request")
+          for (let i = 1; i <= 22; i++) there.comment(1, { body: `Remark **number ${i}**.`, user: { id: 7, login: "mona" } })
+          there.comment(1, { body: "Use `const`:\n\n```ts\nconst a = 1\n```", path: "src/a.ts", line: 12 })
+          there.comment(1, { body: HOSTILE, path: `src/${"long-name-".repeat(20)}<b>.ts`, line: 3 })
+          there.checkRun(headSha, { name: "build", status: "completed", conclusion: "success" })
+          there.checkRun(headSha, { name: "test", status: "in_progress" })
+          // Nobody loads the page again.
+          await pull.getByText("number 22").waitFor({ timeout: 90_000 })
+          assert.strictEqual(await pull.locator(".comment").count(), 20)
+          await pull.getByRole("link", { name: "4 more on" }).waitFor()
+          await pull.locator(".state", { hasText: "Running" }).waitFor()
+          await pull.locator(".place", { hasText: "src/a.ts:12" }).waitFor()
+          const text = await pull.innerText()
+          assert.include(text, "<script>alert(1)</script>")
+          assert.include(text, "RIGHT-TO-LEFT OVERRIDE")
+          assert.strictEqual(await pull.locator("img, script").count(), 0)
+          assert.match(await pull.locator(".comments time").last().innerText(), /ago|just now|in \d/u)
+          await page.goto(`/sandboxes/${id}?view=changes`)
+          await pull.getByText("number 22").waitFor()
+          await inspect(page, "pull-comments")
+
+          there.checkRun(headSha, { name: "lint", status: "completed", conclusion: "failure" })
+          await page.goto("/pulls")
+          const row = page.getByRole("row").filter({ hasText: "Add a" })
+          await row.locator("[data-label=Checks] .state").waitFor()
+          await inspect(page, "pulls-checks")
+          return id
+        })
+        yield* visit(async (page) => {
+          await signIn(page, again)
+          await Shop.loadsUntil(page, `/sandboxes/${started}?view=changes`, "number 22")
+          assert.strictEqual(await page.locator(".comment").count(), 20)
+          await page.goto("/pulls")
+          await page.getByLabel("Checks").selectOption("passing")
+          await page.getByRole("button", { name: "Show" }).click()
+          await page.getByText("There are no such pull requests").waitFor()
+          const known = await page.goto("/pulls").then(() => page.locator("[data-label=Checks]").innerText())
+          await page.getByLabel("Checks").selectOption(known.toLowerCase())
+          await page.getByRole("button", { name: "Show" }).click()
+          await page.getByRole("row").filter({ hasText: "Add a" }).waitFor()
+        }, { options: { javaScriptEnabled: false } })
+      }).pipe(Effect.provide(Browser.layer(settings)))
+    }).pipe(Effect.scoped),
+  240_000
+)

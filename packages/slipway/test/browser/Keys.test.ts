@@ -44,7 +44,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         assert.strictEqual(await page.getByRole("textbox", { name: "Code" }).inputValue(), link.split("#")[1])
         await inspect(page, "sign-in")
         await page.getByRole("button", { name: "Sign in", exact: true }).click()
-        await page.waitForURL("**/sandboxes")
+        await page.waitForURL("**/overview")
         await page.goto("/keys")
         assert.strictEqual(await headingOf(page), "Keys")
         await inspect(page, "keys-first")
@@ -185,9 +185,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
       yield* memberNamed("grace")
       const link = yield* linkFor("grace")
       yield* visit(async (page) => {
-        await page.goto(link)
-        await page.getByRole("textbox", { name: "Code" }).fill(link)
-        await page.getByRole("button", { name: "Sign in", exact: true }).click()
+        await signIn(page, link)
         const key = await mint(page, "without scripts")
         assert.strictEqual(await page.getByRole("button", { name: "Copy" }).count(), 0)
         assert.strictEqual(await statusOf(page, key), 200)
@@ -228,7 +226,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         // The code is in its field: only the button is left to press.
         await page.waitForFunction(() => document.activeElement?.id === "sign-in")
         await keyboard.press("Enter")
-        await page.waitForURL("**/sandboxes")
+        await page.waitForURL("**/overview")
         await tabTo("Keys")
         await keyboard.press("Enter")
         await page.waitForURL("**/keys")
@@ -272,6 +270,32 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         await page.goto("/sign-out")
         await inspect(page, "wrong-method")
       }, { refused: [404, 405] })
+    }))
+
+  it.effect("switches the grant from the header of any page, by keyboard and without scripts too", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      yield* (yield* Access).createGrant("a second grant, with a name that is longer than a header has room for")
+      yield* (yield* Access).createGrant("third")
+      for (const javaScriptEnabled of [true, false]) {
+        const link = yield* linkFor()
+        yield* visit(async (page) => {
+          await signIn(page, link)
+          await page.goto("/webhooks")
+          const current = page.getByRole("banner").getByLabel("Grant", { exact: true })
+          await current.selectOption("third")
+          await page.getByRole("button", { name: "Switch grant" }).focus()
+          await page.keyboard.press("Enter")
+          await page.waitForURL("**/webhooks")
+          await page.getByRole("option", { name: "third", selected: true }).first().waitFor({ state: "attached" })
+          if (javaScriptEnabled) {
+            await current.selectOption({ label: "a second grant, with a name that is longer than a header has room for" })
+            await page.getByRole("button", { name: "Switch grant" }).click()
+            await page.goto("/keys")
+            await inspect(page, "grant-in-header")
+          }
+        }, { options: { javaScriptEnabled } })
+      }
     }))
 
   it.effect("takes no text for markup, as the browser reads it", () =>

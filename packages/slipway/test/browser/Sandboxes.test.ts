@@ -1,62 +1,24 @@
 import { assert, layer } from "@effect/vitest"
-import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
-import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Conversation } from "@slipway/http/internal/pages/sandboxes/Conversation"
-import { Effect, Layer } from "effect"
-import { mkdtempSync, rmSync } from "node:fs"
+import { Effect } from "effect"
 import { connect, createServer, type Socket } from "node:net"
-import { tmpdir } from "node:os"
-import path from "node:path"
-import type { Page } from "playwright-core"
-import * as DemoRepository from "../../src/commands/DemoRepository.ts"
+import type { Locator, Page } from "playwright-core"
 import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
+import * as Shop from "./Shop.ts"
 
-/** The service with a repository of its machine, `acme/shop`. */
-const service = Layer.effectDiscard(Effect.gen(function*() {
-  const folder = yield* Effect.acquireRelease(
-    Effect.sync(() => mkdtempSync(path.join(tmpdir(), "slipway-shop-"))),
-    (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true }))
-  )
-  yield* DemoRepository.make(folder)
-  yield* (yield* LocalRepositories).register(RepoName.make("acme/shop"), folder)
-})).pipe(Layer.provideMerge(Browser.layer()))
-
-const api = Effect.map(Browser, ({ server }) => {
-  const ask = async (method: string, address: string, body?: unknown) => {
-    const response = await fetch(`${server.url}/api/public/v1/sandboxes${address}`, {
-      method,
-      headers: { authorization: `Bearer ${server.key}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) })
-    })
-    assert.isBelow(response.status, 300, await response.clone().text())
-    return await response.json()
-  }
-  return {
-    create: async (prompt: string, more: object = {}): Promise<string> =>
-      (await ask("POST", "", { repos: [{ fullName: "acme/shop" }], title: "Try it", prompt, ...more })).id,
-    publish: (id: string) => ask("POST", `/${id}/pull-request`),
-    /** What the log comes to on the page. */
-    items: async (id: string) => {
-      const wires: Array<unknown> = []
-      for (let after = "0";;) {
-        const page = await ask("GET", `/${id}/events?limit=100&after=${after}`)
-        wires.push(...page.data)
-        if (page.data.length === 0) break
-        after = page.nextCursor
-      }
-      const conversation = new Conversation()
-      for (const wire of wires) conversation.add(fromWire(JSON.stringify(wire)))
-      return conversation.items.map(({ key, text }) => `${key} ${text}`).sort()
-    }
-  }
-})
+/** What the log comes to on the page. */
+const itemsOf = (events: ReadonlyArray<unknown>) => {
+  const conversation = new Conversation()
+  for (const event of events) conversation.add(fromWire(JSON.stringify(event)))
+  return conversation.items.map(({ key, text }) => `${key} ${text.trim()}`).sort()
+}
 
 const shown = async (page: Page) =>
   (await page.locator("#conversation > li").evaluateAll((items) =>
-    items.map((item) => `${item.getAttribute("data-key")} ${item.querySelector(".item-text")?.textContent}`)
+    items.map((item) => `${item.getAttribute("data-key")} ${item.querySelector(".item-text")?.textContent.trim()}`)
   )).sort()
 
 const looked = (state: "visible" | "hidden") => (page: Page) =>
@@ -68,15 +30,13 @@ const looked = (state: "visible" | "hidden") => (page: Page) =>
 const lookAway = looked("hidden")
 const lookAt = looked("visible")
 
-const connection = (page: Page, text: string) => page.locator("#connection", { hasText: text }).waitFor()
 const said = (page: Page, text: string) => page.locator(".item:not(.prompt) .item-text", { hasText: text }).first().waitFor()
-const turnIs = (page: Page, text: string) => page.locator("#turn", { hasText: text }).waitFor()
 
-layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
+layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it) => {
   it.effect("shows what happens as it happens; what is approved there is done, what is denied is not", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
-      const { create, items, publish } = yield* api
+      const { create, events, publish } = yield* Shop.api
       const link = yield* linkFor()
       yield* visit(async (page) => {
         await signIn(page, link)
@@ -86,28 +46,28 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
           "[[say Let me <b>begin</b> & see.]] [[think Which file?]] [[slow 20 20]] " +
             "[[write path=docs/a.md content=hello <i>you</i>]] [[write path=b.md content=no]] " +
             "[[write path=src/prices.js content=export const prices = {}]] [[say All done.]]",
-          { toolApprovalMode: "prompt" }
+          Shop.ASKS
         )
         await page.goto(`/sandboxes/${id}`)
-        await connection(page, "Live")
+        await Shop.connection(page, "Live")
         await said(page, "Let me <b>begin</b> & see.")
         const cards = page.locator(".approval")
         const announced = (text: string) => page.locator("#announcement", { hasText: text }).waitFor({ state: "attached" })
         await cards.filter({ hasText: "a.md" }).waitFor()
-        await turnIs(page, "Waiting for an approval")
+        await Shop.turnIs(page, "Waiting for an approval")
         await announced("The agent asks to be allowed: Write docs/a.md")
         await inspect(page, "sandbox-asks")
-        await cards.getByRole("button", { name: "Approve" }).click()
+        await cards.locator("button[value=approve]").click()
         await cards.filter({ hasText: "b.md" }).getByRole("button", { name: "Deny" }).click()
-        await cards.filter({ hasText: "prices.js" }).getByRole("button", { name: "Approve" }).click()
-        await turnIs(page, "The turn ended")
+        await cards.filter({ hasText: "prices.js" }).locator("button[value=approve]").click()
+        await Shop.turnIs(page, "The turn ended")
         await said(page, "All done.")
         await announced("The turn ended")
         assert.strictEqual(await cards.count(), 0)
         assert.include((await shown(page)).join("\n"), "\nDenied")
         // What came by and by is what a page that is loaded now has.
         const live = await shown(page)
-        assert.deepStrictEqual(live, await items(id))
+        assert.deepStrictEqual(live, itemsOf(await events(id)))
         await page.reload()
         assert.deepStrictEqual(await shown(page), live)
         await inspect(page, "sandbox-done")
@@ -115,13 +75,22 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         await page.getByRole("link", { name: "Files changed" }).click()
         await page.getByRole("heading", { level: 1, name: "Files changed" }).waitFor()
         assert.deepStrictEqual(await page.locator(".changes a").allInnerTexts(), ["docs/a.md", "src/prices.js"])
-        await page.getByRole("link", { name: "docs/a.md" }).click()
-        assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), ["hello <i>you</i>"])
-        await page.getByRole("link", { name: "src/prices.js" }).click()
-        assert.deepStrictEqual(await page.locator(".diff .line").allInnerTexts(), [
-          "export const prices = { lamp: 30, chair: 45, table: 120 }",
-          "export const prices = {}"
-        ])
+        await page.locator(".changes").getByRole("link", { name: "docs/a.md" }).click()
+        assert.deepStrictEqual(await page.locator("#file-1 .added .line").allInnerTexts(), ["hello <i>you</i>"])
+        const prices = ["export const prices = { lamp: 30, chair: 45, table: 120 }", "export const prices = {}"]
+        assert.deepStrictEqual(await page.locator("#file-2 .diff .line").allInnerTexts(), prices)
+        assert.deepStrictEqual(await page.locator("#file-2 del").allInnerTexts(), [" lamp: 30, chair: 45, table: 120 "])
+        // Each can be folded away.
+        await page.locator("#file-1 summary").click()
+        await page.locator("#file-1 .added").waitFor({ state: "hidden" })
+        await page.locator("#file-1 summary").click()
+        await inspect(page, "changes-all")
+        await page.getByRole("link", { name: "Checkpoint 1", exact: true }).click()
+        await page.getByText("From where the sandbox started to checkpoint 1.").waitFor()
+        assert.deepStrictEqual(await page.locator("#file-2 .diff .line").allInnerTexts(), prices)
+        await page.getByRole("link", { name: "All changes" }).click()
+        await page.getByRole("link", { name: "Only this file src/prices.js" }).click()
+        assert.deepStrictEqual(await page.locator(".diff .line").allInnerTexts(), prices)
         await inspect(page, "changes")
 
         // The page that publishing leads to is followed, too: what a second publication makes shows by itself.
@@ -129,11 +98,11 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         await page.getByText("The pull request is up to date.").waitFor()
         await page.locator(".pull", { hasText: "No checks" }).waitFor()
         await inspect(page, "sandbox-published")
-        await connection(page, "Live")
+        await Shop.connection(page, "Live")
         await publish(id)
         await said(page, "Pull request of acme/shop: Updating")
         await said(page, "Pull request of acme/shop #")
-        assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#\d+ Try it/u)
+        await page.locator(".pull", { hasText: /acme\/shop\s+Draft\s+#\d+ Try it/u }).waitFor()
         await page.locator(".pull a").click()
         await page.getByRole("heading", { level: 1, name: "Try it #" }).waitFor()
         await inspect(page, "pull")
@@ -145,7 +114,7 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
   it.effect("misses nothing and repeats nothing when the network drops, again and again", () =>
     Effect.gen(function*() {
       const { server, visit } = yield* Browser
-      const { create, items } = yield* api
+      const { create, events } = yield* Shop.api
       const link = yield* linkFor()
       const { cut, refuseNext, url } = yield* cuttingProxy(server.url)
       yield* visit(async (page, context) => {
@@ -162,25 +131,25 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         const refused = refuseNext(2)
         cut()
         await refused
-        await connection(page, "Reconnecting…")
+        await Shop.connection(page, "Reconnecting…")
         await said(page, "Step 5.")
         await context.setOffline(true)
-        await connection(page, "Reconnecting…")
+        await Shop.connection(page, "Reconnecting…")
         await context.setOffline(false)
         await said(page, "Step 7.")
         await lookAway(page)
-        await connection(page, "Paused")
+        await Shop.connection(page, "Paused")
         await lookAt(page)
-        await turnIs(page, "The turn ended")
-        await connection(page, "Live")
-        assert.deepStrictEqual(await shown(page), await items(id))
+        await Shop.turnIs(page, "The turn ended")
+        await Shop.connection(page, "Live")
+        assert.deepStrictEqual(await shown(page), itemsOf(await events(id)))
       }, { drops: true, refused: [503] })
     }))
 
   it.effect("asks who was signed out meanwhile to sign in again, and leads back", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
-      const { create } = yield* api
+      const { create } = yield* Shop.api
       const sessions = yield* Sessions
       const { userId } = yield* (yield* MemberStore).owner
       const [first, second] = [yield* linkFor(), yield* linkFor()]
@@ -189,53 +158,53 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
         await signIn(page, first)
         const id = await create("[[hang]]")
         await page.goto(`/sandboxes/${id}`)
-        await connection(page, "Live")
+        await Shop.connection(page, "Live")
         await run(sessions.signOutEverywhere(userId))
-        await connection(page, "Your session has ended.")
+        await Shop.connection(page, "Your session has ended.")
         await inspect(page, "sandbox-signed-out")
         await page.getByRole("link", { name: "Sign in again" }).click()
         await page.getByRole("textbox", { name: "Code" }).fill(second)
         await page.getByRole("button", { name: "Sign in", exact: true }).click()
         await page.waitForURL(`**/sandboxes/${id}`)
-        await connection(page, "Live")
+        await Shop.connection(page, "Live")
       }, { refused: [401] })
     }))
 
   it.effect("interrupts a turn, takes the next prompt, and ends with the sandbox", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
-      const { create, items } = yield* api
+      const { create, events } = yield* Shop.api
       const link = yield* linkFor()
       yield* visit(async (page) => {
         await signIn(page, link)
         const id = await create("[[hang]]")
         await page.goto(`/sandboxes/${id}`)
         const [interrupt, prompt] = [page.getByRole("button", { name: "Interrupt the turn" }), page.getByLabel("Follow-up")]
-        await turnIs(page, "The agent is working")
-        assert.isFalse(await prompt.isVisible())
+        await Shop.turnIs(page, "The agent is working")
+        await page.getByRole("button", { name: "Queue" }).waitFor()
         await interrupt.click()
-        await turnIs(page, "The turn was interrupted")
+        await Shop.turnIs(page, "The turn was interrupted")
         assert.isFalse(await interrupt.isVisible())
         await prompt.fill("[[say Once\nmore.]]")
         await page.getByRole("button", { name: "Send" }).click()
         await page.getByText("Your message was sent.").waitFor()
         await said(page, "Once\nmore.")
-        await turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "The turn ended")
 
         await page.getByRole("link", { name: "Terminate…" }).click()
         await inspect(page, "terminate")
         await page.getByRole("link", { name: "Keep it" }).click()
         await page.getByRole("link", { name: "Terminate…" }).click()
         await page.getByRole("button", { name: "Terminate" }).click()
-        await connection(page, "Ended")
+        await Shop.connection(page, "Ended")
         assert.strictEqual(await page.locator("#status").innerText(), "Terminated")
         assert.strictEqual(await page.getByRole("link", { name: "Terminate…" }).count(), 0)
-        assert.deepStrictEqual(await shown(page), await items(id))
+        assert.deepStrictEqual(await shown(page), itemsOf(await events(id)))
         await inspect(page, "sandbox-ended")
         await page.reload()
-        await connection(page, "Ended")
+        await Shop.connection(page, "Ended")
         await page.getByRole("link", { name: "Files changed" }).click()
-        await page.getByText("Files can be looked at while the sandbox is running.").waitFor()
+        await page.getByText("There are no files to look at").waitFor()
         await inspect(page, "changes-ended")
       })
     }))
@@ -243,50 +212,114 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
   it.effect("says why a turn failed, as it happens and when it is loaded again", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
-      const { create, items } = yield* api
+      const { create, events } = yield* Shop.api
       const link = yield* linkFor()
       yield* visit(async (page) => {
         await signIn(page, link)
         const id = await create("[[say Ready.]]")
         await page.goto(`/sandboxes/${id}`)
-        await connection(page, "Live")
-        await turnIs(page, "The turn ended")
+        await Shop.connection(page, "Live")
+        await Shop.turnIs(page, "The turn ended")
         await page.getByLabel("Follow-up").fill("[[error The provider refuses <b>the key</b>.]]")
         await page.getByRole("button", { name: "Send" }).click()
         const why = page.locator(".item.problem .item-text", { hasText: "The turn failed: The provider refuses <b>the key</b>." })
         await why.waitFor()
-        await turnIs(page, "The turn failed")
-        assert.deepStrictEqual(await shown(page), await items(id))
+        await Shop.turnIs(page, "The turn failed")
+        assert.deepStrictEqual(await shown(page), itemsOf(await events(id)))
         await page.reload()
         await why.waitFor()
-        assert.deepStrictEqual(await shown(page), await items(id))
+        assert.deepStrictEqual(await shown(page), itemsOf(await events(id)))
         await inspect(page, "sandbox-turn-failed")
       })
+    }))
+
+  const prices = "export const prices = { lamp: 30, chair: 45, table: 130 }"
+  const THREE =
+    `[[write path=src/prices.js content=${prices}]] [[write path=b.md content=two]] [[write path=c.md content=three]] [[say All done.]]`
+  const TOLD = "I was not allowed to do this, so I left it: Write src/prices.js. I was told: Tables stay at <b>120</b>."
+
+  it.effect("shows what an edit would change, tells the agent why it is denied, and approves all of a kind for the turn", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create, events } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create(THREE, Shop.ASKS)
+        await page.goto(`/sandboxes/${id}`)
+        await Shop.connection(page, "Live")
+        const cards = page.locator(".approval")
+        await cards.locator(".diff .added .line").waitFor()
+        assert.deepStrictEqual(await cards.locator(".diff .added .line").allInnerTexts(), [prices])
+        assert.deepStrictEqual(await cards.locator(".diff ins").allInnerTexts(), ["130"])
+        await cards.getByLabel("Why not?").fill("Tables stay at <b>120</b>.")
+        // Letters that are typed there decide nothing.
+        await cards.getByLabel("Why not?").press("a")
+        await cards.getByLabel("Why not?").press("Backspace")
+        await inspect(page, "sandbox-edit-asks")
+        assert.strictEqual(await cards.getByLabel("Why not?").inputValue(), "Tables stay at <b>120</b>.")
+        await cards.getByRole("button", { name: "Deny" }).click()
+        await said(page, TOLD)
+        await cards.getByRole("button", { name: "Approve all edits this turn" }).click()
+        await said(page, "All done.")
+        await Shop.turnIs(page, "The turn ended")
+        assert.strictEqual(await cards.count(), 0)
+        assert.include((await shown(page)).join("\n"), "\nDenied: Tables stay at <b>120</b>.")
+        assert.deepStrictEqual(await shown(page), itemsOf(await events(id)))
+        const log = (await events(id)).map((event) => fromWire(JSON.stringify(event)).event)
+        const resolved = log.flatMap((event) => event.type === "approval.resolved" ? event.data.by : [])
+        assert.deepStrictEqual(resolved, ["user", "user", "policy"])
+        await inspect(page, "sandbox-edit-denied")
+      })
+    }))
+
+  it.effect("denies with a reason and approves all of a kind without scripts", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create(THREE, Shop.ASKS)
+        const reached = async (place: Locator) => {
+          await page.goto(`/sandboxes/${id}`)
+          while (await place.count() === 0) await page.getByRole("link", { name: "Refresh" }).click()
+        }
+        const asksFor = (file: string) => reached(page.locator(".approval", { hasText: file }))
+        await asksFor("prices.js")
+        assert.deepStrictEqual(await page.locator(".approval .diff ins").allInnerTexts(), ["130"])
+        await page.getByLabel("Why not?").fill("Tables stay at <b>120</b>.")
+        await page.getByRole("button", { name: "Deny" }).click()
+        await page.getByText("Denied.", { exact: true }).waitFor()
+        await asksFor("b.md")
+        await page.getByRole("button", { name: "Approve all edits this turn" }).click()
+        await page.getByText("Approved, and all of this kind until the turn ends.").waitFor()
+        await reached(page.locator("#turn", { hasText: "The turn ended" }))
+        await said(page, TOLD)
+        await said(page, "All done.")
+      }, { options: { javaScriptEnabled: false } })
     }))
 
   it.effect("works without scripts: approving, publishing, looking again", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
-      const { create, items } = yield* api
+      const { create, events } = yield* Shop.api
       const link = yield* linkFor()
       yield* visit(async (page) => {
-        await page.goto(link)
-        await page.getByRole("textbox", { name: "Code" }).fill(link)
-        await page.getByRole("button", { name: "Sign in", exact: true }).click()
-        await page.getByRole("navigation", { name: "Main" }).waitFor()
+        await signIn(page, link)
         const wide = `${"a wide line ".repeat(40)}end`
-        const id = await create(`[[write path=wide.md content=${wide}]] [[say Published?]]`, { toolApprovalMode: "prompt" })
+        const id = await create(`[[write path=wide.md content=${wide}]] [[say Published?]]`, Shop.ASKS)
         const until = async (text: string) => {
           await page.goto(`/sandboxes/${id}`)
           while (!(await page.locator("main").innerText()).includes(text)) await page.getByRole("link", { name: "Refresh" }).click()
         }
         await until("Waiting for you")
-        await page.getByRole("button", { name: "Approve" }).click()
+        await page.locator(".approval button[value=approve]").click()
         await page.getByText("Approved.", { exact: true }).waitFor()
         await until("The turn ended")
-        assert.deepStrictEqual(await shown(page), await items(id))
+        assert.deepStrictEqual(await shown(page), itemsOf(await events(id)))
         await page.getByRole("link", { name: "Files changed" }).click()
-        await page.getByRole("link", { name: "wide.md" }).click()
+        await page.getByRole("link", { name: "Only this file wide.md" }).click()
         assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), [
           `${wide.slice(0, 400)} … ${wide.length - 400} more characters`
         ])
@@ -309,7 +342,7 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
   it.effect("can be used with the keyboard alone, narrow and wide", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
-      const { create } = yield* api
+      const { create } = yield* Shop.api
       const link = yield* linkFor()
       yield* visit(async (page) => {
         const { keyboard } = page
@@ -330,12 +363,12 @@ layer(service, { excludeTestServices: true })("the page of a sandbox", (it) => {
           assert.fail(`${wanted} cannot be reached`)
         }
         await signIn(page, link)
-        const id = await create(`[[write path=x.md content=${"x".repeat(300)}]]`, { toolApprovalMode: "prompt" })
+        const id = await create(`[[write path=x.md content=${"x".repeat(300)}]]`, Shop.ASKS)
         await page.goto(`/sandboxes/${id}`)
         await page.locator(".approval").waitFor()
         await tabTo("Approve")
         await keyboard.press("Enter")
-        await turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "The turn ended")
         // Its button is gone: the reader is where the next thing happens.
         assert.strictEqual(await focused(), "Conversation")
         await tabTo("Files changed")

@@ -164,9 +164,7 @@ layer(service, { excludeTestServices: true })("the pages of webhooks", (it) => {
       const receiver = yield* start()
       const run = Effect.runPromiseWith(yield* Effect.context<AccessStore | Ids | PartnerStore>())
       yield* visit(async (page) => {
-        await page.goto(link)
-        await page.getByRole("textbox", { name: "Code" }).fill(link)
-        await page.getByRole("button", { name: "Sign in", exact: true }).click()
+        await signIn(page, link)
         const first = await register(page, `http://127.0.0.1:${receiver.port}/plain`)
         assert.strictEqual(await page.getByRole("button", { name: "Copy" }).count(), 0)
         await run(tell)

@@ -46,6 +46,22 @@ describe("slipway doctor", () => {
     LONG
   )
 
+  it.live("says whether checkpoints can be kept in their folder, and makes none", () =>
+    Effect.gen(function*() {
+      const there = yield* folder
+      const missing = path.join(there, "checkpoints")
+      const { found } = yield* examined({ SLIPWAY_CHECKPOINTS: `file:${there}` })
+      assert.strictEqual(found.get("checkpoints")?.state, "ok")
+      assert.match(String(found.get("checkpoints")?.detail), /^in \/.*, \d+ GiB free$/u)
+      const without = yield* examined({ SLIPWAY_CHECKPOINTS: `file:${missing}` })
+      assert.deepStrictEqual([without.code, without.found.get("checkpoints")], [1, {
+        what: "checkpoints",
+        state: "missing",
+        detail: `in ${missing}: it is not there. Make it, or mount what it is on`
+      }])
+      assert.deepStrictEqual(readdirSync(there), [])
+    }).pipe(Effect.scoped), LONG)
+
   it.live.skipIf(absent !== undefined || !mounts)(
     `looks beside a service, whose sandboxes keep their disks until they end${mounts ? "" : " (needs root, e2fsprogs, loop devices)"}`,
     () =>

@@ -94,7 +94,9 @@ describe("the first pages", () => {
         const port = yield* freePort
         const env = { PATH: process.env["PATH"], HOME: home, TMPDIR: tmpdir(), SLIPWAY_PORT: String(port) }
         // The port alone is another one, so that this test disturbs nobody's server.
-        const [install = "", prepare = "", create = "", watch = "", publish = "", end = "", ...others] = blocks("docs/getting-started.md")
+        const [install = "", prepare = "", command = "", create = "", watch = "", publish = "", end = "", ...others] = blocks(
+          "docs/getting-started.md"
+        )
           .map((block) => block.replaceAll("localhost:4000", `localhost:${port}`))
         assert.strictEqual(install, "npm ci\nnpm start\n")
         assert.strictEqual(others.length, 1, "a new block needs a place in this test")
@@ -110,12 +112,15 @@ describe("the first pages", () => {
           return text
         })
         assert.include(yield* said(prepare), "sample/shop is ")
+        const commanded = yield* said(command)
+        assert.match(commanded, /^http\S+\/local\/sample\/shop\/pulls\/1$/mu)
+        assert.include(commanded, "+Hi")
         assert.match(yield* said(create), /\/sandboxes\/c_[a-z2-9]{12}$/mu)
         yield* said(watch, /"type":"turn\.completed"/u)
         const published = yield* said(publish)
         assert.include(published, "\"draft\":true")
         assert.include(published, "+Hello")
-        assert.include(published, "sample/shop #1 is merged into main, with the files in ")
+        assert.include(published, "sample/shop #2 is merged into main, with the files in ")
         assert.strictEqual(readFileSync(path.join(at, ".slipway/sample/shop/HELLO.md"), "utf8").trim(), "Hello")
         assert.include(yield* said(end), "\"outcome\":\"applied\"")
       }).pipe(Effect.scoped),

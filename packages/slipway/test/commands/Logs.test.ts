@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Redaction, Redactor } from "@slipway/adapters/redaction/Redaction"
 import * as RequestSpan from "@slipway/http/internal/server/RequestSpan"
 import { Cause, ConfigProvider, Console, Effect, Redacted, References, Schema, Tracer } from "effect"
-import { HttpServerRequest } from "effect/http"
+import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Logs from "../../src/service/Logs.ts"
 
 const SECRET = "correct-horse/battery+staple"
@@ -190,7 +190,11 @@ describe("a request's entries", () => {
     Effect.map(
       written(Effect.gen(function*() {
         const request = HttpServerRequest.fromWeb(new Request("http://localhost/", { headers }))
-        yield* Effect.all([Effect.logInfo("one"), Effect.logInfo("two").pipe(Effect.withSpan("inner"))]).pipe(RequestSpan.within(request))
+        const spanOf = yield* RequestSpan.make
+        yield* Effect.all([Effect.logInfo("one"), Effect.logInfo("two").pipe(Effect.withSpan("inner"))]).pipe(
+          Effect.as(HttpServerResponse.empty()),
+          spanOf(request, null)
+        )
         yield* Effect.logInfo("outside")
       })),
       parsed

@@ -7,7 +7,7 @@ describe("the metrics of a service", () => {
   it.live("tell what it did from boot to pull request, to a key made for that, and name nothing of it", () =>
     Effect.gen(function*() {
       const data = yield* folder
-      const server = yield* serve(data)
+      const server = yield* serve(data, { SLIPWAY_WORKER_SLOTS: "8" })
       yield* run(data, ["repos", "add", "distinctive-owner/shop", repository(data, "distinctive-folder")])
       const made = yield* run(data, ["keys", "create", "--grant", "distinctive-grant", "--label", "distinctive-label", "--scopes",
         "metrics:read", "--json"])
@@ -44,9 +44,13 @@ describe("the metrics of a service", () => {
         "slipway_turns_ended_total{state=\"failed\"}": 0,
         "slipway_publications_total{outcome=\"published\"}": 1,
         "slipway_publications_total{outcome=\"source_host_error\"}": 0,
+        "slipway_checkpoints_total{outcome=\"failed\"}": 0,
+        "slipway_restores_total{cause=\"command\"}": 0,
         "slipway_sandboxes_failed_total{reason=\"boot_failed\"}": 0,
         "slipway_webhook_attempts_total{outcome=\"delivered\"}": 0,
         "slipway_http_refusals_total{code=\"403\"}": 1,
+        "slipway_setup_caches_total{what=\"hit\"}": 0,
+        slipway_setup_cache_bytes: 0,
         slipway_worker_slots: 8
       }
       assert.deepStrictEqual(Object.fromEntries(Object.keys(expected).map((name) => [name, values.get(name)])), expected)

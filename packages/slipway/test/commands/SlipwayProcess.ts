@@ -5,6 +5,7 @@ import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
 import { execFile, execFileSync, spawn } from "node:child_process"
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { format } from "node:util"
@@ -12,16 +13,29 @@ import { exitCodeOf, run as slipway } from "../../src/Run.ts"
 
 export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
 
-export const folder = Effect.acquireRelease(
-  Effect.promise(() => mkdtemp(path.join(tmpdir(), "slipway-cli-"))),
-  (made) =>
-    Effect.promise(() => {
-      // As a killed server leaves it.
-      Mounts.unmount(made)
-      // Its Postgres needs a moment to end.
-      return rm(made, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
-    })
-)
+/** Until the scope closes. */
+export const folderIn = (parent: string) =>
+  Effect.acquireRelease(
+    Effect.promise(() => mkdtemp(path.join(parent, "slipway-cli-"))),
+    (made) =>
+      Effect.promise(() => {
+        // As a killed server leaves it.
+        Mounts.unmount(made)
+        // Its Postgres needs a moment to end.
+        return rm(made, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
+      })
+  )
+
+export const folder = folderIn(tmpdir())
+
+/** A port that nobody listens on just now. */
+export const freePort = Effect.callback<number>((resume) => {
+  const server = createServer()
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
+  })
+})
 
 /** A git repository with one commit of one file, in a folder of that name. */
 export const repository = (inside: string, name = "shop") => {
@@ -54,20 +68,28 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** Runs a command to its end, as it comes: in `at`, or else in the data folder. */
+/** Runs a command to its end, as it comes: in `at`, or else in the data folder. `input`: all that comes on its standard input. */
 export const runIn = (
   dataDir: string,
   args: ReadonlyArray<string>,
   settings: Readonly<Record<string, string | undefined>> = {},
-  { at = dataDir, nodeArgs = [] }: { readonly at?: string; readonly nodeArgs?: ReadonlyArray<string> } = {}
+  { at = dataDir, input, nodeArgs = [] }: {
+    readonly at?: string
+    readonly input?: string | Uint8Array
+    readonly nodeArgs?: ReadonlyArray<string>
+  } = {}
 ) =>
   Effect.callback<Ended>((resume) => {
     const env = { ...environment(dataDir, {}), ...settings }
-    execFile(process.execPath, [...nodeArgs, command, ...args], { env, cwd: at }, (error, stdout, stderr) =>
+    const child = execFile(process.execPath, [...nodeArgs, command, ...args], { env, cwd: at }, (error, stdout, stderr) =>
       resume(Effect.succeed({ code: error === null ? 0 : typeof error.code === "number" ? error.code : null, stdout, stderr })))
+    if (input !== undefined) {
+      child.stdin?.end(input)
+    }
   })
 
-const ADMINISTRATION = new Set(["audit", "grants", "keys", "login", "members", "orgs", "partners", "pulls", "repos", "users", "webhooks"])
+const ADMINISTRATION = new Set(["audit", "grants", "keys", "login", "members", "orgs", "partners", "pulls", "repos", "secrets", "users",
+  "webhooks"])
 
 /** What the first start of a service makes: commands that administer one do not. */
 const database = (dataDir: string) =>
@@ -110,7 +132,7 @@ export const runHere = (
   }))
 
 /** What has nothing to say but by the console. */
-const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "users", "webhooks"])
+const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "secrets", "users", "webhooks"])
 
 /** Runs a command to its end, on a data folder that a service had before. */
 export const run = (
@@ -155,7 +177,7 @@ export const serve = (dataDir: string, settings: Readonly<Record<string, string>
       )
       const listen = (chunk: Buffer) => {
         output += chunk.toString()
-        const url = /^Slipway +(http:\S+)/mu.exec(output)?.[1]
+        const url = /^Slipway +(https?:\S+)/mu.exec(output)?.[1]
         if (url === undefined || !output.includes("isolation") || !output.endsWith("\n")) return
         resume(Effect.succeed({
           pid: child.pid ?? 0,
@@ -194,5 +216,5 @@ export const processesOf = (named: string) =>
   })
 
 /** Waits until `look` gives what `wanted` accepts; the test's own time limit is the bound. */
-export const until = <A, E>(look: Effect.Effect<A, E>, wanted: (value: A) => boolean): Effect.Effect<A, E> =>
+export const until = <A, E, R>(look: Effect.Effect<A, E, R>, wanted: (value: A) => boolean): Effect.Effect<A, E, R> =>
   Effect.flatMap(look, (value) => wanted(value) ? Effect.succeed(value) : Effect.delay(until(look, wanted), "20 millis"))

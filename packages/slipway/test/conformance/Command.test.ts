@@ -53,8 +53,8 @@ describe("slipway conformance", () => {
       assert.strictEqual(card.code, 1)
       assert.match(card.stdout, / {2}ok {6}health /u)
       assert.match(card.stdout, / {2}MISSED {2}openapi .*\n +expected openapi 3\.1, got nothing\n/u)
-      assert.match(card.stdout, /7 rules: 4 ok, 3 missed, 0 skipped/u)
-      assert.strictEqual(card.stderr, "slipway: the server misses 3 rules.\n")
+      assert.match(card.stdout, /8 rules: 4 ok, 4 missed, 0 skipped/u)
+      assert.strictEqual(card.stderr, "slipway: the server misses 4 rules.\n")
 
       const json = yield* run(at, ["conformance", url, "--only", "documents.health,ownership.sandbox", "--json"], {
         SLIPWAY_API_KEY: KEY
@@ -72,8 +72,9 @@ describe("slipway conformance", () => {
         response.writeHead(401).end()
       })
       const cases: ReadonlyArray<readonly [args: ReadonlyArray<string>, env: Record<string, string>, said: RegExp]> = [
-        [[url], {}, /^slipway: an API key is needed: set SLIPWAY_API_KEY\.\n$/u],
-        [[url], { SLIPWAY_API_KEY: KEY }, /^slipway: the server does not accept the key \(SLIPWAY_API_KEY\)\.\n$/u],
+        [[url], {}, /^slipway: there is no key for http\S+\. Sign in: slipway auth login --url http\S+, or set SLIPWAY_API_KEY\.\n$/u],
+        [[url], { SLIPWAY_API_KEY: KEY },
+          /^slipway: the server does not accept the key\. Sign in again: slipway auth login --url http\S+, or set/u],
         [
           ["http://127.0.0.1:1"],
           { SLIPWAY_API_KEY: KEY },

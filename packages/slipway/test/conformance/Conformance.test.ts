@@ -10,7 +10,12 @@ import { plants } from "./Plants.ts"
 import { RealServer } from "./RealServer.ts"
 
 /** Rules that cannot be told on our server with the offline agent, or without provoking it. */
-const SKIPPED = ["commands.approval-expired", "events.data-usage.updated", "rates.retry-after"]
+const SKIPPED = [
+  "commands.approval-expired",
+  "events.data-usage.updated",
+  "checkpoints.diff-last",
+  "rates.retry-after"
+]
 /** The proxy is no better than Node at what is no HTTP. */
 const RAW = ["parser", "headers-too-large", "transfer-encoding", "http-version", "in-order"].map((name) => `wire.${name}`)
 

@@ -32,14 +32,21 @@ const FEED = at(/\/v1\/events$/u)
 const TREE = at(/\/files\/tree$/u)
 const DOWNLOAD = at(/\/files\/download$/u)
 const CONTENT = at(/\/files\/content$/u)
+const DIFF = at(/\/files\/diff$/u)
 const PULL = at(/\/pull-request$/u)
 const PUBLISH = at(/\/pull-request$/u, "POST")
 const MESSAGES = at(/\/messages$/u)
+const CHECKPOINTS = at(/\/checkpoints$/u)
+const SETUP = at(/\/setup$/u)
 const SEND = at(/\/messages$/u, "POST")
+const TAKE_BACK = at(/\/messages\/[^/]+$/u, "DELETE")
 const TERMINATE = at(/\/terminate$/u)
 const INTERRUPT = at(/\/interrupt$/u)
+const RESTORE = at(/\/restore$/u)
+const FORK = at(/\/fork$/u)
 const DECIDE = at(/\/approvals\//u)
 const OPENAPI = at(/^\/openapi\.json$/u)
+const ENVIRONMENT = at(/^\/schemas\/environment\.json$/u)
 
 const reply = (where: Where, change: (answer: Answer, asked: Asked) => Answer): Plant => ({
   reply: (answer, asked) => where(asked, answer) ? change(answer, asked) : answer
@@ -139,6 +146,15 @@ const log = (change: (events: ReadonlyArray<LogEvent>) => ReadonlyArray<object>)
 const each = (type: string, change: (event: LogEvent) => object | null) =>
   log((events) => events.flatMap((event) => event.type === type ? change(event) ?? [] : event))
 const dataOf = (type: string, name: string, value: unknown) => each(type, (event) => ({ ...event, data: { ...event.data, [name]: value } }))
+/** A log that ends with what was used, in these tokens. */
+const used = (tokens: object) =>
+  log((events) =>
+    events.length === 0 ? events : [...events, {
+      ...events.at(-1),
+      type: "usage.updated",
+      data: { usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 0 }, tokens }
+    }]
+  )
 const first = (events: ReadonlyArray<LogEvent>, type: string, change: (event: LogEvent) => ReadonlyArray<object>) => {
   const i = events.findIndex((event) => event.type === type)
   return events.flatMap((event, j) => i === j ? change(event) : event)
@@ -497,6 +513,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "never creating": log((events) => events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "creating")),
     "another cause": dataOf("sandbox.status", "initiator", "system")
   },
+  "lifecycle.setup": { "one more": set("told", "x", SETUP), "began, and is none": set("startedAt", "2026-11-21T02:41:00.123Z", SETUP) },
   "lifecycle.first-turn": {
     "a turn before running": each("sandbox.boot", (event) => ({ ...event, turn_id: ANOTHER_UUID }))
   },
@@ -612,6 +629,17 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       rejection: "approval_expired"
     })
   },
+  "commands.denial-reason": {
+    "forgets it": body((given) => given.replace(/,"reason":"[^"]*"/u, "")),
+    "keeps it from the agent": each("message.updated", (event) => ({
+      ...event,
+      data: { ...event.data, text: text(event.data["text"]).replace(/Not there: .*/u, "") }
+    }))
+  },
+  "commands.approve-turn": {
+    "approves one": body((given) => given.replace(",\"scope\":\"turn\"", "")),
+    "as if people had": dataOf("approval.resolved", "by", "user")
+  },
   "commands.decision-body": {
     "takes more": body((given) => given.replace(",\"always\":true", "")),
     "takes any": instead(400, 404, "not_found")
@@ -620,6 +648,90 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "takes longer": instead(400, 404, "not_found"),
     "takes shorter": instead(404, 400, "invalid_request")
   },
+
+  "checkpoints.restore-body": {
+    "takes more": body((given) => given.replace(",\"force\":true", "")),
+    "takes any": instead(400, 404, "not_found"),
+    "takes none": instead(404, 400, "invalid_request")
+  },
+  "checkpoints.restore-unknown": {
+    "rejected": succeeds(404, { commandId: ANOTHER_UUID, revision: 1, outcome: "rejected", rejection: "turn_active" }, RESTORE)
+  },
+  "checkpoints.restore-active": {
+    "applied": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), RESTORE),
+    "refused": instead(200, 409, "turn_active", RESTORE)
+  },
+  "checkpoints.restore-files": {
+    "leaves a change": edit("working.content", (old) => old === "first\n" ? "second\n" : old, CONTENT),
+    "leaves a file": edit("working", (old) => old ?? { content: "second\n" }, CONTENT)
+  },
+  "checkpoints.restore-log": {
+    "forgets what came after": log((events) => events.filter(({ id }) => Number(id) < 20)),
+    "says nothing when it is accepted": each("sandbox.restoring", () => null),
+    "says nothing when it is done": each("sandbox.restored", () => null),
+    "another checkpoint": dataOf("sandbox.restored", "checkpoint", 2),
+    "another cause": dataOf("sandbox.restored", "cause", "machine_lost")
+  },
+  "checkpoints.fork-files": {
+    "starts afresh": edit("working", (old) => text(Reflect.get(old ?? {}, "content")) === "first\n" ? null : old, CONTENT),
+    "has the newest": edit("working.content", (old) => old === "first\n" ? "second\n" : old, CONTENT),
+    "works in its origin": edit("working", (old) => old ?? { content: "fork\n" }, CONTENT)
+  },
+  "checkpoints.fork-log": {
+    "says it late": log((
+      events
+    ) => [...events.filter(({ type }) => type !== "sandbox.forked"), ...events.filter(({ type }) => type === "sandbox.forked")]),
+    "of another": dataOf("sandbox.forked", "sandbox_id", "c_zzzzzzzzzzzz"),
+    "another checkpoint": dataOf("sandbox.forked", "checkpoint", 2),
+    "with the turns of its origin": log((events) => first(events, "turn.started", (event) => [event, event]))
+  },
+  "checkpoints.restore-over": {
+    "another rejection": set("rejection", "turn_active", RESTORE),
+    "goes back": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), RESTORE),
+    "refused": instead(200, 409, "sandbox_not_running", RESTORE)
+  },
+  "checkpoints.fork-body": {
+    "takes repos": body((given) => given.replace(/,"repos":\[[^\]]*\]/u, "")),
+    "takes any": instead(400, 404, "not_found"),
+    "takes none": instead(404, 400, "invalid_request")
+  },
+  "checkpoints.fork-key": {
+    "takes longer": withoutHeader("idempotency-key"),
+    "takes shorter": instead(404, 400, "invalid_idempotency_key")
+  },
+  "checkpoints.fork-none": {
+    "not found": instead(409, 404, "not_found", FORK),
+    "another code": code("sandbox_not_running", FORK)
+  },
+  "checkpoints.diff": {
+    "another type": header("content-type", "text/plain", DIFF),
+    "shows protected files": reply(DIFF, (answer) => ({ ...answer, body: Buffer.concat([answer.body, Buffer.from("+SECRET=1\n")]) })),
+    "shows nothing": reply(DIFF, (answer) => ({ ...answer, body: Buffer.alloc(0) }))
+  },
+  "checkpoints.diff-versions": {
+    "takes any": instead(400, 404, "not_found", DIFF),
+    "takes none": instead(404, 400, "invalid_request", DIFF)
+  },
+  "checkpoints.diff-running": { "shows it": reply(both(DIFF, failed), (answer) => ({ ...answer, status: 200, body: Buffer.alloc(0) })) },
+  "checkpoints.diff-over": {
+    "shows it": reply(both(DIFF, failed), (answer) => ({ ...answer, status: 200, body: Buffer.alloc(0) })),
+    "shows what checkpoints have": reply(
+      both(both(DIFF, failed), asks("&to=")),
+      (answer) => ({ ...answer, status: 200, body: Buffer.alloc(0) })
+    ),
+    "knows no checkpoint any more": reply(
+      both(both(DIFF, failed), asks("from=")),
+      (answer) => refusal(answer, 404, "not_found")
+    )
+  },
+  "checkpoints.fork-over": {
+    "refuses": instead(201, 409, "sandbox_not_running", FORK),
+    "starts afresh": edit("working", (old) => text(Reflect.get(old ?? {}, "content")) === "second\n" ? null : old, CONTENT),
+    "starts with the first one": edit("working.content", (old) => old === "second\n" ? "first\n" : old, CONTENT),
+    "of another checkpoint": dataOf("sandbox.forked", "checkpoint", 1),
+    "brings it back": set("status", "running", ONE)
+  },
+  "checkpoints.fork-unknown": { "conflict": instead(404, 409, "conflict", FORK) },
 
   "events.envelope": {
     "one more": log((events) => events.map((event) => ({ ...event, sequence: 1 }))),
@@ -645,9 +757,15 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       "turn.completed",
       "message.updated",
       "message.completed",
+      "message.queued",
+      "message.steered",
+      "message.cancelled",
       "tool.updated",
       "approval.requested",
-      "approval.resolved"
+      "approval.resolved",
+      "sandbox.forked",
+      "sandbox.restoring",
+      "sandbox.restored"
     ].map((type) => [`events.data-${type}`, {
       "nothing in it": each(type, (event) => ({ ...event, data: {} })),
       "members of other types": each(
@@ -656,12 +774,20 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       )
     }])
   ),
+  // All of its members may be missing.
+  "events.data-sandbox.checkpoint": {
+    "no number": dataOf("sandbox.checkpoint", "checkpoint", "1"),
+    "trees without a repository": dataOf("sandbox.checkpoint", "repos", [{ sha: "0" }]),
+    "a turn that is none": dataOf("sandbox.checkpoint", "turn_id", 1)
+  },
   "events.data-usage.updated": {
     "no usage": log((events) =>
       events.length === 0
         ? events
         : [...events, { ...events.at(-1), type: "usage.updated", data: { llmRequestCount: 1 } }]
-    )
+    ),
+    "tokens are no counters": used({ input: "1", cachedInput: 0, output: 0 }),
+    "more was cached than there was": used({ input: 1, cachedInput: 2, output: 0 })
   },
   "events.turn-id": {
     "tools have none": each("tool.updated", ({ turn_id: _turn, ...event }) => event),
@@ -685,6 +811,14 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       ])
     ),
     "in the middle of the turn": each("message.completed", (event) => ({ ...event, id: "1" }))
+  },
+  "events.waiting": {
+    "in the turn": each("message.queued", (event) => ({ ...event, turn_id: ANOTHER_UUID })),
+    "all are first": dataOf("message.queued", "position", 1),
+    "lost": each("message.cancelled", () => null),
+    "twice": each("message.steered", (event) => [event, event]),
+    "of no turn": each("message.steered", ({ turn_id: _turn, ...event }) => event),
+    "another one's text": dataOf("message.steered", "text", "x")
   },
   "events.part-order": {
     "its final text comes late": log((events) => {
@@ -782,7 +916,8 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "stream.snapshot": {
     "none": blocks((block) => block.includes("\"snapshot\"") ? [] : [block]),
     "no approvals": transient("snapshot", "data.pending_approvals", () => undefined),
-    "cursor is a number": transient("snapshot", "data.resume_cursor", Number)
+    "cursor is a number": transient("snapshot", "data.resume_cursor", Number),
+    "fewer than no tokens": transient("snapshot", "data.tokens.input", () => -1)
   },
   "stream.snapshot-sandbox": { "another status": transient("snapshot", "data.sandbox.status", () => "running") },
   "stream.snapshot-cursor": {
@@ -791,6 +926,11 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "stream.snapshot-turn": {
     "null": transient("snapshot", "data.turn", () => null),
     "never null": transient("snapshot", "data.turn", (old) => old ?? {})
+  },
+  "stream.snapshot-waiting": {
+    "none": transient("snapshot", "data.waiting_messages", () => []),
+    "left out": transient("snapshot", "data.waiting_messages", () => undefined),
+    "places of before": transient("snapshot", "data.waiting_messages.*.position", (old) => number(old) + 1)
   },
   "stream.snapshot-approvals": { "none": transient("snapshot", "data.pending_approvals", () => []) },
   "stream.status": {
@@ -1011,6 +1151,35 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "messages.derived": { "drawn id": drawn("commandId", SEND), "drawn turn": edit("turnId", () => ANOTHER_UUID, SEND) },
   "messages.turn-active": { "another code": code("conflict"), "queues": succeeds(409, {}) },
+  "messages.queued": {
+    "200": status(201, 200, SEND),
+    "no turn": set("turnId", undefined, SEND),
+    "not told": each("message.queued", () => null),
+    "counts from 0": each(
+      "message.queued",
+      (event) => ({ ...event, data: { ...event.data, position: number(event.data["position"]) - 1 } })
+    )
+  },
+  "messages.queue-order": {
+    "the newest first": log((events) => [...events].reverse()),
+    "cancels with the turn": instead(201, 409, "turn_active", SEND)
+  },
+  "messages.taken-back": {
+    "never twice": set("outcome", "applied", TAKE_BACK),
+    "keeps it": ask((asked) => asked.method === "DELETE" ? { ...asked, path: `${asked.path}0` } : asked),
+    "not told": each("message.cancelled", () => null),
+    "another code": code("conflict", TAKE_BACK)
+  },
+  "messages.queue-full": { "another code": code("turn_active", SEND), "takes all": succeeds(409, {}, SEND) },
+  "messages.steered": {
+    "another code": instead(201, 409, "turn_active", SEND),
+    "lost": log((events) => events.filter(({ type }) => type !== "message.steered" && type !== "turn.started"))
+  },
+  "messages.when-busy": {
+    "takes any": instead(400, 404, "not_found"),
+    "queues": succeeds(409, {}, SEND),
+    "finds any": instead(404, 200, "x", TAKE_BACK)
+  },
   "messages.not-running": { "another code": code("turn_active") },
   "messages.body": { "takes any": instead(400, 404, "not_found"), "too strict": instead(404, 400, "invalid_request") },
   "messages.replayed": {
@@ -1021,12 +1190,23 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "messages.changed": { "replays": status(409, 200), "sends it": withoutHeader("idempotency-key") },
   "messages.key-scope": { "one scope for all": instead(201, 409, "idempotency_conflict", SEND) },
   "messages.list": { "newest first": reversed("data", MESSAGES), "one more": set("data.*.author", "x", MESSAGES) },
+  "messages.list-steered": {
+    "by when they came": edit("data", (old) => Array.isArray(old) ? old.toSorted((a, b) => a.role < b.role ? 1 : -1) : old, MESSAGES)
+  },
   "messages.texts": { "cut": edit("data.*.text", (old) => text(old).slice(0, 10), MESSAGES) },
   "messages.pages": {
     "each page is the first": without("after"),
     "one missing": edit("data", (old) => Array.isArray(old) && old.length === 2 ? [old[1]] : old, MESSAGES)
   },
   "messages.query": { "does not look": instead(400, 404, "not_found") },
+
+  "checkpoints.list": { "one more": set("total", 1, CHECKPOINTS), "bare": edit("", (old) => [old], CHECKPOINTS) },
+  "checkpoints.pages": { "always another page": set("nextCursor", "1", CHECKPOINTS) },
+  "checkpoints.list-over": {
+    "none": set("data", [], CHECKPOINTS),
+    "the first alone": edit("data", (old) => Array.isArray(old) ? old.slice(0, 1) : old, CHECKPOINTS)
+  },
+  "checkpoints.query": { "does not look": instead(400, 404, "not_found") },
 
   "feed.page": {
     "one member more": set("total", 1, FEED),
@@ -1143,14 +1323,19 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "ownership.sandbox": tells(ONE),
   "ownership.terminate": tells(TERMINATE),
   "ownership.interrupt": tells(INTERRUPT),
+  "ownership.restore": tells(RESTORE),
+  "ownership.fork": tells(FORK),
   "ownership.approval": tells(DECIDE),
   "ownership.send-message": tells(MESSAGES),
   "ownership.messages": tells(MESSAGES),
+  "ownership.checkpoints": tells(CHECKPOINTS),
+  "ownership.setup": tells(SETUP),
   "ownership.events": tells(EVENTS),
   "ownership.stream": tells(STREAM),
   "ownership.tree": tells(TREE),
   "ownership.download": tells(DOWNLOAD),
   "ownership.content": tells(CONTENT),
+  "ownership.diff": tells(DIFF),
   "ownership.publish": tells(PULL),
   "ownership.pull-request": tells(PULL),
   "ownership.untouched": {
@@ -1165,6 +1350,12 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "documents.openapi": {
     "3.0": set("openapi", "3.0.3", OPENAPI),
     "needs a key": instead(200, 401, "unauthorized", OPENAPI)
+  },
+  "documents.environment": {
+    "another draft": set("$schema", "http://json-schema.org/draft-07/schema#", ENVIRONMENT),
+    "takes any key": set("$defs.EnvironmentFile.additionalProperties", true, ENVIRONMENT),
+    "lacks a key": set("$defs.EnvironmentFile.properties.setup", undefined, ENVIRONMENT),
+    "needs a key": instead(200, 401, "unauthorized", ENVIRONMENT)
   },
   "documents.operations": {
     "lacks a path": edit(

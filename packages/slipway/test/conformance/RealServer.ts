@@ -6,23 +6,32 @@ import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositor
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as BoardPostgres from "@slipway/adapters/postgres/BoardPostgres"
+import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
+import * as DeviceLoginStorePostgres from "@slipway/adapters/postgres/DeviceLoginStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
+import * as SecretStorePostgres from "@slipway/adapters/postgres/SecretStorePostgres"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
+import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"
 import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
+import * as WorkersPostgres from "@slipway/adapters/postgres/WorkersPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Session } from "@slipway/conformance/World"
 import { Access } from "@slipway/domain/access/Access"
+import { DeviceLogins } from "@slipway/domain/access/DeviceLogins"
 import { Members } from "@slipway/domain/access/Members"
 import type { Scope } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { Secrets } from "@slipway/domain/environment/Secrets"
 import { Files } from "@slipway/domain/files/Files"
+import { ReachableTrees, TreesHere } from "@slipway/domain/files/ReachableTrees"
 import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/Partners"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
@@ -32,6 +41,7 @@ import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import * as Server from "@slipway/http/Server"
 import { Settings } from "@slipway/http/server/Settings"
+import * as CheckpointTrees from "@slipway/worker/CheckpointTrees"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
@@ -63,10 +73,15 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     SandboxStorePostgres.layer,
     LeasesPostgres.layer,
     UpkeepPostgres.layer,
+    BoardPostgres.layer,
+    SetupsPostgres.layer,
+    WorkersPostgres.layer,
+    CheckpointsPostgres.layer,
     AccessStorePostgres.layer,
+    DeviceLoginStorePostgres.layer,
     SessionStorePostgres.layer,
     PartnerStorePostgres.layer,
-    WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral)),
+    Layer.mergeAll(WebhookStorePostgres.layer, SecretStorePostgres.layer).pipe(Layer.provide(SecretsKey.layerEphemeral)),
     WebhookSenderHttp.layer({ allowPrivate: false }),
     LocalRepositories.layer
   ).pipe(
@@ -87,11 +102,17 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
   const domain = Layer.mergeAll(
     Sandboxes.layer,
     SandboxEvents.layer,
-    Files.layer,
+    Files.layerReaching.pipe(
+      Layer.provide(ReachableTrees.layerLocal),
+      Layer.provide(TreesHere.layer),
+      Layer.provide(CheckpointTrees.layer)
+    ),
     Publishing.layer,
     Partners.layer,
     Webhooks.layer,
+    Secrets.layer,
     Access.layer,
+    DeviceLogins.layer,
     Members.layer,
     Sessions.layer
   )
@@ -103,7 +124,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     heartbeat: Duration.millis(200)
   })))
   return server.pipe(
-    Layer.provideMerge(WorkerNode.layer({ worker: "worker-1", machine: "machine-1", slots: 32 })),
+    Layer.provideMerge(WorkerNode.layer({ worker: "worker-1", machine: "machine-1", slots: 32, agents: 128, boots: 32 })),
     Layer.provideMerge(repositories),
     Layer.provideMerge(domain),
     Layer.provideMerge(machine),

@@ -5,12 +5,12 @@ import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { existsSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { command, folder, processesOf, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
+import { command, folder, freePort, processesOf, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
 
 const LONG = 90_000
 
 /** A process that only works for sandboxes. Killed with the scope. */
-const worker = (dataDir: string, databaseUrl: string) =>
+const worker = (dataDir: string, databaseUrl: string, settings: Readonly<Record<string, string>> = {}) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly kill: Effect.Effect<void> }>((resume) => {
       const child = spawn(process.execPath, [command, "serve"], {
@@ -21,7 +21,8 @@ const worker = (dataDir: string, databaseUrl: string) =>
           SLIPWAY_DATA_DIR: dataDir,
           DATABASE_URL: databaseUrl,
           SLIPWAY_ROLE: "worker",
-          SLIPWAY_PUBLIC_URL: "https://slipway.example.com"
+          SLIPWAY_PUBLIC_URL: "https://slipway.example.com",
+          ...settings
         }
       })
       let output = ""
@@ -64,17 +65,21 @@ it.live(
   "a process that only answers requests gives the files of the worker's machine, while the worker is there",
   () =>
     Effect.gen(function*() {
-      const [front, back] = [yield* folder, yield* folder]
+      const [front, back, another] = [yield* folder, yield* folder, yield* folder]
       const url = yield* TestPostgres.database(Migrations.layer)
       const server = yield* serve(front, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
       yield* run(back, ["repos", "add", "acme/shop", repository(back)], { DATABASE_URL: url })
-      const first = yield* worker(back, url)
+      const link = `127.0.0.1:${yield* freePort}`
+      const first = yield* worker(back, url, { SLIPWAY_WORKER_ADDRESS: link })
+      for (const asked of ["/healthz", "/readyz"]) {
+        assert.strictEqual(yield* Effect.promise(async () => (await fetch(`http://${link}${asked}`)).text()), `{"status":"ok"}`)
+      }
 
       const { call, json } = asking(server.url, server.key)
       const made = yield* json("/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "[[write path=a.txt content=hello]]" })
       assert.strictEqual(made.status, 201)
       const sandbox = `/sandboxes/${made.said.id}`
-      yield* until(json(`${sandbox}/events`), ({ said }) => said.data.some(({ type }: { type: string }) => type === "turn.completed"))
+      yield* until(json(`${sandbox}/events`), ({ said }) => said.data.some(({ type }: { type: string }) => type === "sandbox.checkpoint"))
 
       const tree = yield* json(`${sandbox}/files/tree`)
       assert.deepStrictEqual(
@@ -105,8 +110,25 @@ it.live(
       assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [409, "1"])
       assert.strictEqual((yield* Effect.promise(() => refused.json())).error.code, "agent_disconnected")
       yield* until(processesOf(back), (left) => left.length === 0)
-      yield* worker(back, url)
+      // Nobody has to work for it now: it is at rest.
+      const second = yield* worker(back, url)
       yield* until(json(`${sandbox}/files/tree`), ({ status }) => status === 200)
+      assert.strictEqual((yield* call(`${sandbox}/files/download?path=large`)).status, 200)
+
+      yield* second.kill
+      yield* worker(another, url)
+      const restored = yield* until(json(`${sandbox}/files/tree`), ({ status }) => status === 200)
+      // Times of files are new.
+      const timeless = ({ entries, ...said }: { entries: ReadonlyArray<object> }) => ({
+        ...said,
+        entries: entries.map((entry) => ({ ...entry, mtimeMs: null }))
+      })
+      assert.deepStrictEqual(timeless(restored.said), timeless(tree.said))
+      const restoredContent = yield* json(`${sandbox}/files/content?path=a.txt`)
+      assert.deepStrictEqual([restoredContent.status, restoredContent.said], [200, content.said])
+      // It was written after the checkpoint.
+      assert.strictEqual((yield* call(`${sandbox}/files/download?path=large`)).status, 404)
+      assert.isFalse(existsSync(path.join(another, "trees", "sandboxes", made.said.id)))
     }).pipe(Effect.scoped),
   LONG
 )

@@ -40,6 +40,30 @@ describe("Settings", () => {
   it.effect("each default is one that could be set", () =>
     Effect.forEach(Settings.all, (setting) => setting.default === null ? Effect.void : decoded(setting.default, setting)))
 
+  it.effect("checkpoints are in the database, in a folder, or new ones in the one and earlier ones in the other", () =>
+    Effect.gen(function*() {
+      for (
+        const [text, folder, writes] of [
+          ["database", null, "database"],
+          ["file:/mnt/shared/checkpoints/", "/mnt/shared/checkpoints", "folder"],
+          ["database,file:/mnt/shared", "/mnt/shared", "database"]
+        ] as const
+      ) {
+        assert.deepStrictEqual((yield* load({ SLIPWAY_CHECKPOINTS: text })).checkpoints, { folder, writes })
+      }
+      for (const wrong of ["file:checkpoints", "/mnt/shared", "file:", "file:/a,file:/b", "s3://bucket"]) {
+        assert.strictEqual((yield* Effect.flip(load({ SLIPWAY_CHECKPOINTS: wrong }))).setting, "SLIPWAY_CHECKPOINTS", wrong)
+      }
+    }))
+
+  it.effect("caches of setups may take as much as the service chooses, as much as it is told, or nothing", () =>
+    Effect.gen(function*() {
+      assert.isNull((yield* load({})).cacheBytes)
+      assert.strictEqual((yield* load({ SLIPWAY_CACHE_MIB: "3" })).cacheBytes, 3 * 2 ** 20)
+      assert.strictEqual((yield* load({ SLIPWAY_CACHE_MIB: "0" })).cacheBytes, 0)
+      assert.strictEqual((yield* Effect.flip(load({ SLIPWAY_CACHE_MIB: "-1" }))).setting, "SLIPWAY_CACHE_MIB")
+    }))
+
   it.effect("values come in the units of the code: bytes, durations, absolute paths, no slash at the end", () =>
     Effect.gen(function*() {
       const { agentIdle, clone, creditPrice, dataDir, edge, limits, publicUrl, secretsKeyFile, startup } = yield* load({
@@ -58,6 +82,7 @@ describe("Settings", () => {
       assert.strictEqual(publicUrl, "https://slipway.example.com/here")
       assert.strictEqual(dataDir, path.resolve("some/where"))
       assert.strictEqual(secretsKeyFile, path.resolve("some/where/a.key"))
+      assert.isNull((yield* load({})).secretsKeyFile)
       assert.deepStrictEqual(
         [startup, agentIdle, clone.time, clone.unused, edge.keepAlive].map((time) => time === null ? null : Duration.toSeconds(time)),
         [2, 180, 240, 432_000, 8]
@@ -105,6 +130,7 @@ describe("Settings", () => {
         edge,
         grantBudget,
         keysPerUser,
+        lifetimes,
         limits,
         maxActiveSandboxes,
         rateLimitPerMinute,
@@ -122,7 +148,10 @@ describe("Settings", () => {
       assert.deepStrictEqual({ sandbox: sandboxBudget, grant: grantBudget }, yield* Budgets)
       assert.strictEqual(creditPrice, yield* CreditPrice)
       assert.deepStrictEqual(commit, { author: yield* CommitAuthor, message: yield* CommitMessage })
-      assert.deepStrictEqual([approval, agentIdle], [(yield* Policy).approval, (yield* Timing).agentIdle])
+      const policy = yield* Policy
+      assert.deepStrictEqual([approval, agentIdle], [policy.approval, (yield* Timing).agentIdle])
+      assert.deepStrictEqual({ ...policy, ...lifetimes }, policy)
+      assert.lengthOf(Object.keys(lifetimes), 5)
     }))
 
   it.effect("adapters call their options by the settings", () =>

@@ -7,22 +7,23 @@ import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import * as Finished from "./Finished.ts"
 import type { Order } from "./publish-once.ts"
 import * as Steps from "./Steps.ts"
 import * as World from "./World.ts"
 
-/** Where a run is killed: at the n-th step of the process, or at the n-th request, before or after it took effect. */
-type Death = { readonly step: number } | { readonly request: number; readonly when: "before" | "after" }
+/** Where a run is killed: at a step of the process, or at the n-th request, before or after it took effect. */
+type Death = { readonly step: Steps.Step } | { readonly request: number; readonly when: "before" | "after" }
 
 const nameOf = (death: Death | null, plan: Plan): string =>
   death === null ?
     "not at all"
     : "step" in death ?
-    `at step ${death.step}, ${plan.steps[death.step - 1]}`
+    `at "${death.step.name}", the ${death.step.nth}. of them`
     : `at request ${death.request}, ${death.when} ${plan.requests[death.request - 1]}`
 
 interface Plan {
-  readonly steps: ReadonlyArray<string>
+  readonly steps: ReadonlyArray<Steps.Step>
   readonly requests: ReadonlyArray<string>
 }
 
@@ -31,7 +32,7 @@ const EVERY = Number(process.env["KILLS_EVERY"] ?? 1)
 
 const deathsOf = ({ requests, steps }: Plan): ReadonlyArray<Death> =>
   [
-    ...steps.map((_, i) => ({ step: i + 1 })),
+    ...steps.map((step) => ({ step })),
     ...requests.flatMap((_, i) => (["before", "after"] as const).map((when) => ({ request: i + 1, when })))
   ].filter((_, i) => i % EVERY === 0)
 
@@ -44,11 +45,17 @@ const killGroup = (group: number): void => {
 }
 
 /** One run in a process of its own, to its end or to its death. Answers what it did until then. */
-const run = Effect.fnUntraced(function*(origin: World.Origin, directory: string, lease: Lease, death: Death | null) {
+const run = Effect.fnUntraced(function*(
+  origin: World.Origin,
+  directory: string,
+  lease: Lease,
+  death: Death | null,
+  finished: Order["finished"] = null
+) {
   const { grantId, url } = yield* World.Database
   const control = join(yield* World.temporaryFolder, "control")
-  Steps.control(control, death !== null && "step" in death ? death.step : 0)
-  const order: Order = { control, grantId, lease, settings: { database: url, directory, ...origin.settings } }
+  Steps.control(control, death !== null && "step" in death ? death.step : null)
+  const order: Order = { control, grantId, lease, finished, settings: { database: url, directory, ...origin.settings } }
   const child = spawn(process.execPath, [fileURLToPath(new URL("./publish-once.ts", import.meta.url)), JSON.stringify(order)], {
     stdio: ["ignore", "ignore", "inherit"],
     env: { ...process.env, PATH: `${control}:${process.env["PATH"]}`, PRIVATE_KEY: origin.privateKey }
@@ -82,11 +89,12 @@ const run = Effect.fnUntraced(function*(origin: World.Origin, directory: string,
   isOver = true
   assert.strictEqual(signal, death === null ? null : "SIGKILL")
   const plan: Plan = { steps: Steps.steps(control), requests: seen }
-  const isAlone = death !== null && "step" in death && plan.steps.at(-1)?.endsWith(Steps.ALONE) === true
-  /** Until a git that was left alone has come to its end. */
+  const gits = (how: string) => Steps.steps(control).filter(({ name }) => name.endsWith(how)).length
+  const isAlone = death !== null && "step" in death && gits(Steps.ALONE) > gits(Steps.ENDED)
+  /** Until every git that was left alone has come to its end. */
   const alone = Effect.promise(async () => {
     if (!isAlone) return
-    while (Steps.steps(control).at(-1)?.endsWith(Steps.ENDED) !== true) await new Promise((resolve) => setImmediate(resolve))
+    while (gits(Steps.ALONE) > gits(Steps.ENDED)) await new Promise((resolve) => setImmediate(resolve))
   })
   return { plan, alone, isAlone }
 })
@@ -103,7 +111,7 @@ const publish = Effect.fnUntraced(function*(
   return yield* Effect.gen(function*() {
     yield* World.ask(id)
     const { alone, isAlone, plan } = yield* run(origin, directory, lease, death)
-    if (death !== null && "step" in death) assert.deepStrictEqual(plan.steps.slice(0, death.step), expected?.steps.slice(0, death.step))
+    if (death !== null && "step" in death) assert.includeDeepMembers([...expected?.steps ?? []], [...plan.steps])
     const next = yield* World.takeOver(id)
     assert.deepStrictEqual(next.lease, { sandboxId: id, fence: lease.fence + 1 })
     yield* World.carryOut(directory, origin, next.lease)
@@ -131,6 +139,55 @@ export const first = Effect.fnUntraced(function*(origin: World.Origin) {
 
   const plan = yield* attempt(null, null)
   for (const death of deathsOf(plan)) yield* attempt(death, plan)
+  return plan
+})
+
+/** How often a worker is killed at what every publication does. */
+const COMMON = 3
+
+/**
+ * The publication of a sandbox that is over and whose machine is gone, each time of a fresh one: killed at each step until its trees
+ * are there, and at some of what comes then, of which `first` has all.
+ */
+export const finished = Effect.fnUntraced(function*(origin: World.Origin) {
+  const { next } = yield* World.sandboxes(origin)
+  const { grantId } = yield* World.Database
+  const attempt = Effect.fnUntraced(
+    function*(death: Death | null) {
+      const { directory: gone, id, lease } = yield* next
+      yield* World.finish(gone, origin, lease)
+      yield* World.ask(id)
+      const directory = yield* World.temporaryFolder
+      const taken = yield* World.takeElsewhere(lease)
+      assert.strictEqual(taken.moved, "lost")
+      const { alone, isAlone, plan } = yield* run(origin, directory, taken.lease, death, { moved: taken.moved })
+      if (yield* World.isToPublish(id)) {
+        const next = yield* World.takeElsewhere(taken.lease)
+        assert.deepStrictEqual([next.lease.fence, next.moved], [taken.lease.fence + 1, null])
+        yield* Finished.serve(next.lease, grantId, next.moved).pipe(
+          Effect.provide(World.worker({ directory, ...origin.settings }, origin.privateKey))
+        )
+        if (!isAlone) assert.isFalse(World.isThere(directory, id))
+      }
+      yield* alone
+      const { events } = yield* World.assertPublished(origin, id, "work")
+      assert.deepStrictEqual(events, ["publishing", "idle"])
+      return plan
+    },
+    Effect.scoped
+  )
+
+  const plan = yield* attempt(null)
+  const restored = plan.steps.findIndex(({ name }) => name === "a commit to the database is done") + 1
+  assert.isAbove(restored, 20)
+  const early = new Set(plan.steps.slice(0, restored))
+  const deaths = deathsOf(plan).filter((death, i) => "step" in death && early.has(death.step) || i % COMMON === 0)
+  for (const death of deaths) {
+    yield* Effect.catchDefect(
+      attempt(death),
+      (cause) => Effect.die(new Error(`killed ${nameOf(death, plan)}`, { cause }))
+    )
+  }
   return plan
 })
 

@@ -1,7 +1,8 @@
 /**
  * Counts what a process does to the world, and kills it at one of these steps. Nothing of it is in the code under test:
  * functions of node are replaced in that one process, `git` is a script that comes first in its PATH, and both write
- * their steps to one file.
+ * their steps to one file. Some gits run side by side: the order of their steps is another one each time, so a step is known by its name
+ * and by how many of that name came before.
  */
 import { appendFileSync, chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import fs from "node:fs/promises"
@@ -19,10 +20,11 @@ for name; do case $name in -* | *=*) ;; *) break ;; esac; done
 echo $$ > "$here/group"
 step() {
   echo "git $name $1" >> "$here/steps"
+  { read -r nth && read -r at; } < "$here/at"
+  [ "$at" = "git $name $1" ] || return 1
   count=0
-  while read -r line; do count=$((count + 1)); done < "$here/steps"
-  read -r at < "$here/at"
-  [ $count -eq $at ] && kill -9 $PPID
+  while read -r line; do [ "$line" = "$at" ] && count=$((count + 1)); done < "$here/steps"
+  [ $count -eq $nth ] && kill -9 $PPID
 }
 step "is to start" && exit 1
 step "${ALONE}"
@@ -32,17 +34,32 @@ step "${ENDED}"
 exit $code
 `
 
-/** A folder to control one run with; first in its PATH. `at`: the number of the step it dies at; 0: none. */
-export const control = (folder: string, at: number): void => {
+/** The `nth` step of this name; the first is 1. */
+export interface Step {
+  readonly name: string
+  readonly nth: number
+}
+
+/** A folder to control one run with; first in its PATH. `at`: the step it dies at. */
+export const control = (folder: string, at: Step | null): void => {
   mkdirSync(folder)
-  writeFileSync(join(folder, "at"), `${at}\n`)
+  writeFileSync(join(folder, "at"), at === null ? "0\n\n" : `${at.nth}\n${at.name}\n`)
   writeFileSync(join(folder, "steps"), "")
   writeFileSync(join(folder, "git"), SCRIPT)
   chmodSync(join(folder, "git"), 0o755)
 }
 
+const linesOf = (file: string): ReadonlyArray<string> => readFileSync(file, "utf8").split("\n").slice(0, -1)
+
 /** The steps so far, in order. */
-export const steps = (folder: string): ReadonlyArray<string> => readFileSync(join(folder, "steps"), "utf8").split("\n").slice(0, -1)
+export const steps = (folder: string): ReadonlyArray<Step> => {
+  const counts = new Map<string, number>()
+  return linesOf(join(folder, "steps")).map((name) => {
+    const nth = (counts.get(name) ?? 0) + 1
+    counts.set(name, nth)
+    return { name, nth }
+  })
+}
 
 /** The process group of the git process that was started last, which has its helpers in it. */
 export const lastGit = (folder: string): number => Number(readFileSync(join(folder, "group"), "utf8"))
@@ -50,7 +67,8 @@ export const lastGit = (folder: string): number => Number(readFileSync(join(fold
 /** Takes a step of this process. */
 export const take = (folder: string, name: string): void => {
   appendFileSync(join(folder, "steps"), `${name}\n`)
-  if (steps(folder).length === Number(readFileSync(join(folder, "at"), "utf8"))) process.kill(process.pid, "SIGKILL")
+  const [nth, at] = linesOf(join(folder, "at"))
+  if (at === name && steps(folder).filter((step) => step.name === at).length === Number(nth)) process.kill(process.pid, "SIGKILL")
 }
 
 /**

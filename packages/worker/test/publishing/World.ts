@@ -10,6 +10,7 @@ import { request } from "@slipway/domain/publishing/Publication"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
 import { type Leased, Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
+import { isUnderWay } from "@slipway/domain/sandbox/Sandbox"
 import { fromWire, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
@@ -23,6 +24,7 @@ import { randomUUID } from "node:crypto"
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as Finished from "./Finished.ts"
 import { hostLayer, machineLayer, publishOnce, REPO, type Settings, storeLayer } from "./Worker.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
@@ -137,6 +139,7 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
       reasoningEffort: null,
       toolApprovalMode: "auto",
       metadata: {},
+      origin: null,
       createdAt: at
     },
     keyed: null,
@@ -150,8 +153,8 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
 })
 
 /** Each sandbox has a machine of its own. */
-const take = Effect.fnUntraced(function*(id: SandboxId) {
-  const leased = yield* Leases.use((leases) => leases.take({ worker: randomUUID(), machine: id }, 1000))
+const take = Effect.fnUntraced(function*(id: SandboxId, machine: string = id) {
+  const leased = yield* Leases.use((leases) => leases.take({ worker: randomUUID(), machine }, { slots: 1000, boots: 1000, errands: 1000 }))
   const own = leased.find(({ lease }) => lease.sandboxId === id)
   assert(own !== undefined)
   return own
@@ -159,6 +162,35 @@ const take = Effect.fnUntraced(function*(id: SandboxId) {
 
 /** As a worker does that starts where another one was killed. */
 export const takeOver = (id: SandboxId) => Effect.andThen(Leases.use((leases) => leases.endLeases(id)), take(id))
+
+/** As a worker of another machine does once that lease has ended, and whoever starts there where it was killed. */
+export const takeElsewhere = Effect.fnUntraced(function*(lease: Leased["lease"]) {
+  yield* Leases.use((leases) => leases.release(lease))
+  return yield* take(lease.sandboxId, `${lease.sandboxId} elsewhere`)
+})
+
+/** Its turn ends and leaves a checkpoint; then nobody wants anything of it until it is over, and its machine is gone. */
+export const finish = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, lease: Leased["lease"]) {
+  const store = yield* SandboxStore
+  const limits = yield* Policy
+  const { grantId } = yield* Database
+  const id = lease.sandboxId
+  const { turn } = yield* store.find({ grantId, id })
+  const turnId = turn?.id ?? ""
+  const change = (command: SystemCommand, now = at) => store.change(id, lease, (sandbox) => decide(sandbox, command, { limits, now }), now)
+  yield* change({ _tag: "StartTurn", turnId })
+  yield* change({ _tag: "EndTurn", turnId, state: "succeeded" })
+  yield* Finished.takeCheckpoint(lease, grantId).pipe(Effect.provide(worker({ directory, ...settings }, privateKey)))
+  yield* change({ _tag: "Expire" }, DateTime.addDuration(at, limits.idle))
+  assert.deepInclude(yield* store.find({ grantId, id }), { status: "succeeded", checkpoint: 1 })
+  rmSync(directory, { recursive: true })
+})
+
+/** Whether a publication is asked for that nobody has carried out. */
+export const isToPublish = Effect.fnUntraced(function*(id: SandboxId) {
+  const { grantId } = yield* Database
+  return (yield* SandboxStore.use((store) => store.find({ grantId, id }))).publications.some(isUnderWay)
+})
 
 export const ask = Effect.fnUntraced(function*(id: SandboxId) {
   const { grantId } = yield* Database
@@ -201,6 +233,8 @@ export const clone = Effect.fnUntraced(function*(directory: string, { privateKey
 
 const sandboxIn = (directory: string, id: SandboxId, ...path: ReadonlyArray<string>) => join(directory, "trees", "sandboxes", id, ...path)
 export const treeOf = (directory: string, id: SandboxId) => sandboxIn(directory, id, "workspace", "App")
+/** Whether anything of the sandbox is. */
+export const isThere = (directory: string, id: SandboxId) => existsSync(sandboxIn(directory, id))
 /** What is there only while git is at work. */
 export const leftOver = (directory: string, id: SandboxId) => readdirSync(sandboxIn(directory, id, "git", "acme+app", "scratch"))
 export const packs = (directory: string, id: SandboxId) => {

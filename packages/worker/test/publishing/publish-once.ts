@@ -1,5 +1,5 @@
 /** A worker that carries out one publication, counting its steps, to be killed at one of them. Argument: {@link Order} as JSON. */
-import type { Lease } from "@slipway/domain/sandbox/Leases"
+import type { Leased } from "@slipway/domain/sandbox/Leases"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import type { Effect as Effects } from "effect"
 import { join } from "node:path"
@@ -9,18 +9,21 @@ import type { Settings } from "./Worker.ts"
 export interface Order {
   readonly control: string
   readonly settings: Settings
-  readonly lease: Lease
+  readonly lease: Leased["lease"]
   readonly grantId: string
+  /** It is over, and has moved so. `null`: it runs. */
+  readonly finished: { readonly moved: Leased["moved"] } | null
 }
 
-const { control, grantId, lease, settings } = JSON.parse(process.argv[2] ?? "") as Order
+const { control, finished, grantId, lease, settings } = JSON.parse(process.argv[2] ?? "") as Order
 const begin = takeOnDisk(control, join(settings.directory, "trees", "sandboxes"))
 
 // Only now, so that they get the functions that count.
-const { Effect, Layer, Option, Stream } = await import("effect")
+const { Effect, Layer, Stream } = await import("effect")
 const { SandboxHost } = await import("@slipway/domain/sandbox/SandboxHost")
 const { SandboxStore } = await import("@slipway/domain/sandbox/SandboxStore")
 const { SourceHost } = await import("@slipway/domain/source/SourceHost")
+const { serve } = await import("./Finished.ts")
 const { boxesLayer, hostLayer, machineLayer, publishOnce, storeLayer } = await import("./Worker.ts")
 
 const step = (name: string) => Effect.sync(() => take(control, name))
@@ -49,7 +52,7 @@ const boxes = Layer.effect(
     SandboxHost.of({
       ...host,
       provision: (options) => Effect.map(host.provision(options), counting),
-      find: (sandboxId) => Effect.map(host.find(sandboxId), Option.map(counting))
+      visit: (place) => Effect.map(host.visit(place), counting)
     }))
 )
 const host = Layer.effect(
@@ -64,13 +67,17 @@ const host = Layer.effect(
     }))
 )
 
-await Effect.andThen(Effect.sync(begin), publishOnce(lease, grantId)).pipe(
+const publish = Effect.gen(function*() {
+  begin()
+  yield* finished === null ? publishOnce(lease, grantId) : serve(lease, grantId, finished.moved)
+})
+await publish.pipe(
   Effect.provide(
     Layer.mergeAll(
       store,
       host.pipe(Layer.provide(hostLayer(settings, process.env["PRIVATE_KEY"] ?? ""))),
       machineLayer(settings, boxes.pipe(Layer.provide(boxesLayer(settings))))
-    ).pipe(Layer.provide(storeLayer(settings)))
+    ).pipe(Layer.provideMerge(storeLayer(settings)))
   ),
   Effect.runPromise
 )

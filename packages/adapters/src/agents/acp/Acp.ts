@@ -56,6 +56,9 @@ export const ExtensionUpdate = Schema.Struct({
   update: Schema.Struct({ sessionUpdate: Schema.String })
 })
 
+/** A text that steers was taken, in an agent's own words. */
+export const ExtensionSteered = Schema.Struct({ sessionId: Schema.String, messageId: NativeId })
+
 export const PermissionRequest = Schema.Struct({
   sessionId: Schema.String,
   toolCall: ToolCall,

@@ -37,6 +37,7 @@ interface Approval {
 
 const decodeUpdate = Schema.decodeUnknownOption(Acp.SessionUpdate)
 const decodeExtension = Schema.decodeUnknownOption(Acp.ExtensionUpdate)
+const decodeSteered = Schema.decodeUnknownOption(Acp.ExtensionSteered)
 const decodePermission = Schema.decodeUnknownOption(Acp.PermissionRequest)
 const decodeEnd = Schema.decodeUnknownOption(Acp.PromptEnded)
 
@@ -90,6 +91,10 @@ export const open = Effect.fn("AcpSession.open")(function*(
         return update?.sessionUpdate === quirks.answered.update && about === sessionId
           ? turn.emit([{ _tag: "UsageReported", llmRequestCount: ++requests, costMicroUsd: 0 }])
           : Effect.void
+      }
+      if (method === quirks.steering?.taken) {
+        const { messageId, sessionId: about } = Option.getOrElse(decodeSteered(params), () => ({ messageId: "", sessionId: null }))
+        return about === sessionId ? conversation.took(messageId) : Effect.void
       }
       if (method !== "session/update") return Effect.void
       const decoded = decodeUpdate(params)
@@ -168,6 +173,10 @@ export const open = Effect.fn("AcpSession.open")(function*(
   })
   const sessionId = yield* conversation.starting(start)
 
+  const steerBy = (method: string) => (messageId: string, text: string) =>
+    // Not waited for, as a request is not.
+    Effect.asVoid(Effect.forkChild(rpc.notify(method, { sessionId, messageId, text }), { startImmediately: true }))
+
   return yield* conversation.session({
     sessionId: Effect.succeed(sessionId),
     send: (text) =>
@@ -176,14 +185,18 @@ export const open = Effect.fn("AcpSession.open")(function*(
         promptId = yield* rpc.request("session/prompt", { sessionId, prompt: [{ type: "text", text }] } satisfies PromptRequest)
       }),
     next: rpc.next(handlers),
+    ...(quirks.steering === undefined ? {} : { steer: steerBy(quirks.steering.method) }),
     cancel: rpc.notify("session/cancel", { sessionId } satisfies CancelNotification),
     // Finds the option by its kind, never by its id; `*_always` would take later decisions away from the person.
-    answer: ({ options: offered, request }, decision) => {
+    answer: ({ options: offered, request }, decision, why) => {
       const kind = decision === "approve" ? "allow_once" : "reject_once"
       const option = decision === "cancel" ? undefined : offered.find((option) => option.kind === kind)
       const response: RequestPermissionResponse = option === undefined
         ? cancelled
-        : { outcome: { outcome: "selected", optionId: option.optionId } }
+        : {
+          outcome: { outcome: "selected", optionId: option.optionId },
+          ...(why === undefined || quirks.denialReason === undefined ? {} : { _meta: { [quirks.denialReason]: why } })
+        }
       return rpc.reply(request, response)
     }
   })

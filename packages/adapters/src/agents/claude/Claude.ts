@@ -71,6 +71,9 @@ const User = Schema.Struct({
   message: Schema.Struct({ content: Schema.Array(Schema.Union([ToolResult, Other])) })
 })
 
+/** What becomes of a message that was sent with an id of ours while it was at a turn. `started`: the model is told now. */
+const CommandLifecycle = Schema.Struct({ type: Schema.Literal("command_lifecycle"), command_uuid: NativeId, state: Schema.String })
+
 /** The end of a turn. */
 const TurnResult = Schema.Struct({
   type: Schema.Literal("result"),
@@ -84,7 +87,7 @@ const TurnResult = Schema.Struct({
 })
 export type TurnResult = typeof TurnResult.Type
 
-export const Message = Schema.Union([Control, ControlResponse, StreamEvent, Assistant, User, TurnResult, System])
+export const Message = Schema.Union([Control, ControlResponse, StreamEvent, Assistant, User, CommandLifecycle, TurnResult, System])
 export type Message = typeof Message.Type
 export type ControlRequest = typeof Control.Type
 

@@ -49,11 +49,22 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
   /** Cost of the session at the end of the turn before, in dollars; `null`: of a process that is gone, so not known. */
   let costBefore = options.resume === null ? 0 : null
 
-  const request = (subtype: string) =>
+  /** Of the turn so far, in micro-dollars. */
+  let spent = 0
+  /**
+   * What steers and the model was not told yet. A text that comes while a tool runs is told with its result; one that comes later
+   * claude runs as a turn of its own, right behind the `result` of the one it ends (2.1.329). That is the same turn of ours: it goes
+   * on until nothing is left untold.
+   */
+  const untold = new Set<string>()
+  /** The `result` behind which claude still has to say what becomes of what is untold. */
+  let provisional: Conversation.Ended | null = null
+
+  const request = (subtype: string, about: object = {}) =>
     Effect.suspend(() => {
       const request_id = `slipway-${++sequence}`
       return Effect.as(
-        Effect.forkChild(lines.send({ type: "control_request", request_id, request: { subtype } }), { startImmediately: true }),
+        Effect.forkChild(lines.send({ type: "control_request", request_id, request: { subtype, ...about } }), { startImmediately: true }),
         request_id
       )
     })
@@ -72,7 +83,33 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
     return conversation.ask(tool_use_id ?? request_id, about, { request: request_id, input })
   }
 
-  const interrupt = Effect.asVoid(request("interrupt"))
+  /** With what waits behind the turn, which would be run as the next one. */
+  const interrupt = Effect.asVoid(request("interrupt", { cancel_queued: true }))
+
+  /** Not waited for: an agent that is busy writing reads only after we have read. */
+  const say = (text: string, about: object = {}) => {
+    const message = { role: "user", content: [{ type: "text", text }] }
+    const frame = { type: "user", session_id: "", parent_tool_use_id: null, ...about, message }
+    return Effect.asVoid(Effect.forkChild(lines.send(frame), { startImmediately: true }))
+  }
+
+  const concluded = (ended: Conversation.Ended) => {
+    untold.clear()
+    provisional = null
+    conversation.ended(ended)
+  }
+
+  const steered = (id: string, state: string) => {
+    if (!untold.has(id) || state === "queued") return Effect.void
+    untold.delete(id)
+    // Anything else is its end, without the model.
+    if (state === "started" || state === "completed") {
+      provisional = null
+      return conversation.took(id)
+    }
+    if (untold.size === 0 && provisional !== null) concluded(provisional)
+    return Effect.void
+  }
 
   const handle = (message: Claude.Message): Effect.Effect<void> => {
     const turn = conversation.live()
@@ -91,13 +128,17 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
         return turn === null || turn.interrupted ? interrupt : Effect.void
       case "result": {
         const cost = message.total_cost_usd ?? null
-        const spent = cost === null || costBefore === null ? 0 : Math.max(0, Math.round((cost - costBefore) * MICROS))
+        spent += cost === null || costBefore === null ? 0 : Math.max(0, Math.round((cost - costBefore) * MICROS))
         costBefore = cost ?? costBefore
-        conversation.ended(conclude(message))
+        const end = conclude(message)
+        if (untold.size > 0 && turn !== null && !turn.interrupted) provisional = end
+        else concluded(end)
         return turn === null || requests === 0
           ? Effect.void
           : turn.emit([{ _tag: "UsageReported", llmRequestCount: requests, costMicroUsd: spent }])
       }
+      case "command_lifecycle":
+        return steered(message.command_uuid, message.state)
       default:
         // What sub-agents do is behind the call that started them.
         return turn === null || typeof message.parent_tool_use_id === "string" ? Effect.void : turn.emit(eventsOf(turn, message))
@@ -152,22 +193,32 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
     sessionId: Effect.sync(() => sessionId),
     send: (text) =>
       Effect.suspend(() => {
-        requests = 0
-        const message = { role: "user", content: [{ type: "text", text }] }
-        const frame = { type: "user", session_id: "", parent_tool_use_id: null, message }
-        // Not waited for: an agent that is busy writing reads only after we have read.
-        return Effect.asVoid(Effect.forkChild(lines.send(frame), { startImmediately: true }))
+        requests = spent = 0
+        untold.clear()
+        provisional = null
+        return say(text)
       }),
     next,
     cancel: interrupt,
-    answer: ({ input, request }, decision, why) =>
-      respond(request, {
-        subtype: "success",
-        response: decision === "approve"
-          ? { behavior: "allow", updatedInput: input }
-          : decision === "deny"
-          ? { behavior: "deny", message: why === undefined ? "Denied by the user." : `Denied. ${why}` }
-          : { behavior: "deny", message: "Interrupted.", interrupt: true }
-      })
+    steer: (id, text) =>
+      Effect.suspend(() => {
+        untold.add(id)
+        return say(text, { uuid: id })
+      }),
+    answer: ({ input, request: asked }, decision, why) =>
+      // The denial ends the turn, and what waits behind it would begin the next one before the interrupt is read.
+      Effect.andThen(
+        decision === "cancel"
+          ? Effect.forEach(untold, (id) => request("cancel_async_message", { message_uuid: id }), { discard: true })
+          : Effect.void,
+        respond(asked, {
+          subtype: "success",
+          response: decision === "approve"
+            ? { behavior: "allow", updatedInput: input }
+            : decision === "deny"
+            ? { behavior: "deny", message: why === undefined ? "Denied by the user." : `Denied. ${why}` }
+            : { behavior: "deny", message: "Interrupted.", interrupt: true }
+        })
+      )
   })
 })

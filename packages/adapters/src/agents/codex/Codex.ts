@@ -34,6 +34,8 @@ export const Item = Schema.Struct({
   type: Schema.String,
   id: NativeId,
   status: nullish(Schema.String),
+  /** Of a message of ours that steers: the id we gave it. */
+  clientId: nullish(NativeId),
   /** Of a command. */
   command: nullish(Schema.String),
   aggregatedOutput: nullish(Schema.String),

@@ -55,6 +55,8 @@ export const open = Effect.fn("CodexSession.open")(function*(
   /** An interrupt could not be sent yet, or came too early for the agent. */
   let interrupting = false
   let requests = 0
+  /** What steers a turn that has no name yet. */
+  let early: Array<{ readonly id: string; readonly text: string }> = []
   /** Calls that wait for an answer to a request of the agent. */
   const asked = new Map<JsonRpc.RequestId, string>()
 
@@ -65,6 +67,23 @@ export const open = Effect.fn("CodexSession.open")(function*(
       interruptId = id
     })
   })
+
+  const inputOf = (text: string) => [{ type: "text", text, text_elements: [] }]
+
+  /**
+   * The answer says only that the text waits, and an interrupt drops what waits. The agent has it when it shows it as an item, which
+   * it does before its next request to the model (0.169.0); a request that is being answered it gives up. A refusal, such as that
+   * no turn is active any more, needs no answer of ours: the text was not taken.
+   */
+  const steer = (id: string, text: string) =>
+    Effect.suspend(() => {
+      if (turnId !== null) {
+        const about = { threadId, expectedTurnId: turnId, clientUserMessageId: id, input: inputOf(text) }
+        return Effect.asVoid(rpc.request("turn/steer", about))
+      }
+      early.push({ id, text })
+      return Effect.void
+    })
 
   const report = (item: Codex.Item, status: ToolReport["status"]): ToolReport => ({
     title: paths.shorten(Codex.titleOf(item)),
@@ -108,6 +127,7 @@ export const open = Effect.fn("CodexSession.open")(function*(
         case "item/started":
         case "item/completed": {
           const item = Option.getOrNull(decodeItemNews(params))?.item
+          if (item?.type === "userMessage" && item.clientId != null) return conversation.took(item.clientId)
           if (item === undefined || !Object.hasOwn(Codex.toolKinds, item.type)) return Effect.void
           // What may have to be asked about has not begun.
           const begun = method === "item/started" ? (asks ? "pending" : "running") : "completed"
@@ -145,7 +165,10 @@ export const open = Effect.fn("CodexSession.open")(function*(
         }
         turnId = Option.getOrNull(decodeTurnStarted(answer.success))?.turn.id ?? null
         kept = true
-        return interrupting ? interrupt : Effect.void
+        if (interrupting) return interrupt
+        const waiting = early
+        early = []
+        return turnId === null ? Effect.void : Effect.forEach(waiting, ({ id, text }) => steer(id, text), { discard: true })
       }
       // Too early: the turn has an id and is not begun.
       if (id === interruptId && Result.isFailure(answer) && conversation.owes()) interrupting = true
@@ -190,11 +213,12 @@ export const open = Effect.fn("CodexSession.open")(function*(
         // An answer that an earlier turn's interrupt still gets is not about this turn.
         interruptId = null
         interrupting = false
+        early = []
         requests = 0
         asked.clear()
         startId = yield* rpc.request("turn/start", {
           threadId,
-          input: [{ type: "text", text, text_elements: [] }],
+          input: inputOf(text),
           // Models that say nothing of their reasoning unless they are asked.
           summary: "auto",
           ...(options.reasoningEffort === null ? {} : { effort: options.reasoningEffort })
@@ -202,6 +226,7 @@ export const open = Effect.fn("CodexSession.open")(function*(
       }),
     next: rpc.next(handlers),
     cancel: interrupt,
+    steer,
     answer: ({ request }, decision) => {
       if (decision !== "approve") asked.delete(request)
       return rpc.reply(request, { decision: decisions[decision] })

@@ -5,10 +5,19 @@ import * as Command from "./Command.ts"
 import { parse, type Step } from "./Script.ts"
 import * as Trees from "./Trees.ts"
 
+export interface Choice {
+  readonly kind: PermissionOptionKind
+  readonly reason: string | null
+}
+
 interface Client {
   update(update: SessionUpdate): void
-  /** Which option the person chose; `null` when the turn was cancelled instead. */
-  ask(toolCall: ToolCallUpdate): Promise<PermissionOptionKind | null>
+  /** Which option the person chose, and why if they said so; `null` when the turn was cancelled instead. */
+  ask(toolCall: ToolCallUpdate): Promise<Choice | null>
+  /** The text that steers the turn and was not taken yet, oldest first: it is the turn's from now on. `null`: there is none. */
+  take(): string | null
+  /** Resolves when there is one to take, or the turn is cancelled. */
+  told(): Promise<void>
 }
 
 interface TurnOptions {
@@ -90,9 +99,11 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
     if (asks) {
       const choice = await client.ask(about)
       if (choice === null || abort.aborted) return progress("failed", "Cancelled.")
-      if (choice !== "allow_once") {
+      if (choice.kind !== "allow_once") {
         progress("failed", "Denied.")
-        return speak(`I was not allowed to do this, so I left it: ${title}`)
+        return speak(
+          `I was not allowed to do this, so I left it: ${title}${choice.reason === null ? "" : `. I was told: ${choice.reason}`}`
+        )
       }
     }
     progress("in_progress")
@@ -158,6 +169,12 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
         }
         return
       }
+      case "listen":
+        if (!(await takeAll())) {
+          await client.told()
+          await takeAll()
+        }
+        return
       case "hang":
         return pause(Infinity, abort)
       case "error":
@@ -175,6 +192,21 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
     }
   }
 
+  /** What the turn is steered with comes first: its own steps, or what it says. Whether there was any. */
+  const takeAll = async (): Promise<boolean> => {
+    let took = false
+    for (let text = client.take(); text !== null && !abort.aborted; text = client.take()) {
+      took = true
+      const steps = parse(text)
+      if (steps.length === 0) speak(`I was told: ${text}`)
+      for (const step of steps) {
+        if (abort.aborted) break
+        await perform(step)
+      }
+    }
+    return took
+  }
+
   /** What happens without directives: something to see in every view, files included. */
   const takeNote = async () => {
     let written = false
@@ -190,6 +222,8 @@ export const run = async ({ abort, asks, client, earlier, prompt, repositories }
   for (const step of steps) {
     if (abort.aborted) break
     await perform(step)
+    await takeAll()
   }
+  await takeAll()
   return abort.aborted ? "cancelled" : "end_turn"
 }

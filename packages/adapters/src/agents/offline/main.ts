@@ -8,7 +8,6 @@ import type {
   InitializeResponse,
   NewSessionResponse,
   PermissionOption,
-  PermissionOptionKind,
   PromptResponse,
   RequestPermissionRequest,
   RequestPermissionResponse,
@@ -59,6 +58,10 @@ interface Live {
   readonly cwd: string
   effort: string
   abort: AbortController | null
+  /** What steers the prompt that runs and was not taken. */
+  steers: Array<{ readonly messageId: string; readonly text: string }>
+  /** Resolves whoever waits for something that steers. */
+  told: () => void
 }
 const sessions = new Map<string, Live>()
 
@@ -80,7 +83,7 @@ const configOptions = ({ effort }: Live): Array<SessionConfigOption> => [
 ]
 
 const begin = (session: Sessions.Session, cwd: unknown): Live => {
-  const live: Live = { session, cwd: String(cwd), effort: "medium", abort: null }
+  const live: Live = { session, cwd: String(cwd), effort: "medium", abort: null, steers: [], told: () => {} }
   sessions.set(session.id, live)
   return live
 }
@@ -89,7 +92,7 @@ const ask = async (
   sessionId: string,
   toolCall: RequestPermissionRequest["toolCall"],
   abort: AbortSignal
-): Promise<PermissionOptionKind | null> => {
+): Promise<Turn.Choice | null> => {
   const id = sequence++
   const params: RequestPermissionRequest = { sessionId, toolCall, options: OPTIONS }
   const response = await new Promise<RequestPermissionResponse | null>((answer) => {
@@ -99,9 +102,9 @@ const ask = async (
   })
   asked.delete(id)
   const outcome = response?.outcome
-  return outcome?.outcome === "selected"
-    ? (OPTIONS.find(({ optionId }) => optionId === outcome.optionId)?.kind ?? null)
-    : null
+  const option = outcome?.outcome === "selected" ? OPTIONS.find(({ optionId }) => optionId === outcome.optionId) : undefined
+  const reason = response?._meta?.["slipway/reason"]
+  return option === undefined ? null : { kind: option.kind, reason: typeof reason === "string" ? reason : null }
 }
 
 const prompt = async (live: Live, blocks: ReadonlyArray<ContentBlock>): Promise<PromptResponse> => {
@@ -120,12 +123,32 @@ const prompt = async (live: Live, blocks: ReadonlyArray<ContentBlock>): Promise<
       abort: abort.signal,
       client: {
         update: (update) => send({ method: "session/update", params: { sessionId: id, update } }),
-        ask: (toolCall) => ask(id, toolCall, abort.signal)
+        ask: async (toolCall) => {
+          const choice = await ask(id, toolCall, abort.signal)
+          // Nobody decides any more: the prompt is cancelled, though `session/cancel` comes only after this answer.
+          if (choice === null) abort.abort()
+          return choice
+        },
+        take: () => {
+          const steer = live.steers.shift()
+          if (steer === undefined || abort.signal.aborted) return null
+          live.session.add(steer.text)
+          send({ method: "_slipway/steered", params: { sessionId: id, messageId: steer.messageId } })
+          return steer.text
+        },
+        told: () =>
+          new Promise((resolve) => {
+            live.told = resolve
+            abort.signal.addEventListener("abort", () => resolve())
+            if (live.steers.length > 0 || abort.signal.aborted) resolve()
+          })
       }
     })
     return { stopReason }
   } finally {
     live.abort = null
+    // It was not taken, and never is.
+    live.steers = []
   }
 }
 
@@ -136,6 +159,8 @@ interface Params {
   readonly configId?: unknown
   readonly value?: unknown
   readonly prompt?: ReadonlyArray<ContentBlock>
+  readonly messageId?: unknown
+  readonly text?: unknown
 }
 
 const methods: Record<string, (params: Params) => unknown> = {
@@ -162,7 +187,13 @@ const methods: Record<string, (params: Params) => unknown> = {
     return { configOptions: configOptions(live) }
   },
   "session/prompt": (params) => prompt(find(params), params.prompt ?? []),
-  "session/cancel": (params) => find(params).abort?.abort()
+  "session/cancel": (params) => find(params).abort?.abort(),
+  "_slipway/steer": (params) => {
+    const live = find(params)
+    if (live.abort === null) return
+    live.steers.push({ messageId: String(params.messageId), text: String(params.text) })
+    live.told()
+  }
 }
 
 interface Message {

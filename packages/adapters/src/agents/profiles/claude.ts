@@ -16,6 +16,7 @@ export const claude: Profile = {
     reasoningEfforts: ["low", "medium", "high", "xhigh", "max", "ultracode"],
     afterDenial: "goes on",
     countsRequests: true,
+    bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: "anthropic-messages"
   },
   program: {
@@ -29,6 +30,7 @@ export const claude: Profile = {
     license: "proprietary",
     notice: "Proprietary: installing it accepts Anthropic's terms, and it must not be passed on, not in an image either."
   },
+  conversationFiles: [".claude/projects"],
   launch: ({ access, box, instructions, reasoningEffort, resume, toolApprovalMode }, command) => {
     const model = access?.model ?? ""
     return {

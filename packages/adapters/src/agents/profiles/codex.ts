@@ -101,6 +101,7 @@ export const codex: Profile = {
     reasoningEfforts: EFFORTS,
     afterDenial: "goes on",
     countsRequests: true,
+    bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: "openai-responses"
   },
   program: {
@@ -113,6 +114,8 @@ export const codex: Profile = {
     },
     license: "Apache-2.0"
   },
+  // Its databases beside them it fills from these (0.169.0).
+  conversationFiles: [".codex/sessions"],
   launch: ({ access, box }, command) => {
     const home = `${box.home}/.codex`
     const unknown = access !== null && !KNOWN_MODELS.some((slug) => access.model.startsWith(slug))

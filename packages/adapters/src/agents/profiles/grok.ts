@@ -60,6 +60,8 @@ export const grok: Profile = {
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
     countsRequests: true,
+    // Its files hold the path of the workspace in names and inside (1.0.41): "Path not found".
+    bearsOtherPaths: { workspace: false, home: true },
     modelProtocol: "openai-chat"
   },
   program: {
@@ -71,6 +73,7 @@ export const grok: Profile = {
       ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch) ? ["@xai-official/grok/bin/grok-native"] : [],
     license: "Apache-2.0"
   },
+  conversationFiles: [".grok/sessions"],
   launch: ({ access, box, toolApprovalMode }, command) => {
     const token = access === null ? "" : Redacted.value(access.token)
     return {

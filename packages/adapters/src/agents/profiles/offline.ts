@@ -11,15 +11,17 @@ const PROGRAM = fileURLToPath(
 export const offline: Profile = {
   runtime: "opencode",
   dialect: "acp",
-  acp: {},
+  acp: { steering: { method: "_slipway/steer", taken: "_slipway/steered" }, denialReason: "slipway/reason" },
   capabilities: {
     toolApprovals: true,
     reasoningEfforts: ReasoningEffort.literals,
     afterDenial: "goes on",
     countsRequests: false,
+    bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: null
   },
   program: null,
+  conversationFiles: [".slipway-offline"],
   launch: ({ repositories, toolApprovalMode }, command) => ({
     command,
     args: [PROGRAM],

@@ -41,6 +41,7 @@ export const opencode: Profile = {
     afterDenial: "ends the turn",
     // It tells the tokens of the last request only.
     countsRequests: false,
+    bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: "openai-chat"
   },
   program: {
@@ -55,6 +56,8 @@ export const opencode: Profile = {
     },
     license: "MIT"
   },
+  // What was written last may be in the log of the database alone. Its index of the log it makes anew.
+  conversationFiles: [".local/share/opencode/opencode.db", ".local/share/opencode/opencode.db-wal"],
   launch: ({ access, box, instructions, reasoningEffort, toolApprovalMode }, command) => {
     const permission = toolApprovalMode === "auto" ? { "*": "allow" } : prompting
     const model = access?.model ?? ""

@@ -9,7 +9,7 @@
 import { spawnSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs"
 import { connect } from "node:net"
-import { networkInterfaces } from "node:os"
+import { availableParallelism, networkInterfaces } from "node:os"
 
 const [, , hidden = "", port, ...folders] = process.argv
 const STANDARD_OUTPUT = 1
@@ -49,6 +49,8 @@ const tell = (reached: boolean) => {
       nests: unshared.error === undefined ? unshared.status === 0 : null,
       // The filter says so; without it, the box's own namespace would say that there is no room for another.
       filtered: `${unshared.stderr}`.includes("Operation not permitted"),
+      processors: availableParallelism(),
+      nproc: Number.parseInt(`${spawnSync("nproc").stdout}`, 10) || null,
       environment: Object.keys(process.env)
     })
   )

@@ -1,8 +1,8 @@
 /** Hands working trees to the user of their sandbox. The host goes on reading and deleting them as root. */
-import { execFile } from "node:child_process"
-import { chown, lstat, readdir } from "node:fs/promises"
+import { chown, lstat, opendir } from "node:fs/promises"
 import { join } from "node:path"
-import { promisify } from "node:util"
+import { finish } from "../../node/spawner/Finish.ts"
+import type { Spawn } from "../../node/spawner/Spawn.ts"
 
 export interface User {
   readonly uid: number
@@ -13,16 +13,18 @@ export interface User {
  * Gives the workspace to `user`, and every tree in it that is not theirs yet. A tree's own folder changes hands last
  * (`chown -R` comes back to it at the end), so what a crash left halfway is done again. Links are never followed.
  */
-export const give = async (workspace: string, user: User): Promise<void> => {
+export const give = async (spawn: Spawn, workspace: string, user: User): Promise<void> => {
   if ((await lstat(workspace)).uid !== user.uid) await chown(workspace, user.uid, user.gid)
-  const entries = await readdir(workspace)
-  const strange = (await Promise.all(entries.map(async (name) => {
+  const strange: Array<string> = []
+  // One after the other: a sandbox may have made a million of them.
+  for await (const { name } of await opendir(workspace)) {
     const path = join(workspace, name)
     // What vanishes now is an agent's.
     const owner = await lstat(path).then(({ uid }) => uid, () => user.uid)
-    return owner === user.uid ? [] : [path]
-  }))).flat()
-  if (strange.length > 0) {
-    await promisify(execFile)("chown", ["-R", "-h", "-P", `${user.uid}:${user.gid}`, "--", ...strange], { env: { PATH: "/usr/bin:/bin" } })
+    if (owner !== user.uid) strange.push(path)
   }
+  if (strange.length === 0) return
+  const args = ["-R", "-h", "-P", `${user.uid}:${user.gid}`, "--", ...strange]
+  const { code, stderr } = await finish(spawn, "chown", args, { PATH: "/usr/bin:/bin" })
+  if (code !== 0) throw new Error(`chown failed: ${stderr.slice(0, 200)}`)
 }

@@ -8,15 +8,17 @@ import { Effect, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises"
 import { createServer } from "node:net"
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { deleteTree } from "../../node/DeleteTree.ts"
+import { filesOf } from "./DiskImages.ts"
 import * as DiskUse from "./DiskUse.ts"
 import type { Limits } from "./Limits.ts"
 import { NotIsolated } from "./NotIsolated.ts"
 import { SCRATCH, WORKSPACE } from "./Places.ts"
 import type { ServiceFolder } from "./ServiceFolder.ts"
-import { filesOf, type SizedFolders } from "./SizedFolders.ts"
+import type { SizedFolders } from "./SizedFolders.ts"
 
 /** The program that looks from inside; a box must see it. */
 export const inside = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Inside.ts" : "./Inside.js", import.meta.url))
@@ -27,6 +29,12 @@ export interface Property {
   readonly state: "in force" | "off"
   /** How it is enforced, or why it is not and what helps. */
   readonly detail: string
+}
+
+/** How many processors there are, to programs. */
+export interface Counted {
+  readonly nproc: number | null
+  readonly processors: number
 }
 
 /** What was seen of a box. */
@@ -44,6 +52,9 @@ const Seen = Schema.fromJsonString(Schema.Struct({
   writable: Schema.Array(Schema.String),
   nests: Schema.NullOr(Schema.Boolean),
   filtered: Schema.Boolean,
+  /** As Node counts them, and as `nproc` does where it is there. */
+  processors: Schema.Int,
+  nproc: Schema.NullOr(Schema.Int),
   environment: Schema.Array(Schema.String)
 }))
 
@@ -73,6 +84,19 @@ export const ownUser = (uids: ServiceFolder["uids"], user: number): Property =>
     }
     : { name: "own user", state: "in force", detail: `${user}, another one for each sandbox` }
 
+/** Of what programs in a box count, `limit` being what they may take. */
+export const counted = ({ nproc, processors }: Counted, { cpus }: Limits): Property => {
+  const name = "processors seen"
+  const machine = availableParallelism()
+  const wanted = Math.min(Math.ceil(cpus), machine)
+  const said = nproc === null
+    ? `Node counts ${processors}`
+    : `nproc says ${nproc}${nproc === processors ? "" : `, and Node counts ${processors}`}`
+  return processors === wanted && (nproc ?? wanted) === wanted
+    ? { name, state: "in force", detail: `${said}, of ${machine}` }
+    : { name, state: "off", detail: `${said}, where a sandbox may use ${cpus} of ${machine}.` }
+}
+
 /** A server that nobody may reach. */
 const canary = Effect.acquireRelease(
   Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
@@ -87,7 +111,7 @@ const canary = Effect.acquireRelease(
 
 /**
  * Looks at a new box of `host`. Fails when it does not keep in what it should. Answers the user that the machine knows its
- * processes by, and their control groups as `/proc/<pid>/cgroup` has them.
+ * processes by, their control groups as `/proc/<pid>/cgroup` has them, and how many processors they count.
  */
 export const look = Effect.fn("Probe.look")(
   function*({ directory, folders, helpFor, host, insideUser, leakHelp, uids }: {
@@ -181,7 +205,8 @@ export const look = Effect.fn("Probe.look")(
     ]
     const [one, ...more] = missing
     if (one !== undefined) return yield* new NotIsolated({ missing: [one, ...more], help: leakHelp })
-    return { user, groups }
+    const counted: Counted = seen
+    return { user, groups, counted }
   },
   Effect.scoped
 )

@@ -11,15 +11,18 @@
  */
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Schema, type Scope } from "effect"
-import { execFile } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { constants } from "node:fs"
-import { access, chmod, mkdir, open as openFile, readdir, readFile, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promises"
+import { access, chmod, mkdir, readdir, readFile, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
 import { codeOf } from "../../node/ErrorCode.ts"
 import * as KeyedLock from "../../node/KeyedLock.ts"
+import { Spawn } from "../../node/spawner/Spawn.ts"
+import * as Overlays from "../overlay/Overlays.ts"
+import * as OverlayProbe from "../overlay/Probe.ts"
+import * as DiskImages from "./DiskImages.ts"
+import { type Size, sizeOf } from "./DiskImages.ts"
 import type { Limits } from "./Limits.ts"
 
 export interface SizedFolders {
@@ -37,6 +40,15 @@ export interface SizedFolders {
   reopen(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Whether it has a size of its own: what is refused there for want of space would not fit on an empty machine either. */
   isSized(sandboxId: SandboxId): Effect.Effect<boolean>
+  /** Why nobody is shown a cache image, for people, as a part of a sentence; `null`: they are. */
+  readonly lackingOverlays: string | null
+  /**
+   * Shows the folders of a cache image where they are wanted, for as long as the folder is there (`overlay/Overlays`). Answers why
+   * it cannot, where nothing is changed; `null`: they are there. For a sandbox in which nothing runs.
+   */
+  overlay(sandboxId: SandboxId, wanted: Overlays.Wanted): Effect.Effect<string | null>
+  /** Takes away all that `overlay` showed. For a sandbox in which nothing runs. Safe to repeat. */
+  uncover(sandboxId: SandboxId): Effect.Effect<void>
   /** Deletes it with all that is in it, sized or not. Safe to repeat. */
   remove(sandboxId: SandboxId): Effect.Effect<void>
   /**
@@ -56,24 +68,12 @@ export interface Options {
   readonly limits: Limits
   /** Why none is to be made, in such words. What was made before is used and removed all the same. */
   readonly lacking?: string
+  /** Whether to look if cache images can be shown, some 200 ms. Else they are not. */
+  readonly overlays?: boolean
 }
-
-const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /** Programs, and the package of Debian, Ubuntu, Fedora and Arch that has them. */
 const PROGRAMS: Readonly<Record<string, string>> = { "mkfs.ext4": "e2fsprogs", e2fsck: "e2fsprogs", mount: "mount", umount: "mount" }
-
-const BLOCK_BYTES = 4096
-const INODE_BYTES = 256
-/** That the file system has for itself, among them the folder of what is found lost. */
-const OWN_INODES = 16
-/** Bitmaps and descriptors, as a part of the whole and at least: measured, rounded up (mke2fs 1.47, 2026-11-22). */
-const OVERHEAD = 1 / 4096
-const LEAST_OVERHEAD_BYTES = 2 ** 20
-/** The kernel keeps so much free for itself: see `ext4_calculate_resv_clusters`. */
-const KERNELS = { share: 0.02, most: 4096 * BLOCK_BYTES }
-/** For the service, which writes as root: the history of a full sandbox can still be published. */
-const OURS = 0.1
 
 /** Of the machine's disk, to make one: the kernel takes writes that would not fit there, and loses them later. */
 const SPARE_BYTES = 64 * 2 ** 20
@@ -86,53 +86,11 @@ const AT_ONCE = 4
 
 const OPTIONS = "loop,nodev,nosuid,noatime,noinit_itable,errors=remount-ro"
 
-/** Files and folders that fit: a file takes a block, so more could not be filled. */
-export const filesOf = ({ diskBytes, diskFiles }: Limits): number => Math.min(diskFiles, Math.floor(diskBytes / BLOCK_BYTES))
-
-interface Size {
-  readonly bytes: number
-  readonly inodes: number
-  /** Of its blocks, for root alone. */
-  readonly reservedPercent: number
-}
-
-const sizeOf = (limits: Limits): Size => {
-  const inodes = filesOf(limits) + OWN_INODES
-  const reserved = limits.diskBytes * OURS
-  const inUse = limits.diskBytes + reserved + inodes * INODE_BYTES
-  const bytes = inUse * (1 + OVERHEAD) + Math.min(inUse * KERNELS.share, KERNELS.most) + LEAST_OVERHEAD_BYTES
-  const whole = Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES
-  return { bytes: whole, inodes, reservedPercent: 100 * reserved / whole }
-}
-
-/** What a program said is in `stderr`. */
-const run = (program: string, ...args: ReadonlyArray<string>): Promise<number> =>
-  new Promise((fulfil, reject) => {
-    execFile(program, args, { env: { PATH, LC_ALL: "C" } }, (error, _stdout, stderr) => {
-      if (error === null) return fulfil(0)
-      if (program === "e2fsck" && typeof error.code === "number" && error.code < UNCORRECTED) return fulfil(error.code)
-      reject(Object.assign(new Error(`${program} failed: ${stderr.trim().split("\n").at(-1) || error.message}`), { stderr }))
-    })
-  })
-
-/** See e2fsck(8): from here on errors are left. */
-const UNCORRECTED = 4
-
 const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
   self.catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return absent
     throw error
   })
-
-const missingProgram = async (): Promise<string | undefined> => {
-  for (const [program, name] of Object.entries(PROGRAMS)) {
-    const found = await Promise.all(
-      PATH.split(":").map((folder) => access(join(folder, program), constants.X_OK).then(() => true, () => false))
-    )
-    if (!found.includes(true)) return `the program ${program} is not installed: apt-get install ${name}`
-  }
-  return undefined
-}
 
 /** Files that the kernel has as disks: one that is not mounted here may be in another mount namespace. */
 const attached = async (): Promise<ReadonlySet<string>> => {
@@ -148,46 +106,25 @@ const isMounted = async (folder: string): Promise<boolean> => {
   return own !== undefined && own.dev !== above?.dev
 }
 
-const mount = async (disk: string, folder: string): Promise<void> => {
-  await run("mount", "-t", "ext4", "-o", OPTIONS, "--", disk, folder)
-  // Only the service gets through, wherever the folder lies.
-  await chmod(folder, 0o700)
-}
-
-/** From here on it is gone from this folder, and from the kernel when nobody uses it any more. */
-const unmount = async (folder: string): Promise<void> => {
-  while (await isMounted(folder)) await run("umount", "--lazy", "--", folder)
-}
-
-const format = async (disk: string, { bytes, inodes, reservedPercent }: Size): Promise<void> => {
-  const file = await openFile(disk, "wx", 0o600)
-  try {
-    await file.truncate(bytes)
-  } finally {
-    await file.close()
+const mounting = (spawn: Spawn) => ({
+  mount: async (disk: string, folder: string): Promise<void> => {
+    await DiskImages.run(spawn, "mount", "-t", "ext4", "-o", OPTIONS, "--", disk, folder)
+    // Only the service gets through, wherever the folder lies.
+    await chmod(folder, 0o700)
+  },
+  /** From here on it is gone from this folder, and from the kernel when nobody uses it any more. */
+  unmount: async (folder: string): Promise<void> => {
+    while (await isMounted(folder)) await DiskImages.run(spawn, "umount", "--lazy", "--", folder)
   }
-  await run(
-    "mkfs.ext4",
-    "-q",
-    "-F",
-    "-b",
-    `${BLOCK_BYTES}`,
-    "-I",
-    `${INODE_BYTES}`,
-    "-N",
-    `${inodes}`,
-    "-m",
-    reservedPercent.toFixed(6),
-    // A journal would take space and time, for files that have to outlive the machine nowhere else either.
-    ...["-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard", "--", disk]
-  )
-}
+})
 
 const isSandboxId = Schema.is(SandboxId)
 
 /** Looks whether this machine can do it, by doing it: some 40 ms. For as long as the scope. */
-export const make = Effect.fn("SizedFolders.make")(function*({ directory: given, lacking: refused, limits }: Options) {
+export const make = Effect.fn("SizedFolders.make")(function*({ directory: given, lacking: refused, limits, overlays = false }: Options) {
   const locked = yield* KeyedLock.make
+  const spawn = yield* Spawn
+  const { mount, unmount } = mounting(spawn)
   const paths = (root: string) => ({
     root,
     directory: join(root, "sandboxes"),
@@ -197,6 +134,9 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
   const { directory, disks, making } = paths(resolve(given))
   const size = sizeOf(limits)
   let isClosed = false
+  let lackingOverlays: string | null = "it was not asked for"
+  /** Nobody has heard of yet. */
+  const problems: Array<string> = []
 
   const prepareFolders = async () => {
     for (const folder of [resolve(given), directory, disks, making]) {
@@ -213,7 +153,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
   const made = async (size: Size, take: (disk: string) => Promise<void>) => {
     const draft = join(making, randomUUID())
     try {
-      await format(draft, size)
+      await DiskImages.format(spawn, draft, size)
       await take(draft)
     } finally {
       await rm(draft, { force: true })
@@ -224,7 +164,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
     if (refused !== undefined) return refused
     if (process.platform !== "linux") return "it takes Linux"
     if (process.getuid?.() !== 0) return "mounting takes root"
-    const missing = await missingProgram()
+    const missing = await DiskImages.missingProgram(PROGRAMS)
     if (missing !== undefined) return missing
     try {
       await prepareFolders()
@@ -235,6 +175,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
         try {
           await mount(disk, folder)
           if (!(await isMounted(folder))) throw new Error("what is mounted does not appear")
+          if (overlays) lackingOverlays = await Effect.runPromise(OverlayProbe.lacking({ folder, disk }))
         } finally {
           await unmount(folder)
           await rmdir(folder)
@@ -250,8 +191,9 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
   /** Puts right what a power loss left, then mounts. */
   const mountAgain = async (disk: string, folder: string, busy: ReadonlySet<string>) => {
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    if (!busy.has(await realpath(disk))) await run("e2fsck", "-y", disk)
+    if (!busy.has(await realpath(disk))) await DiskImages.run(spawn, "e2fsck", "-y", disk)
     await mount(disk, folder)
+    for (const problem of await Overlays.layAgain({ folder, disk })) problems.push(problem)
   }
 
   const reopened = async (sandboxId: SandboxId, busy?: ReadonlySet<string>): Promise<boolean> => {
@@ -284,7 +226,13 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
 
   /** Whoever goes away leaves nothing half done. */
   const alone = <A>(sandboxId: SandboxId, work: Effect.Effect<A>): Effect.Effect<A> => Effect.uninterruptible(locked(sandboxId)(work))
-  const one = <A>(sandboxId: SandboxId, work: () => Promise<A>): Effect.Effect<A> => alone(sandboxId, Effect.promise(work))
+  const one = <A>(sandboxId: SandboxId, work: () => Promise<A>): Effect.Effect<A> =>
+    alone(
+      sandboxId,
+      Effect.tap(Effect.promise(work), () =>
+        Effect.forEach(problems.splice(0), (reason) =>
+          Effect.logError("a sandbox is without folders that setup filled", { sandboxId, reason })))
+    )
 
   const named = async (folder: string) => (await orAbsent(readdir(folder), [])).filter(isSandboxId)
 
@@ -300,6 +248,15 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
     }),
     reopen: (sandboxId) => one(sandboxId, () => reopened(sandboxId)),
     isSized: (sandboxId) => Effect.promise(() => isMounted(join(directory, sandboxId))),
+    lackingOverlays,
+    overlay: (sandboxId, wanted) =>
+      one(sandboxId, async () => {
+        const [folder, disk] = [join(directory, sandboxId), join(disks, sandboxId)]
+        if (lackingOverlays !== null) return lackingOverlays
+        if (isClosed || !(await isMounted(folder))) return "the sandbox has no disk of its own"
+        return Overlays.lay({ folder, disk }, wanted).then(() => null, (error) => error instanceof Error ? error.message : String(error))
+      }),
+    uncover: (sandboxId) => one(sandboxId, () => Overlays.takeOff(join(directory, sandboxId))),
     remove: (sandboxId) =>
       alone(
         sandboxId,
@@ -309,6 +266,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
             // mount_namespaces(7), "Linux 3.18".
             await unmount(join(directory, sandboxId))
             await rm(join(disks, sandboxId), { force: true })
+            await Overlays.release(join(disks, sandboxId))
           }),
           deleteTree(join(directory, sandboxId))
         )
@@ -344,7 +302,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
         const folder = join(directory, sandboxId)
         yield* Effect.promise(async () => {
           // Without the program, or where the disk below knows no holes, it is as it was.
-          if (await isMounted(folder)) await run("fstrim", "--", folder).catch(() => {})
+          if (await isMounted(folder)) await DiskImages.run(spawn, "fstrim", "--", folder).catch(() => {})
         })
       }
     }).pipe(Effect.withSpan("SizedFolders.trim"))
@@ -361,6 +319,9 @@ export const plain = (directory: string): SizedFolders => {
     open: () => Effect.succeed(false),
     reopen: () => Effect.succeed(false),
     isSized: () => Effect.succeed(false),
+    lackingOverlays: "it was not asked for",
+    overlay: () => Effect.succeed("the sandbox has no disk of its own"),
+    uncover: () => Effect.void,
     remove: (sandboxId) => deleteTree(join(folders, sandboxId)),
     adopt: Effect.void,
     letGo: Effect.void,

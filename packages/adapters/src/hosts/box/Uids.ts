@@ -39,28 +39,59 @@ interface Claim {
   readonly name: string
 }
 
-const read = async (registry: string, file: string): Promise<ReadonlyArray<Claim>> => {
-  if (!/^\d+$/u.test(file)) return []
-  const [directory = "", name = ""] = (await readFile(join(registry, file), "utf8").catch(() => "")).split("\n")
-  return [{ uid: Number(file), directory, name }]
+/** Of what is not there, or was torn by a power failure, the claimant is empty. */
+const read = async (registry: string, file: string): Promise<Claim> => {
+  const text = await readFile(join(registry, file), "utf8").catch((error: unknown) => {
+    if (codeOf(error) === "ENOENT") return ""
+    throw error
+  })
+  const [directory = "", name = ""] = text.split("\n")
+  return { uid: Number(file), directory, name }
 }
 
-const all = async (registry: string): Promise<ReadonlyArray<Claim>> => {
-  const files = await readdir(registry).catch((error: unknown) => {
+const files = async (registry: string): Promise<ReadonlyArray<string>> => {
+  const found = await readdir(registry).catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return []
     throw error
   })
-  return (await Promise.all(files.map((file) => read(registry, file)))).flat()
+  return found.filter((file) => /^\d+$/u.test(file))
 }
+
+/** Files that are open at once. */
+const READ_AT_ONCE = 64
 
 /** Claims of one service, which its folder stands for. */
 export const make = (options: { readonly registry: string; readonly directory: string; readonly range: Range }) => {
   const { directory, range, registry } = options
+  /** What was read once: a claim stays what it is as long as its file is there, and nobody else gives up ours. */
+  const known = new Map<string, Claim>()
+
+  /** Reads what is new, so that a thousand sandboxes at rest cost nobody a thousand files each time. */
+  const all = async (): Promise<ReadonlyArray<Claim>> => {
+    const there = await files(registry)
+    const isThere = new Set(there)
+    for (const file of known.keys()) if (!isThere.has(file)) known.delete(file)
+    const unread = there.filter((file) => !known.has(file))
+    for (let first = 0; first < unread.length; first += READ_AT_ONCE) {
+      for (const claim of await Promise.all(unread.slice(first, first + READ_AT_ONCE).map((file) => read(registry, file)))) {
+        // Else given back in this moment.
+        if (claim.directory !== "") known.set(`${claim.uid}`, claim)
+      }
+    }
+    return [...known.values()]
+  }
 
   /** The sandbox's number: the one it has, or a new one. */
   const claim = async (name: string): Promise<number> => {
-    const known = (await all(registry)).find((claim) => claim.directory === directory && claim.name === name)
-    if (known !== undefined) return known.uid
+    const isIts = (claim: Claim) => claim.directory === directory && claim.name === name
+    const remembered = [...known.values()].find(isIts)
+    // Never by memory alone: two sandboxes of one user would be one.
+    if (remembered !== undefined) {
+      if (isIts(await read(registry, `${remembered.uid}`))) return remembered.uid
+      known.delete(`${remembered.uid}`)
+    }
+    const its = (await all()).find(isIts)
+    if (its !== undefined) return its.uid
     await mkdir(registry, { recursive: true, mode: 0o700 })
     // Linked into place whole: a claim is never seen without its claimant.
     const draft = join(registry, `.${randomUUID()}`)
@@ -74,7 +105,10 @@ export const make = (options: { readonly registry: string; readonly directory: s
           if (codeOf(error) !== "EEXIST") throw error
           return true
         })
-        if (!taken) return uid
+        if (!taken) {
+          known.set(`${uid}`, { uid, directory, name })
+          return uid
+        }
       }
       throw new Error("every user number is taken")
     } finally {
@@ -82,18 +116,25 @@ export const make = (options: { readonly registry: string; readonly directory: s
     }
   }
 
-  const list = async (): Promise<ReadonlyArray<Claim>> => (await all(registry)).filter((claim) => claim.directory === directory)
+  const giveUp = async ({ uid }: Claim): Promise<void> => {
+    await rm(join(registry, `${uid}`), { force: true })
+    known.delete(`${uid}`)
+  }
+
+  const list = async (): Promise<ReadonlyArray<Claim>> => (await all()).filter((claim) => claim.directory === directory)
 
   /** Gives the numbers of `name` back. Safe to repeat. */
   const release = async (name: string): Promise<void> => {
-    for (const claim of await list()) if (claim.name === name) await rm(join(registry, `${claim.uid}`), { force: true })
+    for (const claim of await list()) if (claim.name === name) await giveUp(claim)
   }
 
   /** Gives back what services claimed whose folder is gone, and with it all that they could find again. */
   const prune = async (): Promise<void> => {
-    for (const claim of await all(registry)) {
+    for (const file of await files(registry)) {
+      // What others claimed may have changed hands since it was read.
+      const claim = await read(registry, file)
       const isGone = claim.directory === "" || await stat(claim.directory).then(() => false, (error: unknown) => codeOf(error) === "ENOENT")
-      if (isGone) await rm(join(registry, `${claim.uid}`), { force: true })
+      if (isGone) await giveUp(claim)
     }
   }
 

@@ -7,13 +7,13 @@ import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"
 /** Inside every box; the host knows it as the sandbox's own user. */
 export const USER = 1000
 
-interface Sight extends Pick<Launch, "etcFiles" | "folder" | "hasWayOut" | "limits" | "readOnly" | "workspace"> {
+interface Sight extends Pick<Launch, "etcFiles" | "folder" | "hasWayOut" | "isReading" | "limits" | "readOnly" | "workspace"> {
   /** How the box's user reaches a path of the host. */
   readonly through: (path: string) => string
 }
 
 /** System folders that are links into `/usr` on most systems, and folders of their own on others. */
-const system = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].flatMap((path) => {
+export const system = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].flatMap((path) => {
   try {
     return lstatSync(path).isSymbolicLink() ? ["--symlink", readlinkSync(path), path] : ["--ro-bind", path, path]
   } catch {
@@ -45,7 +45,7 @@ const configuration = [
 
 /** Options of bubblewrap, up to the command. `seccomp` is the descriptor that it reads the filter from. */
 export const bubblewrap = (
-  { etcFiles, folder, hasWayOut, limits, readOnly, through, workspace }: Sight,
+  { etcFiles, folder, hasWayOut, isReading, limits, readOnly, through, workspace }: Sight,
   descriptors: { readonly seccomp: number; readonly info: number }
 ): ReadonlyArray<string> => [
   ...["--seccomp", `${descriptors.seccomp}`, "--info-fd", `${descriptors.info}`],
@@ -60,7 +60,7 @@ export const bubblewrap = (
   // Before anything that a box can write to: there, mount points could lead elsewhere.
   ...readOnly.flatMap((path) => ["--ro-bind-try", through(path), path]),
   ...["--bind", through(folder.home), folder.homeInBox, "--bind", through(folder.scratch), SCRATCH],
-  ...["--bind", through(workspace), WORKSPACE],
+  ...[isReading ? "--ro-bind" : "--bind", through(workspace), WORKSPACE],
   ...["--dir", dirname(EGRESS_SOCKET)],
   ...(hasWayOut ? ["--ro-bind", through(folder.socket), EGRESS_SOCKET] : []),
   ...["--chdir", WORKSPACE, "--remount-ro", "/dev", "--remount-ro", "/"]

@@ -8,6 +8,7 @@
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { codeOf } from "../../node/ErrorCode.ts"
+import * as ProcessTable from "../../node/ProcessTable.ts"
 
 interface GroupLimits {
   readonly memoryBytes: number
@@ -164,6 +165,12 @@ const enable = async (parent: string): Promise<ReadonlyArray<string>> => {
   return enabledIn(parent)
 }
 
+/** Whether it is this process, or one that descends from it. */
+const isOurs = (pid: number): boolean => {
+  for (let one = pid; one > 1; one = ProcessTable.parentOf(one) ?? 0) if (one === process.pid) return true
+  return false
+}
+
 /**
  * Version 2: one hierarchy. A group with processes of its own cannot limit its children, except for the root, so where our
  * own group is the only place, this process moves into a leaf of it first.
@@ -178,12 +185,13 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
     let enabled = await enable(parent)
     if (!enabled.includes("pids") && parent === own && own !== root) {
       const members = await processesIn(join(own, "cgroup.procs"))
-      // Others than us were put there by somebody else.
-      if (members.length === 1 && members[0] === process.pid) {
-        await orElse(
-          mkdir(join(own, "slipway-service")).then(() => writeFile(join(own, "slipway-service", "cgroup.procs"), `${process.pid}`)),
-          undefined
-        )
+      // Others than us and what we started were put there by somebody else.
+      if (members.every(isOurs)) {
+        const move = async () => {
+          await mkdir(join(own, "slipway-service"))
+          for (const member of members) await orElse(writeFile(join(own, "slipway-service", "cgroup.procs"), `${member}`), undefined)
+        }
+        await orElse(move(), undefined)
         enabled = await enable(parent)
       }
     }

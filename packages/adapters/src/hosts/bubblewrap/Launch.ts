@@ -14,6 +14,7 @@ export interface Tools {
   readonly bwrap: string
   readonly setpriv: string
   readonly prlimit: string
+  readonly taskset: string
   readonly unshare: string
 }
 
@@ -22,6 +23,7 @@ const packages: Readonly<Record<keyof Tools, string>> = {
   bwrap: "bubblewrap",
   setpriv: "util-linux",
   prlimit: "util-linux",
+  taskset: "util-linux",
   unshare: "util-linux"
 }
 
@@ -43,8 +45,8 @@ const find = async (tool: string): Promise<string | undefined> => {
 
 /** The tools, or the first one that is missing. */
 export const findTools = async (): Promise<Tools | MissingTool> => {
-  const found: Record<keyof Tools, string> = { bwrap: "", setpriv: "", prlimit: "", unshare: "" }
-  for (const tool of ["bwrap", "setpriv", "prlimit", "unshare"] as const) {
+  const found: Record<keyof Tools, string> = { bwrap: "", setpriv: "", prlimit: "", taskset: "", unshare: "" }
+  for (const tool of ["bwrap", "setpriv", "prlimit", "taskset", "unshare"] as const) {
     const file = await find(tool)
     if (file === undefined) return { tool, package: packages[tool] }
     found[tool] = file
@@ -79,27 +81,22 @@ const shell = (strays: ReadonlyArray<number>): readonly [program: string, ...opt
   strays.some((descriptor) => descriptor > 9) && existsSync("/bin/bash") ? ["/bin/bash", "--norc", "--noprofile"] : ["/bin/sh"]
 
 /**
- * Arguments: how many group files follow, those, the descriptors to close, the filter, bubblewrap's options, the file for
- * what it says, the command. The kernel shall rather end a box than the service when memory runs out, and let it wait when
- * processors are short.
+ * Arguments: how many group files follow, those, the descriptors to close, how many mounts follow, where from and where to of each,
+ * the filter, bubblewrap's options, the file for what it says, the command. Mounts come with what is mounted below: what the sandbox
+ * is shown of caches. The kernel shall rather end a box than the service when memory runs out, and let it wait when processors are short.
  */
 const SCRIPT = `
 n=$1; shift
 while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done
 for descriptor in $1; do eval "exec $descriptor>&-" || exit 125; done
 shift
+n=$1; shift
+while [ "$n" -gt 0 ]; do mount -o rbind "$1" "$2" || exit 125; shift 2; n=$((n-1)); done
 umask 022
 echo 500 > /proc/self/oom_score_adj || :
 exec ${descriptors.seccomp}<"$1" ${descriptors.arguments}<"$2" ${descriptors.info}>"$3" || exit 125
 shift 3
 exec nice -n 5 "$@"
-`
-
-/** Arguments: how many mounts follow, those, the command. */
-const RELAY = `
-n=$1; shift
-while [ "$n" -gt 0 ]; do mount -o bind "$1" "$2" || exit 125; shift 2; n=$((n-1)); done
-exec "$@"
 `
 
 /** Whether the kernel counts processes in each user namespace by itself (Linux 5.14); else all of our user's would count. */
@@ -119,6 +116,8 @@ interface Launch {
   /** `null`: our own user, who has no way to become another. */
   readonly user: { readonly uid: number; readonly gid: number } | null
   readonly limits: Limits
+  /** Those of the machine that it runs on; `null`: all. */
+  readonly processors: string | null
   /** A process writes its id into each. */
   readonly groupFiles: ReadonlyArray<string>
   readonly relay: Relay
@@ -130,18 +129,17 @@ interface Launch {
   readonly command: ReadonlyArray<string>
 }
 
-/** The command line, shell first. */
-export const commandLine = (launch: Launch): readonly [program: string, ...args: ReadonlyArray<string>] => {
-  const { limits, relay: { mounts }, tools, user } = launch
+/** The command line, program first. */
+export const commandLine = (launch: Launch): ReadonlyArray<string> => {
+  const { limits, processors, relay: { mounts }, tools, user } = launch
   const processes = `--nproc=${within("Max processes", limits.processes)}`
   return [
+    // Outside of its group still, but nobody's program: it sees to it that the mounts are the box's alone.
+    ...(mounts.length === 0 ? [] : [tools.unshare, "--mount", "--propagation", "private"] as const),
     ...shell(launch.strays),
-    ...["-c", SCRIPT, "slipway-box", `${launch.groupFiles.length}`, ...launch.groupFiles],
-    ...[launch.strays.join(" "), launch.filterFile, launch.argumentsFile, launch.infoFile],
-    ...(mounts.length === 0
-      ? []
-      : [tools.unshare, "--mount", "--propagation", "private", "/bin/sh", "-c", RELAY, "slipway-relay", `${mounts.length}`,
-        ...mounts.flat()]),
+    ...["-c", SCRIPT, "slipway-box", `${launch.groupFiles.length}`, ...launch.groupFiles, launch.strays.join(" ")],
+    ...[`${mounts.length}`, ...mounts.flat(), launch.filterFile, launch.argumentsFile, launch.infoFile],
+    ...(processors === null ? [] : [tools.taskset, "--cpu-list", processors]),
     ...[tools.prlimit, "--core=0", `--fsize=${within("Max file size", limits.fileBytes)}`,
       `--nofile=${within("Max open files", limits.openFiles)}`],
     // Counted per user of a user namespace: here where the user is the sandbox's own, else once in the box.

@@ -3,7 +3,7 @@ import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect } from "effect"
 import { existsSync, readFileSync } from "node:fs"
 import type { Limits } from "../box/Limits.ts"
-import { disk, look, ownUser, type Report, size } from "../box/Probe.ts"
+import { counted, disk, look, ownUser, type Report, size } from "../box/Probe.ts"
 import type { SizedFolders } from "../box/SizedFolders.ts"
 import { USER } from "./Arguments.ts"
 import { countsPerNamespace } from "./Launch.ts"
@@ -64,7 +64,7 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
   readonly limits: Limits
   readonly means: Means
 }) {
-  const { groups, user } = yield* look({
+  const { counted: processors, groups, user } = yield* look({
     host,
     directory: means.directory,
     folders,
@@ -79,7 +79,8 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
     { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
     { name: "files", state: "in force", detail: "system read-only; workspace, home and scratch folder writable; the rest unseen" },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
-    ...limitsOf(means, limits, folders, groups, means.uids !== null)
+    ...limitsOf(means, limits, folders, groups, means.uids !== null),
+    counted(processors, limits)
   ]
   return report
 })

@@ -23,6 +23,7 @@ import type { Property } from "../box/Probe.ts"
 import { ofUser } from "../box/ProcessesOfUser.ts"
 import type { SandboxFolder } from "../box/SandboxFolder.ts"
 import { attempt, reason } from "../HostAttempt.ts"
+import * as ImageName from "../ImageName.ts"
 import * as Arguments from "./Arguments.ts"
 import * as Launch from "./Launch.ts"
 import * as Means from "./Means.ts"
@@ -90,7 +91,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
   const entrances = new Map<SandboxId, ReadonlyArray<string>>()
 
   const start: IsolatedHost.Kind["start"] = Effect.fnUntraced(
-    function*({ command, environment, folder, limits, sandboxId, user, workspace, ...launch }) {
+    function*({ command, environment, folder, limits, processors, sandboxId, user, workspace, ...launch }) {
       const id = randomUUID()
       const [argumentsFile, infoFile] = [join(launchFolderOf(folder), `${id}.arguments`), join(launchFolderOf(folder), `${id}.info`)]
       const relay = user === null ? Relay.none : yield* Effect.try({
@@ -107,10 +108,11 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
           { mode: 0o600 }
         ))
 
-      const [program, ...launchArguments] = Launch.commandLine({
+      const [program = "", ...launchArguments] = Launch.commandLine({
         tools,
         user,
         limits,
+        processors,
         relay,
         groupFiles: entrances.get(sandboxId) ?? [],
         strays,
@@ -140,10 +142,13 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
 
   const kind: IsolatedHost.Kind = {
     isolation: "bubblewrap",
-    path: "/usr/local/bin:/usr/bin:/bin",
+    // Of the machine alone.
+    choose: (image) => Effect.map(ImageName.ofMachine("bubblewrap"), (id) => ({ id, image: null, isRefused: image !== null })),
+    path: () => "/usr/local/bin:/usr/bin:/bin",
+    showsMounts: true,
     insideUser: () => ({ uid: Arguments.USER, gid: Arguments.USER }),
-    prepare: Effect.fnUntraced(function*(sandboxId, folder, limits) {
-      yield* attempt("provision", `${launchFolderOf(folder)} cannot be made.`, async () => {
+    prepare: Effect.fnUntraced(function*(operation, sandboxId, folder, limits) {
+      yield* attempt(operation, `${launchFolderOf(folder)} cannot be made.`, async () => {
         // What is left there is of a worker that was killed while it started something.
         await rm(launchFolderOf(folder), { recursive: true, force: true })
         await mkdir(launchFolderOf(folder), { mode: 0o700 })
@@ -151,7 +156,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       if ("reason" in groups) return
       entrances.set(
         sandboxId,
-        yield* attempt("provision", "The sandbox's control group cannot be made.", () => groups.create(sandboxId, limits))
+        yield* attempt(operation, "The sandbox's control group cannot be made.", () => groups.create(sandboxId, limits))
       )
     }),
     start,
@@ -168,8 +173,8 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       if (marked.length + left.length === 0) return
       return yield* new HostError({ operation, detail: `Processes ${[...marked, ...left].join(", ")} survive SIGKILL.`, retryable: true })
     }),
-    discard: (sandboxId) =>
-      "reason" in groups ? Effect.void : attempt("stop", "The sandbox's control group cannot be removed.", async () => {
+    discard: (operation, sandboxId) =>
+      "reason" in groups ? Effect.void : attempt(operation, "The sandbox's control group cannot be removed.", async () => {
         await groups.kill(sandboxId)
         await groups.remove(sandboxId)
         entrances.delete(sandboxId)

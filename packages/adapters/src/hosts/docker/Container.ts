@@ -8,7 +8,7 @@ import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"
 /** Names what a container is for, for us and for people who list them. */
 export const labels = { instance: "dev.slipway.instance", sandbox: "dev.slipway.sandbox", worker: "dev.slipway.worker" }
 
-interface Sight extends Launch {
+interface Sight extends Omit<Launch, "image"> {
   readonly image: string
   readonly labels: Readonly<Record<string, string>>
   /** Whose processes they are, inside and on the machine. */
@@ -52,7 +52,7 @@ export const options = (sight: Sight): ContainerCreateOptions => {
         ...sight.etcFiles.map((name) => bind(`${folder.etc}/${name}`, `/etc/${name}`, true)),
         bind(folder.home, folder.homeInBox, false),
         bind(folder.scratch, SCRATCH, false),
-        bind(sight.workspace, WORKSPACE, false),
+        bind(sight.workspace, WORKSPACE, sight.isReading),
         ...(sight.hasWayOut ? [bind(folder.socket, EGRESS_SOCKET, true)] : [])
       ],
       Tmpfs: {
@@ -65,6 +65,7 @@ export const options = (sight: Sight): ContainerCreateOptions => {
       MemorySwap: limits.memoryBytes,
       PidsLimit: limits.processes,
       NanoCpus: Math.round(limits.cpus * 1e9),
+      ...(sight.processors === null ? {} : { CpusetCpus: sight.processors }),
       Ulimits: [
         { Name: "core", Soft: 0, Hard: 0 },
         { Name: "fsize", Soft: limits.fileBytes, Hard: limits.fileBytes },

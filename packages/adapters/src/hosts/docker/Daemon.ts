@@ -27,6 +27,12 @@ const words = (error: unknown): string => {
 
 const status = (error: unknown): number | undefined => isRefusal(error) ? error.statusCode : undefined
 
+/** For what may not be there: `null`, then. */
+export const orMissing = (error: unknown): null => {
+  if (status(error) !== 404) throw error
+  return null
+}
+
 /** Runs one call. A daemon that cannot be reached, or fails, may answer the next one. */
 export const call = <A>(operation: HostError["operation"], run: () => Promise<A>): Effect.Effect<A, HostError> =>
   Effect.tryPromise({

@@ -7,17 +7,27 @@ import * as ServiceFolder from "../box/ServiceFolder.ts"
 import * as Daemon from "./Daemon.ts"
 import { profileFor } from "./SeccompProfile.ts"
 
+export interface Image {
+  /** As the operator wrote it, a digest behind it or not. */
+  readonly name: string
+  /** Of its content. */
+  readonly id: string
+  readonly architecture: string
+  /** Where its programs are. */
+  readonly path: string
+}
+
 export interface Means extends ServiceFolder.ServiceFolder {
   readonly docker: Dockerode
   readonly socket: string
   /** Of the daemon. */
   readonly version: string
   readonly seccompProfile: string
-  readonly image: {
-    readonly name: string
-    /** Where its programs are. */
-    readonly path: string
-  }
+  readonly image: Image
+  /** Others that repositories may ask for. */
+  readonly images: ReadonlyArray<Image>
+  /** How many processors the daemon has: it refuses to limit a container to more. */
+  readonly processors: number
   /** What the kernel limits, says the daemon. */
   readonly kernel: { readonly memory: boolean; readonly processes: boolean; readonly cpu: boolean }
 }
@@ -25,14 +35,23 @@ export interface Means extends ServiceFolder.ServiceFolder {
 export interface Options extends ServiceFolder.Options {
   /** What boxes have of programs beside ours: `sh`, `unshare`, glibc, `git`. */
   readonly image: string
+  /** Others, for repositories that ask for one. */
+  readonly images?: ReadonlyArray<string>
   /** Where the daemon listens. Default {@link Daemon.SOCKET}. */
   readonly socket?: string
 }
 
 const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+/** As the daemon has it now. */
+export const inspect = async (docker: Dockerode, name: string): Promise<Image> => {
+  const { Architecture, Config, Id } = await docker.getImage(name).inspect()
+  const path = Config.Env?.find((variable) => variable.startsWith("PATH="))?.slice("PATH=".length)
+  return { name, id: Id, architecture: Architecture, path: path ?? DEFAULT_PATH }
+}
+
 /** Gets the image when the daemon has it not. That may take minutes: it is said before and after. */
-const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
+const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string, option: "image" | "images") {
   const nameOf = yield* OptionNames
   yield* Effect.logInfo("getting the image of sandboxes", { image })
   yield* Effect.tryPromise({
@@ -46,7 +65,7 @@ const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
       const why = error instanceof Error ? error.message.slice(0, 300) : "it does not say why"
       return new NotIsolated({
         missing: [`The image ${image} is not on this machine, and the daemon cannot get it: ${why}.`],
-        help: `Get it: docker pull ${image}, or name another one with ${nameOf("image")}.`
+        help: `Get it: docker pull ${image}, or name another one with ${nameOf(option)}.`
       })
     }
   })
@@ -54,7 +73,7 @@ const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string) {
 })
 
 export const find = Effect.fn("Means.find")(function*(options: Options) {
-  const { image, socket = Daemon.SOCKET } = options
+  const { socket = Daemon.SOCKET } = options
   const nameOf = yield* OptionNames
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
   if (process.platform !== "linux") {
@@ -83,9 +102,13 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
   if (!info.SecurityOptions?.some((option: string) => option.includes("seccomp"))) {
     return yield* refuse("The Docker daemon has no system call filters.", "Use a kernel and a daemon with seccomp.")
   }
-  const images = yield* asked(() => docker.listImages({ filters: JSON.stringify({ reference: [image] }) }))
-  if (images.length === 0) yield* pull(docker, image)
-  const { Config } = yield* asked(() => docker.getImage(image).inspect())
+  /** As the daemon has it, which gets it first where it has it not. */
+  const had = Effect.fnUntraced(function*(name: string, option: "image" | "images") {
+    const known = yield* asked(() => inspect(docker, name).catch(Daemon.orMissing))
+    if (known !== null) return known
+    yield* pull(docker, name, option)
+    return yield* asked(() => inspect(docker, name))
+  })
 
   const means: Means = {
     ...yield* ServiceFolder.open(options),
@@ -93,7 +116,10 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
     socket,
     seccompProfile,
     version: info.ServerVersion,
-    image: { name: image, path: Config.Env?.find((variable) => variable.startsWith("PATH="))?.slice("PATH=".length) ?? DEFAULT_PATH },
+    image: yield* had(options.image, "image"),
+    // One after the other: a daemon gets the parts of one side by side.
+    images: yield* Effect.forEach(options.images ?? [], (name) => had(name, "images")),
+    processors: info.NCPU,
     kernel: { memory: info.MemoryLimit === true, processes: info.PidsLimit === true, cpu: info.CpuCfsQuota === true }
   }
   return means

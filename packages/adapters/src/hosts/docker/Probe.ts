@@ -2,7 +2,7 @@
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect } from "effect"
 import type { Limits } from "../box/Limits.ts"
-import { disk, look, ownUser, type Property, type Report, size } from "../box/Probe.ts"
+import { counted, disk, look, ownUser, type Property, type Report, size } from "../box/Probe.ts"
 import type { SizedFolders } from "../box/SizedFolders.ts"
 import type { Means } from "./Means.ts"
 
@@ -34,7 +34,7 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
   readonly limits: Limits
   readonly means: Means
 }) {
-  const { user } = yield* look({
+  const { counted: processors, user } = yield* look({
     host,
     directory: means.directory,
     folders,
@@ -53,7 +53,8 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
       detail: `image ${means.image.name} read-only; workspace, home and scratch folder writable; the rest unseen`
     },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
-    ...limitsOf(means, limits, folders)
+    ...limitsOf(means, limits, folders),
+    counted(processors, limits)
   ]
   return report
 })

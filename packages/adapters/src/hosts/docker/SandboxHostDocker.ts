@@ -12,9 +12,11 @@ import type { Duplex } from "node:stream"
 import { fileURLToPath } from "node:url"
 import * as IsolatedHost from "../box/IsolatedHost.ts"
 import { defaults } from "../box/Limits.ts"
+import * as ImageName from "../ImageName.ts"
 import * as Attachment from "./Attachment.ts"
 import * as Container from "./Container.ts"
 import { call, remove } from "./Daemon.ts"
+import * as ImageReference from "./ImageReference.ts"
 import * as Means from "./Means.ts"
 
 export interface Options extends Means.Options, IsolatedHost.Options {}
@@ -26,7 +28,7 @@ export const make = (options: Options) => Effect.flatMap(Means.find(options), (m
 
 /** The same with means that were found before. */
 export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: IsolatedHost.Options) {
-  const { docker, image, seccompProfile, service } = means
+  const { docker, image, images, processors, seccompProfile, service } = means
   const worker = randomUUID()
   const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 
@@ -74,7 +76,8 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     const { id } = yield* call("spawn", () =>
       docker.createContainer(Container.options({
         ...launch,
-        image: image.name,
+        limits: { ...launch.limits, cpus: Math.min(launch.limits.cpus, processors) },
+        image: launch.image ?? image.name,
         labels: { [Container.labels.instance]: service, [Container.labels.sandbox]: sandboxId, [Container.labels.worker]: worker },
         runsAs: launch.user ?? ourselves,
         seccompProfile
@@ -90,7 +93,16 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
 
   const kind: IsolatedHost.Kind = {
     isolation: "docker",
-    path: image.path,
+    choose: Effect.fnUntraced(function*(asked) {
+      const offered = asked === null ? undefined : ImageReference.find(asked, [image, ...images])
+      const chosen = offered ?? image
+      // It may have been renewed under its name.
+      const now = yield* Effect.promise(() => Means.inspect(docker, chosen.name).catch(() => chosen))
+      return { id: ImageName.ofContainer(now), image: chosen.name, isRefused: asked !== null && offered === undefined }
+    }),
+    path: (name) => [image, ...images].find((one) => one.name === name)?.path ?? image.path,
+    // A container has what was mounted when it was made.
+    showsMounts: false,
     insideUser: (user) => user ?? ourselves,
     prepare: () => Effect.void,
     start,

@@ -5,13 +5,17 @@
  */
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { Effect, Layer, Option, Schema } from "effect"
+import { Effect, Layer, Option, Schema, type Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, readdir, realpath, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import * as KeyedLock from "../../node/KeyedLock.ts"
 import * as NodeBoxProcess from "../../node/NodeBoxProcess.ts"
 import * as ProcessTable from "../../node/ProcessTable.ts"
+import * as Toolchains from "../box/Toolchains.ts"
+import * as Homes from "../home/Homes.ts"
 import { attempt, reason } from "../HostAttempt.ts"
+import * as ImageName from "../ImageName.ts"
 import * as HomeFiles from "./HomeFiles.ts"
 
 /** `<directory>/<sandbox id>:<process>`: whose process it is, for every worker that uses this directory. */
@@ -20,6 +24,12 @@ const MARK = "SANDBOX_MARK"
 /** Of a killed process and of a folder its last members still write to. */
 const KILL_WITHIN = "5 seconds"
 
+interface Place {
+  readonly sandboxId: SandboxId
+  /** Host folder with the trees. */
+  readonly workspace: string
+}
+
 const isSandboxId = Schema.is(SandboxId)
 
 const kill = (matches: (mark: string) => boolean) => ProcessTable.killAll({ variable: MARK, matches, within: KILL_WITHIN })
@@ -27,6 +37,8 @@ const kill = (matches: (mark: string) => boolean) => ProcessTable.killAll({ vari
 export const layer = (options: {
   /** Holds the homes and temporary folders. Workers that share it see each other's leftovers. */
   readonly directory: string
+  /** Absolute paths of folders as `Toolchains` has them. */
+  readonly toolchains?: ReadonlyArray<string>
 }): Layer.Layer<SandboxHost, HostError> =>
   Layer.effect(
     SandboxHost,
@@ -39,6 +51,7 @@ export const layer = (options: {
       const path = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
 
       const boxes = new Map<SandboxId, Box>()
+      const locked = yield* KeyedLock.make
 
       /** Every process that was ever started for the sandbox of this folder. */
       const end = Effect.fnUntraced(function*(operation: HostError["operation"], folder: string) {
@@ -47,29 +60,25 @@ export const layer = (options: {
         return yield* new HostError({ operation, detail: `processes ${left.join(", ")} survive SIGKILL`, retryable: true })
       })
 
-      const provision = Effect.fn("SandboxHost.provision")(function*({
-        sandboxId,
-        workspace
-      }: {
-        readonly sandboxId: SandboxId
-        readonly workspace: string
-      }) {
+      const homeOf = (sandboxId: SandboxId) => join(directory, sandboxId, "home")
+
+      /** The folders that a process needs. */
+      const prepared = Effect.fnUntraced(function*(operation: HostError["operation"], { sandboxId, workspace }: Place) {
         const folder = join(directory, sandboxId)
-        const home = join(folder, "home")
+        const home = homeOf(sandboxId)
         const tmp = join(folder, "tmp")
-        yield* end("provision", folder)
-        yield* attempt("provision", `The workspace or ${folder} cannot be used.`, async () => {
+        yield* attempt(operation, `The workspace or ${folder} cannot be used.`, async () => {
           // The trees may still be on their way.
           await mkdir(workspace, { recursive: true, mode: 0o700 })
           for (const path of [folder, home, tmp]) await mkdir(path, { recursive: true, mode: 0o700 })
         })
 
-        const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env, homeFiles = {} }) {
+        const spawn: Box["spawn"] = Effect.fn("Box.spawn")(function*({ args, command, env, homeFiles = {}, programs }) {
           yield* Effect.tryPromise({
             try: () => HomeFiles.write(home, homeFiles),
             catch: (error) =>
               error instanceof HomeFiles.RefusedPath
-                ? new HostError({ operation: "spawn", detail: error.message, retryable: false })
+                ? new HostError({ operation: "spawn", detail: error.message, retryable: false, ofSandbox: true })
                 : new HostError({
                   operation: "spawn",
                   detail: `The home cannot be written to (${reason(error)}).`,
@@ -80,7 +89,16 @@ export const layer = (options: {
           const { process } = yield* Effect.acquireRelease(
             NodeBoxProcess.start(command, args, {
               cwd: workspace,
-              env: { ...env, PATH: path, HOME: home, TMPDIR: tmp, LANG: "C.UTF-8", TERM: "dumb", [MARK]: mark }
+              env: {
+                ...programs?.env,
+                ...env,
+                PATH: [...programs?.path ?? [], path].join(":"),
+                HOME: home,
+                TMPDIR: tmp,
+                LANG: "C.UTF-8",
+                TERM: "dumb",
+                [MARK]: mark
+              }
             }),
             ({ process, release }) =>
               Effect.gen(function*() {
@@ -94,16 +112,49 @@ export const layer = (options: {
         })
 
         const box: Box = { sandboxId, workspace, home, spawn }
-        boxes.set(sandboxId, box)
         return box
       })
+
+      const provision = Effect.fn("SandboxHost.provision")(function*(place: Place) {
+        yield* end("provision", join(directory, place.sandboxId))
+        const { sandboxId } = place
+        const { spawn, ...prepare } = yield* prepared("provision", place)
+        const box: Box = {
+          ...prepare,
+          spawn: (command) =>
+            Effect.suspend(() =>
+              boxes.has(sandboxId)
+                ? spawn(command)
+                : new HostError({ operation: "spawn", detail: "The sandbox has no box any more.", retryable: false })
+            )
+        }
+        boxes.set(sandboxId, box)
+        return box
+      }, (self, { sandboxId }) => locked(sandboxId)(self))
+
+      /** There is nothing that a box would take while nothing runs in it. */
+      const visit = Effect.fn("SandboxHost.visit")(function*(place: Place) {
+        return boxes.get(place.sandboxId) ?? (yield* prepared("visit", place))
+      }, (self, { sandboxId }) => locked(sandboxId)(self))
+
+      const writeHome = Effect.fn("SandboxHost.writeHome")(function*<E>(sandboxId: SandboxId, content: Stream.Stream<Uint8Array, E>) {
+        const folder = join(directory, sandboxId)
+        const home = homeOf(sandboxId)
+        yield* attempt("write", `${folder} cannot be used.`, () => mkdir(home, { recursive: true, mode: 0o700 }))
+        yield* Homes.write({ home, beside: folder, owner: null }, content)
+      }, (self, sandboxId) => locked(sandboxId)(self))
+
+      const rest = Effect.fn("SandboxHost.rest")(function*(sandboxId: SandboxId) {
+        yield* end("rest", join(directory, sandboxId))
+        boxes.delete(sandboxId)
+      }, (self, sandboxId) => locked(sandboxId)(self))
 
       const stop = Effect.fn("SandboxHost.stop")(function*(sandboxId: SandboxId) {
         const folder = join(directory, sandboxId)
         yield* end("stop", folder)
         boxes.delete(sandboxId)
         yield* attempt("stop", `${folder} cannot be removed.`, () => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
-      })
+      }, (self, sandboxId) => locked(sandboxId)(self))
 
       const list = Effect.gen(function*() {
         const names = yield* attempt("list", `${directory} cannot be read.`, () => readdir(directory))
@@ -120,6 +171,21 @@ export const layer = (options: {
 
       const find = (sandboxId: SandboxId) => Effect.sync(() => Option.fromNullishOr(boxes.get(sandboxId)))
 
-      return SandboxHost.of({ isolation: "none", provision, find, stop, list })
+      return SandboxHost.of({
+        isolation: "none",
+        programs: (image) =>
+          Effect.gen(function*() {
+            const kept = yield* Effect.promise(() => Toolchains.programs(options.toolchains ?? [], null))
+            return { ...kept, id: `${yield* ImageName.ofMachine("none")} ${kept.id}`, image: null, isRefused: image !== null }
+          }),
+        provision,
+        find,
+        visit,
+        readHome: (sandboxId, paths, limits) => Homes.read(homeOf(sandboxId), paths, limits),
+        writeHome,
+        rest,
+        stop,
+        list
+      })
     })
   )

@@ -5,7 +5,7 @@ import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
-import type { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -87,8 +87,10 @@ const models: Readonly<Record<string, string>> = { claude: "claude-opus-5-5" }
 /** Like a token of the gateway: found nowhere by chance. */
 export const freshToken = () => `token-${randomInt(2 ** 47).toString(36)}`
 
-export const sandbox = (profile: string) =>
+/** Each time another one, unless it is named. */
+export const sandbox = (profile: string, named?: SandboxId) =>
   Effect.gen(function*() {
+    const sandboxId = named ?? freshId()
     const host = yield* SandboxHost
     const premises = yield* Premises
     const workspace = yield* temporaryFolder
@@ -97,7 +99,7 @@ export const sandbox = (profile: string) =>
       yield* Effect.promise(() => mkdir(repository))
       execFileSync("git", ["init", "--quiet", repository])
     }
-    const provisioned = yield* Effect.acquireRelease(host.provision({ sandboxId: freshId(), workspace }), ({ sandboxId }) =>
+    const provisioned = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), ({ sandboxId }) =>
       Effect.orDie(host.stop(sandboxId)))
     const started: Array<number> = []
     const box: Box = {
@@ -136,4 +138,14 @@ export const sandbox = (profile: string) =>
           .map(({ body, call, state }) => ({ model: call.model, effort: call.effort, body: JSON.stringify(body), state }))
       )
     } satisfies AgentRuntimeContract.Sandbox & Record<string, unknown>
+  })
+
+/** A host of another machine: with folders of its own, which has the sandbox, or a fork of it, with these files in its home. */
+export const moved = (layer: Host["layer"], profile: string, as: "itself" | "fork" = "itself") =>
+  Effect.fnUntraced(function*({ box: { sandboxId } }: Pick<AgentRuntimeContract.Sandbox, "box">, paths: ReadonlyArray<string>) {
+    const here = yield* SandboxHost
+    const there = yield* Layer.build(Layer.fresh(layer))
+    const id = as === "itself" ? sandboxId : freshId()
+    yield* Context.get(there, SandboxHost).writeHome(id, here.readHome(sandboxId, paths, { maximumBytes: 100_000_000 }))
+    return { sandbox: yield* Effect.provide(sandbox(profile, id), there), runtime: Context.get(there, AgentRuntime) }
   })

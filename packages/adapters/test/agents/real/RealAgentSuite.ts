@@ -13,7 +13,7 @@ import path from "node:path"
 import { KEY, layer as gatewayLayer, open as openGateway, upstreamOf } from "../../gateway/Gateway.ts"
 import { temporaryFolder } from "../../hosts/Machine.ts"
 import { plant } from "./HostileRepository.ts"
-import { chooseHost, freshToken, type Host, Premises, sandbox, unisolated } from "./RealAgent.ts"
+import { chooseHost, freshToken, type Host, moved, Premises, sandbox, unisolated } from "./RealAgent.ts"
 
 const prompt = (session: AgentSession, text: string) =>
   Effect.gen(function*() {
@@ -63,7 +63,8 @@ const opening = (name: string) =>
   Effect.fnUntraced(function*(
     { access, box, repositories }: Pick<Made, "access" | "box" | "repositories">,
     toolApprovalMode: "auto" | "prompt",
-    instructions: string | null = null
+    instructions: string | null = null,
+    resume: string | null = null
   ) {
     const runtime = yield* AgentRuntime
     return yield* runtime.open({
@@ -75,9 +76,36 @@ const opening = (name: string) =>
       profile: name,
       model: `test/${name}`,
       reasoningEffort: null,
-      resume: null
+      resume
     })
   })
+
+/** A conversation whose files came from a sandbox with other paths goes on, or is refused for good where the profile says so. */
+const moving = Effect.fnUntraced(function*(layer: Host["layer"], name: string, as: "itself" | "fork", bears: boolean) {
+  const made = yield* sandbox(name)
+  const resume = yield* Effect.scoped(Effect.gen(function*() {
+    const session = yield* opening(name)(made, "auto")
+    yield* prompt(session, "[[say the word is XYZZY]]")
+    return yield* session.sessionId
+  }))
+  const { conversationFiles } = yield* AgentRuntime
+  const there = yield* moved(layer, name, as)(made, conversationFiles(name))
+  const resumed = opening(name)(there.sandbox, "auto", null, resume).pipe(Effect.provideService(AgentRuntime, there.runtime))
+  if (!bears) return assert.isFalse((yield* Effect.flip(resumed)).retryable)
+  yield* prompt(yield* resumed, "[[say again]]")
+  const [asked] = yield* there.sandbox.asked
+  assert.include(asked?.body, "XYZZY")
+})
+
+interface Quirks {
+  /**
+   * Traps that work when they lie in the workspace itself, where only the agent can put them. Not a way out of the box, but past
+   * the questions of prompt mode.
+   */
+  readonly believes?: ReadonlyArray<string>
+}
+
+const bearsOf = (name: string) => profiles[name]?.capabilities.bearsOtherPaths ?? { home: false, workspace: false }
 
 const happyPath = ({ layer, name: hostName }: Host, name: string) =>
   it.layer(layer, { excludeTestServices: true })(`${name} on host ${hostName}`, (it) => {
@@ -90,13 +118,31 @@ const happyPath = ({ layer, name: hostName }: Host, name: string) =>
         assert.deepStrictEqual([yield* made.read("a.txt"), yield* made.read("b.txt")], ["one\n", "two\n"])
         assert.isTrue(events.some((event) => event._tag === "MessageUpdated" && event.text.includes("done")))
       }))
+
+    const bears = bearsOf(name)
+    it.effect(
+      bears.workspace
+        ? "goes on with its conversation where the workspace has another path"
+        : "refuses for good to go on where the workspace has another path",
+      () => moving(layer, name, "itself", bears.workspace)
+    )
   })
 
-const everything = ({ layer, name: hostName }: Host, name: string, believes: ReadonlyArray<string>) => {
+const everything = (
+  { layer, name: hostName }: Host,
+  name: string,
+  { believes = [] }: Quirks
+) => {
   const profile = profiles[name]
   if (profile === undefined) throw new Error(`there is no profile ${name}`)
   const { afterDenial, countsRequests } = profile.capabilities
-  const fixture = { profile: name, model: `test/${name}`, traits: { afterDenial, countsRequests }, sandbox: sandbox(name) }
+  const fixture = {
+    profile: name,
+    model: `test/${name}`,
+    traits: { afterDenial, countsRequests },
+    sandbox: sandbox(name),
+    moved: hostName === "none" && !bearsOf(name).workspace ? null : moved(layer, name)
+  }
   AgentRuntimeContract.suite(`${name} on host ${hostName}`, layer, fixture)
   AgentRuntimeContract.models(`${name} on host ${hostName}`, layer, fixture)
 
@@ -123,6 +169,14 @@ const everything = ({ layer, name: hostName }: Host, name: string, believes: Rea
         assert.deepStrictEqual(filesWith(made.folder, canary), [])
         assert.deepStrictEqual(filesWith(made.folder, token), [])
       }))
+
+    if (hostName !== "none" && profile.capabilities.modelProtocol !== null) {
+      const { home } = bearsOf(name)
+      it.effect(
+        home ? "goes on with its conversation in a fork" : "refuses for good to go on with its conversation in a fork",
+        () => moving(layer, name, "fork", home)
+      )
+    }
 
     const { modelProtocol } = profile.capabilities
     if (modelProtocol !== null) {
@@ -197,12 +251,8 @@ const everything = ({ layer, name: hostName }: Host, name: string, believes: Rea
 
 const host = await Effect.runPromise(chooseHost)
 
-/**
- * All of it on the host of this machine, and in any case a turn without a box.
- * `believes`: traps that work when they lie in the workspace itself, where only the agent can put them. Not a way out of
- * the box, but past the questions of prompt mode.
- */
-export const suite = (name: string, believes: ReadonlyArray<string> = []) => {
-  everything(host, name, believes)
-  if (host !== unisolated) happyPath(unisolated, name)
+/** All of it on the host of this machine, and in any case a turn and a move without a box. */
+export const suite = (name: string, quirks: Quirks = {}) => {
+  everything(host, name, quirks)
+  happyPath(unisolated, name)
 }

@@ -1,7 +1,12 @@
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
 import { Effect } from "effect"
-import { chooseHost, sandbox } from "./RealAgent.ts"
+import { chooseHost, moved, sandbox } from "./RealAgent.ts"
 
 // `npm test` has it on host none.
 const { layer, name } = await Effect.runPromise(chooseHost)
-AgentRuntimeContract.suite(`offline on host ${name}`, layer, { profile: "offline", model: "offline/demo", sandbox: sandbox("offline") })
+AgentRuntimeContract.suite(`offline on host ${name}`, layer, {
+  profile: "offline",
+  model: "offline/demo",
+  sandbox: sandbox("offline"),
+  moved: moved(layer, "offline")
+})

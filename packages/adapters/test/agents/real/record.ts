@@ -6,7 +6,7 @@ import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Redacted, Stream } from "effect"
 import { writeFileSync } from "node:fs"
-import { run, type Scenario, scenarios } from "../Scenarios.ts"
+import { isFor, run, type Scenario, scenarios } from "../Scenarios.ts"
 import { fileOf, type Line, render } from "../Transcript.ts"
 import { sandbox, unisolated } from "./RealAgent.ts"
 
@@ -84,7 +84,10 @@ const record = (runtime: string, scenario: Scenario) =>
 
 const chosen = process.argv.slice(2)
 const runtimes = chosen.length > 0 ? chosen : ["offline", "opencode", "codex", "claude", "grok"]
-await Effect.forEach(runtimes, (runtime) => Effect.forEach(scenarios, (scenario) => record(runtime, scenario))).pipe(
+await Effect.forEach(
+  runtimes,
+  (runtime) => Effect.forEach(scenarios.filter((scenario) => isFor(runtime, scenario)), (scenario) => record(runtime, scenario))
+).pipe(
   Effect.provide(unisolated.layer),
   Effect.runPromise
 )

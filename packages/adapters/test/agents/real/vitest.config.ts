@@ -8,9 +8,13 @@ const chosen = (process.env.AGENTS ?? "").split(",").filter((name) => name !== "
 const PATIENCE_MILLIS = 300_000
 
 export default defineConfig({
-  root: fileURLToPath(new URL("../../..", import.meta.url)),
+  root: fileURLToPath(new URL("../../../../..", import.meta.url)),
   test: {
-    include: (chosen.length === 0 ? ["*"] : chosen).map((name) => `test/agents/real/${name}.real.ts`),
+    include: [
+      ...(chosen.length === 0 ? ["*"] : chosen).map((name) => `packages/adapters/test/agents/real/${name}.real.ts`),
+      // The same agents in the whole service.
+      "packages/slipway/test/agents/*.real.ts"
+    ],
     reporters: ["default"],
     testTimeout: PATIENCE_MILLIS,
     hookTimeout: PATIENCE_MILLIS,

@@ -11,6 +11,7 @@ import { DateTime, Duration, Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import { Settings } from "../../server/Settings.ts"
 import { columnHeads, html, type Html } from "../Html.ts"
+import * as Layout from "../Layout.ts"
 import { moment } from "../Moments.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
@@ -92,13 +93,14 @@ ${lives}</select>
 </form>`
 }
 
-const grantForm = (csrf: Html, grants: ReadonlyArray<Grant>, current: string | null): Html => {
+/** `from`: the place of the navigation that they come from, as the header says it. */
+const grantForm = (csrf: Html, grants: ReadonlyArray<Grant>, current: string | null, from: string | null): Html => {
   const options = grants.map(({ id, name }) =>
     html`<option value="${id}"${id === current && html` selected`}>${name}</option>
 `
   )
   return html`<form method="post" action="/grant">
-${csrf}
+${csrf}${from !== null && html`<input type="hidden" name="from" value="${from}">`}
 <div class="field">
 <label for="grant">Grant to work in</label>
 <select id="grant" name="grant">
@@ -155,12 +157,11 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
 
   yield* pages.members("/keys", {
     GET: Effect.fnUntraced(function*(member, asked) {
-      const { csrf, user, visit } = member
+      const { csrf, grants, user, visit } = member
       const { grantId, organizationId, role } = visit.place
       const now = yield* DateTime.now
       const keys = yield* access.keysFor(visit)
       const names = new Map((yield* store.members(organizationId)).map(({ user }) => [user.id, user.name]))
-      const grants = yield* sessions.grantsOf(user.id)
       const organization = yield* Effect.catchTag(members.organization(organizationId), "OrganizationNotFound", Effect.die)
       const grant = grants.find(({ id }) => id === grantId)?.name ?? grantId
       const table = html`<table class="rows">
@@ -186,7 +187,7 @@ ${user.email !== null && html`<dt>E-mail</dt><dd>${user.email}</dd>`}
 <dt>Organization</dt><dd>${organization.name}</dd>
 <dt>Role</dt><dd>${role}</dd>
 </dl>
-${grants.length > 1 && grantForm(csrf, grants, grantId)}
+${grants.length > 1 && grantForm(csrf, grants, grantId, null)}
 <div class="actions">
 <form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out here</button></form>
 <form method="post" action="/sign-out/everywhere">${csrf}<button class="quiet">Sign out everywhere</button></form>
@@ -232,28 +233,29 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId)}
 
   // For people who may not work in the grant they chose, too: another one may be open to them.
   yield* pages.people("/grant", {
-    GET: Effect.fnUntraced(function*(person) {
-      const grants = yield* sessions.grantsOf(person.user.id)
+    GET: (person, { url }) => {
+      const { csrf, grants, visit } = person
       const choice = grants.length === 0
         ? html`<p>There is none that you could work in.</p>`
-        : grantForm(person.csrf, grants, person.visit.place?.grantId ?? null)
-      return Page.show({
+        : grantForm(csrf, grants, visit.place?.grantId ?? null, url.searchParams.get("from"))
+      return Effect.succeed(Page.show({
         title: "Choose a grant",
         body: html`<h1>Choose a grant</h1>
 ${choice}`
-      }, person)
-    }),
-    POST: Effect.fnUntraced(function*({ user, visit }, { form }) {
+      }, person))
+    },
+    POST: Effect.fnUntraced(function*({ grants, visit }, { form }) {
       const chosen = yield* form.one("grant")
+      const from = yield* form.maybe("from")
       // The store would take anything else for an id that is none.
-      const known = (yield* sessions.grantsOf(user.id)).find(({ id }) => id === chosen)
+      const known = grants.find(({ id }) => id === chosen)
       if (known === undefined) return yield* Refused.notFound("There is no such grant that you could work in.")
       yield* Effect.catchTag(
         sessions.chooseGrant(visit.session, known.id),
         "GrantNotFound",
         () => Refused.notFound("There is no such grant that you could work in.")
       )
-      return Page.redirect("/keys?done=grant")
+      return Page.redirect(from === null ? "/keys?done=grant" : `/${Layout.placeFor(from, known.role)}`)
     })
   })
 }))

@@ -3,6 +3,9 @@ import type { RecordedEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import { DateTime } from "effect"
 import { html, type Html } from "../Html.ts"
+import { beginning, Room } from "../Room.ts"
+import * as Markdown from "../text/Markdown.ts"
+import type { Steps } from "../Turns.ts"
 import { words } from "./SandboxWords.ts"
 
 export interface Item {
@@ -13,6 +16,8 @@ export interface Item {
   /** How a tool call stands. */
   readonly state: string
   readonly at: DateTime.Utc
+  /** The event that told it last; 0: none did. */
+  readonly seq: number
 }
 
 /** What several events tell of one tool call. */
@@ -35,9 +40,9 @@ const because = (state: TurnOutcome, reason: string | undefined): string => {
   return said === "" || state === "succeeded" ? words.turn[state] : `${words.turn[state]}: ${said}`
 }
 
-/** `null`: nothing to show. `calls`: by their id. `live.js` has the same for events that come later. */
+/** `null`: nothing to show. `calls`: by their id. */
 const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>): Item | null => {
-  const item = (key: string, kind: Item["kind"], text: string, state = ""): Item => ({ key, kind, text, state, at })
+  const item = (key: string, kind: Item["kind"], text: string, state = ""): Item => ({ key, kind, text, state, at, seq })
   const call = (id: string, more: Partial<ToolCall>) => {
     const known = { ...unknown, ...calls.get(id), ...more }
     calls.set(id, known)
@@ -55,10 +60,35 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
         data.status === "failed" ? "problem" : "note",
         data.reason === null ? words.status[data.status] : `${words.status[data.status]}. ${words.reason[data.reason]}`
       )
+    case "setup.started":
+      return item(`event:${seq}`, "note", `Setup began; it may take ${Math.ceil(data.limit_ms / 60_000)} min`)
     case "sandbox.boot":
+      if (data.error !== undefined) {
+        return item(`event:${seq}`, "problem", `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`)
+      }
       return item(`event:${seq}`, "note", `Boot: ${data.stage}${data.repo === undefined ? "" : ` ${data.repo}`}, ${data.ms} ms`)
+    case "sandbox.forked":
+      return item(`event:${seq}`, "note", `Goes on from checkpoint ${data.checkpoint} of ${data.sandbox_id}`)
+    case "sandbox.checkpoint":
+      return data.error === undefined ? null : item(`event:${seq}`, "problem", `No checkpoint: ${data.error}`)
+    case "sandbox.restoring":
+      return item(`event:${seq}`, "note", `Checkpoint ${data.checkpoint} was asked for`)
+    case "sandbox.restored":
+      return data.checkpoint === undefined
+        ? item(`event:${seq}`, "problem", `Nothing was restored; files and conversation are as they were. ${data.error}`)
+        : item(
+          `event:${seq}`,
+          data.lost_turn === undefined ? "note" : "problem",
+          `${words.restored[data.cause]} Files and conversation are those of checkpoint ${data.checkpoint}.`
+        )
     case "sandbox.error":
       return item(`event:${seq}`, "problem", data.message)
+    // One that waits is nothing that was said.
+    case "message.queued":
+    case "message.cancelled":
+      return null
+    case "message.steered":
+      return item(`prompt:${data.message_id}`, "prompt", data.text)
     case "turn.started":
       return item(`prompt:${event.turn_id}`, "prompt", data.text)
     case "turn.updated":
@@ -84,8 +114,8 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
     case "approval.requested":
       return call(data.approval_id, { tool: data.tool, ...(data.preview?.command === undefined ? {} : { command: data.preview.command }) })
     case "approval.resolved": {
-      const by = words.approvalBy[data.by]
-      return call(data.approval_id, { decision: by === "" ? words.approval[data.outcome] : `${words.approval[data.outcome]}: ${by}` })
+      const more = data.reason ?? (data.scope === undefined ? words.approvalBy[data.by] : words.approvedForTurn)
+      return call(data.approval_id, { decision: more === "" ? words.approval[data.outcome] : `${words.approval[data.outcome]}: ${more}` })
     }
     case "pull_request.updated":
       return item(
@@ -106,42 +136,105 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
 
 const OVER = [words.tool.completed, words.tool.error]
 
+/** Tool calls that are known to whoever takes items again and again; those that are over are forgotten beyond it. */
+const KEPT_CALLS = 50
+
 /** Takes events in their order. Each event of a message has all of its text so far: only the last one is kept. */
 export class Conversation {
-  readonly #items = new Map<string, Item>()
+  #items = new Map<string, Item>()
   readonly #calls = new Map<string, ToolCall>()
+  /** By key: the first event of each item. */
+  readonly #began = new Map<string, number>()
 
   add(event: RecordedEvent): void {
     const item = itemOf(event, this.#calls)
-    if (item !== null) this.#items.set(item.key, item)
+    if (item === null) return
+    if (!this.#items.has(item.key)) this.#began.set(item.key, event.seq)
+    this.#items.set(item.key, item)
+  }
+
+  /** The first event that told it. */
+  beganAt({ key, seq }: Item): number {
+    return this.#began.get(key) ?? seq
   }
 
   get items(): ReadonlyArray<Item> {
     return [...this.#items.values()]
   }
 
-  /** The tool calls that go on, by their id. */
-  get calls(): ReadonlyArray<readonly [id: string, call: ToolCall]> {
-    return [...this.#calls].filter(([, { state }]) => !OVER.includes(state))
+  /** The items that are new or changed since the last time. What later events tell of the same tool calls still adds to what is known. */
+  take(): ReadonlyArray<Item> {
+    const { items } = this
+    this.#items = new Map()
+    this.#began.clear()
+    for (const [id, { state }] of this.#calls) {
+      if (this.#calls.size <= KEPT_CALLS) break
+      if (OVER.includes(state)) this.#calls.delete(id)
+    }
+    return items
   }
 }
 
-const rendered = ({ key, kind, state, text }: Omit<Item, "at">, at: Html): Html => {
+/** What agents write for people. What people wrote stays as they typed it: so the agent was told. */
+const isMarkdown = (kind: Item["kind"]): boolean => kind === "text" || kind === "reasoning"
+
+/** Bytes of one item's text: the rest of it has a page of its own. */
+const ITEM_BYTES = 64 * 1024
+
+/** What the head of an item takes, as characters do. */
+const HEAD = 400
+
+/** `address`: of the sandbox's page. */
+const rendered = function*({ at, key, kind, seq, state, text }: Item, address: string): Steps<Html> {
+  const iso = DateTime.formatIso(at)
   const hidden = state === "" && html` hidden`
+  const room = new Room(ITEM_BYTES)
+  const { length, shown } = yield* isMarkdown(kind) ? Markdown.render(text, room) : beginning(text, room)
+  yield HEAD
+  const rest = new URLSearchParams({ item: key, at: String(seq), from: String(length) })
+  const more = length < text.length && html`
+<p class="fine">${text.length - length} more characters are not shown. <a href="${address}/text?${rest.toString()}">Show the rest</a></p>`
   return html`<li class="item ${kind}" data-key="${key}">
-<p class="item-head"><span class="who">${words.who[kind]}</span> <span class="state"${hidden}>${state}</span> ${at}</p>
-<div class="item-text">${text}</div>
+<p class="item-head"><span class="who">${words.who[kind]}</span> <span class="state"${hidden}>${state}</span>
+<time datetime="${iso}">${iso.slice(11, 19)}</time></p>
+<div class="item-text">${shown}</div>${more}
 </li>
 `
 }
 
-export const render = (items: ReadonlyArray<Item>): ReadonlyArray<Html> =>
-  items.map((item) => {
-    const iso = DateTime.formatIso(item.at)
-    return rendered(item, html`<time datetime="${iso}">${iso.slice(11, 19)}</time>`)
-  })
+/** The newest of the items, in their order: as many as there is room for. The first ones are left out. */
+export const render = function*(items: ReadonlyArray<Item>, address: string, room: Room): Steps<ReadonlyArray<Html>> {
+  const shown: Array<Html> = []
+  for (const item of items.toReversed()) {
+    const made = yield* rendered(item, address)
+    if (!room.take(made)) break
+    shown.push(made)
+  }
+  return shown.toReversed()
+}
 
-const blank = rendered({ key: "", kind: "note", text: "", state: "" }, html`<time></time>`)
+/** The key of the prompt before its turn has a name. */
+export const FIRST_PROMPT = "prompt:first"
 
-/** What `live.js` fills in for a new item. */
-export const template: Html = html`<template id="item-template">${blank}</template>`
+const firstIsGone = html`<li data-key="${FIRST_PROMPT}" data-gone></li>`
+
+/** Bytes of items that are told together. */
+const TOGETHER_BYTES = 256 * 1024
+
+/** What came since, in parts, for a page that has what was before: items of one key replace each other. */
+export const changes = function*(items: ReadonlyArray<Item>, address: string): Steps<ReadonlyArray<Html>> {
+  const parts: Array<ReadonlyArray<Html>> = []
+  let part: Array<Html> = items.some(({ kind }) => kind === "prompt") ? [firstIsGone] : []
+  let room = new Room(TOGETHER_BYTES)
+  for (const item of items) {
+    const made = yield* rendered(item, address)
+    if (!room.take(made)) {
+      parts.push(part)
+      part = []
+      room = new Room(TOGETHER_BYTES - made.bytes)
+    }
+    part.push(made)
+  }
+  if (part.length > 0) parts.push(part)
+  return parts.map((some) => html`<ol data-piece="conversation" data-changes>${some}</ol>`)
+}

@@ -1,128 +1,227 @@
 /** `/sandboxes/:id/changes`: what the agent changed since the commit it started from. */
 import type { Principal } from "@slipway/domain/access/Principal"
 import { principalOf } from "@slipway/domain/access/Session"
-import { Files } from "@slipway/domain/files/Files"
-import type { ChangedFile, ChangedFiles, PartialWarning } from "@slipway/domain/files/FileTree"
+import { type Compared, Files } from "@slipway/domain/files/Files"
+import type { ChangedFile, ChangedFiles } from "@slipway/domain/files/FileTree"
 import type { FileVersion } from "@slipway/domain/files/WorkingTrees"
+import { type Checkpoint, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/Checkpoints"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import type { SandboxId } from "@slipway/domain/SandboxId"
 import { isProtected } from "@slipway/domain/source/FileRules"
 import { RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
 import { Effect, Schema } from "effect"
-import { columnHeads, html, type Html, nothing } from "../Html.ts"
+import { html, type Html, nothing } from "../Html.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
+import { Room } from "../Room.ts"
+import * as Turns from "../Turns.ts"
+import * as ChangesList from "./ChangesList.ts"
 import * as Diff from "./Diff.ts"
+import * as DiffTable from "./DiffTable.ts"
+import { AWAY, KnownChanges } from "./KnownChanges.ts"
+import * as Patch from "./Patch.ts"
+import type { PatchedFile } from "./Patch.ts"
 import { idOf, noSandbox } from "./SandboxPage.ts"
 
 const isRepo = Schema.is(RepoName)
 
-const WARNINGS: Record<PartialWarning, string> = {
-  entries_truncated: "There are more changes than are shown here.",
-  unreadable_entries: "The changes could not be read. The agent may have made something that git gives up on.",
-  invalid_names: "Files whose names are no text are left out."
+/** Lines of one file that are shown where it stands alone. */
+const MAX_ALONE = 2_000
+/** Lines that are shown where all files do, and of each of them. */
+export const MAX_TOGETHER = 1_500
+const MAX_EACH = 300
+/** Bytes of the list of files, of what changed in all that are shown, in each of them, and in one that stands alone. */
+export const LIST_BYTES = 192 * 1024
+export const TOGETHER_BYTES = 640 * 1024
+const EACH_BYTES = 64 * 1024
+const ALONE_BYTES = 640 * 1024
+
+const tooMuch = html`<p class="warning">Too much changed to compare it line by line.</p>`
+
+const isLong = (version: FileVersion): boolean => {
+  const text = version?.content ?? ""
+  let at = -1
+  for (let lines = 0; lines <= Diff.MAX_LINES; lines++) {
+    at = text.indexOf("\n", at + 1)
+    if (at === -1) return false
+  }
+  return true
 }
 
-const AWAY = "The sandbox's worker cannot be reached just now. Load the page again in a moment."
-
-/** Characters of a line that are shown; the rest of a minified file says nothing to people. */
-const MAX_LINE = 400
-/** Lines of one file that are shown. */
-const MAX_SHOWN = 2_000
-
-const CONTENT = { context: [" ", "unchanged"], added: ["+", "added"], removed: ["−", "removed"] } as const
-
-/** What of a line is shown. Its end is, where it is not a plain line feed and the line changed. */
-const lineText = ({ kind, text }: Diff.Line): Html => {
-  const [ending = ""] = /\r?\n$/u.exec(text) ?? []
-  const whole = text.slice(0, text.length - ending.length)
-  const characters = whole.length > MAX_LINE ? Array.from(whole) : null
-  const cut = characters === null || characters.length <= MAX_LINE ? 0 : characters.length - MAX_LINE
-  const shown = cut === 0 || characters === null ? whole : characters.slice(0, MAX_LINE).join("")
-  const more = cut > 0 && html`<span class="aside"> … ${cut} more characters</span>`
-  const carriageReturn = kind !== "context" && ending === "\r\n" && html`<span class="aside"> CR LF</span>`
-  const noEnd = ending === "" && html`<span class="aside"> no line end at the end of the file</span>`
-  return html`${shown}${more}${carriageReturn}${noEnd}`
+/** `restFrom`: where the lines after so many are shown. `after`: how many come before. */
+const hunksShown = function*(
+  { hunks, left, path }: Pick<PatchedFile, "hunks" | "left" | "path">,
+  restFrom: (after: number) => string,
+  after: number
+) {
+  const { content, next } = yield* DiffTable.render(path, hunks, { lines: MAX_ALONE, room: new Room(ALONE_BYTES) }, after, left)
+  const before = after > 0 &&
+    html`<p class="fine">The ${after} lines before these are not shown here. <a href="${restFrom(0)}">From the first</a></p>`
+  return html`${before}
+${content}${next !== null && next > after && html`<p><a href="${restFrom(next)}">Show the next ones</a></p>`}`
 }
 
-const rowOf = (line: Diff.Line): Html => {
-  const [sign, name] = CONTENT[line.kind]
-  const signed = line.kind !== "context" && html`<span aria-hidden="true">${sign}</span><span class="unseen">${name}</span>`
-  const numbers = html`<td class="number">${line.before}</td><td class="number">${line.after}</td>`
-  return html`<tr class="${line.kind}">${numbers}<td class="sign">${signed}</td><td class="line"><code>${lineText(line)}</code></td></tr>
-`
-}
-
-const diffTable = (path: string, { coarse, hunks }: Diff.Diff): Html => {
-  let left = MAX_SHOWN
-  const shown = hunks.map((hunk) => {
-    const lines = hunk.slice(0, left)
-    left -= lines.length
-    return { header: Diff.headerOf(hunk), lines }
-  }).filter(({ lines }) => lines.length > 0)
-  const hidden = hunks.reduce((sum, hunk) => sum + hunk.length, 0) - shown.reduce((sum, { lines }) => sum + lines.length, 0)
-  const bodies = shown.map(({ header, lines }) =>
-    html`<tbody><tr class="hunk"><td colspan="4">${header}</td></tr>
-${lines.map(rowOf)}</tbody>`
-  )
-  return html`${coarse && html`<p class="warning">Too much changed to compare it line by line.</p>`}
-<div class="diff-box" tabindex="0" role="region" aria-label="Changed lines of ${path}">
-<table class="diff"><caption class="unseen">Changed lines of ${path}</caption>
-<thead class="unseen"><tr>${columnHeads("Line before", "Line now", "Change", "Text")}</tr></thead>
-${bodies}
-</table></div>
-${hidden > 0 && html`<p class="warning">${hidden} more lines are not shown.</p>`}`
-}
-
-const versions = (base: FileVersion, working: FileVersion, path: string): Html => {
+const versions = function*(base: FileVersion, working: FileVersion, path: string, restFrom: (after: number) => string, after: number) {
   if (base === null && working === null) return html`<p>There is no such file.</p>`
   if (base?.binary === true || working?.binary === true) {
     const before = base === null ? "new" : `${base.size} bytes before`
     const now = working === null ? "deleted" : `${working.size} bytes now`
     return html`<p>A binary file: ${before}, ${now}.</p>`
   }
-  const diff = Diff.compare(base?.content ?? "", working?.content ?? "")
-  return diff.hunks.length === 0 ? html`<p>Its text is the same as where the sandbox started.</p>` : diffTable(path, diff)
+  const diff = yield* Diff.compare(base?.content ?? "", working?.content ?? "")
+  if (diff.hunks.length === 0) return html`<p>Its text is the same as where the sandbox started.</p>`
+  return html`${diff.coarse && tooMuch}${yield* hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after)}`
 }
 
-/** Of each line that `status` says. */
-const counts = ({ additions, deletions, path, previousPath, status }: ChangedFile): Html => {
-  if (isProtected(path)) return html`<span class="fine">protected: not shown</span>`
-  const renamed = previousPath !== null && status === "renamed" && html` <span class="fine">was ${previousPath}</span>`
-  return html`<span class="added-count">+${additions} <span class="unseen">lines added</span></span>
-<span class="removed-count">−${deletions} <span class="unseen">lines removed</span></span>${renamed}`
+/** Which two versions are compared. A number is that of a checkpoint. */
+interface Range {
+  readonly from: Compared
+  readonly to: Compared
+}
+const ALL: Range = { from: "base", to: "working" }
+const isAll = ({ from, to }: Range) => from === ALL.from && to === ALL.to
+
+const addressOf = (sandbox: Sandbox, repo: RepoName, range: Range, path?: string) => {
+  const versions = isAll(range) ? {} : { from: String(range.from), to: String(range.to) }
+  return `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, ...versions, ...(path === undefined ? {} : { path }) })}`
 }
 
-const linkOf = (sandbox: Sandbox, repo: RepoName, path: string) => `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, path })}`
+const NOTES = {
+  binary: "A binary file.",
+  protected: "This file is protected, and is not shown.",
+  large: "Too much changed in it to be shown here."
+}
 
-const listOf = (sandbox: Sandbox, repo: RepoName, { files, partialWarnings }: ChangedFiles, shown: string | null): Html => {
-  const items = files.map((file) => {
-    const name = isProtected(file.path)
-      ? html`<span>${file.path}</span>`
-      : html`<a href="${linkOf(sandbox, repo, file.path)}"${file.path === shown && html` aria-current="page"`}>${file.path}</a>`
-    return html`
-<li>${name} <span class="state">${file.status === "untracked" ? "new" : file.status}</span> ${counts(file)}</li>`
-  })
-  const none = partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
-  const list = html`<ul class="changes">${items}
-</ul>`
-  return html`${partialWarnings.map((warning) => html`<p class="warning">${WARNINGS[warning]}</p>`)}
-${items.length === 0 ? none : list}`
+/** What changed in one file, of those that stand one below the other. `file`: as the list has it. */
+const sectionOf = function*(
+  patched: PatchedFile,
+  file: ChangedFile,
+  anchor: string,
+  alone: string,
+  space: DiffTable.Space
+): Turns.Steps<Html> {
+  const { hunks, left, note, path } = patched
+  const { counts, stateOf } = ChangesList
+  const changed = function*(): Turns.Steps<Html> {
+    if (note !== null) return html`<p>${NOTES[note]}</p>`
+    if (hunks.every((hunk) => hunk.length === 0)) return html`<p>No line of it changed.</p>`
+    const here: DiffTable.Space = { lines: Math.min(MAX_EACH, space.lines), room: new Room(Math.min(EACH_BYTES, space.room.bytes)) }
+    const most = here.lines
+    const { content, next } = yield* DiffTable.render(path, hunks, here, 0, left)
+    space.lines -= most - here.lines
+    return html`${content}${next !== null && html`<p><a href="${alone}">All of ${path}</a></p>`}`
+  }
+  const summary = html`<span class="path">${path}</span> ${stateOf(file)} ${counts(file)}`
+  return html`<details class="changed-file" id="${anchor}" open><summary>${summary}</summary>
+<p class="fine"><a href="${alone}">Only this file<span class="unseen"> ${path}</span></a></p>
+${yield* changed()}
+</details>
+`
+}
+
+/** Of as many files as there is space for, by their paths. */
+export const sectionsOf = function*(
+  patched: ReadonlyArray<PatchedFile>,
+  files: ReadonlyArray<ChangedFile>,
+  linkOf: (path: string) => string,
+  space: DiffTable.Space
+): Turns.Steps<ReadonlyMap<string, Html>> {
+  const places = new Map(files.map((file, i) => [file.path, { file, anchor: `file-${i + 1}` }]))
+  const sections = new Map<string, Html>()
+  for (const one of patched) {
+    const place = places.get(one.path)
+    if (place === undefined || isProtected(one.path)) continue
+    if (space.lines <= 0) break
+    const section = yield* sectionOf(one, place.file, place.anchor, linkOf(one.path), space)
+    if (!space.room.take(section)) break
+    sections.set(one.path, section)
+  }
+  return sections
+}
+
+/** The first files of a patch: all lines of the one that is wanted alone, and of others as many as are shown together. */
+export const filesOf = (patch: Uint8Array, whole: string | null) => Turns.run(Patch.read(patch, { lines: MAX_EACH, whole }))
+
+export const patchedShown = function*(file: PatchedFile, restFrom: (after: number) => string, after: number): Turns.Steps<Html> {
+  const { hunks, note } = file
+  if (note !== null) return html`<p>${NOTES[note]}</p>`
+  if (hunks.every((hunk) => hunk.length === 0)) return html`<p>No line of it changed.</p>`
+  return yield* hunksShown(file, restFrom, after)
+}
+
+const versionName = (version: Compared): string =>
+  version === "base" ? "where the sandbox started" : version === "working" ? "now" : `checkpoint ${version}`
+
+const VERSION = /^(?:base|working|[1-9]\d{0,8})$/u
+
+/** `null`: the address names no version. */
+const rangeOf = ({ searchParams }: URL): Range | null => {
+  const version = (name: "from" | "to"): Compared | null => {
+    const given = searchParams.get(name) ?? ALL[name]
+    return typeof given === "number" || !VERSION.test(given) ? null : given === "base" || given === "working" ? given : Number(given)
+  }
+  const [from, to] = [version("from"), version("to")]
+  return from === null || to === null ? null : { from, to }
+}
+
+/** Every checkpoint against the one before it, and what came since the last. */
+const rangesOf = (checkpoints: ReadonlyArray<Checkpoint>): ReadonlyArray<{ readonly name: string; readonly range: Range }> => {
+  const last = checkpoints.at(-1)?.checkpoint
+  const each = checkpoints.flatMap(({ checkpoint }, i) =>
+    i === 0 && checkpoint > 1
+      ? []
+      : [{ name: `Checkpoint ${checkpoint}`, range: { from: checkpoint === 1 ? "base" : checkpoint - 1, to: checkpoint } } as const]
+  )
+  const since = last === undefined ? [] : [{ name: `Since checkpoint ${last}`, range: { from: last, to: "working" } } as const]
+  return [{ name: "All changes", range: ALL }, ...each, ...since]
 }
 
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const files = yield* Files
+  const changes = yield* KnownChanges
+
+  /** What changed, file by file; `null`: it is too much. */
+  const patchOf = Effect.fnUntraced(
+    function*(by: Principal, sandbox: Sandbox, repo: RepoName, range: Range, path: string | null) {
+      return yield* filesOf(yield* changes.patch(by, sandbox, { repo, ...range, path: path ?? undefined }), path)
+    },
+    Effect.catchTags({ FileTooLarge: () => Effect.succeed(null), AgentDisconnected: () => Effect.succeed(AWAY) }),
+    Effect.catchTag("CheckpointNotFound", () => Effect.fail(Refused.notFound("The sandbox has no such checkpoint, or no longer."))),
+    Effect.catchTags({
+      FileNotFound: () => Effect.succeed("The repository is not there yet."),
+      InvalidPath: () => Effect.succeed([]),
+      SandboxNotRunning: () => Effect.succeed("The sandbox has just ended."),
+      RepoNotFound: Effect.die,
+      RepoRequired: Effect.die
+    })
+  )
 
   /** One file, or why it is not shown. */
   const fileOf = Effect.fnUntraced(
-    function*(by: Principal, id: SandboxId, repo: RepoName, path: string, { files: changed }: ChangedFiles) {
+    function*(
+      by: Principal,
+      sandbox: Sandbox,
+      repo: RepoName,
+      path: string,
+      { files: changed }: ChangedFiles,
+      restFrom: (after: number) => string,
+      after: number
+    ) {
+      const { id } = sandbox
       const { base, working } = yield* files.compare(by, id, { repo, path })
       // A renamed file is compared with what it was.
       const previous = changed.find((file) => file.path === path && file.status === "renamed")?.previousPath ?? null
       const before = previous === null ? base : (yield* files.compare(by, id, { repo, path: previous })).base
-      return versions(before, working, path)
+      if (isLong(before) || isLong(working)) {
+        // Git is quicker than we are.
+        const patched = yield* patchOf(by, sandbox, repo, ALL, path)
+        const [one] = typeof patched === "string" || patched === null ? [] : patched
+        return one === undefined
+          ? html`<p>${typeof patched === "string" ? patched : "Too much changed in it to be shown here."}</p>`
+          : yield* Turns.run(patchedShown(one, restFrom, after))
+      }
+      return yield* Turns.run(versions(before, working, path, restFrom, after))
     },
     Effect.catchTags({
       AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
@@ -151,21 +250,61 @@ export const make = Effect.gen(function*() {
     if (named === undefined) return yield* Refused.notFound("The sandbox has no such repository.")
     const repo = named.fullName
 
-    const changed = yield* files.changes(by, id, repo).pipe(Effect.catchTags({
-      SandboxNotRunning: () => Effect.succeed("Files can be looked at while the sandbox is running. It is not running now."),
-      AgentDisconnected: () => Effect.succeed(AWAY),
-      FileNotFound: () => Effect.succeed("The repository is not there yet."),
-      RepoNotFound: Effect.die,
-      RepoRequired: Effect.die
-    }))
+    const range = rangeOf(asked.url)
+    if (range === null) return yield* Refused.bad("Versions are base, working, or the number of a checkpoint.")
+    const linkOf = (of: string) => addressOf(sandbox, repo, range, of)
+    const linkToAll = addressOf(sandbox, repo, range)
+    const given = asked.url.searchParams.get("after") ?? "0"
+    if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in the list.")
+    const after = Number(given)
+
+    const nothingYet: ChangedFiles = { files: [], partialWarnings: [] }
+    const changed = isAll(range) ? yield* changes.read(by, sandbox, repo) : nothingYet
+    // One file of all that changed is compared as it is, however much there is of others.
+    const isAlone = path !== null && isAll(range)
+    const patched = typeof changed === "string" || isAlone ? [] : yield* patchOf(by, sandbox, repo, range, path)
+    const problem = typeof changed === "string" ? changed : typeof patched === "string" ? patched : null
+    const known = typeof patched === "string" || patched === null ? [] : patched
+    const list = typeof changed === "string" || !isAll(range) ? { ...nothingYet, files: known } : changed
+    const listFrom = (after: number) => `${linkToAll}&${new URLSearchParams({ after: String(after) }).toString()}`
+    const before = new Set(list.files.slice(0, path === null ? after : 0).map((file) => file.path))
+    const listed = known.filter((file) => !before.has(file.path))
+    const sections = path === null
+      ? yield* Turns.run(sectionsOf(listed, list.files, linkOf, { lines: MAX_TOGETHER, room: new Room(TOGETHER_BYTES) }))
+      : new Map<string, Html>()
+    const alone = known.find((file) => file.path === path)
+    const anchors = new Map(list.files.map((file, i) => [file.path, `#file-${i + 1}`]))
+    const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
+    const listShown = yield* Turns.run(
+      ChangesList.render(list, placeOf, new Room(LIST_BYTES), listFrom, { after: path === null ? after : 0, shown: path })
+    )
+
     const publish = html`<form class="actions" method="post" action="/sandboxes/${id}/pull-request">${member.csrf}
 <input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
-    const list = typeof changed === "string" ? html`<p>${changed}</p>` : html`${listOf(sandbox, repo, changed, path)}
-${changed.files.length > 0 && publish}`
-    const file = path === null || typeof changed === "string" ? nothing : html`<section aria-labelledby="file-title">
+    const content = problem !== null ? html`<p>${problem}</p>` : html`
+${patched === null && html`<p class="warning">Too much changed to be shown at once: choose a file.</p>`}
+${listShown}
+${isAll(range) && list.files.length > 0 && publish}`
+    const restFrom = (from: number) => `${linkOf(path ?? "")}&after=${from}`
+    const aboutFile = path === null || typeof changed === "string"
+      ? null
+      : isAlone
+      ? yield* fileOf(by, sandbox, repo, path, changed, restFrom, after)
+      : alone === undefined
+      ? null
+      : yield* Turns.run(patchedShown(alone, restFrom, after))
+    const file = aboutFile === null ? nothing : html`<section aria-labelledby="file-title">
 <h2 id="file-title">${path}</h2>
-${yield* fileOf(by, id, repo, path, changed)}
+<p class="fine"><a href="${linkToAll}">All files</a></p>
+${aboutFile}
 </section>`
+    const ranges = rangesOf(yield* sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })).map(({ name, range: one }) => {
+      const isHere = one.from === range.from && one.to === range.to
+      return html`
+<li><a href="${addressOf(sandbox, repo, one)}"${isHere && html` aria-current="page"`}>${name}</a></li>`
+    })
+    const versions = ranges.length > 1 && html`<nav aria-label="Versions"><ul class="places">${ranges}
+</ul></nav>`
     const places = sandbox.repos.map(({ fullName }) => {
       const address = `/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName })}`
       return html`
@@ -173,15 +312,24 @@ ${yield* fileOf(by, id, repo, path, changed)}
     })
     const others = html`<nav aria-label="Repositories"><ul class="places">${places}
 </ul></nav>`
+    const what = isAll(range)
+      ? "Since the commit the sandbox started from."
+      : `From ${versionName(range.from)} to ${versionName(range.to)}.`
+    const unshown = path === null && sections.size < listed.length &&
+      html`<p class="warning">${listed.length - sections.size} more files are not shown here: choose one in the list.</p>`
     const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>
 <h1>Files changed</h1>
-<p class="fine">Since the commit the sandbox started from.</p>
+<p><a href="/sandboxes/${id}/files?${new URLSearchParams({ repo }).toString()}">All files of ${repo}</a></p>
+<p class="fine">${what}</p>
 ${places.length > 1 && others}
+${versions}
 <section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
-${list}
+${content}
 </section>
-${file}`
+${file}
+${[...sections.values()]}
+${unshown}`
     return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body }, member)
-  }, Effect.catchTag("SandboxNotFound", () => Effect.fail(noSandbox)))
+  }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die }))
   return get
 })

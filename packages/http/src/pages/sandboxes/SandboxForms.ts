@@ -1,56 +1,126 @@
 /** What the forms of a sandbox's page do: as the public API does it, answered by the page again. */
 import { principalOf } from "@slipway/domain/access/Session"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
-import { ApprovalId, Decision, outcomeOf } from "@slipway/domain/sandbox/Approval"
-import { type CommandResult } from "@slipway/domain/sandbox/Command"
+import { ApprovalDecision, ApprovalId, outcomeOf } from "@slipway/domain/sandbox/Approval"
+import { type CommandResult, MAX_PROMPT } from "@slipway/domain/sandbox/Command"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { textOf } from "@slipway/domain/sandbox/Waiting"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Option, Schema } from "effect"
-import { html } from "../Html.ts"
+import { html, type Html } from "../Html.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
-import { idOf, type MESSAGES, noSandbox } from "./SandboxPage.ts"
+import { Room } from "../Room.ts"
+import * as Turns from "../Turns.ts"
+import { idOf, MESSAGES, noSandbox } from "./SandboxPage.ts"
+import * as SandboxPieces from "./SandboxPieces.ts"
+import { words } from "./SandboxWords.ts"
 
 type Handler = Page.Handler<Page.Member>
 
 const conflict = (text: string) => new Refused({ status: 409, title: "Not as things stand", text })
 
-const back = (id: SandboxId, done: keyof typeof MESSAGES) => Page.redirect(`/sandboxes/${id}?done=${done}`)
-
-const answered = (id: SandboxId, { outcome, rejection }: CommandResult, applied: keyof typeof MESSAGES) =>
-  back(id, outcome === "applied" ? applied : rejection ?? "duplicate")
-
 const notFound = () => Effect.fail(noSandbox)
 
+const noMessage = Refused.notFound("There is no such message.")
+
+/** Why it is no message. */
+const unfit = (prompt: string): string => {
+  const length = Array.from(prompt).length
+  const says = length <= MAX_PROMPT ? "" : ` Yours has ${length.toLocaleString("en")}.`
+  return `A message has 1 to ${MAX_PROMPT.toLocaleString("en")} characters.${says}`
+}
+
 const decodeApproval = Schema.decodeUnknownOption(ApprovalId)
-const decodeDecision = Schema.decodeUnknownOption(Decision)
+const decodeDecision = Schema.decodeUnknownOption(ApprovalDecision)
 const decodeRepo = Schema.decodeUnknownOption(RepoName)
+
+/** The overview, narrowed as it was; `null`: no other page is gone back to. */
+const overviewOf = (next: string): URL | null => {
+  const path = Page.localPath(next)
+  const url = path === null ? null : new URL(path, "http://slipway.invalid")
+  return url?.pathname === "/overview" ? url : null
+}
 
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const publishing = yield* Publishing
+  const pieces = yield* SandboxPieces.make
+
+  /** The page again; or, for its script, what there is to say and the pieces that people look at for what they did. */
+  const back = Effect.fnUntraced(function*(
+    member: Page.Member,
+    asked: Page.Asked,
+    id: SandboxId,
+    done: keyof typeof MESSAGES,
+    more: Html | false = false
+  ) {
+    const next = overviewOf(asked.form.all("next")[0] ?? "")
+    if (next !== null) {
+      next.searchParams.set("done", done)
+      return Page.redirect(next.pathname + next.search)
+    }
+    if (asked.form.all("live").length === 0) return Page.redirect(`/sandboxes/${id}?done=${done}`)
+    const shown = SandboxPieces.shownTo(member, yield* sandboxes.get(principalOf(member.visit), id))
+    const { approvals, commands, facts, message, queue } = pieces
+    const changed = yield* Effect.forEach([facts, commands, approvals, queue, message], ({ render }) => render(shown))
+    return Page.fragment(html`<p class="${Object.hasOwn(words.rejection, done) ? "problem" : "told"}">${MESSAGES[done]}</p>
+${changed}${more}`)
+  })
+
+  const answered = (
+    member: Page.Member,
+    asked: Page.Asked,
+    id: SandboxId,
+    { outcome, rejection }: CommandResult,
+    applied: keyof typeof MESSAGES,
+    more: Html | false = false
+  ) => back(member, asked, id, outcome === "applied" ? applied : rejection ?? "duplicate", more)
 
   const decide: Handler = Effect.fnUntraced(
     function*(member, asked) {
       const id = yield* idOf(asked)
       const approval = decodeApproval(asked.params["approvalId"])
-      const decision = decodeDecision(yield* asked.form.one("decision"))
+      // The whole form is sent with each of its buttons, so the reason is an approval's too.
+      const given = yield* asked.form.one("decision")
+      const reason = (asked.form.all("reason")[0] ?? "").replaceAll("\r\n", "\n").trim()
+      const decision = decodeDecision({
+        decision: given === "approve_turn" ? "approve" : given,
+        ...(given === "approve_turn" ? { scope: "turn" } : {}),
+        ...(given === "deny" && reason !== "" ? { reason } : {})
+      })
       if (Option.isNone(approval)) return yield* Refused.notFound("There is no such approval.")
-      if (Option.isNone(decision)) return yield* Refused.bad("An approval is approved or denied.")
+      if (Option.isNone(decision)) {
+        return yield* Refused.bad("An approval is approved or denied, with a reason of 2,000 characters at most.")
+      }
       const result = yield* sandboxes.decideApproval(principalOf(member.visit), id, approval.value, decision.value)
-      return answered(id, result, outcomeOf[decision.value])
+      return yield* answered(member, asked, id, result, given === "approve_turn" ? "approved_turn" : outcomeOf[decision.value.decision])
     },
     Effect.catchTags({
       InvalidRequest: Effect.die,
       SandboxNotFound: notFound,
-      ApprovalNotFound: () => Effect.fail(Refused.notFound("There is no such approval."))
+      ApprovalNotFound: () => Effect.fail(Refused.notFound("There is no such approval.")),
+      ScopeUnsupported: ({ message }) => Effect.fail(conflict(message)),
+      QueueFull: ({ message }) => Effect.fail(conflict(message))
     })
   )
 
+  /** One that a page of many has no room for. */
+  const approval: Handler = Effect.fnUntraced(function*(member, asked) {
+    const sandbox = yield* sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+    const found = sandbox.approvals.find(({ approval_id }) => approval_id === asked.params["approvalId"])
+    if (found === undefined) return yield* Refused.notFound("No such approval waits.")
+    const card = yield* Turns.run(SandboxPieces.approvalCard(sandbox, found, member.csrf, new Room(SandboxPieces.APPROVALS_BYTES)))
+    const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></p>
+<h1>Waiting for you</h1>
+<ul class="approvals">${card}</ul>`
+    return Page.show({ title: `Waiting for you: ${sandbox.title}`, place: "sandboxes", body }, member)
+  }, Effect.catchTag("SandboxNotFound", notFound))
+
   const interrupt: Handler = Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
-    return answered(id, yield* sandboxes.interrupt(principalOf(member.visit), id), "interrupted")
+    return yield* answered(member, asked, id, yield* sandboxes.interrupt(principalOf(member.visit), id), "interrupted")
   }, Effect.catchTag("SandboxNotFound", notFound))
 
   const askToTerminate: Handler = Effect.fnUntraced(function*(member, asked) {
@@ -64,25 +134,52 @@ export const make = Effect.gen(function*() {
 
   const terminate: Handler = Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
-    return answered(id, yield* sandboxes.terminate(principalOf(member.visit), id), "terminated")
+    return yield* answered(member, asked, id, yield* sandboxes.terminate(principalOf(member.visit), id), "terminated")
   }, Effect.catchTag("SandboxNotFound", notFound))
 
   const send: Handler = Effect.fnUntraced(
     function*(member, asked) {
       const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
       // Browsers send the line ends of the web's forms.
       const prompt = (yield* asked.form.one("prompt")).replaceAll("\r\n", "\n")
-      yield* sandboxes.sendMessage(principalOf(member.visit), id, prompt, Option.none())
-      return back(id, "sent")
+      const whenBusy = (yield* asked.form.maybe("whenBusy")) ?? undefined
+      const { turnId } = yield* Effect.catchTag(
+        sandboxes.sendMessage(by, id, prompt, Option.none(), whenBusy),
+        "InvalidRequest",
+        ({ field }) => Effect.fail(Refused.bad(field === "prompt" ? unfit(prompt) : "A message is queued, or it steers."))
+      )
+      const message = (yield* sandboxes.get(by, id)).waiting.find(({ id }) => id === turnId)
+      return yield* back(member, asked, id, message === undefined ? "sent" : message.steers ? "steers" : "queued")
     },
     Effect.catchTags({
-      InvalidRequest: () => Effect.fail(Refused.bad("A message has 1 to 60,000 characters.")),
       SandboxNotFound: notFound,
       SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
       TurnActive: ({ message }) => Effect.fail(conflict(message)),
+      QueueFull: ({ message }) => Effect.fail(conflict(message)),
+      SteeringUnsupported: ({ message }) => Effect.fail(conflict(message)),
       BudgetExceeded: ({ message }) => Effect.fail(conflict(message)),
       NoCredits: ({ message }) => Effect.fail(conflict(message)),
       IdempotencyConflict: Effect.die
+    })
+  )
+
+  const takeBack: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
+      const messageId = asked.params["messageId"] ?? ""
+      const text = textOf(yield* sandboxes.get(by, id), messageId)
+      const result = yield* sandboxes.cancelMessage(by, id, messageId)
+      // Its script puts it where it can be changed and sent again.
+      const more = result.outcome === "applied" && html`<div hidden data-fill="prompt" data-text="${text}"></div>`
+      return yield* answered(member, asked, id, result, "taken_back", more)
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      InvalidRequest: () => Effect.fail(noMessage),
+      MessageNotFound: () => Effect.fail(noMessage),
+      MessageNotWaiting: ({ message }) => Effect.fail(conflict(message))
     })
   )
 
@@ -91,12 +188,11 @@ export const make = Effect.gen(function*() {
       const id = yield* idOf(asked)
       const repo = decodeRepo(yield* asked.form.one("repo"))
       if (Option.isNone(repo)) return yield* Refused.bad("A repository is named owner/name.")
-      return yield* publishing.publish(principalOf(member.visit), id, repo.value).pipe(
-        Effect.map((status) =>
-          back(id, status.actionState === "publishing" || status.actionState === "updating" ? "publishing" : "published")
-        ),
-        Effect.catchTag("NothingToPublish", () => Effect.succeed(back(id, "nothing")))
+      const done = yield* publishing.publish(principalOf(member.visit), id, repo.value).pipe(
+        Effect.map(({ actionState }) => actionState === "publishing" || actionState === "updating" ? "publishing" : "published"),
+        Effect.catchTag("NothingToPublish", () => Effect.succeed("nothing" as const))
       )
+      return yield* back(member, asked, id, done)
     },
     Effect.catchTags({
       SandboxNotFound: notFound,
@@ -108,5 +204,5 @@ export const make = Effect.gen(function*() {
     })
   )
 
-  return { decide, interrupt, askToTerminate, terminate, send, publish }
+  return { approval, decide, interrupt, askToTerminate, terminate, send, takeBack, publish }
 })

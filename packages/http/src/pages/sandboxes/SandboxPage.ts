@@ -1,27 +1,21 @@
-/** `/sandboxes/:id`: one sandbox as it is at an event of its log, from where `live.js` goes on. */
+/** `/sandboxes/:id`: one sandbox as it is at an event of its log, from where its stream goes on. */
 import type { Principal } from "@slipway/domain/access/Principal"
 import { principalOf } from "@slipway/domain/access/Session"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { type ApprovalRequest, fromWire } from "@slipway/domain/sandbox/SandboxEvent"
-import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
-import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
-import { isActive } from "@slipway/domain/sandbox/Turn"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { DateTime, Effect, Schema } from "effect"
-import { html, type Html } from "../Html.ts"
-import { moment } from "../Moments.ts"
+import { Effect, Schema } from "effect"
+import { html } from "../Html.ts"
 import * as Page from "../Page.ts"
 import { Refused } from "../Refused.ts"
+import { Room } from "../Room.ts"
+import * as Turns from "../Turns.ts"
 import * as Conversation from "./Conversation.ts"
-import { dollars, statusBadge } from "./SandboxList.ts"
-import * as SandboxPulls from "./SandboxPulls.ts"
+import { keysHelp, notifyButton } from "./ListTools.ts"
+import * as SandboxPieces from "./SandboxPieces.ts"
+import * as SandboxWindow from "./SandboxWindow.ts"
 import { words } from "./SandboxWords.ts"
-
-/** Events of the log that one page shows, unless they have more than {@link WINDOW_BYTES}: then the newest of them. */
-const WINDOW = 500
-/** Bytes of the log that one page shows, and of what is read in vain to find out. */
-const WINDOW_BYTES = 1024 * 1024
+import * as TimelinePiece from "./TimelinePiece.ts"
 
 const decodeId = Schema.decodeUnknownOption(SandboxId)
 
@@ -31,13 +25,21 @@ export const noSandbox = Refused.notFound("There is no such sandbox.")
 export const idOf = ({ params }: Page.Asked): Effect.Effect<SandboxId, Refused> =>
   Effect.mapError(Effect.fromOption(decodeId(params["sandboxId"])), () => noSandbox)
 
+/** Bytes of the conversation on one page: its newest items. */
+const CONVERSATION_BYTES = 384 * 1024
+
 /** What forms say when they come back here. */
 export const MESSAGES = {
   approved: "Approved.",
+  approved_turn: "Approved, and all of this kind until the turn ends.",
   denied: "Denied.",
   interrupted: "The turn is being interrupted.",
   terminated: "The sandbox is being terminated.",
   sent: "Your message was sent.",
+  queued: "Your message waits for its turn.",
+  steers: "The agent gets your message as soon as it can take it.",
+  taken_back: "Your message was taken back.",
+  restoring: "Going back to the checkpoint.",
   published: "The pull request is up to date.",
   publishing: "The pull request is still being published.",
   nothing: "There is nothing to publish yet.",
@@ -45,104 +47,21 @@ export const MESSAGES = {
   ...words.rejection
 }
 
-/** Filled in by `live.js` for an approval that comes later. */
-const approvalCard = (sandbox: SandboxId, approval: ApprovalRequest | null, csrf: Html): Html => {
-  const { approval_id = "", expires_at = null, kind = "", paths = [], preview = {}, tool = "" } = approval ?? {}
-  const expires = expires_at !== null && html`Counts as denied from ${DateTime.formatIso(expires_at).slice(11, 16)} UTC`
-  return html`<li class="approval" data-approval="${approval_id}">
-<form method="post" action="/sandboxes/${sandbox}/approvals/${encodeURIComponent(approval_id)}">${csrf}
-<p><span class="state wait" data-field="kind"${kind === "" && html` hidden`}>${kind}</span> <code data-field="tool">${tool}</code></p>
-<p class="fine" data-field="paths">${paths.join(", ")}</p>
-<pre data-field="command">${preview.command ?? ""}</pre>
-<pre data-field="url">${preview.url ?? ""}</pre>
-<pre data-field="diff">${preview.diff ?? ""}</pre>
-<p class="fine" data-field="expires">${expires}</p>
-<div class="actions"><button name="decision" value="approve">Approve<span class="unseen" data-field="about"> ${tool}</span></button>
-<button name="decision" value="deny" class="danger">Deny<span class="unseen" data-field="about"> ${tool}</span></button></div>
-</form>
-</li>
-`
-}
-
-const facts = (sandbox: Sandbox): Html => {
-  const reason = sandbox.reason !== null && words.reason[sandbox.reason]
-  const repos = sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
-  const { costMicroUsd, llmRequestCount } = sandbox.usage
-  return html`<dl class="facts">
-<dt>Status</dt><dd><span id="status">${statusBadge(sandbox.status)}</span> <span id="reason">${reason}</span></dd>
-<dt>Turn</dt><dd id="turn">${sandbox.turn === null ? "None yet" : words.turn[sandbox.turn.state]}</dd>
-<dt>Repositories</dt><dd>${repos}</dd>
-<dt>Model</dt><dd>${sandbox.model} (${sandbox.agentRuntime})</dd>
-<dt>Cost</dt><dd><span id="cost">${dollars(costMicroUsd)}</span>, <span id="requests">${llmRequestCount}</span> model requests</dd>
-<dt>Created</dt><dd>${moment(sandbox.createdAt)}</dd>
-${sandbox.startedAt !== null && html`<dt>Started</dt><dd>${moment(sandbox.startedAt)}</dd>`}
-${sandbox.completedAt !== null && html`<dt>Ended</dt><dd>${moment(sandbox.completedAt)}</dd>`}
-</dl>`
-}
-
-const hiddenUnless = (shown: boolean) => !shown && html` hidden`
-
-const commands = (sandbox: Sandbox, csrf: Html): Html => {
-  const { id, status, turn } = sandbox
-  const whileTurn = hiddenUnless(status === "running" && isActive(turn))
-  const whileAlive = hiddenUnless(["queued", "creating", "running"].includes(status))
-  return html`<div class="actions">
-<form method="post" action="/sandboxes/${id}/interrupt" data-api="interrupt" data-when="turn"${whileTurn}>${csrf}
-<button class="quiet">Interrupt the turn</button></form>
-<a class="button danger" href="/sandboxes/${id}/terminate" data-when="alive"${whileAlive}>Terminate…</a>
-</div>
-<p id="outcome" role="status"></p>`
-}
-
-const messageForm = ({ id, status, turn }: Sandbox, csrf: Html): Html =>
-  html`
-<form method="post" action="/sandboxes/${id}/messages" data-when="idle"${hiddenUnless(status === "running" && !isActive(turn))}>${csrf}
-<div class="field"><label for="prompt">Follow-up</label>
-<textarea id="prompt" name="prompt" required maxlength="60000"></textarea></div>
-<button>Send</button>
-</form>`
-
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
-  const events = yield* SandboxEvents
-  const pullsOf = yield* SandboxPulls.make
-
-  /** Up to `size` events before the event `end`, and whether there are older ones. `null`: they are too large for one page. */
-  const read = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, end: number, size: number) {
-    const conversation = new Conversation.Conversation()
-    let after = Math.max(0, end - size)
-    const hasOlder = after > 0
-    for (let bytes = 0;;) {
-      const page = yield* events.list(by, sandbox.id, { after, limit: PAGE }).pipe(
-        // What is no longer kept is not shown.
-        Effect.catchTag("CursorExpired", () => events.list(by, sandbox.id, { after: 0, limit: PAGE }))
-      )
-      for (const { seq, wire } of page) if (seq <= end) conversation.add(fromWire(wire))
-      for (const entry of page) bytes += bytesOf.entry(entry)
-      const last = page.at(-1)?.seq ?? end
-      if (last >= end) return { conversation, hasOlder, first: end - size }
-      if (bytes >= WINDOW_BYTES) return null
-      after = last
-    }
-  })
-
-  /** The log is read forwards only, so a window that turns out too large is tried again with half as many events. */
-  const windowOf = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, end: number) {
-    for (let size = WINDOW;; size = Math.max(1, Math.floor(size / 2))) {
-      const window = yield* read(by, sandbox, end, size)
-      if (window !== null) return window
-    }
-  })
+  const pieces = yield* SandboxPieces.make
+  const windowOf = yield* SandboxWindow.make
 
   /** Of a sandbox whose events are no longer kept: what was said stays. */
   const messagesOf = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox) {
-    const messages = yield* sandboxes.messages(by, sandbox.id, { after: 0, limit: WINDOW })
+    const messages = yield* sandboxes.messages(by, sandbox.id, { after: 0, limit: SandboxWindow.WINDOW })
     return messages.map(({ createdAt, id, role, text }): Conversation.Item => ({
       key: id,
       kind: role === "user" ? "prompt" : "text",
       text,
       state: "",
-      at: createdAt
+      at: createdAt,
+      seq: 0
     }))
   })
 
@@ -155,57 +74,90 @@ export const make = Effect.gen(function*() {
       if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
       const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
       const end = isEarlier ? Number(given) : sandbox.lastSeq
-      const { conversation: { calls, items }, first, hasOlder } = yield* windowOf(by, sandbox, end)
+      const view = asked.url.searchParams.get("view") === "changes" ? "changes" : "conversation"
+      const parts = SandboxPieces.shownTo(member, sandbox)
+      const [{ conversation, first, hasOlder }, piece] = yield* Effect.all([
+        windowOf(by, sandbox, end),
+        Effect.all({
+          facts: pieces.facts.render(parts),
+          line: pieces.line.render(parts),
+          commands: pieces.commands.render(parts),
+          approvals: pieces.approvals.render(parts),
+          queue: pieces.queue.render(parts),
+          message: pieces.message.render(parts),
+          setup: pieces.setup.render(parts),
+          waiting: pieces.waiting.render(parts),
+          pulls: pieces.pulls.soon(parts),
+          checkpoints: pieces.checkpoints.render(parts),
+          timeline: asked.url.searchParams.has("timeline")
+            ? pieces.timeline.render(parts)
+            : Effect.succeed(TimelinePiece.later(sandbox)),
+          changes: view === "changes" ? pieces.changes.soon(parts) : Effect.succeed(SandboxPieces.later("changes"))
+        }, { concurrency: 3 })
+      ], { concurrency: 2 })
+      const { items } = conversation
       const shown = items.length > 0 ? items : yield* messagesOf(by, sandbox)
       const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
-        ? [{ key: "prompt:first", kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt }]
+        ? [{ key: Conversation.FIRST_PROMPT, kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt, seq: 0 }]
         : []
-      const pulls = yield* pullsOf(by, sandbox)
-      const state = {
-        cursor: sandbox.lastSeq,
-        status: sandbox.status,
-        turn: isActive(sandbox.turn) ? sandbox.turn.state : null,
-        calls
-      }
-      const live = html`${Conversation.template}
-<template id="approval-template">${approvalCard(id, null, member.csrf)}</template>
-<div id="live" hidden data-sandbox="${id}" data-state="${JSON.stringify(state)}" data-words="${JSON.stringify(words)}"></div>`
+      const all = [...waiting, ...shown]
+      const told = yield* Turns.run(Conversation.render(all, `/sandboxes/${id}`, new Room(CONVERSATION_BYTES)))
+      const firstTold = all[all.length - told.length]
+      // What there was no room for, or what was not read.
+      const before = told.length < all.length && firstTold !== undefined ? conversation.beganAt(firstTold) - 1 : hasOlder ? first : 0
+      const over = isSettled(sandbox.status) && html` data-over`
+      const live = html`<div id="live" hidden data-stream="/sandboxes/${id}/pieces" data-cursor="${sandbox.lastSeq}"${over}></div>`
 
       const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>
 <h1>${sandbox.title}</h1>
-${Page.told(asked, MESSAGES)}
-<p class="fine"><span id="connection" role="status"></span> <a id="refresh" href="/sandboxes/${id}">Refresh</a></p>
-${facts(sandbox)}
-<p id="error" class="problem"${sandbox.error === null && html` hidden`}>${sandbox.error}</p>
-${commands(sandbox, member.csrf)}
-<section id="approvals" aria-labelledby="approvals-title"${hiddenUnless(sandbox.approvals.length > 0)}>
-<h2 id="approvals-title" tabindex="-1">Waiting for you</h2>
-<ul class="approvals" id="approval-list">${sandbox.approvals.map((approval) => approvalCard(id, approval, member.csrf))}</ul>
-</section>
-<p id="announcement" class="unseen" role="status"></p>
+<div id="outcome" role="status">${Page.told(asked, MESSAGES, words.rejection)}</div>
+<p class="fine watch"><span id="connection" role="status"></span> <a id="refresh" href="/sandboxes/${id}">Refresh</a>
+${!isEarlier && notifyButton}</p>
+${piece.facts}
+${piece.line}
+${piece.commands}
+${piece.approvals}
+<p id="announcement" data-piece="announcement" class="unseen" role="status"></p>
+<nav class="views" aria-label="Parts of this page"><ul class="places">
+<li><a href="/sandboxes/${id}"${view === "conversation" && html` aria-current="page"`}>Conversation</a></li>
+<li><a href="/sandboxes/${id}?view=changes"${view === "changes" && html` aria-current="page"`}>Changes</a></li>
+</ul></nav>
+<div class="workspace" data-view="${view}">
+<div class="talk">
+${piece.setup}
 <section aria-labelledby="conversation-title">
 <h2 id="conversation-title" tabindex="-1">Conversation</h2>
 ${items.length === 0 && html`<p class="fine">What happened here is no longer kept. What was said is.</p>`}
-${hasOlder && items.length > 0 && html`<p><a href="/sandboxes/${id}?before=${first}">Earlier</a></p>`}
-<ol class="conversation" id="conversation">${Conversation.render([...waiting, ...shown])}</ol>
+${items.length === 0 && told.length < all.length && html`<p class="fine">There is no room for all of it.</p>`}
+${before > 0 && items.length > 0 && html`<p><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
+<ol class="conversation" id="conversation" data-piece="conversation">${told}</ol>
 ${isEarlier && html`<p><a href="/sandboxes/${id}">Latest</a></p>`}
-${messageForm(sandbox, member.csrf)}
+${piece.queue}
+${piece.message}
 </section>
+</div>
+<div class="work">
 <section aria-labelledby="changes-title">
-<h2 id="changes-title">Changes</h2>
+<h2 id="changes-title" tabindex="-1">Changes</h2>
 <p><a href="/sandboxes/${id}/changes">Files changed</a></p>
+${piece.changes}
 <h3>Pull request</h3>
-${SandboxPulls.render(sandbox, pulls, member.csrf)}
+${piece.pulls}
+<h3>Checkpoints</h3>
+${piece.checkpoints}
 </section>
+</div>
+</div>
+${piece.timeline}
+${piece.waiting}
+${keysHelp}
 ${!isEarlier && live}`
-      return Page.show({ title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? [] : ["live.js"] }, member)
+      return Page.show(
+        { title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? ["keys.js"] : ["live.js", "keys.js"] },
+        member
+      )
     },
-    Effect.catchTags({
-      SandboxNotFound: () => Effect.fail(noSandbox),
-      CursorAhead: Effect.die,
-      CursorExpired: Effect.die,
-      InvalidRequest: Effect.die
-    })
+    Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die })
   )
   return get
 })

@@ -1,19 +1,17 @@
-/** How the pull requests of a sandbox stand, as its page shows it. */
+/** How the pull requests of a sandbox stand, as its page shows it: with their checks, and what people say of them. */
 import type { Principal } from "@slipway/domain/access/Principal"
-import { Publishing } from "@slipway/domain/publishing/Publishing"
-import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { PullRequestStatus } from "@slipway/domain/source/PullRequest"
+import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/PullRequest"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
-import { Effect } from "effect"
+import { DateTime, type Duration, Effect, Option } from "effect"
 import { html, type Html } from "../Html.ts"
+import { moment } from "../Moments.ts"
+import { type Found, type KnownPull, KnownPulls, LOOKED_AT } from "../pulls/KnownPulls.ts"
+import { checksBadge, linkTo } from "../pulls/PullWords.ts"
+import { first, Room } from "../Room.ts"
+import * as Markdown from "../text/Markdown.ts"
+import * as Turns from "../Turns.ts"
 import { words } from "./SandboxWords.ts"
-
-/** A page does not wait longer for the source host. */
-const PATIENCE = "3 seconds"
-
-/** Addresses come from the source host: only those of the web become links. */
-const linkTo = (url: string, text: string): Html =>
-  /^https?:\/\//iu.test(url) ? html`<a href="${url}" rel="noreferrer">${text}</a>` : html`${text}`
 
 interface Pull {
   readonly repo: RepoName
@@ -21,8 +19,8 @@ interface Pull {
   readonly state: string
   /** Why it is not as it should be. */
   readonly problem: string
-  /** `null`: there is none, or the source host does not answer now. */
-  readonly status: PullRequestStatus | null
+  /** `null`: there is none. */
+  readonly found: Found | null
 }
 
 const stateOf = (sandbox: Sandbox, repo: RepoName): string => {
@@ -38,55 +36,116 @@ const problemOf = (sandbox: Sandbox, repo: RepoName): string => {
   return error === null ? "" : error.code === "invalid_request" ? "There was nothing to publish." : error.message
 }
 
-export const make = Effect.map(Publishing, (publishing) =>
-  Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox) {
-    return yield* Effect.forEach(
-      sandbox.repos,
-      Effect.fnUntraced(function*({ fullName: repo }) {
-        const exists = (publicationOf(sandbox, repo)?.number ?? null) !== null
-        // The page is there without it: whatever is wrong with the host is told in its place.
-        const status = exists
-          ? yield* publishing.status(by, sandbox.id, repo).pipe(Effect.timeout(PATIENCE), Effect.orElseSucceed(() => null))
-          : null
-        const problem = exists && status === null ? "The source host does not answer now." : problemOf(sandbox, repo)
-        const pull: Pull = { repo, state: stateOf(sandbox, repo), problem, status }
-        return pull
-      }),
-      { concurrency: 4 }
-    )
-  }))
+const SILENT = "The source host does not answer now."
 
-const checks = ({ checks: { checkRuns, runs }, comments }: PullRequestStatus): Html => {
-  const shown = checkRuns.length > 0 ? checkRuns : runs
-  const items = shown.map(({ conclusion, name, status, url }) =>
+export const make = Effect.map(KnownPulls, (known) => (by: Principal, sandbox: Sandbox, patience: Duration.Duration) =>
+  Effect.forEach(
+    sandbox.repos,
+    Effect.fnUntraced(function*({ fullName: repo }) {
+      const exists = (publicationOf(sandbox, repo)?.number ?? null) !== null
+      const found = exists ? yield* known.find(by, sandbox, repo, { holds: LOOKED_AT, patience }) : null
+      const pull: Pull = { repo, state: stateOf(sandbox, repo), problem: found === "silent" ? SILENT : problemOf(sandbox, repo), found }
+      return pull
+    }),
+    { concurrency: "unbounded" }
+  ))
+
+/** Bytes of the checks of all of them. */
+const CHECKS_BYTES = 48 * 1024
+/** Bytes of what people say of all of them. */
+const COMMENTS_BYTES = 96 * 1024
+
+const checks = ({ checks: { checkRuns, runs } }: PullRequestStatus, room: Room): Html => {
+  const known: ReadonlyArray<{ readonly name: string; readonly url: string; readonly status: string; readonly conclusion?: string }> =
+    checkRuns.length > 0 ? checkRuns : runs
+  const items = Turns.atOnce(first(known, room, ({ conclusion, name, status, url }) =>
     html`
-<li>${linkTo(url, name)}: ${conclusion ?? status}</li>`
-  )
+<li>${linkTo(url, name)}: ${conclusion ?? status}</li>`))
+  const more = known.length - items.length
   const list = items.length > 0 && html`<ul>${items}
 </ul>`
-  return html`${list}<p class="fine">${comments.length === 1 ? "1 comment" : `${comments.length} comments`}</p>`
+  return html`${list}${more > 0 && html`<p class="fine">${more} more checks: its own page shows them.</p>`}`
 }
 
-/** Fields are filled in again by `live.js`. */
-const one = (sandbox: Sandbox, { problem, repo, state, status }: Pull, csrf: Html): Html => {
-  const pull = status?.pullRequest ?? null
+/** `null`: there is no room for it. */
+const comment = function*(written: CommentWithText, room: Room): Turns.Steps<Html | null> {
+  const { author, createdAt, isWhole, line, path, text, url } = written
+  const at = DateTime.make(createdAt)
+  // Whoever does not see the place of a link knows it by its words.
+  const time = html`<span class="unseen">Comment of </span>${Option.isSome(at) ? moment(at.value) : createdAt}`
+  const place = path !== null && html` <code class="place">${path}${line !== null && `:${line}`}</code>`
+  const { length, shown } = yield* Markdown.render(text, room)
+  if (length === 0 && text !== "") return null
+  const rest = (!isWhole || length < text.length) && html`<p class="fine">${linkTo(url, "The rest of it")}</p>`
+  const made = html`
+<li class="comment"><p class="item-head"><span class="who">${author}</span> ${linkTo(url, time)}${place}</p>
+${shown}${rest}</li>`
+  // What it says has its room already.
+  const around = made.bytes - shown.bytes
+  if (around > room.bytes) return null
+  room.bytes -= around
+  return made
+}
+
+/** Such as `github.com`. */
+const siteOf = (url: string): string => URL.canParse(url) ? new URL(url).host : "its own page"
+
+const talk = function*({ commentCount, comments, status: { pullRequest } }: KnownPull, room: Room): Turns.Steps<Html | null> {
+  if (commentCount === 0) return null
+  const items: Array<Html> = []
+  // The newest have room first.
+  for (const one of comments.toReversed()) {
+    const item = room.bytes > 0 ? yield* comment(one, room) : null
+    if (item === null) break
+    items.unshift(item)
+  }
+  const more = commentCount - items.length
+  const url = pullRequest?.url ?? ""
+  return html`<p class="fine">${commentCount === 1 ? "1 comment" : `${commentCount} comments`}</p>
+${more > 0 && html`<p class="fine">${linkTo(url, `${more} more on ${siteOf(url)}`)}</p>`}
+<ol class="comments">${items}
+</ol>`
+}
+
+const one = function*(
+  sandbox: Sandbox,
+  pull: Pull,
+  csrf: Html,
+  rooms: { readonly checks: Room; readonly comments: Room }
+): Turns.Steps<Html> {
+  const { found, problem, repo, state } = pull
   const publication = publicationOf(sandbox, repo)
-  const isKnown = (publication?.number ?? null) !== null
-  const link = pull === null ? isKnown && html`#${publication?.number ?? ""}` : linkTo(pull.url, `#${pull.number} ${pull.title}`)
-  const whileRunning = sandbox.status !== "running" && html` hidden`
-  const action = isKnown ? "Update the pull request" : "Publish a draft pull request"
-  return html`<li class="pull" data-repo="${repo}">
-<p><strong>${repo}</strong> <span class="state" data-field="state">${state}</span> <span data-field="link">${link}</span></p>
-<p class="problem" data-field="problem"${problem === "" && html` hidden`}>${problem}</p>
-<p data-field="checks">${status !== null && status.checks.label}</p>
-<div data-field="runs">${status !== null && checks(status)}</div>
-<form method="post" action="/sandboxes/${sandbox.id}/pull-request" data-when="running"${whileRunning}>${csrf}
+  const known = found === null || typeof found === "string" ? null : found
+  const told = known?.status.pullRequest ?? null
+  const number = publication?.number ?? null
+  const link = told !== null
+    ? linkTo(told.url, `#${told.number} ${told.title}`)
+    : number !== null && linkTo(publication?.url, `#${number} ${sandbox.title}`)
+  const action = number !== null ? "Update the pull request" : "Publish a draft pull request"
+  const publish = html`<form method="post" action="/sandboxes/${sandbox.id}/pull-request" data-live>${csrf}
 <input type="hidden" name="repo" value="${repo}">
 <button class="quiet"${isUnderWay(publication) && html` disabled`}>${action}</button>
-</form>
+</form>`
+  const review = known !== null && html`<p>${checksBadge(known.status.checks)} ${known.status.checks.label}</p>
+${checks(known.status, rooms.checks)}${yield* talk(known, rooms.comments)}`
+  const reading = found === "reading" && html`<p class="fine">Its checks and comments are being read.
+<a href="/sandboxes/${sandbox.id}?view=changes">Load the page again</a></p>`
+  return html`<li class="pull">
+<p><strong>${repo}</strong> <span class="state">${state}</span> ${link}</p>
+${problem !== "" && html`<p class="problem">${problem}</p>`}
+${review}${reading}
+${hasTrees(sandbox) && publish}
 </li>
 `
 }
 
-export const render = (sandbox: Sandbox, pulls: ReadonlyArray<Pull>, csrf: Html): Html =>
-  html`<ul class="pulls">${pulls.map((pull) => one(sandbox, pull, csrf))}</ul>`
+/** What happens at the source host, no event tells, but for a few hosts: while it may, it is looked at again. */
+const mayChange = ({ found }: Pull): boolean =>
+  found !== null && (typeof found === "string" || found.status.detailsPending || found.status.pullRequest?.state === "open")
+
+export const render = function*(sandbox: Sandbox, pulls: ReadonlyArray<Pull>, csrf: Html): Turns.Steps<Html> {
+  const rooms = { checks: new Room(CHECKS_BYTES), comments: new Room(COMMENTS_BYTES) }
+  const items: Array<Html> = []
+  for (const pull of pulls) items.push(yield* one(sandbox, pull, csrf, rooms))
+  return html`<ul class="pulls" id="pulls" data-piece="pulls"${pulls.some(mayChange) && html` data-again`}>${items}</ul>`
+}

@@ -1,9 +1,18 @@
-/** What the pages call things of a sandbox. `live.js` gets the same words with the page, so that both say the same. */
+/** What the pages call things of a sandbox. */
+import type { TokenCounts } from "@slipway/domain/models/Usage"
 import type { Rejection } from "@slipway/domain/sandbox/Command"
 import type { ApprovalOutcome, ApprovalResolver, SandboxEventOf, SandboxStatus, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import type { TurnState } from "@slipway/domain/sandbox/Turn"
 import type { ActionState } from "@slipway/domain/source/PullRequest"
-import { HIDDEN, NAMES } from "@slipway/domain/Visible"
+
+const grouped = new Intl.NumberFormat("en-US")
+
+/** `12,345 in, 9,000 of them cached, 678 out`; `null`: none were counted. */
+export const tokensTold = ({ cachedInput, input, output }: TokenCounts): string | null => {
+  if (input === 0 && output === 0) return null
+  const cached = cachedInput === 0 ? "" : `, ${grouped.format(cachedInput)} of them cached`
+  return `${grouped.format(input)} in${cached}, ${grouped.format(output)} out`
+}
 
 const status: Record<SandboxStatus, string> = {
   queued: "Queued",
@@ -65,6 +74,13 @@ const turnReason: Readonly<Record<string, string>> = {
   no_credits: "The credits are used up."
 }
 
+const restored: Record<SandboxEventOf<"sandbox.restored">["data"]["cause"], string> = {
+  machine_lost: "The machine was lost; the sandbox goes on elsewhere.",
+  machine_drained: "The sandbox moved to another machine.",
+  command: "Somebody went back.",
+  fork: "It starts where another sandbox was."
+}
+
 const tool: Record<SandboxEventOf<"tool.updated">["data"]["status"], string> = {
   pending: "pending",
   running: "running",
@@ -84,11 +100,14 @@ const approval: Record<ApprovalOutcome, string> = { approved: "Approved", denied
 
 const approvalBy: Record<ApprovalResolver, string> = {
   user: "",
+  policy: "its kind was approved for this turn",
   timeout: "nobody decided in time",
   interrupt: "the turn was interrupted",
   terminate: "the sandbox was terminated",
   turn_end: "the turn ended"
 }
+
+const approvedForTurn = "it, and all of its kind until the turn ends"
 
 const action: Record<ActionState, string> = { idle: "", publishing: "Publishing", updating: "Updating", failed: "Publishing failed" }
 
@@ -96,15 +115,26 @@ const rejection: Record<Rejection, string> = {
   sandbox_terminal: "The sandbox has ended, so nothing was changed.",
   no_active_turn: "No turn is active: there is nothing to interrupt.",
   approval_expired: "That approval had expired. It counts as denied.",
-  approval_already_resolved: "That was decided before. The first decision stands."
+  approval_already_resolved: "That was decided before. The first decision stands.",
+  turn_active: "A turn is active. Wait for its end or interrupt it, then go back.",
+  restore_active: "Another checkpoint is being restored. Wait for its end."
 }
 
 const who = { prompt: "Prompt", text: "Agent", reasoning: "Agent, thinking", tool: "Tool", note: "Slipway", problem: "Slipway" }
 
-/** What is shown by name, for a script: a regular expression with the flag `u`, and names by the number of the character. */
-const hidden = {
-  pattern: HIDDEN,
-  ...Object.fromEntries(Object.entries(NAMES).map(([char, name]) => [char.codePointAt(0), name]))
+export const words = {
+  status,
+  tone,
+  reason,
+  turn,
+  turnReason,
+  restored,
+  tool,
+  finish,
+  approval,
+  approvalBy,
+  approvedForTurn,
+  action,
+  rejection,
+  who
 }
-
-export const words = { status, tone, reason, turn, turnReason, tool, finish, approval, approvalBy, action, rejection, who, hidden }

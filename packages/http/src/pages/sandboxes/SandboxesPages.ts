@@ -1,21 +1,48 @@
 /** The pages of sandboxes. */
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
+import * as Form from "../Form.ts"
 import * as Page from "../Page.ts"
+import { KnownPulls } from "../pulls/KnownPulls.ts"
+import * as CheckpointForms from "./CheckpointForms.ts"
+import * as Composer from "./Composer.ts"
+import { KnownChanges } from "./KnownChanges.ts"
+import * as SandboxBulk from "./SandboxBulk.ts"
 import * as SandboxChanges from "./SandboxChanges.ts"
+import * as SandboxFiles from "./SandboxFiles.ts"
 import * as SandboxForms from "./SandboxForms.ts"
 import * as SandboxList from "./SandboxList.ts"
 import * as SandboxPage from "./SandboxPage.ts"
+import * as SandboxStream from "./SandboxStream.ts"
+import * as SandboxText from "./SandboxText.ts"
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const forms = yield* SandboxForms.make
-  yield* members("/sandboxes", { GET: yield* SandboxList.make })
+  const checkpoints = yield* CheckpointForms.make
+  const { get, post, repositories } = yield* Composer.make
+  yield* members("/new", { GET: get, POST: post })
+  yield* members("/new/repositories", { GET: repositories })
+  const list = yield* SandboxList.make
+  const bulk = yield* SandboxBulk.make
+  yield* members("/sandboxes", { GET: list.get })
+  yield* members("/sandboxes/rows", { GET: list.rows })
+  yield* members("/sandboxes/waiting", { GET: list.asking })
+  yield* members("/sandboxes/terminate", { GET: bulk.ask, POST: bulk.terminate })
   yield* members("/sandboxes/:sandboxId", { GET: yield* SandboxPage.make })
+  yield* members("/sandboxes/:sandboxId/pieces", { GET: yield* SandboxStream.make })
   yield* members("/sandboxes/:sandboxId/changes", { GET: yield* SandboxChanges.make })
+  yield* members("/sandboxes/:sandboxId/text", { GET: yield* SandboxText.make })
+  const files = yield* SandboxFiles.make
+  yield* members("/sandboxes/:sandboxId/files", { GET: files.get })
+  yield* members("/sandboxes/:sandboxId/files/download", { GET: files.download })
+  yield* members("/sandboxes/:sandboxId/files/picture", { GET: files.picture })
   yield* members("/sandboxes/:sandboxId/terminate", { GET: forms.askToTerminate, POST: forms.terminate })
   yield* members("/sandboxes/:sandboxId/interrupt", { POST: forms.interrupt })
-  yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send })
+  yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send, formBytes: Form.PROMPT_BYTES })
+  yield* members("/sandboxes/:sandboxId/messages/:messageId/take-back", { POST: forms.takeBack })
   yield* members("/sandboxes/:sandboxId/pull-request", { POST: forms.publish })
-  yield* members("/sandboxes/:sandboxId/approvals/:approvalId", { POST: forms.decide })
-}))
+  yield* members("/sandboxes/:sandboxId/restore", { GET: checkpoints.askToRestore, POST: checkpoints.restore })
+  yield* members("/sandboxes/:sandboxId/fork", { GET: checkpoints.askToFork, POST: checkpoints.fork })
+  yield* members("/sandboxes/:sandboxId/approvals/:approvalId", { GET: forms.approval, POST: forms.decide })
+})).pipe(Layer.provide([KnownChanges.layer, KnownPulls.layer]))

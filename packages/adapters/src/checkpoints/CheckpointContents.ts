@@ -1,0 +1,26 @@
+/** Where the bytes of checkpoints are. The database says which there are and whose: `CheckpointsPostgres`. */
+import type { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
+import type { StaleLease } from "@slipway/domain/sandbox/Leases"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { Effect, Stream } from "effect"
+
+/** What one put stored. `id`: of its row in `checkpoint_contents`, which is there before the first byte and until after the last. */
+export interface ContentKey {
+  readonly id: number
+  readonly sandboxId: SandboxId
+  readonly checkpoint: number
+  /** Of the lease it was put under. */
+  readonly fence: number
+}
+
+export interface CheckpointContents {
+  /** As the database calls it. */
+  readonly place: "database" | "folder"
+  /** Stores all of the pieces, durably when it succeeds. What it leaves when it does not is for `remove`. */
+  write<E, R>(key: ContentKey, pieces: Stream.Stream<Uint8Array, E, R>): Effect.Effect<void, E | StaleLease | StoreUnavailable, R>
+  /** The pieces in order. May end early when they are removed meanwhile: whoever reads counts. */
+  read(key: ContentKey): Stream.Stream<Uint8Array, CheckpointNotFound | StoreUnavailable>
+  /** Safe to do twice, and of what was never written. */
+  remove(key: ContentKey): Effect.Effect<void, StoreUnavailable>
+}

@@ -1,0 +1,28 @@
+/** What names the programs that boxes have: of the same name, what a setup installed in one works in the other. */
+import { Effect } from "effect"
+import { readFile } from "node:fs/promises"
+import { release } from "node:os"
+
+const FIELDS = ["ID", "VERSION_ID", "BUILD_ID"]
+
+/** Of `os-release`(5). */
+export const fieldsOf = (text: string): ReadonlyArray<string> =>
+  FIELDS.map((name) => new RegExp(`^${name}=["']?([^"'\\n]*)["']?$`, "mu").exec(text)?.[1] ?? "")
+
+/** Boxes see the Node that the service runs on: addons that are built for another one do not load. */
+export const node = `node-${process.versions.modules}`
+
+/** Of boxes that see the machine's own. */
+export const ofMachine = (isolation: "bubblewrap" | "none"): Effect.Effect<string> =>
+  Effect.map(
+    Effect.promise(() =>
+      readFile("/etc/os-release", "utf8").catch(() => readFile("/usr/lib/os-release", "utf8")).catch(() =>
+        `ID=${process.platform}-${release()}`
+      )
+    ),
+    (text) => JSON.stringify([isolation, ...fieldsOf(text), process.arch, node])
+  )
+
+/** Of containers: by the image's content, whatever it is called. */
+export const ofContainer = (image: { readonly id: string; readonly architecture: string }): string =>
+  JSON.stringify(["docker", image.id, image.architecture, node])

@@ -1,0 +1,43 @@
+/** `readHome` and `writeHome` of hosts that have homes on disks of this machine. */
+import { HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Stream } from "effect"
+import { reason } from "../HostAttempt.ts"
+import { Damaged } from "./Archive.ts"
+import * as ReadHome from "./ReadHome.ts"
+import * as WriteHome from "./WriteHome.ts"
+
+/** `home` need not be there. */
+export const read = (
+  home: string,
+  paths: ReadonlyArray<string>,
+  options: { readonly maximumBytes: number }
+): Stream.Stream<Uint8Array, HostError | HomeTooLarge> =>
+  Stream.fromAsyncIterable({ [Symbol.asyncIterator]: () => ReadHome.read(home, paths, options) }, (error) => {
+    if (error instanceof ReadHome.TooLarge) return new HomeTooLarge(options)
+    const detail = error instanceof ReadHome.TooSlow ? "Reading the home took too long." : `The home cannot be read (${reason(error)}).`
+    return new HostError({ operation: "read", detail, retryable: true })
+  })
+
+const failed = (error: unknown) =>
+  error instanceof Damaged
+    ? new HomeDamaged({ detail: error.message })
+    : new HostError({ operation: "write", detail: `The home cannot be written to (${reason(error)}).`, retryable: true })
+
+/** Home and the folder beside it are there. */
+export const write = <E>(
+  options: Parameters<typeof WriteHome.make>[0],
+  content: Stream.Stream<Uint8Array, E>
+): Effect.Effect<void, E | HostError | HomeDamaged> =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => WriteHome.make(options)),
+    // Each step runs to its end: nothing is closed or deleted under a running one.
+    (writing) => {
+      const step = (run: () => Promise<void>) => Effect.uninterruptible(Effect.tryPromise({ try: run, catch: failed }))
+      return Effect.catchDefect(writing.open, (error) => Effect.fail(failed(error))).pipe(
+        Effect.andThen(Stream.runForEach(content, (bytes) => step(() => writing.take(bytes)))),
+        Effect.andThen(step(writing.finish))
+      )
+    },
+    // What is left of it the next one deletes.
+    (writing) => Effect.catchDefect(writing.close, (error) => Effect.logWarning("files beside a home are left", { reason: reason(error) }))
+  )

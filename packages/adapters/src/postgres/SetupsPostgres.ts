@@ -1,0 +1,54 @@
+/** `Setups` on Postgres: a row for each sandbox that has a setup. `UpkeepPostgres` deletes it with the sandbox's events. */
+import { StaleLease } from "@slipway/domain/sandbox/Leases"
+import { SetupCache, Setups } from "@slipway/domain/sandbox/Setups"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { DateTime, Effect, Layer, Schema } from "effect"
+import { SqlClient, SqlSchema } from "effect/sql"
+import { Reads } from "./Database.ts"
+import { Instant } from "./Instant.ts"
+import { Int8 } from "./Int8.ts"
+import { guard } from "./SqlFailure.ts"
+
+const SetupRow = Schema.Struct({
+  state: Schema.Literals(["running", "succeeded", "failed"]),
+  startedAt: Instant,
+  ms: Schema.NullOr(Int8),
+  cache: SetupCache,
+  exitCode: Schema.NullOr(Schema.Int),
+  output: Schema.String,
+  told: Schema.NullOr(Schema.String)
+})
+
+export const layer = Layer.effect(
+  Setups,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const reads = (yield* Reads) ?? sql
+
+    const rows = SqlSchema.findAll({
+      Request: SandboxId,
+      Result: SetupRow,
+      execute: (id) =>
+        reads`
+        SELECT state, started_at AS "startedAt", ms, cache, exit_code AS "exitCode", output, told FROM sandbox_setups
+        WHERE sandbox_id = ${id}`
+    })
+
+    return Setups.of({
+      save: Effect.fn("Setups.save")(
+        function*({ fence, sandboxId }, { cache, exitCode, ms, output, startedAt, state, told }) {
+          const saved = yield* sql`
+            INSERT INTO sandbox_setups (sandbox_id, state, started_at, ms, cache, exit_code, output, told)
+            SELECT id, ${state}, ${DateTime.formatIso(startedAt)}::timestamptz, ${ms}, ${cache}, ${exitCode}, ${output}, ${told}
+            FROM sandboxes WHERE id = ${sandboxId} AND fence = ${fence} FOR NO KEY UPDATE
+            ON CONFLICT (sandbox_id) DO UPDATE SET state = excluded.state, started_at = excluded.started_at, ms = excluded.ms,
+              cache = excluded.cache, exit_code = excluded.exit_code, output = excluded.output, told = excluded.told
+            RETURNING 1`
+          if (saved.length === 0) return yield* new StaleLease()
+        },
+        guard
+      ),
+      find: (id) => Effect.map(guard(rows(id)), ([row]) => row ?? null)
+    })
+  })
+)

@@ -1,0 +1,55 @@
+/** What of a secret must not be shown, and the forms it travels in. */
+import { SHORTEST_REDACTED } from "@slipway/domain/environment/SecretStore"
+
+/** Shorter ones would be found everywhere. */
+export const SHORTEST = SHORTEST_REDACTED
+
+/** The characters of base64 that say nothing but `bytes`, wherever these begin in what was encoded. */
+const inBase64 = (bytes: Buffer): ReadonlyArray<string> =>
+  [0, 1, 2].map((before) =>
+    Buffer.concat([Buffer.alloc(before), bytes]).toString("base64").slice(
+      Math.ceil(before * 8 / 6),
+      Math.floor((before + bytes.length) * 8 / 6)
+    )
+  )
+
+/** The value and its encodings. Those that differ in upper and lower case only are one. */
+export const formsOf = (value: string): ReadonlyArray<string> => {
+  const secret = value.toWellFormed()
+  const bytes = Buffer.from(secret)
+  const hex = bytes.toString("hex")
+  const base64 = inBase64(bytes)
+  return [
+    value,
+    JSON.stringify(secret).slice(1, -1),
+    encodeURIComponent(secret),
+    new URLSearchParams([["", secret]]).toString().slice(1),
+    hex.replace(/../gu, "%$&"),
+    hex,
+    ...base64,
+    ...base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))
+  ]
+}
+
+/** Each line of a text of several lines, such as a private key; of those that only say what it is, none. */
+export const linesOf = (secret: string): ReadonlyArray<string> =>
+  secret.split(/\\n|\r?\n/u).map((line) => line.trim()).filter((line) => !line.startsWith("-----"))
+
+/** What must not be shown of a secret: of an address its password, of other text each line. */
+export const partsOf = (secret: string): ReadonlyArray<string> => {
+  if (URL.canParse(secret) && secret.includes("://")) return passwordsOf(secret)
+  return linesOf(secret)
+}
+
+/** Of an address, as they are written and as they are meant. */
+export const passwordsOf = (address: string): ReadonlyArray<string> => {
+  const { password, searchParams } = new URL(address)
+  const written = [password, searchParams.get("password") ?? ""]
+  return written.flatMap((part) => {
+    try {
+      return [part, decodeURIComponent(part)]
+    } catch {
+      return [part]
+    }
+  })
+}

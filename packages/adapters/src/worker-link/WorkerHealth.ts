@@ -1,0 +1,23 @@
+/** What supervisors ask a worker, as they ask a process that answers requests: `GET /healthz` and `GET /readyz`. */
+import * as Readiness from "@slipway/domain/sandbox/Readiness"
+import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
+import { Effect } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { SqlClient } from "effect/sql"
+
+const headers = { "cache-control": "no-store" }
+const ok = HttpServerResponse.jsonUnsafe({ status: "ok" }, { headers })
+const notReady = (message: string) =>
+  HttpServerResponse.jsonUnsafe({ error: { code: "unavailable", message } }, { status: 503, headers: { ...headers, "retry-after": "1" } })
+
+/** By path. They need no proof, and tell nothing internal. */
+export const answers = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const worker = yield* WorkerTrouble
+  const problemWith = yield* Readiness.make
+  const ready = Effect.gen(function*() {
+    const problem = (yield* problemWith(sql`SELECT 1`)) ?? (yield* worker.problem)
+    return problem === null ? ok : notReady(problem)
+  })
+  return new Map<string, Effect.Effect<HttpServerResponse.HttpServerResponse>>([["/healthz", Effect.succeed(ok)], ["/readyz", ready]])
+})

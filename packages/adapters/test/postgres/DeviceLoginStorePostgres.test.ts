@@ -1,0 +1,14 @@
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as DeviceLoginStorePostgres from "@slipway/adapters/postgres/DeviceLoginStorePostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { suite } from "@slipway/domain/testing/DeviceLoginStoreContract"
+import { Layer } from "effect"
+
+suite(
+  "postgres",
+  DeviceLoginStorePostgres.layer.pipe(
+    Layer.provideMerge(IdsNode.layer),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )
+)

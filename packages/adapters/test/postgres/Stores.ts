@@ -1,0 +1,64 @@
+/** The stores of sandboxes on Postgres, with what their contract suites need to set the stage. */
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Access } from "@slipway/domain/access/Access"
+import { Ids } from "@slipway/domain/Ids"
+import type { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as BoardPostgres from "../../src/postgres/BoardPostgres.ts"
+import * as LeasesPostgres from "../../src/postgres/LeasesPostgres.ts"
+import * as SetupsPostgres from "../../src/postgres/SetupsPostgres.ts"
+import { textArray } from "../../src/postgres/TextArray.ts"
+import * as UpkeepPostgres from "../../src/postgres/UpkeepPostgres.ts"
+import * as WorkersPostgres from "../../src/postgres/WorkersPostgres.ts"
+
+const Fixture = Layer.effect(
+  StoreFixture,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const access = yield* Access
+    const ids = yield* Ids
+    return StoreFixture.of({
+      grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
+      ageLease: (id, seconds) =>
+        Effect.orDie(
+          Effect.asVoid(sql`UPDATE sandboxes SET lease_until = lease_until - make_interval(secs => ${seconds}) WHERE id = ${id}`)
+        ),
+      ageWork: (ids, seconds) =>
+        Effect.orDie(Effect.asVoid(sql`
+          UPDATE sandboxes SET work_since = now() - make_interval(secs => ${seconds})
+          WHERE id = ANY(${textArray(ids)}::text[]) AND work IS NOT NULL`)),
+      // The database's clock is not ours to set: what it remembers moves into the past instead.
+      ageKeys: (grantId, until) =>
+        Effect.orDie(Effect.asVoid(sql`
+          UPDATE idempotency_keys SET created_at = created_at - make_interval(
+            days => ${until === "before" ? RETENTION_DAYS : 0}, mins => ${until === "before" ? -1 : 2})
+          WHERE grant_id = ${grantId}`))
+    })
+  })
+)
+
+/** On a database of their own. */
+export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
+  Layer.mergeAll(
+    SandboxStorePostgres.layer,
+    BoardPostgres.layer,
+    LeasesPostgres.layer,
+    UpkeepPostgres.layer,
+    SetupsPostgres.layer,
+    WorkersPostgres.layer,
+    checkpoints,
+    Fixture
+  ).pipe(
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStorePostgres.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )

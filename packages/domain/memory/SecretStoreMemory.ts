@@ -1,0 +1,86 @@
+/** `SecretStore` in memory: for tests and for embedding without a database. State dies with the layer. */
+import { Effect, Layer, Option, Redacted, Scheduler } from "effect"
+import { AccessStore, GrantNotFound } from "../src/access/AccessStore.ts"
+import { AuditLog } from "../src/access/AuditLog.ts"
+import {
+  MAX_SECRETS,
+  MAX_SECRETS_OF_GRANT,
+  MAX_VALUES_BYTES,
+  type SecretKey,
+  SecretNotFound,
+  type SecretRecord,
+  type SecretsOf,
+  SecretsMissing,
+  SecretStore,
+  told,
+  TooManySecrets
+} from "../src/environment/SecretStore.ts"
+import { sameRepo } from "../src/source/RepoRef.ts"
+import { utf8Length } from "../src/Text.ts"
+import * as AuditLogMemory from "./AuditLogMemory.ts"
+
+interface Kept {
+  readonly grantId: string
+  readonly record: SecretRecord
+  readonly value: Redacted.Redacted
+}
+
+/** Process-local, for tests and for embedding without a database. Grants are those of the `AccessStore` beneath it, if there is one. */
+export const layer = Layer.effect(
+  SecretStore,
+  Effect.gen(function*() {
+    const audit = yield* AuditLog
+    const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
+    let all: ReadonlyArray<Kept> = []
+
+    const isGood = Effect.fnUntraced(function*(grantId: string) {
+      return access === null || (yield* access.listGrants).some(({ id, revokedAt }) => id === grantId && revokedAt === null)
+    })
+    /** Those of revoked grants are forgotten first. */
+    const kept = Effect.fnUntraced(function*(grantId: string, repo: string | null) {
+      if (!(yield* isGood(grantId))) all = all.filter((secret) => secret.grantId !== grantId)
+      return all.filter((secret) => secret.grantId === grantId && (repo === null || sameRepo(secret.record.repo, repo)))
+    })
+    const find = ({ grantId, name, repo }: SecretKey) =>
+      Effect.map(kept(grantId, repo), (secrets) => secrets.find(({ record }) => record.name === name))
+    const orderOf = ({ name, repo }: SecretRecord) => `${repo.toLowerCase()} ${name}`
+
+    return SecretStore.of({
+      set: Effect.fnUntraced(function*(key, value, at) {
+        if (!(yield* isGood(key.grantId))) return yield* new GrantNotFound({ grant: key.grantId })
+        const before = yield* find(key)
+        const others = (yield* kept(key.grantId, key.repo)).filter((secret) => secret !== before)
+        const bytes = [value, ...others.map(({ value }) => value)].reduce((sum, value) => sum + utf8Length(Redacted.value(value)), 0)
+        const ofGrant = (yield* kept(key.grantId, null)).filter((secret) => secret !== before)
+        if (others.length >= MAX_SECRETS || bytes > MAX_VALUES_BYTES || ofGrant.length >= MAX_SECRETS_OF_GRANT) {
+          return yield* new TooManySecrets()
+        }
+        const record: SecretRecord = { repo: key.repo, name: key.name, createdAt: before?.record.createdAt ?? at, setAt: at }
+        all = [...all.filter((secret) => secret !== before), { grantId: key.grantId, record, value }]
+        yield* audit.append([told("secret.set", key, at)])
+        return record
+        // Nothing else runs between what is looked at and what is stored.
+      }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
+      list: (grantId, repo) =>
+        Effect.map(
+          kept(grantId, repo),
+          (secrets) => secrets.map(({ record }) => record).toSorted((a, b) => orderOf(a) < orderOf(b) ? -1 : 1)
+        ),
+      remove: Effect.fnUntraced(function*(key, at) {
+        const found = yield* find(key)
+        if (found === undefined) return yield* new SecretNotFound()
+        all = all.filter((secret) => secret !== found)
+        yield* audit.append([told("secret.removed", key, at)])
+      }),
+      reveal: Effect.fnUntraced(function*({ grantId, repo }: SecretsOf, names) {
+        const values = new Map((yield* kept(grantId, repo)).map(({ record, value }) => [record.name, value]))
+        const missing = names.filter((name) => !values.has(name))
+        if (missing.length > 0) return yield* new SecretsMissing({ repo, names: missing })
+        return new Map(names.flatMap((name) => {
+          const value = values.get(name)
+          return value === undefined ? [] : [[name, value] as const]
+        }))
+      })
+    })
+  })
+).pipe(Layer.provideMerge(AuditLogMemory.layer))

@@ -1,0 +1,13 @@
+/** `Setups` in memory, over the rows of `SandboxStoreMemory`. */
+import { Effect } from "effect"
+import { Setups } from "../src/sandbox/Setups.ts"
+import { leased, type SandboxRows } from "./SandboxRows.ts"
+
+export const make = (state: SandboxRows): Setups["Service"] =>
+  Setups.of({
+    save: (lease, record) =>
+      Effect.map(leased(state, lease), (row) => {
+        row.setup = record
+      }),
+    find: (id) => Effect.sync(() => state.rows.get(id)?.setup ?? null)
+  })

@@ -1,0 +1,18 @@
+/** `Workers` in memory, beside the rows of `SandboxStoreMemory`. */
+import { DateTime, Effect } from "effect"
+import { FORGOTTEN_SECONDS, GONE_SECONDS, type KnownWorker, MAX_WORKERS, Workers } from "../src/sandbox/Workers.ts"
+import type { SandboxRows } from "./SandboxRows.ts"
+
+/** As they are at `now`. */
+export const known = ({ workers }: SandboxRows, now: DateTime.Utc): ReadonlyArray<KnownWorker> =>
+  Array.from(workers.values()).flatMap(({ report, seenAt }) => {
+    const since = (seconds: number) => DateTime.isGreaterThan(seenAt, DateTime.subtract(now, { seconds }))
+    return since(FORGOTTEN_SECONDS) ? [{ ...report, seenAt, isThere: since(GONE_SECONDS) }] : []
+  }).sort((a, b) => a.machine < b.machine || a.machine === b.machine && a.worker < b.worker ? -1 : 1).slice(0, MAX_WORKERS)
+
+export const make = (rows: SandboxRows): Workers["Service"] =>
+  Workers.of({
+    report: (report) => Effect.map(DateTime.now, (seenAt) => void rows.workers.set(report.worker, { report, seenAt })),
+    leave: (worker) => Effect.sync(() => void rows.workers.delete(worker)),
+    list: Effect.map(DateTime.now, (now) => known(rows, now))
+  })

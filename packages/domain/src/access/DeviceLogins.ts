@@ -1,0 +1,148 @@
+/** Use cases of commands that a person signs in. */
+import { Context, DateTime, type Duration, Effect, Layer, Redacted, Schema } from "effect"
+import { Ids } from "../Ids.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import type { MintedKey } from "./Access.ts"
+import { AccessStore, type Grant, GrantNotFound } from "./AccessStore.ts"
+import { hint, mint } from "./ApiKey.ts"
+import { Acting, ActingFrom } from "./AuditLog.ts"
+import {
+  DEVICE_KEY_LIFE,
+  DEVICE_LOGIN_LIFE,
+  DEVICE_SCOPES,
+  type DeviceLogin,
+  DeviceLoginRefused,
+  INTERVAL,
+  USER_CODE_ALPHABET,
+  USER_CODE_LENGTH
+} from "./DeviceLogin.ts"
+import { DeviceLoginStore } from "./DeviceLoginStore.ts"
+import { MemberStore } from "./MemberStore.ts"
+import { decide, KeysPerUser, type MintRefused } from "./Minting.ts"
+import { draw } from "./Secret.ts"
+
+/** Nobody's request has this code now: it never was, it is decided, or it expired. Retrying does not help. */
+export class DeviceLoginNotFound extends Schema.TaggedError<DeviceLoginNotFound>()("DeviceLoginNotFound", {}) {
+  override get message() {
+    return "No machine waits with this code."
+  }
+}
+
+/** As many wait as may. Trying again in some minutes helps. */
+export class TooManyDeviceLogins extends Schema.TaggedError<TooManyDeviceLogins>()("TooManyDeviceLogins", {}) {
+  override get message() {
+    return "Too many machines wait to be signed in."
+  }
+}
+
+/** Of all machines together that may wait at once: what strangers can make us store. */
+export const MAX_DEVICE_LOGINS = 10_000
+
+/** A request that began, with the one chance to read its codes. */
+export interface DeviceLoginBegun {
+  /** The command's secret: 256 random bits. */
+  readonly deviceCode: Redacted.Redacted
+  /** For people, without the hyphen that is shown. */
+  readonly userCode: string
+  readonly life: Duration.Duration
+  /** Seconds that the command waits between two questions. */
+  readonly interval: number
+}
+
+/** From a command's wish for a key to the key: begun by anybody, decided by a person, fetched once. */
+export class DeviceLogins extends Context.Service<DeviceLogins, {
+  /** `machine`: what `Machine` takes. */
+  begin(machine: string): Effect.Effect<DeviceLoginBegun, TooManyDeviceLogins | StoreUnavailable>
+  /** What waits with this code, from `userCodeOf`. */
+  find(userCode: string): Effect.Effect<DeviceLogin, DeviceLoginNotFound | StoreUnavailable>
+  /** The key will be this person's, of this grant, if the person may mint it now and when the command fetches it. */
+  approve(userCode: string, by: { readonly userId: string; readonly grantId: string }): Effect.Effect<
+    DeviceLogin,
+    DeviceLoginNotFound | GrantNotFound | MintRefused | StoreUnavailable
+  >
+  deny(userCode: string, by: { readonly userId: string }): Effect.Effect<DeviceLogin, DeviceLoginNotFound | StoreUnavailable>
+  /**
+   * The key, once: it is minted now, so that nobody has to keep it until it is fetched. Any text may be a device code.
+   */
+  redeem(deviceCode: Redacted.Redacted): Effect.Effect<MintedKey, DeviceLoginRefused | MintRefused | StoreUnavailable>
+}>()("@slipway/domain/DeviceLogins") {
+  static readonly layer = Layer.effect(
+    DeviceLogins,
+    Effect.gen(function*() {
+      const store = yield* DeviceLoginStore
+      const access = yield* AccessStore
+      const members = yield* MemberStore
+      const ids = yield* Ids
+      const keysPerUser = yield* KeysPerUser
+
+      /** The grant, and until when a key of this person in it would work. */
+      const mayHaveKey = Effect.fnUntraced(function*(
+        { grantId, userId }: { readonly userId: string; readonly grantId: string },
+        now: DateTime.Utc
+      ): Effect.fn.Return<
+        { readonly grant: Grant; readonly expiresAt: DateTime.Utc | null },
+        GrantNotFound | MintRefused | StoreUnavailable
+      > {
+        const grant = (yield* access.listGrants).find(({ id, revokedAt }) => id === grantId && revokedAt === null)
+        if (grant === undefined) return yield* new GrantNotFound({ grant: grantId })
+        const { organizationId } = grant
+        const expiresAt = yield* Effect.fromResult(decide({
+          by: "person",
+          member: (yield* members.members(organizationId)).find(({ user }) => user.id === userId) ?? null,
+          organization: (yield* members.organizations).find(({ id }) => id === organizationId) ?? { suspendedAt: now },
+          scopes: DEVICE_SCOPES,
+          life: DEVICE_KEY_LIFE
+        }, now))
+        return { grant, expiresAt }
+      })
+      const orNotFound = Effect.fnUntraced(function*(login: DeviceLogin | null) {
+        return login ?? (yield* new DeviceLoginNotFound({}))
+      })
+
+      return DeviceLogins.of({
+        begin: Effect.fn("DeviceLogins.begin")(function*(machine) {
+          const deviceCode = yield* draw(ids)
+          const userCode = yield* ids.random(USER_CODE_ALPHABET, USER_CODE_LENGTH)
+          const address = (yield* ActingFrom)?.address ?? ""
+          const begun = yield* store.begin(
+            { machine, address, createdAt: yield* DateTime.now },
+            { device: ids.digest(deviceCode), user: ids.digest(userCode) },
+            MAX_DEVICE_LOGINS
+          )
+          if (!begun) return yield* new TooManyDeviceLogins({})
+          return { deviceCode: Redacted.make(deviceCode), userCode, life: DEVICE_LOGIN_LIFE, interval: INTERVAL }
+        }),
+        find: Effect.fn("DeviceLogins.find")(function*(userCode) {
+          return yield* orNotFound(yield* store.find(ids.digest(userCode), yield* DateTime.now))
+        }),
+        approve: Effect.fn("DeviceLogins.approve")(function*(userCode, { grantId, userId }) {
+          const now = yield* DateTime.now
+          // Told to the person who asks, rather than to the command later.
+          yield* mayHaveKey({ userId, grantId }, now)
+          return yield* orNotFound(yield* store.decide(ids.digest(userCode), { _tag: "Approved", userId, grantId }, now))
+        }),
+        deny: Effect.fn("DeviceLogins.deny")(function*(userCode, { userId }) {
+          return yield* orNotFound(yield* store.decide(ids.digest(userCode), { _tag: "Denied", userId }, yield* DateTime.now))
+        }),
+        redeem: Effect.fn("DeviceLogins.redeem")(function*(deviceCode) {
+          const digest = ids.digest(Redacted.value(deviceCode))
+          const now = yield* DateTime.now
+          const { grantId, machine, userId } = yield* store.ask(digest, now)
+          const { expiresAt, grant } = yield* Effect.catchTag(
+            mayHaveKey({ userId, grantId }, now),
+            "GrantNotFound",
+            () => new DeviceLoginRefused({ because: "access_denied" })
+          )
+          const key = yield* mint(ids, "live")
+          const record = yield* store.redeem(
+            digest,
+            { id: yield* ids.uuid7, grantId, userId, label: machine, scopes: DEVICE_SCOPES, createdAt: now, expiresAt, ...hint(key) },
+            ids.digest(Redacted.value(key)),
+            keysPerUser
+          ).pipe(Effect.provideService(Acting, { _tag: "User", userId }))
+          return record === null ? yield* new DeviceLoginRefused({ because: "expired_token" }) : { record, grant, key }
+        })
+      })
+    })
+  )
+}

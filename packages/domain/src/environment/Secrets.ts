@@ -1,0 +1,53 @@
+/** What owners may do about the secrets of their repositories. Values go in and do not come out. */
+import { Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
+import type { GrantNotFound } from "../access/AccessStore.ts"
+import { type InvalidRequest, reader } from "../InvalidRequest.ts"
+import { RepoName } from "../source/RepoRef.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
+import { SecretName } from "./Environment.ts"
+import {
+  type SecretKey,
+  SecretNotFound,
+  type SecretRecord,
+  SecretStore,
+  type SecretsUnusable,
+  SecretValue,
+  type TooManySecrets
+} from "./SecretStore.ts"
+
+const read = reader(Schema.Struct({ repo: RepoName, name: SecretName, value: SecretValue }), "secret")
+
+/**
+ * The secrets of a grant's repositories. Whoever calls says on whose behalf (`Acting`); that the grant may be spoken for is
+ * decided before.
+ */
+export class Secrets extends Context.Service<Secrets, {
+  /** Sandboxes that boot from now on get this value. */
+  set(
+    key: Readonly<Record<keyof SecretKey, string>>,
+    value: Redacted.Redacted
+  ): Effect.Effect<SecretRecord, InvalidRequest | GrantNotFound | TooManySecrets | SecretsUnusable | StoreUnavailable>
+  /** By repository and name; of one repository when named. */
+  list(grantId: string, repo: string | null): Effect.Effect<ReadonlyArray<SecretRecord>, StoreUnavailable>
+  /** Sandboxes that name it do not boot from now on. */
+  remove(key: Readonly<Record<keyof SecretKey, string>>): Effect.Effect<void, SecretNotFound | StoreUnavailable>
+}>()("@slipway/domain/Secrets") {
+  static readonly layer = Layer.effect(
+    Secrets,
+    Effect.gen(function*() {
+      const store = yield* SecretStore
+
+      return Secrets.of({
+        set: Effect.fn("Secrets.set")(function*({ grantId, name, repo }, value) {
+          const secret = yield* Effect.fromResult(read({ repo, name, value: Redacted.value(value) }))
+          return yield* store.set({ grantId, repo: secret.repo, name: secret.name }, value, yield* DateTime.now)
+        }),
+        list: (grantId, repo) => repo === null || Schema.is(RepoName)(repo) ? store.list(grantId, repo) : Effect.succeed([]),
+        remove: Effect.fn("Secrets.remove")(function*({ grantId, name, repo }) {
+          if (!Schema.is(RepoName)(repo) || !Schema.is(SecretName)(name)) return yield* new SecretNotFound()
+          yield* store.remove({ grantId, repo, name }, yield* DateTime.now)
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,47 @@
+/** Names of environment variables and secrets (docs/decisions.md 17). */
+import { Schema } from "effect"
+
+/** What boxes and agents get from the service, and what would change the programs that it starts in them. */
+const RESERVED: ReadonlySet<string> = new Set([
+  "PATH",
+  "HOME",
+  "HOSTNAME",
+  "TMPDIR",
+  "LANG",
+  "TERM",
+  "HTTP_PROXY",
+  "HTTPS_PROXY",
+  "NO_PROXY",
+  "GATEWAY_TOKEN",
+  "XAI_API_KEY",
+  "IS_SANDBOX",
+  "OFFLINE_AGENT",
+  "DISABLE_AUTOUPDATER",
+  "DISABLE_TELEMETRY",
+  "DISABLE_ERROR_REPORTING",
+  "NODE_OPTIONS",
+  "BUN_OPTIONS",
+  "BASH_ENV"
+])
+const RESERVED_FAMILIES = ["SLIPWAY_", "SANDBOX_", "ANTHROPIC_", "CLAUDE_", "CODEX_", "GROK_", "OPENCODE_", "LD_", "XDG_"]
+
+/** Whether the service sets a variable of this name itself, in any case of letters: programs read some of them in either. */
+export const isReserved = (name: string): boolean => {
+  const folded = name.toUpperCase()
+  return RESERVED.has(folded) || RESERVED_FAMILIES.some((family) => folded.startsWith(family))
+}
+
+/** Of {@link isReserved}, for the schemas of names. */
+export const isFree = Schema.makeFilter((name: string) => !isReserved(name), {
+  expected: "a name that the service does not set itself",
+  toJsonSchema: () => [{}, true]
+})
+
+/** Of an environment variable (POSIX.1-2024, 8.1), 64 characters at most; none that the service sets itself. */
+export const VariableName = Schema.String.check(
+  Schema.isPattern(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/u, {
+    expected: "a name of letters, digits and _, not a digit first, at most 64 characters"
+  }),
+  isFree
+)
+export type VariableName = typeof VariableName.Type

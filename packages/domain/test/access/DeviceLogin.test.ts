@@ -1,0 +1,68 @@
+import { assert, describe, it } from "@effect/vitest"
+import { ask, type DeviceLogin, isOpen, Machine, shownUserCode, userCodeOf } from "@slipway/domain/access/DeviceLogin"
+import { DateTime, Result, Schema } from "effect"
+
+const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+const after = (seconds: number) => DateTime.add(at, { seconds })
+
+const waiting: DeviceLogin = {
+  machine: "ada's laptop",
+  address: "192.0.2.7",
+  createdAt: at,
+  decision: null,
+  pace: { interval: 5, lastAskedAt: null }
+}
+const approved: DeviceLogin = { ...waiting, decision: { _tag: "Approved", userId: "user_1", grantId: "grant-1" } }
+const denied: DeviceLogin = { ...waiting, decision: { _tag: "Denied", userId: "user_1" } }
+
+/** The answers to questions at these seconds, with the interval from then on. */
+const answers = (login: DeviceLogin, ...seconds: ReadonlyArray<number>) => {
+  let { pace } = login
+  return seconds.map((second) => {
+    const asked = ask({ ...login, pace }, after(second))
+    pace = asked.pace
+    return [Result.match(asked.answer, { onFailure: ({ because }) => because, onSuccess: ({ _tag }) => _tag }), pace.interval]
+  })
+}
+
+describe("a device login", () => {
+  it("tells whoever keeps to the interval what the person said", () => {
+    assert.deepStrictEqual(answers(waiting, 0, 5, 10), [["authorization_pending", 5], ["authorization_pending", 5], [
+      "authorization_pending",
+      5
+    ]])
+    assert.deepStrictEqual(answers(approved, 7), [["Approved", 5]])
+    assert.deepStrictEqual(answers(denied, 7), [["access_denied", 5]])
+  })
+
+  it("tells whoever asks too soon nothing, and to wait five seconds more from then on", () => {
+    assert.deepStrictEqual(answers(approved, 0, 4.999, 14.998), [["Approved", 5], ["slow_down", 10], ["slow_down", 15]])
+    assert.deepStrictEqual(answers(waiting, 0, 4, 14, 24), [["authorization_pending", 5], ["slow_down", 10], ["authorization_pending", 10],
+      ["authorization_pending", 10]])
+  })
+
+  it("is over after ten minutes, whatever was said", () => {
+    for (const login of [waiting, approved, denied]) assert.deepStrictEqual(answers(login, 600), [["expired_token", 5]])
+    assert.deepStrictEqual(answers(approved, 599.999), [["Approved", 5]])
+    assert.deepStrictEqual([isOpen(waiting, after(599.999)), isOpen(waiting, after(600)), isOpen(approved, at), isOpen(denied, at)], [
+      true,
+      false,
+      false,
+      false
+    ])
+  })
+
+  it("has a code that people may type as they like", () => {
+    assert.strictEqual(shownUserCode("WDJBMJHT"), "WDJB-MJHT")
+    for (const typed of ["WDJB-MJHT", "wdjbmjht", " wdjb mjht\n", "W-D-J-B-M-J-H-T"]) assert.strictEqual(userCodeOf(typed), "WDJBMJHT")
+    for (const typed of ["", "WDJB-MJH", "WDJB-MJHTT", "ADJB-MJHT", "WDJB_MJHT", "WDJB-MJH1", `WDJB${" ".repeat(100)}MJHT`]) {
+      assert.isNull(userCodeOf(typed))
+    }
+  })
+
+  it("is for a machine with a name that can be shown", () => {
+    const takes = Schema.is(Machine)
+    for (const name of ["ada's laptop", "build-7.example", "büro", "x".repeat(126)]) assert.isTrue(takes(name), name)
+    for (const name of ["", " ", "a ", "a\nb", "a\u202eb", "a\u200bb", "x".repeat(127), "\ud800"]) assert.isFalse(takes(name), name)
+  })
+})

@@ -1,0 +1,4 @@
+import * as SetupCachesMemory from "../../memory/SetupCachesMemory.ts"
+import { KEPT_BYTES, LARGEST_BYTES, suite } from "../../testing/SetupCachesContract.ts"
+
+suite("memory", SetupCachesMemory.layer({ maximumBytes: KEPT_BYTES, largest: LARGEST_BYTES }))

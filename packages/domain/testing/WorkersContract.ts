@@ -1,0 +1,92 @@
+/**
+ * What every `Workers` must do, beside the `Board` that tells of the same workers. An adapter proves itself by running this suite
+ * against its layer; a rule that is not here is not part of the port.
+ */
+import { assert, it } from "@effect/vitest"
+import { Context, Effect, type Layer } from "effect"
+import { Ids } from "../src/Ids.ts"
+import { Board } from "../src/sandbox/Board.ts"
+import { terminate } from "../src/sandbox/Command.ts"
+import { FORGOTTEN_SECONDS, GONE_SECONDS, type WorkerReport, Workers } from "../src/sandbox/Workers.ts"
+import { asking, at, command, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+
+/** Lets seconds pass since the last report of every worker. */
+export class WorkersFixture extends Context.Service<WorkersFixture, {
+  readonly age: (seconds: number) => Effect.Effect<void>
+}>()("@slipway/domain/testing/WorkersFixture") {}
+
+const report = (worker: string, more: Partial<WorkerReport> = {}): WorkerReport => ({
+  worker,
+  machine: "machine-1",
+  slots: { all: 8, taken: 3 },
+  agents: { all: 32, taken: 5 },
+  boots: { all: 8, taken: 1 },
+  isDraining: false,
+  ...more
+})
+
+/** For every store: one without workers. */
+export const suite = (name: string, layer: Layer.Layer<Workers | WorkersFixture | Board | Stores, unknown>) =>
+  it.layer(layer)(`Workers (${name})`, (it) => {
+    it.effect("tells of each what it said last, in the order of machines, and nothing of one that left", () =>
+      Effect.gen(function*() {
+        const workers = yield* Workers
+        assert.deepStrictEqual(yield* workers.list, [])
+        const last = report("c", {
+          slots: { all: 2, taken: 3 },
+          agents: { all: 4, taken: 4 },
+          boots: { all: 1, taken: 0 },
+          isDraining: true
+        })
+        for (const one of [report("b", { machine: "Zürich" }), report("a", { machine: "Zürich" }), report("c"), last]) {
+          yield* workers.report(one)
+        }
+        const list = yield* workers.list
+        assert.deepStrictEqual(list.map(({ worker }) => worker), ["a", "b", "c"])
+        assert.deepInclude(list[2], { ...last, isThere: true })
+        for (const worker of ["a", "b", "c", "c"]) yield* workers.leave(worker)
+        assert.deepStrictEqual(yield* workers.list, [])
+      }))
+
+    it.effect("holds one for gone that says nothing, tells of it for a while, and takes it back", () =>
+      Effect.gen(function*() {
+        const workers = yield* Workers
+        const { age } = yield* WorkersFixture
+        const isThere = Effect.map(workers.list, (list) => list.map(({ isThere }) => isThere))
+        yield* workers.report(report("a"))
+        yield* age(GONE_SECONDS - 10)
+        assert.deepStrictEqual(yield* isThere, [true])
+        yield* age(11)
+        assert.deepStrictEqual(yield* isThere, [false])
+        yield* workers.report(report("a"))
+        assert.deepStrictEqual(yield* isThere, [true])
+        yield* age(FORGOTTEN_SECONDS + 1)
+        assert.deepStrictEqual(yield* isThere, [])
+        yield* workers.leave("a")
+      }))
+
+    it.effect("tells those who wait how many can be at work, and how many are: not those that wait for a person", () =>
+      Effect.gen(function*() {
+        const workers = yield* Workers
+        const board = yield* Board
+        const { age } = yield* WorkersFixture
+        const grantId = yield* (yield* StoreFixture).grant
+        const line = Effect.map(board.queue(grantId), ({ atWork, slots }) => ({ atWork, slots }))
+        assert.deepStrictEqual(yield* line, { atWork: 0, slots: 0 })
+        yield* workers.report(report("gone", { slots: { all: 100, taken: 0 } }))
+        yield* age(GONE_SECONDS + 1)
+        yield* workers.report(report("a"))
+        yield* workers.report(report("b", { slots: { all: 2, taken: 0 } }))
+        yield* workers.report(report("leaves", { slots: { all: 100, taken: 0 }, isDraining: true }))
+        const boots = yield* make()
+        yield* leased(boots.id)
+        assert.deepStrictEqual(yield* line, { atWork: 1, slots: 10 })
+        const { sandbox } = yield* asking
+        yield* leased(sandbox.id)
+        assert.deepStrictEqual(yield* line, { atWork: 1, slots: 10 })
+        for (const worker of ["gone", "a", "b", "leaves"]) yield* workers.leave(worker)
+        for (const one of [boots, sandbox]) yield* command(keyOf(one), terminate(yield* Ids), at)
+        // To end one, no agent is needed.
+        assert.deepStrictEqual(yield* line, { atWork: 0, slots: 0 })
+      }))
+  })

@@ -1,0 +1,13 @@
+/** What `morph.js` uses of idiomorph 0.7, which comes without types. */
+declare module "idiomorph" {
+  export const Idiomorph: {
+    morph(old: Element, now: Element, options: {
+      readonly morphStyle: "outerHTML" | "innerHTML"
+      readonly restoreFocus: boolean
+      readonly callbacks: {
+        readonly beforeNodeMorphed?: (old: Node, now: Node) => boolean
+        readonly beforeAttributeUpdated?: (name: string, element: Element, change: "update" | "remove") => boolean
+      }
+    }): void
+  }
+}

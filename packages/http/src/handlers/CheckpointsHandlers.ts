@@ -1,0 +1,29 @@
+/** Translates requests about a sandbox's checkpoints into domain calls. */
+import { nextPage } from "@slipway/domain/Page"
+import { bytesOf } from "@slipway/domain/sandbox/Checkpoints"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../api/Api.ts"
+import { CurrentPrincipal } from "../api/Middleware.ts"
+import { MAX_LIMIT } from "../api/Parameters.ts"
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "checkpoints",
+  Effect.fn(function*(handlers) {
+    const sandboxes = yield* Sandboxes
+
+    return handlers.handleAll({
+      listCheckpoints: Effect.fnUntraced(function*({ params: { sandboxId }, query: { after = 0, limit = MAX_LIMIT } }) {
+        const by = yield* CurrentPrincipal
+        const { more, page } = yield* nextPage(
+          limit,
+          bytesOf,
+          (last, limit) => sandboxes.checkpoints(by, sandboxId, { after: last?.checkpoint ?? after, limit })
+        )
+        return { data: page, nextCursor: more === null ? null : String(more.checkpoint) }
+      })
+    })
+  })
+)

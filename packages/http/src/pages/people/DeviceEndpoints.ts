@@ -1,0 +1,161 @@
+/**
+ * How a command gets a key without a person typing one: the OAuth 2.0 device authorization grant (RFC 8628), and giving a key
+ * back (RFC 7009). Forms come in, and errors look, as OAuth has them (RFC 6749, section 5.2). The person's side is
+ * `DevicePage`.
+ */
+import { Access } from "@slipway/domain/access/Access"
+import { fromHeader } from "@slipway/domain/access/ApiKey"
+import { Acting } from "@slipway/domain/access/AuditLog"
+import { DEVICE_SCOPES, Machine, shownUserCode } from "@slipway/domain/access/DeviceLogin"
+import { DeviceLogins } from "@slipway/domain/access/DeviceLogins"
+import { Clock, DateTime, Duration, Effect, Option, Redacted, Schema } from "effect"
+import { HttpRouter, HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { failures } from "../../server/Authenticate.ts"
+import { json } from "../../server/Respond.ts"
+import { Routes } from "../../server/Routes.ts"
+import { rateLimitsOf, Settings } from "../../server/Settings.ts"
+import * as Form from "../Form.ts"
+import type { Refused } from "../Refused.ts"
+import { DEVICE_PAGE } from "./DevicePage.ts"
+
+const AUTHORIZATION = "/oauth/device_authorization"
+const TOKEN = "/oauth/token"
+const REVOCATION = "/oauth/revoke"
+
+/** Every command line of ours; it has no secret that would prove it. */
+const CLIENT = "slipway"
+
+const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
+
+/** Logins that one address may begin in any 60 s. */
+const BEGUN_PER_MINUTE = 10
+
+const reply = (value: object) => json(JSON.stringify(value))
+
+/** A refusal as OAuth has it. */
+class NotGiven extends Schema.TaggedError<NotGiven>()("NotGiven", {
+  status: Schema.Int,
+  code: Schema.String,
+  text: Schema.String,
+  /** Seconds. */
+  retryAfter: Schema.NullOr(Schema.Int)
+}) {
+  static because(code: string, text: string): NotGiven {
+    return new NotGiven({ status: 400, code, text, retryAfter: null })
+  }
+
+  static tooOften(seconds: number): NotGiven {
+    const text = `Too many requests of this kind from this address. Try again in ${seconds} s.`
+    return new NotGiven({ status: 429, code: "temporarily_unavailable", text, retryAfter: seconds })
+  }
+
+  get reply(): HttpServerResponse.HttpServerResponse {
+    const headers = this.retryAfter === null ? {} : { "retry-after": String(this.retryAfter) }
+    return json(JSON.stringify({ error: this.code, error_description: this.text }), { status: this.status, headers })
+  }
+}
+
+const misfit = ({ status, text }: Refused) => new NotGiven({ status, code: "invalid_request", text, retryAfter: null })
+
+const isMachine = Schema.is(Machine)
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const logins = yield* DeviceLogins
+  const access = yield* Access
+  const settings = yield* Settings
+  const limits = rateLimitsOf(settings)
+  const begun = failures(BEGUN_PER_MINUTE)
+  const missed = failures(settings.refusedKeysPerMinute)
+  const routes = yield* Routes
+
+  /** Counts something that an address may do so often. */
+  const count = Effect.fnUntraced(function*(counter: ReturnType<typeof failures>) {
+    const { remoteAddress } = yield* HttpServerRequest.HttpServerRequest
+    const wait = counter(Option.getOrElse(remoteAddress, () => ""), yield* Clock.currentTimeMillis)
+    if (wait > 0) return yield* NotGiven.tooOften(wait)
+  })
+
+  const authorize = Effect.fnUntraced(function*(form: Form.Form) {
+    const machine = yield* form.one("machine")
+    if (!isMachine(machine)) {
+      return yield* NotGiven.because("invalid_request", "machine: 1 to 126 characters of one line, without hidden ones, expected")
+    }
+    const scope = (yield* form.maybe("scope")) ?? DEVICE_SCOPES.join(" ")
+    if (scope !== DEVICE_SCOPES.join(" ")) return yield* NotGiven.because("invalid_scope", `The scope is ${DEVICE_SCOPES.join(" ")}.`)
+    yield* count(begun)
+    const { deviceCode, interval, life, userCode } = yield* Effect.catchTag(
+      logins.begin(machine),
+      "TooManyDeviceLogins",
+      ({ message }) => new NotGiven({ status: 503, code: "temporarily_unavailable", text: message, retryAfter: 60 })
+    )
+    const page = `${settings.publicUrl}${DEVICE_PAGE}`
+    const shown = shownUserCode(userCode)
+    return reply({
+      device_code: Redacted.value(deviceCode),
+      user_code: shown,
+      verification_uri: page,
+      verification_uri_complete: `${page}?user_code=${shown}`,
+      expires_in: Duration.toSeconds(life),
+      interval
+    })
+  })
+
+  const give = Effect.fnUntraced(function*(form: Form.Form) {
+    if ((yield* form.one("grant_type")) !== GRANT_TYPE) {
+      return yield* NotGiven.because("unsupported_grant_type", `The only grant type is ${GRANT_TYPE}.`)
+    }
+    const code = Redacted.make(yield* form.one("device_code"))
+    const { grant, key, record } = yield* Effect.catchTags(logins.redeem(code), {
+      DeviceLoginRefused: Effect.fnUntraced(function*({ because, message }) {
+        // Whoever guesses codes meets this answer.
+        if (because === "expired_token") yield* count(missed)
+        return yield* NotGiven.because(because, message)
+      }),
+      MintRefused: ({ message }) => NotGiven.because("access_denied", message)
+    })
+    const { createdAt, expiresAt, id, label, scopes, userId } = record
+    return reply({
+      access_token: Redacted.value(key),
+      token_type: "Bearer",
+      scope: scopes.join(" "),
+      ...(expiresAt === null ? {} : { expires_in: Math.floor(Duration.toSeconds(DateTime.distance(createdAt, expiresAt))) }),
+      key: { id, label, grant: { id: grant.id, name: grant.name }, userId }
+    })
+  })
+
+  /** A key that is none is revoked already (RFC 7009, section 2.2). */
+  const revoke = Effect.fnUntraced(function*(form: Form.Form) {
+    const credential = fromHeader(`Bearer ${yield* form.one("token")}`)
+    const admission = credential._tag === "Key" ? yield* access.admit(credential.key, limits) : null
+    if (admission === null) {
+      yield* count(missed)
+      return reply({})
+    }
+    if (!admission.rate.accepted) return yield* NotGiven.tooOften(admission.rate.resetSeconds)
+    const { credential: proven } = admission.principal
+    if (proven._tag === "Key") {
+      yield* access.revokeKey(proven.keyId).pipe(
+        Effect.provideService(Acting, proven),
+        // Keys are never deleted.
+        Effect.catchTag("KeyNotFound", Effect.die)
+      )
+    }
+    return reply({})
+  })
+
+  for (const [path, answer] of [[AUTHORIZATION, authorize], [TOKEN, give], [REVOCATION, revoke]] as const) {
+    routes.declare(path, ["POST"], "device_logins")
+    yield* router.add(
+      "POST",
+      path,
+      Effect.gen(function*() {
+        const form = yield* Form.read(yield* HttpServerRequest.HttpServerRequest)
+        if ((yield* form.one("client_id")) !== CLIENT) return yield* NotGiven.because("invalid_client", `The client is ${CLIENT}.`)
+        return yield* answer(form)
+      }).pipe(
+        Effect.catchTag("Refused", (refused) => Effect.fail(misfit(refused))),
+        Effect.catchTag("NotGiven", (refused) => Effect.succeed(refused.reply))
+      )
+    )
+  }
+}))

@@ -1,0 +1,156 @@
+/** `/secrets`: where owners set and remove the secrets of repositories (docs/decisions.md 17). Values go in and are never shown. */
+import { Secrets } from "@slipway/domain/environment/Secrets"
+import { type SecretRecord, SHORTEST_REDACTED } from "@slipway/domain/environment/SecretStore"
+import { sameRepo } from "@slipway/domain/source/RepoRef"
+import { Effect, Redacted } from "effect"
+import { HttpRouter } from "effect/http"
+import { columnHeads, html, type Html } from "../Html.ts"
+import { moment } from "../Moments.ts"
+import * as Page from "../Page.ts"
+import { Refused } from "../Refused.ts"
+
+type Handler = Page.Handler<Page.Member>
+
+const MESSAGES = {
+  set: "The secret is set. Sandboxes that boot from now on have it for their setup.",
+  removed: "The secret is removed. Sandboxes whose environment names it do not boot without it."
+}
+
+/** What stands in the form. The value never comes back. */
+interface Draft {
+  readonly repo: string
+  readonly name: string
+  /** Why it was refused. */
+  readonly problem: string | null
+}
+
+const noSecret = Refused.notFound("There is no such secret.")
+
+const notTheirs = new Refused({
+  status: 403,
+  title: "Secrets are for owners",
+  text: "Only owners of your organization may see which secrets there are and change them. Ask one of them to do it."
+})
+
+/** Lets in owners; nobody else learns whether there are any. */
+const forOwners = (handler: Handler): Handler => (member, asked) =>
+  member.visit.place.role === "owner" ? handler(member, asked) : Effect.fail(notTheirs)
+
+const removal = ({ name, repo }: SecretRecord): string => `/secrets/remove?${new URLSearchParams({ repo, name }).toString()}`
+
+const row = (secret: SecretRecord): Html =>
+  html`
+<tr>
+<th scope="row"><code>${secret.name}</code></th>
+<td data-label="Repository">${secret.repo}</td>
+<td data-label="Set">${moment(secret.setAt)}</td>
+<td data-label="First set">${moment(secret.createdAt)}</td>
+<td><a href="${removal(secret)}" aria-label="Remove ${secret.name} of ${secret.repo}">Remove</a></td>
+</tr>`
+
+const setForm = (csrf: Html, { name, problem, repo }: Draft): Html => {
+  const invalid = problem !== null && html` aria-errormessage="problem"`
+  return html`<form method="post" action="/secrets" class="panel" aria-labelledby="set" autocomplete="off">
+<h2 id="set">Set a secret</h2>
+${csrf}
+${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
+<div class="field">
+<label for="repo">Repository</label>
+<input id="repo" name="repo" value="${repo}" required autocapitalize="none" spellcheck="false" placeholder="owner/name"${invalid}>
+</div>
+<div class="field">
+<label for="name">Name</label>
+<input id="name" name="name" value="${name}" required autocapitalize="characters" spellcheck="false" placeholder="NPM_TOKEN"
+aria-describedby="name-hint"${invalid}>
+<p class="hint" id="name-hint">Of the environment variable: capital letters, digits and _. One that is there gets the new value.</p>
+</div>
+<div class="field">
+<label for="value">Value</label>
+<textarea id="value" name="value" required rows="3" autocapitalize="none" spellcheck="false"
+aria-describedby="value-hint"${invalid}></textarea>
+<p class="hint" id="value-hint">It is stored encrypted and never shown again. One with fewer than ${SHORTEST_REDACTED} characters
+is not taken out of what a setup prints. Files, and what is larger than 20 KB: <code>slipway secrets set</code>.</p>
+</div>
+<button>Set secret</button>
+</form>`
+}
+
+/** What a person reads of a refusal, whose field is named for programs. */
+const WORDS: Readonly<Record<string, string>> = { repo: "The repository", name: "The name", value: "The value" }
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const secrets = yield* Secrets
+
+  const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, draft: Draft, status: number) {
+    const all = yield* secrets.list(member.visit.place.grantId, null)
+    const table = html`<table class="rows"><caption class="unseen">Secrets, by repository</caption>
+<thead><tr>${columnHeads("Name", "Repository", "Set", "First set")}<td></td></tr></thead>
+<tbody>${all.map(row)}
+</tbody></table>`
+    const body = html`<h1>Secrets</h1>
+${told}
+<p>The setup of a repository's sandboxes gets the secrets that its environment names, as environment variables: the token of a
+private registry, say. The agent gets none of them.</p>
+${all.length === 0 ? html`<p>There is none yet.</p>` : table}
+${setForm(member.csrf, draft)}`
+    return Page.show({ title: "Secrets", place: "secrets", body }, member, { status })
+  })
+
+  const show: Handler = (member, asked) =>
+    page(member, Page.told(asked, MESSAGES), { repo: asked.url.searchParams.get("repo") ?? "", name: "", problem: null }, 200)
+
+  const set: Handler = Effect.fnUntraced(function*(member, { form }) {
+    const repo = (yield* form.one("repo")).trim()
+    const name = (yield* form.one("name")).trim()
+    // Browsers write each line break of a form as two characters (HTML, "normalize newlines").
+    const value = Redacted.make((yield* form.one("value")).replaceAll("\r\n", "\n"))
+    const again = (problem: string, status: number) => page(member, null, { repo, name, problem }, status)
+    return yield* secrets.set({ grantId: member.visit.place.grantId, repo, name }, value).pipe(
+      Effect.as(Page.redirect("/secrets?done=set")),
+      Effect.catchTags({
+        InvalidRequest: ({ field, reason }) => again(`${WORDS[field] ?? "This"} cannot be used: ${reason}.`, 400),
+        TooManySecrets: ({ message }) => again(`${message} Remove one first.`, 409),
+        GrantNotFound: () =>
+          Effect.fail(
+            new Refused({ status: 409, title: "The grant is revoked", text: "Nothing was done. Choose another grant to work in." })
+          ),
+        SecretsUnusable: ({ problem }) =>
+          Effect.andThen(
+            Effect.logError("secrets cannot be set", { problem }),
+            new Refused({
+              status: 503,
+              title: "Secrets cannot be set now",
+              text: "Nothing was done. The service has no good key to encrypt it with: its log tells the operator what to do."
+            })
+          )
+      })
+    )
+  })
+
+  /** What the names in a question's address, or in its form, are of. */
+  const find = Effect.fnUntraced(function*({ visit }: Page.Member, repo: string, name: string) {
+    const found = (yield* secrets.list(visit.place.grantId, repo)).find((secret) => secret.name === name && sameRepo(secret.repo, repo))
+    return found ?? (yield* noSecret)
+  })
+
+  const askToRemove: Handler = Effect.fnUntraced(function*(member, { url }) {
+    const { name, repo } = yield* find(member, url.searchParams.get("repo") ?? "", url.searchParams.get("name") ?? "")
+    const body = html`<h1>Remove <code>${name}</code>?</h1>
+<p>The secret <code>${name}</code> of ${repo} is gone for good. Sandboxes whose environment names it do not boot without it.</p>
+<div class="actions">
+<form method="post" action="/secrets/remove">${member.csrf}<input type="hidden" name="repo" value="${repo}">
+<input type="hidden" name="name" value="${name}"><button class="danger">Remove secret</button></form>
+<a class="button quiet" href="/secrets">Keep it</a>
+</div>`
+    return Page.show({ title: `Remove ${name}?`, place: "secrets", body }, member)
+  })
+
+  const remove: Handler = Effect.fnUntraced(function*(member, { form }) {
+    yield* secrets.remove({ grantId: member.visit.place.grantId, repo: yield* form.one("repo"), name: yield* form.one("name") })
+    return Page.redirect("/secrets?done=removed")
+  }, Effect.catchTag("SecretNotFound", () => Effect.fail(noSecret)))
+
+  yield* members("/secrets", { GET: forOwners(show), POST: forOwners(set) })
+  yield* members("/secrets/remove", { GET: forOwners(askToRemove), POST: forOwners(remove) })
+}))

@@ -1,0 +1,8 @@
+/** Pages where the service does not have a host for itself. */
+
+/** What leads from a page to others of ours. Text within a page has its quotes escaped: it cannot look like one. */
+const OWN_ADDRESS = / (href|src|action|formaction|data-then|data-stream)="\/(?!\/)/gu
+
+/** HTML of ours as it is at a host where the service lies beneath `base`: what it names from the root lies beneath that, too. */
+export const beneath = (base: string, html: string): string =>
+  base === "" ? html : html.replaceAll(OWN_ADDRESS, (_, name: string) => ` ${name}="${base}/`)

@@ -1,0 +1,120 @@
+/** What differs between versions of a tree, as HTTP tells it (docs/decisions.md 16). */
+import { assert, layer } from "@effect/vitest"
+import type { RestoredTrees } from "@slipway/domain/files/ReachableTrees"
+import { type DiffQuery, FileTooLarge, OnBehalfOf, UnknownCommit, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
+import { Effect } from "effect"
+import { checkpointed, shaOf } from "../testing/Checkpointed.ts"
+import { ask, create, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
+
+const PATCH = "diff --git a/src/main.ts b/src/main.ts\n--- a/src/main.ts\n+++ b/src/main.ts\n@@ -1 +1 @@\n-a\n+\u00e9\n" +
+  "Protected files a/.env and b/.env differ\n"
+
+const asked: Array<{ readonly repo: string; readonly for: string; readonly query: DiffQuery }> = []
+/** What the trees know of where they have not been. */
+const learned = new Set<string>()
+/** The name of the path says what becomes of it. */
+const trees: Partial<WorkingTrees["Service"]> = {
+  has: () => Effect.succeed(true),
+  diff: Effect.fnUntraced(function*({ repo }, query) {
+    asked.push({ repo, for: yield* OnBehalfOf, query })
+    if (query.path === "huge") return yield* new FileTooLarge({ maximumBytes: query.maximumBytes })
+    if (query.path === "elsewhere" && !learned.has(query.from)) return yield* new UnknownCommit({ commits: [query.from] })
+    return new TextEncoder().encode(query.path === "same" ? "" : PATCH)
+  })
+}
+
+const diff = (key: string, id: string, query = "") => ask(`${SANDBOXES}/${id}/files/diff${query}`, { key })
+
+/** The first checkpoint can be read, the second one no more. */
+const restored: Partial<RestoredTrees["Service"]> = {
+  learn: (_of, _tree, commits) =>
+    commits.includes(shaOf(2))
+      ? new CheckpointNotFound()
+      : Effect.sync(() => commits.forEach((commit) => learned.add(commit)))
+}
+
+layer(http({ trees, restored }), { excludeTestServices: true })("what differs", (it) => {
+  it.effect("is a patch as the trees tell it, from where the sandbox started to what is there now", () =>
+    Effect.gen(function*() {
+      const { grant, key } = yield* mintKey()
+      const { id } = yield* checkpointed(key, 0)
+      asked.length = 0
+      const reply = yield* diff(key, id)
+      assert.deepStrictEqual([reply.status, reply.headers["content-type"], reply.text], [200, "text/x-diff; charset=utf-8", PATCH])
+      const maximumBytes = 10 * 2 ** 20
+      assert.deepStrictEqual(asked, [{ repo: "acme/shop", for: grant.id, query: { from: "base", to: "working", maximumBytes } }])
+      const same = yield* diff(key, id, "?path=./src/../same&repo=ACME/Shop")
+      assert.deepStrictEqual([same.status, same.headers["content-type"], same.text], [200, "text/x-diff; charset=utf-8", ""])
+      assert.deepStrictEqual(asked[1]?.query, { from: "base", to: "working", path: "same", maximumBytes })
+    }))
+
+  it.effect("is told of checkpoints by the commits that they have", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* checkpointed(key)
+      asked.length = 0
+      for (const query of ["?from=1", "?from=1&to=2", "?from=working&to=base"]) {
+        assert.strictEqual((yield* diff(key, id, query)).status, 200, query)
+      }
+      assert.deepStrictEqual(asked.map(({ query: { from, to } }) => [from, to]), [
+        [shaOf(1), "working"],
+        [shaOf(1), shaOf(2)],
+        ["working", "base"]
+      ])
+      for (const query of ["?from=0", "?to=3", "?from=1&to=9007199254740991"]) refused(yield* diff(key, id, query), 404, "not_found")
+    }))
+
+  it.effect("takes base, working and numbers, and nothing else", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* checkpointed(key)
+      const bad = ["from=", "from=head", "to=-1", "to=01x", "from=1.5", "from=1e0", "to=9007199254740992", "path=", "from=1&from=2"]
+      for (const query of [...bad, `path=${"x".repeat(1001)}`, `to=${"a".repeat(40)}`, "from=--output%3Dx"]) {
+        refused(yield* diff(key, id, `?${query}`), 400, "invalid_request")
+      }
+      for (const path of ["../x", "/etc", "a%00b"]) refused(yield* diff(key, id, `?path=${path}`), 400, "invalid_path")
+      refused(yield* diff(key, id, "?repo=acme/other"), 404, "repo_not_found")
+    }))
+
+  it.effect("is no larger than 10 MiB", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* checkpointed(key)
+      refused(yield* diff(key, id, "?path=huge"), 413, "file_too_large")
+    }))
+
+  it.effect("is told of checkpoints that its machine has not been at too, and not of one that cannot be read", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* checkpointed(key)
+      const reply = yield* diff(key, id, "?from=1&to=2&path=elsewhere")
+      assert.deepStrictEqual([reply.status, reply.text], [200, PATCH])
+      refused(yield* diff(key, id, "?from=2&path=elsewhere"), 404, "not_found")
+    }))
+
+  it.effect("is for those who may see the sandbox, while it has trees", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* checkpointed(key)
+      const { key: other } = yield* mintKey({ grant: "other" })
+      asked.length = 0
+      for (const query of ["", "?from=1", "?from=7"]) refused(yield* diff(other, id, query), 404, "not_found")
+      refused(yield* diff(key, yield* create(key)), 409, "sandbox_not_running")
+      yield* ask(`${SANDBOXES}/${id}/terminate`, { key, method: "POST" })
+      for (const query of ["", "?from=1", "?from=1&to=2"]) refused(yield* diff(key, id, query), 409, "sandbox_not_running")
+      assert.deepStrictEqual(asked, [])
+    }))
+})
+
+layer(http({ trees }), { excludeTestServices: true })("what differs, where nobody reads checkpoints", (it) => {
+  it.effect("is to be asked for again where the trees have not what the checkpoint has", () =>
+    Effect.gen(function*() {
+      learned.clear()
+      const { key } = yield* mintKey()
+      const { id } = yield* checkpointed(key)
+      const reply = yield* diff(key, id, "?from=1&path=elsewhere")
+      refused(reply, 409, "agent_disconnected")
+      assert.strictEqual(reply.headers["retry-after"], "1")
+    }))
+})

@@ -1,0 +1,216 @@
+/** A service of one checkout, as a person runs it: processes of their own, one Postgres that is kept durable, real repositories. */
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as Mounts from "@slipway/adapters/testing/Mounts"
+import { Context, Effect, Layer } from "effect"
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process"
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { Agent, request } from "node:http"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
+
+export const temporaryFolder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(path.join(realpathSync(tmpdir()), "slipway-fleet-"))),
+  (folder) =>
+    Effect.sync(() => {
+      // As a killed service leaves it.
+      Mounts.unmount(folder)
+      rmSync(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
+    })
+)
+
+/** A repository with one commit of as many small files. */
+export const makeRepository = (folder: string, files: number): string => {
+  mkdirSync(folder, { recursive: true })
+  for (let i = 0; i < files; i++) {
+    const inside = path.join(folder, `src/part-${Math.floor(i / 100)}`)
+    if (i % 100 === 0) mkdirSync(inside, { recursive: true })
+    writeFileSync(path.join(inside, `file-${i}.txt`), `${i} ${"lorem ipsum dolor sit amet ".repeat(40)}\n`)
+  }
+  const git = (...args: ReadonlyArray<string>) =>
+    execFileSync("git", ["-c", "user.name=A", "-c", "user.email=a@example.com", ...args], { cwd: folder, stdio: "pipe" })
+  git("init", "--quiet", "--initial-branch=main")
+  git("add", "--all")
+  git("commit", "--quiet", "--allow-empty", "--message", "First")
+  return folder
+}
+
+/** An event as far as it is read here. */
+export interface Told {
+  readonly type: string
+  readonly at: number
+  readonly data: { readonly [name: string]: unknown }
+}
+
+interface Page {
+  readonly data: ReadonlyArray<{ readonly type: string; readonly ts: string; readonly data: Told["data"] }>
+  readonly nextCursor: string
+}
+
+/** One process. */
+export interface Service {
+  readonly pid: number
+  readonly url: string
+  readonly create: (prompt: string, repo?: string) => Promise<string>
+  readonly send: (id: string, prompt: string) => Promise<void>
+  readonly events: (id: string) => Promise<ReadonlyArray<Told>>
+  readonly status: (id: string) => Promise<string>
+  /** Ends the sandbox, and waits until nothing of it is left. */
+  readonly terminate: (id: string) => Promise<void>
+  readonly stop: (signal: NodeJS.Signals) => Promise<void>
+}
+
+/** Looks until it finds something; gives up with `what` after `seconds`. */
+export const until = async <A>(what: string, seconds: number, look: () => Promise<A | undefined>, everyMillis = 20): Promise<A> => {
+  const end = performance.now() + seconds * 1000
+  for (;;) {
+    const found = await look()
+    if (found !== undefined) return found
+    if (performance.now() > end) throw new Error(`${what}: not within ${seconds} s`)
+    await sleep(everyMillis)
+  }
+}
+
+const agent = new Agent({ keepAlive: true })
+
+/** With as little of the machine's time as can be: what is measured runs on the same processors. */
+const exchange = (url: string, { body, headers }: { readonly headers: Record<string, string>; readonly body: string | undefined }) =>
+  new Promise<readonly [status: number, text: string]>((resolve, reject) => {
+    const asked = request(url, { agent, headers, method: body === undefined ? "GET" : "POST" }, (reply) => {
+      const chunks: Array<Buffer> = []
+      reply.on("data", (chunk: Buffer) => chunks.push(chunk))
+      reply.on("end", () => resolve([reply.statusCode ?? 0, Buffer.concat(chunks).toString()]))
+      reply.on("error", reject)
+    })
+    asked.on("error", reject)
+    asked.end(body)
+  })
+
+const urlPattern = /^Slipway +(http:\S+)/mu
+
+export interface Fleet {
+  readonly databaseUrl: string
+  /** Runs a command to its end, with the machine's data folder. */
+  readonly command: (dataDir: string, ...args: ReadonlyArray<string>) => Promise<string>
+  /** Starts a process on that data folder; the first one says the key that all use. Killed with the scope. */
+  readonly start: (dataDir: string, settings?: Readonly<Record<string, string>>) => Promise<Service>
+}
+
+/** What runs the code of `checkout`, on a database of its own. */
+export const make = (checkout: string) =>
+  Effect.gen(function*() {
+    const program = path.join(checkout, "packages/slipway/bin/slipway.js")
+    const node = path.join(checkout, "node_modules/.bin/node")
+    const home = yield* temporaryFolder
+    const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir: home })), EmbeddedPostgres)
+    const databaseUrl = `postgres:///${connection.database}?${new URLSearchParams({
+      host: path.dirname(connection.path),
+      user: connection.username
+    })}`
+    const children = new Set<ChildProcess>()
+    yield* Effect.addFinalizer(() =>
+      Effect.promise(() =>
+        Promise.all(Array.from(children, (child) => {
+          const exited = new Promise((end) => child.once("exit", end))
+          child.kill("SIGKILL")
+          return exited
+        }))
+      )
+    )
+    const environment = (dataDir: string, settings: Readonly<Record<string, string>> = {}) => ({
+      PATH: process.env["PATH"],
+      TMPDIR: tmpdir(),
+      XDG_STATE_HOME: path.join(home, "state"),
+      DATABASE_URL: databaseUrl,
+      SLIPWAY_DATA_DIR: dataDir,
+      SLIPWAY_PORT: "0",
+      SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000",
+      ...settings
+    })
+    let key: string | undefined
+
+    const fleet: Fleet = {
+      databaseUrl,
+      command: (dataDir, ...args) =>
+        new Promise((resolve, reject) => {
+          mkdirSync(dataDir, { recursive: true })
+          execFile(
+            node,
+            [program, ...args],
+            { env: environment(dataDir), cwd: dataDir },
+            (error, stdout, stderr) => error === null ? resolve(stdout) : reject(new Error(`slipway ${args.join(" ")}: ${stdout}${stderr}`))
+          )
+        }),
+      start: (dataDir, settings) =>
+        new Promise((resolve, reject) => {
+          mkdirSync(dataDir, { recursive: true })
+          const child = spawn(node, [program, "serve"], {
+            env: environment(dataDir, settings),
+            cwd: dataDir,
+            stdio: ["ignore", "pipe", "pipe"]
+          })
+          children.add(child)
+          let output = ""
+          const exited = new Promise<void>((end) => child.once("exit", () => end()))
+          void exited.then(() => reject(new Error(`slipway serve ended: ${output}`)))
+          const ask = (url: string) => async (address: string, body?: object): Promise<unknown> => {
+            const [status, text] = await exchange(`${url}/api/public/v1/sandboxes${address}`, {
+              headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+              body: body === undefined ? undefined : JSON.stringify(body)
+            })
+            const said: unknown = JSON.parse(text)
+            if (status >= 400) throw new Error(`${address}: ${status} ${text}`)
+            return said
+          }
+          const listen = (chunk: Buffer) => {
+            output += chunk.toString()
+            const url = urlPattern.exec(output)?.[1]
+            key ??= /sbx_live_\w+/u.exec(output)?.[0]
+            if (url === undefined || !/^isolation/mu.test(output) || key === undefined) return
+            const call = ask(url)
+            // What was read is not asked for again: a look should cost the service as little as can be.
+            const read = new Map<string, { readonly events: Array<Told>; after: string }>()
+            const status = async (id: string) => ((await call(`/${id}`)) as { readonly status: string }).status
+            resolve({
+              pid: child.pid ?? 0,
+              url,
+              create: async (prompt, repo = "acme/shop") =>
+                ((await call("", { repos: [{ fullName: repo }], prompt })) as { readonly id: string }).id,
+              send: async (id, prompt) => void await call(`/${id}/messages`, { prompt }),
+              status,
+              terminate: async (id) => {
+                await call(`/${id}/terminate`, {})
+                await until(`the end of ${id}`, 60, async () => (await status(id)) === "terminated" ? true : undefined)
+              },
+              events: async (id) => {
+                const known = read.get(id) ?? { events: [], after: "0" }
+                read.set(id, known)
+                for (;;) {
+                  const page = (await call(`/${id}/events?after=${known.after}`)) as Page
+                  if (page.data.length === 0) return known.events
+                  known.events.push(...page.data.map(({ data, ts, type }) => ({ type, at: Date.parse(ts), data })))
+                  known.after = page.nextCursor
+                }
+              },
+              stop: async (signal) => {
+                child.kill(signal)
+                await exited
+                children.delete(child)
+              }
+            })
+          }
+          child.stdout.on("data", listen)
+          child.stderr.on("data", listen)
+        })
+    }
+    return fleet
+  })
+
+/** Resident memory, KiB. */
+export const residentOf = (pid: number): number => Number(/VmRSS:\s+(\d+)/u.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0)
+
+/** Processor time of the process so far, milliseconds. Linux counts it in hundredths of a second. */
+export const processorOf = (pid: number): number => {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}

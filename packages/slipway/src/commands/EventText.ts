@@ -1,0 +1,222 @@
+/**
+ * The events of a sandbox as a person reads them in a terminal. Texts of agents are indented, so that they do not pass for lines
+ * of ours, and characters that would do something to the terminal stand by their names.
+ */
+import type { ApprovalRequest, CommandResult, StreamEvent, TokenCounts, Usage } from "@slipway/client"
+import { visible } from "@slipway/domain/Visible"
+import { tokensTold, words } from "@slipway/http/pages/sandboxes/SandboxWords"
+import type { styleText } from "node:util"
+
+type Style = Parameters<typeof styleText>[0]
+/** Colours a text, where colours are wanted. */
+export type Paint = (style: Style, text: string) => string
+
+/** Of a tool's output: its end says what came of it. */
+const OUTPUT_LINES = 12
+const LINE_CHARACTERS = 300
+
+/** A text of others in one line. */
+export const line = (text: string): string => visible(text.trim().replaceAll(/\s*\n\s*/gu, " ⏎ "))
+const short = (text: string): string => text.length <= LINE_CHARACTERS ? text : `${text.slice(0, LINE_CHARACTERS).toWellFormed()}…`
+const block = (text: string, prefix: string): string =>
+  visible(text).replace(/\n$/u, "").split("\n").map((one) => `${prefix}${one}\n`).join("")
+
+const lastLines = (text: string): string => {
+  const lines = text.replace(/\n$/u, "").split("\n")
+  const left = lines.slice(-OUTPUT_LINES).map(short)
+  return lines.length === left.length ? left.join("\n") : `… ${lines.length - left.length} lines before\n${left.join("\n")}`
+}
+
+export const seconds = (millis: number): string =>
+  millis < 60_000 ? `${(millis / 1000).toFixed(1)} s` : `${Math.floor(millis / 60_000)} min ${Math.round(millis % 60_000 / 1000)} s`
+
+/** What models cost: of less than a cent as much as tells something. `tokens`: `null`, the server did not tell them. */
+export const cost = ({ costMicroUsd, llmRequestCount }: Usage, tokens: TokenCounts | null): string => {
+  const dollars = costMicroUsd / 1_000_000
+  const requests = llmRequestCount === 1 ? "request" : "requests"
+  const counts = tokens === null ? null : tokensTold(tokens)
+  return `$${dollars.toFixed(dollars > 0 && dollars < 0.01 ? 6 : 2)}, ${llmRequestCount} ${requests} to models` +
+    (counts === null ? "" : ` · tokens: ${counts}`)
+}
+
+/** A patch with the colours that people know. */
+export const patch = (paint: Paint, text: string): string =>
+  visible(text).split("\n").map((one) => {
+    if (/^(?:\+\+\+|---|diff |index )/u.test(one)) return paint("bold", one)
+    if (one.startsWith("@@")) return paint("cyan", one)
+    return one.startsWith("+") ? paint("green", one) : one.startsWith("-") ? paint("red", one) : one
+  }).join("\n")
+
+/** All that a person must see before they decide: never cut. */
+export const approval = (paint: Paint, { kind, paths, preview, tool }: ApprovalRequest): string => {
+  const inside = (text: string) => block(text, "  │ ")
+  const { command, diff, url } = preview ?? {}
+  return `${paint(["yellow", "bold"], `? The agent asks: ${line(tool)}`)}${kind === undefined ? "" : ` (${kind})`}\n` +
+    (paths === undefined || paths.length === 0 ? "" : `  files: ${paths.map((path) => line(path)).join(", ")}\n`) +
+    (command === undefined ? "" : inside(command)) +
+    (url === undefined ? "" : inside(url)) +
+    (diff === undefined ? "" : `${patch(paint, diff.replace(/\n$/u, "")).replaceAll(/^/gmu, "  │ ")}\n`)
+}
+
+/** What an approval is about, in a line. */
+export const title = ({ tool }: ApprovalRequest): string => short(line(tool))
+
+/** Why a command was not applied. */
+export const rejection = (word: CommandResult["rejection"]): string =>
+  word === undefined ? "It is not possible now." : words.rejection[word] ?? line(word)
+
+const cancelled: Readonly<Record<string, string>> = {
+  command: "somebody took it back",
+  sandbox_ended: "the sandbox ended",
+  output_limit: "the sandbox wrote as much as one may",
+  budget_exceeded: "a budget is used up",
+  no_credits: "the credits are used up"
+}
+
+const bootStages: Readonly<Record<string, string>> = {
+  provision: "made a box",
+  clone: "cloned",
+  setup: "set up",
+  agent_start: "started the agent"
+}
+
+/** What reads events in order and gives the text for each, which may be empty. */
+export const make = (paint: Paint) => {
+  /** The text so far of parts whose message is not whole. */
+  const parts = new Map<string, string>()
+  const calls = new Map<string, string>()
+  /** The part whose text goes on where the cursor is. */
+  let open: string | undefined
+  let turnBegan: number | undefined
+
+  const lines = (text: string): string => {
+    const before = open === undefined ? "" : "\n"
+    open = undefined
+    return before + text
+  }
+  const note = (text: string) => lines(`${paint("dim", `· ${text}`)}\n`)
+  const problem = (text: string) => lines(`${paint("red", `✗ ${text}`)}\n`)
+
+  const message = (part: string, kind: "text" | "reasoning", text: string): string => {
+    const before = parts.get(part)
+    parts.set(part, text)
+    const style = (added: string) => kind === "reasoning" ? paint("dim", added) : added
+    const indented = (added: string) => style(visible(added).replaceAll("\n", "\n  "))
+    if (before !== undefined && open === part && text.startsWith(before)) return indented(text.slice(before.length))
+    if (before === text || text === "") return ""
+    // What was told differently before, or interrupted by other lines, is told on or again on lines of its own.
+    const added = before !== undefined && text.startsWith(before) ? text.slice(before.length) : text
+    const shown = lines(`  ${indented(added)}`)
+    open = part
+    return shown
+  }
+
+  const tool = ({ call_id, detail, error, status, tool: title }: Extract<StreamEvent, { type: "tool.updated" }>["data"]): string => {
+    const name = line(title)
+    const before = calls.get(call_id)
+    calls.set(call_id, status)
+    let text = ""
+    if (before === undefined) {
+      const command = detail?.command
+      const about = command !== undefined && !title.includes(command.trim()) ? block(lastLines(command), "  $ ") : ""
+      text += `${paint("cyan", `▸ ${name}`)}\n${paint("dim", about)}`
+    }
+    if (status === "completed" || status === "error") {
+      calls.delete(call_id)
+      const output = detail?.output ?? ""
+      if (output.trim() !== "") text += paint("dim", block(lastLines(output), "  │ "))
+      if (status === "error") text += `${paint("red", `  ✗ ${line(error ?? "It failed.")}`)}\n`
+    }
+    return lines(text)
+  }
+
+  const textOf = (event: StreamEvent): string => {
+    switch (event.type) {
+      case "sandbox.status": {
+        if (!("previous" in event.data)) return ""
+        const { reason, status } = event.data
+        const why = reason === null ? "" : ` ${words.reason[reason] ?? line(reason)}`
+        return status === "failed" ? problem(`The sandbox failed.${why}`) : note(`${states[status] ?? line(status)}.${why}`)
+      }
+      case "sandbox.boot": {
+        const { cache, error, ms, repo, stage } = event.data
+        if (error !== undefined) return problem(`Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
+        const done = bootStages[stage]
+        if (done === undefined) return ""
+        const hit = cache === "hit" ? ", from a cache" : ""
+        return note(`${done}${repo === undefined ? "" : ` ${line(repo)}`} in ${seconds(ms)}${hit}`)
+      }
+      case "setup.started":
+        return note("runs the setup")
+      case "sandbox.forked":
+        return note(`starts as checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
+      case "sandbox.restoring":
+        return note(`goes back to checkpoint ${event.data.checkpoint}`)
+      case "sandbox.restored": {
+        const { cause, error } = event.data
+        return error === undefined ? note(words.restored[cause] ?? line(cause)) : problem(line(error))
+      }
+      case "sandbox.error":
+        return problem(line(event.data.message))
+      case "turn.started":
+        turnBegan = Date.parse(event.ts)
+        return lines(`${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
+      case "message.queued": {
+        const { position, steers, text } = event.data
+        return note(`${steers ? "steers" : `waits as number ${position}`}: ${short(line(text))}`)
+      }
+      case "message.steered":
+        return lines(`${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
+      case "message.cancelled":
+        return note(`a message that waited was cancelled: ${cancelled[event.data.reason] ?? line(event.data.reason)}`)
+      case "turn.completed": {
+        const { reason, state } = event.data
+        const took = turnBegan === undefined ? "" : ` after ${seconds(Date.parse(event.ts) - turnBegan)}`
+        turnBegan = undefined
+        parts.clear()
+        calls.clear()
+        if (state === "succeeded") return lines(`${paint("green", `✓ The turn succeeded${took}.`)}\n`)
+        const why = reason === undefined ? "" : ` ${words.turnReason[reason] ?? line(reason)}`
+        return problem(`The turn ${state === "failed" ? "failed" : `was ${line(state)}`}${took}.${why}`)
+      }
+      case "message.updated":
+        return message(event.data.part_id, event.data.kind, event.data.text)
+      case "message.completed": {
+        const finish = words.finish[event.data.finish] ?? ""
+        return finish === "" ? lines("") : problem(finish)
+      }
+      case "tool.updated":
+        return tool(event.data)
+      case "approval.requested":
+        return lines(approval(paint, event.data))
+      case "approval.resolved": {
+        const { by, outcome, reason, scope } = event.data
+        const why = reason !== undefined ? line(reason) : scope !== undefined ? words.approvedForTurn : words.approvalBy[by] ?? line(by)
+        return note(`${words.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
+      }
+      case "pull_request.updated": {
+        const { action_state, error, repo, url } = event.data
+        if (error !== undefined) return problem(`Publishing ${line(repo)}: ${line(error.message)}`)
+        return url === undefined || action_state !== "idle" ? note(`publishes ${line(repo)}`) : note(`pull request ${line(url)}`)
+      }
+      case "stream.resync":
+        return note("the server restarts; following again")
+      // Of a snapshot its readers tell; other types may come, and say nothing to a person.
+      default:
+        return ""
+    }
+  }
+  /** The end of a line that may be open still, where nothing else comes. */
+  return Object.assign(textOf, { end: () => lines("") })
+}
+
+/** What a sandbox does, in plain words. */
+export const states: Readonly<Record<string, string>> = {
+  queued: "waits for a worker",
+  creating: "boots",
+  running: "runs",
+  succeeded: "is done",
+  failed: "failed",
+  terminating: "is being ended",
+  terminated: "is ended"
+}

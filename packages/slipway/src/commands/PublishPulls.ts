@@ -1,0 +1,45 @@
+/** Publishing what a sandbox changed, up to the draft pull requests. */
+import type { PullRequestStatus, RepoRef } from "@slipway/client"
+import { Effect, Schedule } from "effect"
+import { CommandFailed, ExitCode, type Server } from "./Server.ts"
+
+/** A large repository takes its time; longer than that, and it is to be asked for again. */
+const LONGEST = "10 minutes"
+
+const isUnderWay = ({ actionState }: PullRequestStatus) => actionState === "publishing" || actionState === "updating"
+
+/** Publishes one repository and waits until that is done. */
+const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: string, repo: string) {
+  const first = yield* call((signal) => client.publish(id, { repo }, { signal }))
+  const status = !isUnderWay(first) ? first : yield* call((signal) => client.pullRequest(id, { repo }, { signal })).pipe(
+    Effect.repeat({ schedule: Schedule.spaced("2 seconds"), while: isUnderWay }),
+    Effect.timeoutOrElse({ duration: LONGEST, orElse: () => Effect.succeed(first) })
+  )
+  if (isUnderWay(status)) {
+    return yield* new CommandFailed({
+      detail: `publishing ${repo} takes long. Ask again: slipway publish ${id}`,
+      exitCode: ExitCode.unreachable
+    })
+  }
+  if (status.actionState === "failed" || status.pullRequest === null) {
+    return yield* new CommandFailed({ detail: `${repo} could not be published. Why, says: slipway logs ${id}`, exitCode: ExitCode.failed })
+  }
+  return status
+})
+
+/** There are no changes (docs/decisions.md 1); of several repositories that is no failure, unless none has changes. */
+const isUnchanged = ({ code, exitCode }: CommandFailed) => exitCode === ExitCode.refused && code === "invalid_request"
+
+/** Publishes what changed, one repository after the other. Safe to repeat: there is one pull request for each. */
+export const publishAll = Effect.fnUntraced(function*(server: Server, id: string, repos: ReadonlyArray<RepoRef>) {
+  const published: Array<PullRequestStatus> = []
+  let unchanged: CommandFailed | undefined
+  for (const { fullName } of repos) {
+    const result = yield* Effect.result(publishOne(server, id, fullName))
+    if (result._tag === "Success") published.push(result.success)
+    else if (repos.length > 1 && isUnchanged(result.failure)) unchanged = result.failure
+    else return yield* result.failure
+  }
+  if (published.length === 0 && unchanged !== undefined) return yield* unchanged
+  return published
+})

@@ -1,0 +1,85 @@
+/** Tries the setup of a repository of this machine in a box, with everything but its files in memory; nothing of it is left. */
+import * as Snapshot from "@slipway/adapters/local-source/Snapshot"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
+import type { SecretName } from "@slipway/domain/environment/Environment"
+import { SecretStore } from "@slipway/domain/environment/SecretStore"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import * as SecretStoreMemory from "@slipway/domain/memory/SecretStoreMemory"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { AllowedEgress } from "@slipway/worker/SetUp"
+import * as SetupTrial from "@slipway/worker/SetupTrial"
+import { DateTime, Effect, Layer, type Redacted, Schema } from "effect"
+import path from "node:path"
+import { settings as isolationSettings } from "../settings/Isolation.ts"
+import * as Settings from "../settings/Settings.ts"
+import * as Isolation from "./Isolation.ts"
+import * as Service from "./Service.ts"
+import * as TemporaryFolder from "./TemporaryFolder.ts"
+import * as Toolchains from "./Toolchains.ts"
+
+/** What is a sandbox's alone, and not this user's, cannot be made here. Nothing was run. */
+class NoBox extends Schema.TaggedError<NoBox>()("NoBox", { problem: Schema.String }) {
+  override get message() {
+    return `There is no box for the setup, so nothing was run. ${this.problem} ` +
+      `${isolationSettings.isolation.name}=none runs it as this user, kept in by nothing.`
+  }
+}
+
+const GRANT = "local"
+
+/** Its folder in the box is called like the folder here. */
+const repoOf = (folder: string): RepoName => {
+  const name = `${GRANT}/${path.basename(folder).replace(/\.git$/u, "").replaceAll(/[^\w.-]/gu, "-")}`
+  return Schema.is(RepoName)(name) ? name : `${GRANT}/repository`
+}
+
+export interface Options {
+  /** Absolute. */
+  readonly folder: string
+  readonly which: "commit" | "working"
+  readonly secrets: ReadonlyMap<SecretName, Redacted.Redacted>
+  /** When the box can be made: what keeps its processes in. */
+  readonly began: (kind: Isolation.Isolation["kind"]) => Effect.Effect<void>
+  /** What the commands write, as it comes, free of secrets. */
+  readonly output: (text: string) => void
+}
+
+/** `null`: the repository says nothing of what its sandboxes need. */
+export const run = Effect.fn("SetupTrial.run")(
+  function*({ began, folder, output, secrets, which }: Options) {
+    const given = yield* Settings.load
+    yield* Toolchains.check(given)
+    const temporary = yield* TemporaryFolder.make("env-run")
+    const settings = { ...given, role: "all" as const, dataDir: path.join(temporary, "data") }
+    const isolation = yield* Isolation.choose(settings)
+    if (isolation.problem !== null) return yield* new NoBox({ problem: isolation.problem })
+    yield* isolation.folders.letGo
+    yield* Settings.hideSecrets
+
+    const source = path.join(temporary, "source.git")
+    const { branch } = yield* Snapshot.make(folder, which, source)
+    const repo = repoOf(folder)
+    const trial = Effect.gen(function*() {
+      const store = yield* SecretStore
+      const at = yield* DateTime.now
+      for (const [name, value] of secrets) yield* store.set({ grantId: GRANT, repo, name }, value, at)
+      yield* began(isolation.kind)
+      return yield* SetupTrial.run({ grantId: GRANT, repo, branch, remote: { url: source, authorization: null }, output })
+    })
+    return yield* trial.pipe(
+      Effect.provideService(AllowedEgress, settings.egressAllow),
+      Effect.provide(
+        Layer.mergeAll(
+          Service.trees(settings, isolation),
+          isolation.host,
+          SandboxStoreMemory.layer,
+          SecretStoreMemory.layer,
+          OutputRedactor.layer
+        ).pipe(Layer.provideMerge(Layer.merge(HintsMemory.layer, IdsNode.layer)))
+      )
+    )
+  },
+  Effect.scoped
+)

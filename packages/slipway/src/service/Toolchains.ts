@@ -1,0 +1,66 @@
+/** Whether sandboxes may be shown the folders that the operator lists. */
+import { describe } from "@slipway/adapters/hosts/box/Toolchains"
+import { Effect } from "effect"
+import { existsSync, realpathSync, statSync } from "node:fs"
+import path from "node:path"
+import { settings as isolation } from "../settings/Isolation.ts"
+import { InvalidSetting } from "../settings/Setting.ts"
+import type { Settings } from "../settings/Settings.ts"
+
+/** Where people and tools keep what is theirs: whoever lists a folder with one of these in it meant another one. */
+const PRIVATE = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".npmrc", ".pypirc", "credentials",
+  "credentials.toml"]
+
+/** The machine's own, with all in them; a box has its own under these names. */
+const SYSTEM = ["/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/scratch", "/workspace", "/bin", "/sbin", "/lib", "/lib64"]
+/** Of these, folders in them may be toolchains. */
+const SHARED = ["/", "/home", "/mnt", "/root", "/srv", "/tmp", "/usr", "/var"]
+
+const isIn = (at: string, folder: string) => at === folder || at.startsWith(folder === "/" ? folder : `${folder}/`)
+
+/** Where it is in truth, as far as it is there. */
+const real = (at: string): string => {
+  try {
+    return realpathSync(at)
+  } catch {
+    return at === path.dirname(at) ? at : path.join(real(path.dirname(at)), path.basename(at))
+  }
+}
+
+/** What must be of a folder and is not; `null`: it may be shown. */
+const objection = (folder: string, { checkpoints, dataDir, dockerSocket, github, modelsFile, secretsKeyFile, signIn }: Settings) => {
+  try {
+    if (!statSync(folder).isDirectory()) return "folders"
+  } catch {
+    return "folders that are there"
+  }
+  for (const at of [path.normalize(folder).replace(/(?<=.)\/$/u, ""), real(folder)]) {
+    if (SHARED.includes(at) || SYSTEM.some((system) => isIn(at, system))) return "folders with programs alone, none of the system's own"
+    const held = PRIVATE.find((name) => existsSync(path.join(at, name)))
+    if (held !== undefined) return `folders with programs alone, without ${held} (list the ones below it that have the programs)`
+    if (isIn(at, real(dataDir))) return "folders outside the data folder"
+    const files = [dataDir, checkpoints.folder, secretsKeyFile, github?.privateKeyFile, signIn?.clientSecretFile, modelsFile, dockerSocket]
+    const own = files.find((file) => typeof file === "string" && isIn(real(file), at))
+    if (own !== undefined) return `folders with programs alone, without what is the service's (${own})`
+  }
+  return null
+}
+
+/** Fails with the first folder that sandboxes are not to see. */
+export const check = Effect.fn("Toolchains.check")(function*(settings: Settings) {
+  for (const folder of settings.toolchains) {
+    const expected = objection(folder, settings)
+    if (expected !== null) return yield* new InvalidSetting({ setting: isolation.toolchains.name, expected, found: folder })
+  }
+})
+
+/** Each folder for people: what programs it has, and why some would not run in a sandbox. */
+export const look = Effect.fn("Toolchains.look")(function*({ isolation, toolchains }: Settings) {
+  const isOwnUser = isolation !== "none" && process.getuid?.() === 0
+  // Containers have an image in place of the machine's own programs.
+  const others = isolation === "none" ? ["/"] : isolation === "docker" ? [] : ["/usr"]
+  const seen = [...toolchains.map(real), ...others]
+  return yield* Effect.promise(() =>
+    Promise.all(toolchains.map(async (folder) => ({ folder, ...await describe(folder, { isOwnUser, seen }) })))
+  )
+})

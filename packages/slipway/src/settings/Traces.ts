@@ -1,0 +1,73 @@
+/** Where traces go, under the names that OpenTelemetry gives these settings everywhere. */
+import { SAMPLERS } from "@slipway/adapters/traces/Sampler"
+import type { Options } from "@slipway/adapters/traces/TracesOtlp"
+import { Effect, Redacted } from "effect"
+import * as Setting from "./Setting.ts"
+import * as Type from "./Type.ts"
+
+/** `name=value` between commas, percent-encoded. `null`: it is something else. */
+const headersOf = (text: string): ReadonlyMap<string, Redacted.Redacted> | null => {
+  const headers = new Map<string, Redacted.Redacted>()
+  for (const pair of text.split(",").map((pair) => pair.trim()).filter((pair) => pair !== "")) {
+    const [, name, encoded] = /^([!#$%&'*+.^_`|~\w-]+)\s*=\s*(.*)$/u.exec(pair) ?? []
+    if (name === undefined || encoded === undefined) return null
+    try {
+      const value = decodeURIComponent(encoded)
+      if (!/^[\t\x20-\x7e]*$/u.test(value)) return null
+      headers.set(name.toLowerCase(), Redacted.make(value))
+    } catch {
+      return null
+    }
+  }
+  return headers
+}
+
+export const settings = {
+  endpoint: Setting.optional({
+    name: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    type: Type.webAddress,
+    about: "Collector of traces that takes OTLP over HTTP, such as http://127.0.0.1:4318: spans go to /v1/traces there. " +
+      "Without it none are made.",
+    role: "all"
+  }),
+  headers: Setting.optional({
+    name: "OTEL_EXPORTER_OTLP_HEADERS",
+    type: Type.redacted(Type.parsed("name=value between commas, percent-encoded", (value) => headersOf(value) !== null)),
+    about: "Headers of requests to the collector, as name=value between commas: its key, say.",
+    role: "all",
+    secret: true
+  }),
+  serviceName: Setting.withDefault({
+    name: "OTEL_SERVICE_NAME",
+    type: Type.text("a name"),
+    default: "slipway",
+    about: "What this process is called in traces.",
+    role: "all"
+  }),
+  sampler: Setting.withDefault({
+    name: "OTEL_TRACES_SAMPLER",
+    type: Type.oneOf(SAMPLERS),
+    default: "parentbased_always_on",
+    about: `Which traces are collected: ${SAMPLERS.join(", ")}. parentbased: what a caller's traceparent says counts first.`,
+    role: "all"
+  }),
+  samplerArg: Setting.withDefault({
+    name: "OTEL_TRACES_SAMPLER_ARG",
+    type: Type.pattern("a number from 0 to 1", /^(?:0(?:\.\d{1,9})?|1(?:\.0{1,9})?|\.\d{1,9})$/u),
+    default: "1",
+    about: "Part of the traces that a sampler by ratio collects, from 0 to 1.",
+    role: "all"
+  })
+}
+
+/** `null`: none are collected. */
+export const load: Effect.Effect<Omit<Options, "serviceVersion"> | null, Setting.InvalidSetting> = Effect.map(
+  Setting.values(settings),
+  ({ endpoint, headers, sampler, samplerArg, serviceName }) =>
+    endpoint === null ? null : {
+      url: `${endpoint.replace(/\/+$/u, "")}/v1/traces`,
+      headers: headersOf(headers === null ? "" : Redacted.value(headers)) ?? new Map<string, Redacted.Redacted>(),
+      serviceName,
+      sampler: { name: sampler, ratio: Number(samplerArg) }
+    }
+)

@@ -1,0 +1,116 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { Page } from "playwright-core"
+import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
+import * as Shop from "./Shop.ts"
+
+const HOSTILE = "</a><script>alert(1)</script> [x](javascript:alert(1)) \u202e\u001b[31m"
+
+const stateIs = (page: Page, title: string, state: string) =>
+  page.getByRole("row").filter({ hasText: title }).locator(".state", { hasText: state }).waitFor()
+
+layer(Shop.layer(), { excludeTestServices: true })("the list of sandboxes", (it) => {
+  it.effect("shows what changes without being loaded again, and keeps what was chosen meanwhile", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await page.goto("/sandboxes")
+        await inspect(page, "sandboxes-first")
+        await create("[[hang]]", { title: "Kept" })
+        await page.reload()
+        await stateIs(page, "Kept", "Working")
+        await page.getByLabel("Choose Kept").check()
+        await create("[[write path=a.md content=a]]", { title: "Asks", ...Shop.ASKS })
+        await stateIs(page, "Asks", "Needs you")
+        await page.waitForFunction(() => document.title.startsWith("(1) Sandboxes"))
+        await create("[[say Done.]]", { title: "Done" })
+        await stateIs(page, "Done", "Ready for review")
+        await create("[[say Hello]]", { title: HOSTILE })
+        await stateIs(page, "<script>alert(1)</script>", "Ready for review")
+        assert.isTrue(await page.getByLabel("Choose Kept").isChecked())
+        assert.match(await page.locator("tbody time").first().innerText(), /just now|minute/u)
+        await inspect(page, "sandboxes-states")
+
+        await page.getByLabel("Title", { exact: true }).fill("kep")
+        await page.getByRole("button", { name: "Show" }).click()
+        await page.waitForURL("**/sandboxes?search=kep&state=&repo=")
+        assert.strictEqual(await page.getByRole("rowheader").count(), 1)
+        await page.getByLabel("Choose Kept").check()
+        await page.getByRole("button", { name: "Terminate the chosen…" }).click()
+        await inspect(page, "terminate-chosen")
+        await page.getByRole("button", { name: "Terminate" }).click()
+        await page.getByText("They are being terminated.").waitFor()
+        await stateIs(page, "Kept", "Over")
+      })
+    }))
+
+  it.effect("is used with single keys, which are off while somebody types and can be turned off", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[write path=k.md content=k]] [[write path=l.md content=l]]", { title: "By keys", ...Shop.ASKS })
+        await page.goto("/sandboxes")
+        const focused = () => page.evaluate(() => document.activeElement?.textContent?.trim() ?? "")
+        await page.getByRole("link", { name: "By keys" }).waitFor()
+        await page.keyboard.press("j")
+        assert.strictEqual(await focused(), "By keys")
+        await page.keyboard.press("j")
+        assert.notStrictEqual(await focused(), "By keys")
+        await page.keyboard.press("k")
+        assert.strictEqual(await focused(), "By keys")
+        await page.keyboard.press("/")
+        await page.keyboard.type("jk?a")
+        assert.strictEqual(await page.getByLabel("Title", { exact: true }).inputValue(), "jk?a")
+        await page.getByLabel("Title", { exact: true }).blur()
+        await page.keyboard.press("?")
+        await page.getByRole("dialog", { name: "Keys" }).waitFor()
+        await inspect(page, "keys-help")
+        await page.getByLabel("Use these keys").uncheck()
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("/")
+        assert.notStrictEqual(await page.evaluate(() => document.activeElement?.id), "search")
+        await page.keyboard.press("?")
+        await page.getByLabel("Use these keys").check()
+        await page.getByRole("button", { name: "Close" }).click()
+
+        await page.goto(`/sandboxes/${id}`)
+        await page.locator(".approval", { hasText: "k.md" }).waitFor()
+        await page.keyboard.press("a")
+        await page.locator(".approval", { hasText: "l.md" }).waitFor()
+        await page.keyboard.press("d")
+        await page.locator("#turn", { hasText: "The turn ended" }).waitFor()
+        const tools = (await page.locator("#conversation").innerText()).toLowerCase()
+        assert.include(tools, "denied")
+        assert.strictEqual(await page.locator(".approval").count(), 0)
+      })
+    }))
+
+  it.effect("does all of it without scripts", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await create("[[hang]]", { title: "No scripts" })
+        await page.goto("/sandboxes")
+        await page.getByText("New sandbox").click()
+        await page.getByLabel("What is to be done?").fill("From the list")
+        await page.getByLabel("Repository", { exact: true }).fill("acme/shop")
+        await page.getByRole("button", { name: "Start" }).click()
+        await page.getByRole("heading", { level: 1, name: "From the list" }).waitFor()
+        await page.goto("/sandboxes?search=no+scripts")
+        await page.getByLabel("Choose No scripts").check()
+        await page.getByRole("button", { name: "Terminate the chosen…" }).click()
+        await page.getByRole("button", { name: "Terminate" }).click()
+        await page.getByText("They are being terminated.").waitFor()
+        assert.strictEqual(await page.getByRole("button", { name: "Notify me" }).count(), 0)
+      }, { options: { javaScriptEnabled: false } })
+    }))
+})

@@ -1,0 +1,119 @@
+/** Pull requests of repositories on this machine: their list, what they change, and merging and closing them. */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { Page } from "playwright-core"
+import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
+import * as Shop from "./Shop.ts"
+
+const HOSTILE = "</a><script>alert(1)</script> [x](javascript:alert(1)) \u202e\u001b[31m"
+
+const rowOf = (page: Page, title: string) => page.locator("#list tbody tr").filter({ hasText: title })
+
+const pullsOf = Effect.map(Shop.api, ({ create, publish }) => ({
+  /** A sandbox whose turn is over and whose pull request is open. */
+  pull: async (page: Page, title: string, prompt: string): Promise<string> => {
+    const id = await create(prompt, { title })
+    await Shop.loadsUntil(page, `/sandboxes/${id}`, "The turn ended")
+    await publish(id)
+    return id
+  }
+}))
+
+layer(Shop.layer(), { excludeTestServices: true })("pull requests", (it) => {
+  it.effect("are listed as they come, opened by keys, read and merged", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { pull } = yield* pullsOf
+      const link = yield* linkFor()
+      yield* visit(async (page, context) => {
+        await signIn(page, link)
+        await page.getByRole("link", { name: "Pull requests", exact: true }).click()
+        await page.getByText("There are no pull requests yet.").waitFor()
+        await inspect(page, "pulls-none")
+        const other = await context.newPage()
+        await pull(
+          other,
+          HOSTILE,
+          `[[write path=docs/"<b>hostile</b>.md content=${HOSTILE.replaceAll("]", "")}]] [[write path=README.md content=hello]]`
+        )
+        await other.close()
+        // The list shows it by itself.
+        const row = rowOf(page, "<script>alert(1)</script>")
+        await row.locator(".state", { hasText: "Draft" }).waitFor()
+        await row.locator(".added-count").waitFor()
+        await row.getByText("None", { exact: true }).waitFor()
+        await inspect(page, "pulls")
+        await page.keyboard.press("j")
+        await page.keyboard.press("Enter")
+        await page.getByRole("heading", { level: 1, name: "<script>alert(1)</script>" }).waitFor()
+        assert.match(page.url(), /\/local\/acme\/shop\/pulls\/1$/u)
+        await page.locator("table.diff tr.added", { hasText: "hello" }).waitFor()
+        assert.include(await page.locator("main").innerText(), "<b>hostile</b>")
+        await inspect(page, "pull")
+        await page.getByRole("button", { name: "Merge into main" }).focus()
+        await page.keyboard.press("Enter")
+        await page.getByText("It is merged.").waitFor()
+        assert.strictEqual(await page.getByRole("button", { name: "Merge into main" }).count(), 0)
+        await page.locator("table.diff tr.added", { hasText: "hello" }).waitFor()
+        await inspect(page, "pull-merged")
+        await page.goto("/sandboxes")
+        const listed = page.getByRole("row").filter({ hasText: "<script>alert(1)</script>" })
+        await listed.locator(".pull-link", { hasText: "#1 merged" }).waitFor()
+        await listed.locator(".added-count").waitFor()
+        await listed.getByRole("link", { name: "#1" }).click()
+        await page.waitForURL("**/local/acme/shop/pulls/1")
+      })
+    }))
+
+  it.effect("say of a conflict what to do, and are closed, without scripts", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { pull } = yield* pullsOf
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await pull(page, "One way", "[[write path=way.md content=one]]")
+        await pull(page, "Other way", "[[write path=way.md content=other]]")
+        await pull(page, "Last way", "[[write path=way.md content=last]]")
+        await page.goto("/pulls?state=draft")
+        await rowOf(page, "One way").getByRole("rowheader").getByRole("link").click()
+        await page.getByRole("button", { name: "Merge into main" }).click()
+        await page.getByText("It is merged.").waitFor()
+        await page.goto("/pulls")
+        await page.getByLabel("State").selectOption("draft")
+        await page.getByRole("button", { name: "Show" }).click()
+        await page.waitForURL("**/pulls?state=draft&checks=&repo=")
+        assert.strictEqual(await rowOf(page, "One way").count(), 0)
+        await rowOf(page, "Other way").getByRole("rowheader").getByRole("link").click()
+        await page.getByRole("button", { name: "Merge into main" }).click()
+        await page.getByText("It conflicts with main.").waitFor()
+        await page.getByText("git merge --no-ff").waitFor()
+        await page.getByRole("link", { name: "Back to the pull request" }).click()
+        await page.getByRole("button", { name: "Close without merging" }).click()
+        await page.getByText("It is closed.").waitFor()
+        assert.strictEqual(await page.locator(".facts .state").innerText(), "Closed")
+        await page.goto("/pulls?state=closed")
+        await rowOf(page, "Other way").locator(".state", { hasText: "Closed" }).waitFor()
+      }, { options: { javaScriptEnabled: false }, refused: [409] })
+      // What a person sees whose page was loaded before.
+      const again = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, again)
+        await pull(page, "Third way", "[[write path=a.md content=one]]")
+        await page.goto("/pulls?state=draft")
+        const other = await page.context().newPage()
+        await other.goto("/pulls?state=draft")
+        for (const one of [page, other]) await rowOf(one, "Third way").getByRole("rowheader").getByRole("link").click()
+        await other.getByRole("button", { name: "Close without merging" }).click()
+        await other.getByText("It is closed.").waitFor()
+        await page.getByRole("button", { name: "Merge into main" }).click()
+        await page.getByText("It was closed without being merged.").waitFor()
+        await inspect(page, "pull-refused")
+        await page.goto("/pulls?state=draft")
+        await rowOf(page, "Last way").getByRole("rowheader").getByRole("link").click()
+        await page.getByRole("button", { name: "Merge into main" }).click()
+        await page.getByText("It conflicts with main.").waitFor()
+        await inspect(page, "pull-conflict")
+      }, { refused: [409] })
+    }))
+})

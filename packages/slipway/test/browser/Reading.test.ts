@@ -1,0 +1,150 @@
+/** What agents write, as people read it: Markdown, code and whatever hostile text stands in it. */
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { Page } from "playwright-core"
+import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
+import * as Shop from "./Shop.ts"
+
+/** Creates a sandbox, and leads to its page as it is once the turn is over. */
+const worked = Effect.map(Shop.api, ({ create }) => async (page: Page, prompt: string, title = "Read it", ref?: string) => {
+  const id = await create(prompt, { title, ...(ref === undefined ? {} : { repos: [{ fullName: "acme/shop", ref }] }) })
+  await page.goto(`/sandboxes/${id}`)
+  await Shop.turnIs(page, "The turn ended")
+  await page.reload()
+  return id
+})
+
+const HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>"
+const HIDDEN = "\u202egnp.exe\u001b[31m"
+
+/** As the scripts of the offline agent take it. */
+const say = (text: string) => `[[say ${text.replaceAll("]", "\\]")}]]`
+
+layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) => {
+  it.effect("is read as Markdown, with code in colours", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const link = yield* linkFor()
+      const code = [
+        "```ts",
+        "/** The price of a `lamp`. */",
+        "export const price = async (name: string): Promise<number> => {",
+        "  if (name === \"lamp\") return 30 // in euros",
+        "  throw new Error(`no ${name}`)",
+        "}",
+        "```"
+      ]
+      const text = [
+        "## What I changed",
+        "",
+        "The **prices** are in `src/prices.js`; see [the docs](https://example.org/docs).",
+        "",
+        ...code,
+        "",
+        "1. Added a lamp",
+        "2. Ran the tests:",
+        "   - all of them",
+        "   - ~~none~~ passed",
+        "",
+        "> Prices are in euros.",
+        "",
+        "| Thing | Price | Where it is sold, and to whom, and why |",
+        "|-------|------:|----|",
+        "| Lamp  | 30    | shop |",
+        "| Chair | 45    | shop |"
+      ].join("\n")
+      const work = yield* worked
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await work(page, `${say(text)} [[think **Hm.** Which \`file\`?]]`)
+        const said = page.locator(".item.text .markdown")
+        assert.deepStrictEqual(await said.locator(".heading").allInnerTexts(), ["What I changed"])
+        assert.deepStrictEqual(await said.locator("td.right").allInnerTexts(), ["30", "45"])
+        assert.deepStrictEqual(await said.locator("pre .keyword").allInnerTexts(), ["export", "const", "async", "string", "number", "if",
+          "return", "throw", "new"])
+        assert.strictEqual(await said.getByRole("link").getAttribute("rel"), "noreferrer noopener nofollow")
+        assert.deepStrictEqual(await page.locator(".item.reasoning strong").allInnerTexts(), ["Hm."])
+        await inspect(page, "sandbox-markdown")
+      })
+    }))
+
+  it.effect("does nothing and hides nothing, in titles, prompts, messages and tools", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const link = yield* linkFor()
+      const text = [
+        `${HOSTILE} ${HIDDEN}`,
+        "[press](javascript:alert(1)) ![look](https://example.org/look.png) [![a](javascript:alert(1))](data:text/html,x)",
+        "```html",
+        `${HOSTILE} ${HIDDEN}`,
+        "```",
+        `x${"y".repeat(1_000)}`
+      ].join("\n")
+      const file = `a ${HOSTILE.replaceAll("/", "")}.txt`
+      const prompt = [say(text), say(`# ${HOSTILE}`), `[[write path=${JSON.stringify(file)} content=${HOSTILE} ${HIDDEN}\nconst a = 1]]`]
+      const work = yield* worked
+      yield* visit(async (page) => {
+        page.on("dialog", () => assert.fail("a script of an agent ran"))
+        await signIn(page, link)
+        const id = await work(page, prompt.join(" "), `T ${HOSTILE} ${HIDDEN}`)
+        // The timeline is a picture of ours.
+        assert.strictEqual(await page.locator("main img, main svg:not(#timeline svg), main script").count(), 0)
+        assert.deepStrictEqual(await page.locator(".markdown a").evaluateAll((all) => all.map((one) => one.getAttribute("href"))), [
+          "https://example.org/look.png"
+        ])
+        const shown = await page.locator("main").innerText()
+        for (const part of [HOSTILE, "⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe⟨ESC⟩[31m", "[press](javascript:alert(1))"]) {
+          assert.include(shown, part)
+        }
+        for (const hidden of HIDDEN.match(/\p{C}/gu) ?? []) assert.notInclude(shown, hidden)
+        await inspect(page, "sandbox-hostile")
+
+        // The same in names of files, in diffs and in files.
+        await page.goto(`/sandboxes/${id}/changes`)
+        assert.strictEqual(await page.locator("main img, main script").count(), 0)
+        assert.strictEqual(await page.locator(".changed-file .path").innerText(), file)
+        assert.include(await page.locator(".changed-file .added .line").first().innerText(), `${HOSTILE} ⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe`)
+        await inspect(page, "changes-hostile")
+        await page.getByRole("link", { name: "All files of acme/shop" }).click()
+        await inspect(page, "files")
+        await page.getByRole("link", { name: file }).click()
+        assert.strictEqual(await page.locator("main img, main script").count(), 0)
+        assert.include(await page.locator(".line").first().innerText(), `${HOSTILE} ⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe`)
+        await inspect(page, "file")
+        const saving = page.waitForEvent("download")
+        await page.getByRole("link", { name: "Download" }).click()
+        assert.include((await saving).suggestedFilename(), ".txt")
+      })
+    }))
+
+  it.effect("does nothing and hides nothing in branches and tools, and takes no room with lines of a megabyte", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const link = yield* linkFor()
+      const tool = `echo '${HOSTILE} ${HIDDEN} [press](javascript:alert(1))'`
+      const line = "head -c 1000000 /dev/zero | tr '\\0' w > line.txt; printf 'end' >> line.txt"
+      const prompt = [`[[shell ${tool}]]`, `[[shell ${line}]]`, say("z".repeat(15_000)), say(`${HIDDEN} `.repeat(2_000))]
+      const work = yield* worked
+      yield* visit(async (page) => {
+        page.on("dialog", () => assert.fail("a script of an agent ran"))
+        await signIn(page, link)
+        const id = await work(page, prompt.join(" "), "Hidden", Shop.HOSTILE_BRANCH)
+        assert.strictEqual(await page.locator("main img, main script").count(), 0)
+        assert.include(await page.locator("#facts").innerText(), Shop.HOSTILE_BRANCH.replace("\u202e", "⟨RIGHT-TO-LEFT OVERRIDE⟩"))
+        const said = await page.locator("#conversation").innerText()
+        for (const part of [HOSTILE, "⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe⟨ESC⟩[31m", "[press](javascript:alert(1))", "z".repeat(15_000)]) {
+          assert.include(said, part)
+        }
+        for (const hidden of HIDDEN.match(/\p{C}/gu) ?? []) assert.notInclude(said, hidden)
+        // What there is no room for is a link away.
+        await page.getByRole("link", { name: "Show the rest" }).last().click()
+        assert.include(await page.locator("main").innerText(), "⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe⟨ESC⟩[31m")
+        await inspect(page, "text-hostile")
+        for (const place of ["changes", "files"]) {
+          await page.goto(`/sandboxes/${id}/${place}?path=line.txt`)
+          assert.include(await page.locator(".line").first().innerText(), `${"w".repeat(400)} … 999603 more characters`)
+          await inspect(page, `${place}-long-line`)
+        }
+      })
+    }))
+})

@@ -1,0 +1,99 @@
+/** What the page of a sandbox shows of its setup, while it runs and afterwards. */
+import { assert, layer } from "@effect/vitest"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Context, Effect, Layer } from "effect"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, writeFileSync } from "node:fs"
+import path from "node:path"
+import type { Page } from "playwright-core"
+import { folder } from "../commands/SlipwayProcess.ts"
+import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
+import * as Shop from "./Shop.ts"
+
+/** A file that a setup waits for. */
+class Gate extends Context.Service<Gate, string>()("@slipway/slipway/test/Gate") {}
+
+const makeRepository = (folder: string, environment: object) => {
+  mkdirSync(path.join(folder, ".slipway"), { recursive: true })
+  writeFileSync(path.join(folder, ".slipway/environment.json"), JSON.stringify(environment))
+  const git = (...args: ReadonlyArray<string>) => execFileSync("git", ["-C", folder, ...args], { stdio: "pipe" })
+  git("init", "--quiet", "--initial-branch=main")
+  git("add", ".")
+  git("-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "First")
+}
+
+/** The service with two repositories of its machine: of `acme/waits` the setup waits for the gate, of `acme/broken` it fails. */
+const service = Layer.effect(
+  Gate,
+  Effect.gen(function*() {
+    const made = yield* folder
+    const gate = path.join(made, "gate")
+    const repositories = {
+      waits: { setup: ["echo 'Installing <b>things</b>'", `until [ -e ${gate} ]; do sleep 0.1; done; echo 'all <i>there</i>'`] },
+      broken: { setup: ["echo 'no <b>such</b> package' >&2; exit 3"] }
+    }
+    for (const [name, environment] of Object.entries(repositories)) {
+      makeRepository(path.join(made, name), environment)
+      yield* (yield* LocalRepositories).register(RepoName.make(`acme/${name}`), path.join(made, name))
+    }
+    return gate
+  })
+).pipe(Layer.provideMerge(Browser.layer()))
+
+const setupIs = (page: Page, text: string) => page.locator("#setup .state", { hasText: text }).waitFor()
+const output = (page: Page) => page.locator("#setup pre")
+const isOpen = (page: Page) => page.locator("#setup details").evaluate((details) => details.hasAttribute("open"))
+
+layer(service, { excludeTestServices: true })("the setup on the page of a sandbox", (it) => {
+  it.effect("is followed while it runs, closed when it succeeded, and then what a page that is loaded has", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const gate = yield* Gate
+      const { create } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[say Ready.]]", { repos: [{ fullName: "acme/waits" }] })
+        await page.goto(`/sandboxes/${id}`)
+        await setupIs(page, "Running")
+        await output(page).filter({ hasText: "Installing <b>things</b>" }).waitFor()
+        await page.getByText("Setup began; it may take 10 min").waitFor()
+        assert.isTrue(await isOpen(page))
+        assert.match(await page.locator("#setup").innerText(), /so far/u)
+        await inspect(page, "setup-running")
+
+        writeFileSync(gate, "")
+        await setupIs(page, "Succeeded")
+        await page.getByText("Ready.", { exact: true }).waitFor()
+        assert.isFalse(await isOpen(page))
+        await page.locator("#setup summary").focus()
+        await page.keyboard.press("Enter")
+        assert.include(await output(page).innerText(), "all <i>there</i>")
+        await inspect(page, "setup-succeeded")
+        const live = await page.locator("#setup").innerText()
+        await page.reload()
+        assert.isFalse(await isOpen(page))
+        await page.locator("#setup summary").click()
+        assert.strictEqual(await page.locator("#setup").innerText(), live)
+      })
+    }))
+
+  it.effect("stays open where it failed, with what failed and the code it ended with", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[say Ready.]]", { repos: [{ fullName: "acme/broken" }] })
+        await page.goto(`/sandboxes/${id}`)
+        await setupIs(page, "Failed")
+        await output(page).filter({ hasText: "no <b>such</b> package" }).waitFor()
+        assert.isTrue(await isOpen(page))
+        assert.match(await page.locator("#setup").innerText(), /exit code 3/u)
+        await page.locator(".item.problem", { hasText: "Setup of acme/broken failed. setup[0]" }).waitFor()
+        await inspect(page, "setup-failed")
+      })
+    }))
+})

@@ -1,0 +1,27 @@
+/** What `--help` has to say, of every command there is. */
+import { assert, it } from "@effect/vitest"
+import type { Command } from "effect/cli"
+import { slipway } from "../../src/commands/Slipway.ts"
+
+interface Found {
+  readonly path: string
+  readonly command: Command.Command.Any
+}
+
+const within = (path: string, command: Command.Command.Any): ReadonlyArray<Found> =>
+  command.subcommands.flatMap(({ commands }) =>
+    commands.flatMap((one) => {
+      const of = `${path} ${one.name}`
+      return [{ path: of, command: one }, ...within(of, one)]
+    })
+  )
+
+it("every command that does something has an example, which begins with it", () => {
+  const found = within("slipway", slipway)
+  assert.isAbove(found.length, 70)
+  const doing = found.filter(({ command }) => command.subcommands.length === 0)
+  for (const { command, path } of doing) {
+    assert.isNotEmpty(command.examples, path)
+    for (const { command: example } of command.examples) assert.include(example, path)
+  }
+})

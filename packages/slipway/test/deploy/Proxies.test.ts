@@ -1,0 +1,247 @@
+/** The service behind nginx and Caddy, as `deploy/` sets them up. Only names of files, ports and certificates are others. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { writeFileSync } from "node:fs"
+import { request as plain } from "node:http"
+import { request } from "node:https"
+import path from "node:path"
+import { certificate } from "../../src/commands/DemoCertificate.ts"
+import { folder, freePort, repository, run, type Server, serve, until } from "../commands/SlipwayProcess.ts"
+import { changed, has, text } from "./Deploy.ts"
+
+const LONG = 120_000
+/** One more than refused keys of an address in a minute that are answered as such. */
+const GUESSES = 61
+
+const withoutNginx = !has("nginx", ["-v"], "the service is not tested behind it (apt-get install nginx)")
+const withoutCaddy = !has("caddy", ["version"], "the service is not tested behind it (apt-get install caddy)")
+
+interface Ports {
+  readonly plain: number
+  readonly secure: number
+  readonly service: number
+}
+
+/** How one of the files is run. */
+interface Proxy {
+  readonly name: string
+  readonly isMissing: boolean
+  readonly publicUrl: string
+  /** Answers the command, after the files it needs are written to the folder. */
+  readonly configure: (folder: string, ports: Ports) => readonly [program: string, ...args: ReadonlyArray<string>]
+}
+
+const nginx = (at: string, servers: string) => {
+  writeFileSync(
+    path.join(at, "nginx.conf"),
+    `daemon off; worker_processes 1; pid ${at}/pid; error_log stderr; user root;
+events { worker_connections 256; }
+http {
+  access_log off;
+  client_body_temp_path ${at}/body; proxy_temp_path ${at}/proxy; fastcgi_temp_path ${at}/f; uwsgi_temp_path ${at}/u; scgi_temp_path ${at}/s;
+  ${servers}
+}
+`
+  )
+  return ["nginx", "-p", at, "-c", path.join(at, "nginx.conf")] as const
+}
+
+const caddy = (at: string, { plain, secure }: Ports, sites: string) => {
+  // Its administration would take the same port for every Caddy of a machine.
+  writeFileSync(path.join(at, "Caddyfile"), `{\n\tadmin off\n\thttp_port ${plain}\n\thttps_port ${secure}\n}\n${sites}`)
+  return ["caddy", "run", "--adapter", "caddyfile", "--config", path.join(at, "Caddyfile")] as const
+}
+
+const proxies: ReadonlyArray<Proxy> = [{
+  name: "nginx/slipway.conf",
+  isMissing: withoutNginx,
+  publicUrl: "https://slipway.example.com",
+  configure: (at, { plain, secure, service }) =>
+    nginx(
+      at,
+      changed(text("nginx/slipway.conf"), [
+        ["listen 80;", `listen 127.0.0.1:${plain};`],
+        ["listen [::]:80;", ""],
+        ["listen 443", `listen 127.0.0.1:${secure}`],
+        ["listen [::]:443 ssl http2;", ""],
+        ["127.0.0.1:4000", `127.0.0.1:${service}`],
+        ["/etc/ssl/slipway/fullchain.pem", `${at}/cert.pem`],
+        ["/etc/ssl/slipway/privkey.pem", `${at}/key.pem`]
+      ])
+    )
+}, {
+  name: "nginx/slipway-path.conf",
+  isMissing: withoutNginx,
+  publicUrl: "https://tools.example.com/slipway",
+  configure: (at, { secure, service }) =>
+    nginx(
+      at,
+      [
+        `server { listen 127.0.0.1:${secure} ssl; server_name tools.example.com;`,
+        `ssl_certificate ${at}/cert.pem; ssl_certificate_key ${at}/key.pem;`,
+        changed(text("nginx/slipway-path.conf"), [["127.0.0.1:4000", `127.0.0.1:${service}`]]),
+        "}"
+      ].join("\n")
+    )
+}, {
+  name: "caddy/Caddyfile",
+  isMissing: withoutCaddy,
+  publicUrl: "https://slipway.example.com",
+  configure: (at, ports) =>
+    caddy(
+      at,
+      ports,
+      changed(text("caddy/Caddyfile"), [
+        ["slipway.example.com {", `slipway.example.com {\n\ttls ${at}/cert.pem ${at}/key.pem`],
+        ["127.0.0.1:4000", `127.0.0.1:${ports.service}`]
+      ])
+    )
+}, {
+  name: "caddy/slipway-path.caddy",
+  isMissing: withoutCaddy,
+  publicUrl: "https://tools.example.com/slipway",
+  configure: (at, ports) =>
+    caddy(
+      at,
+      ports,
+      [
+        `tools.example.com {`,
+        `tls ${at}/cert.pem ${at}/key.pem`,
+        changed(text("caddy/slipway-path.caddy"), [["127.0.0.1:4000", `127.0.0.1:${ports.service}`]]),
+        "}\n"
+      ].join("\n")
+    )
+}]
+
+interface Reply {
+  readonly status: number | undefined
+  readonly headers: NodeJS.Dict<string | Array<string>>
+  readonly body: string
+}
+
+/** Asks the proxy as a client that resolved the public name. `until`: the reply is broken off as soon as it has that. */
+const asking = (publicUrl: string, port: number) =>
+(address: string, { body, headers, localAddress, until }: {
+  readonly body?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly localAddress?: string
+  readonly until?: string
+} = {}) =>
+  Effect.callback<Reply>((resume) => {
+    const { hostname, pathname } = new URL(publicUrl)
+    const asked = request({
+      host: "127.0.0.1",
+      port,
+      servername: hostname,
+      rejectUnauthorized: false,
+      method: body === undefined ? "GET" : "POST",
+      agent: false,
+      ...localAddress === undefined ? {} : { localAddress },
+      path: (pathname === "/" ? "" : pathname) + address,
+      headers: { host: hostname, ...body === undefined ? {} : { "content-type": "application/json" }, ...headers }
+    }, (response) => {
+      let said = ""
+      const answer = () => resume(Effect.succeed({ status: response.statusCode, headers: response.headers, body: said }))
+      response.on("data", (bytes: Buffer) => {
+        said += bytes.toString()
+        if (until === undefined || !said.includes(until)) return
+        answer()
+        asked.destroy()
+      })
+      response.on("error", answer).on("end", answer)
+    })
+    asked.on("error", () => resume(Effect.succeed({ status: undefined, headers: {}, body: "" })))
+    asked.end(body)
+  })
+
+/** What a client is told that came without TLS. */
+const redirect = (port: number, host: string, path: string) =>
+  new Promise<{ readonly status: number | undefined; readonly location: string | undefined }>((resolve, reject) => {
+    const asked = plain({ host: "127.0.0.1", port, path, headers: { host } }, (response) => {
+      response.resume()
+      resolve({ status: response.statusCode, location: response.headers.location })
+    })
+    asked.on("error", reject)
+    asked.end()
+  })
+
+/** A service with that public address, and the proxy in front of it. */
+const behind = Effect.fnUntraced(function*({ configure, publicUrl }: Proxy) {
+  const home = yield* folder
+  const at = yield* folder
+  yield* run(home, ["repos", "add", "acme/shop", repository(home)])
+  const ports = { plain: yield* freePort, secure: yield* freePort, service: yield* freePort }
+  const { key, cert } = certificate(new URL(publicUrl).hostname, Date.now())
+  writeFileSync(path.join(at, "key.pem"), key)
+  writeFileSync(path.join(at, "cert.pem"), cert)
+  const server: Server = yield* serve(home, {
+    SLIPWAY_PORT: `${ports.service}`,
+    SLIPWAY_PUBLIC_URL: publicUrl,
+    SLIPWAY_TRUSTED_PROXIES: "127.0.0.1"
+  })
+  const [program, ...args] = configure(at, ports)
+  // Caddy keeps what it learns where its user does.
+  const env = { ...process.env, HOME: at, XDG_DATA_HOME: at, XDG_CONFIG_HOME: at }
+  yield* Effect.acquireRelease(
+    Effect.sync(() => spawn(program, args, { env, stdio: "ignore" })),
+    (child) =>
+      Effect.promise(() =>
+        new Promise<void>((resolve) => {
+          if (child.exitCode !== null) return resolve()
+          child.once("exit", () => resolve())
+          child.kill("SIGKILL")
+        })
+      )
+  )
+  const ask = asking(publicUrl, ports.secure)
+  yield* until(ask("/healthz"), ({ status }) => status === 200)
+  return { ask, key: server.key ?? "", ports }
+})
+
+describe("behind a proxy", () => {
+  for (const proxy of proxies) {
+    it.live.skipIf(proxy.isMissing)(
+      `deploy/${proxy.name} leads to the service, its streams and whoever asks`,
+      () =>
+        Effect.gen(function*() {
+          const { ask, key, ports } = yield* behind(proxy)
+          const headers = { authorization: `Bearer ${key}` }
+          const sandboxes = "/api/public/v1/sandboxes"
+
+          const creation = JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: "Hello" })
+          const made = yield* ask(sandboxes, { headers, body: creation })
+          assert.strictEqual(made.status, 201, made.body)
+          const { id, links } = JSON.parse(made.body)
+          assert.strictEqual(links.self, `${proxy.publicUrl}${sandboxes}/${id}`)
+
+          // The stream stays open, so all of it comes before its end: the turn's end too, which is not there yet.
+          const stream = yield* ask(`${sandboxes}/${id}/events/stream`, { headers, until: "turn.completed" })
+          assert.strictEqual(stream.status, 200)
+          assert.match(String(stream.headers["content-type"]), /^text\/event-stream/u)
+          assert.isUndefined(stream.headers["content-encoding"])
+
+          // Slipway refuses what is too large, not the proxy: with its own body.
+          const large = yield* ask(sandboxes, { headers, body: JSON.stringify({ prompt: "x".repeat(1_500_000) }) })
+          assert.deepStrictEqual([large.status, JSON.parse(large.body).error.code], [413, "payload_too_large"])
+
+          // Clients count apart, and each as where it comes from, whatever it writes into the header.
+          const guess = (localAddress: string, n: number) =>
+            ask(sandboxes, { localAddress, headers: { authorization: `Bearer sbx_live_${n}`, "x-forwarded-for": `198.51.100.${n}` } })
+          const statuses = yield* Effect.forEach(Array.from({ length: GUESSES }, (_, n) => n), (n) => guess("127.0.0.2", n))
+          assert.deepStrictEqual(statuses.map(({ status }) => status), [...Array.from({ length: GUESSES - 1 }, () => 401), 429])
+          assert.strictEqual((yield* guess("127.0.0.3", 1)).status, 401)
+
+          const page = yield* ask("/sign-in")
+          assert.strictEqual(page.status, 200)
+          assert.include(page.body, new URL(proxy.publicUrl).pathname === "/" ? "\"/" : "\"/slipway/")
+
+          if (text(proxy.name).includes("listen 80") || proxy.name === "caddy/Caddyfile") {
+            const { location, status } = yield* Effect.promise(() => redirect(ports.plain, "slipway.example.com", "/keys?a=b"))
+            assert.deepStrictEqual([status, location?.replace(`:${ports.secure}`, "")], [308, "https://slipway.example.com/keys?a=b"])
+          }
+        }).pipe(Effect.scoped),
+      LONG
+    )
+  }
+})

@@ -1,0 +1,184 @@
+/**
+ * The bytes of one checkpoint: what it is, the files of the agent's conversation, the trees. Frames of at most 64 KiB: a tag (1
+ * byte), the length of the content (4, big endian), the content, and the CRC-32 of everything so far (4). Whoever reads a frame
+ * knows that nothing before its end was cut, changed, or left out.
+ */
+import { Effect, Pull, Result, Schema, Stream, type Scope } from "effect"
+
+/** It is cut or changed, or of another version of the service. Retrying does not help. */
+export class ArchiveDamaged extends Schema.TaggedError<ArchiveDamaged>()("ArchiveDamaged", {
+  /** A sentence for people. */
+  detail: Schema.String
+}) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** What whoever restores it must know first. */
+export const Header = Schema.Struct({
+  format: Schema.Literal(1),
+  /** Whose conversation it is. */
+  runtime: Schema.String,
+  /** The agent's own session of it, as `SavedSession` writes it; `null`: there is none to go on with. */
+  agentSession: Schema.NullOr(Schema.String),
+  /** Whether files of the conversation follow. */
+  hasHome: Schema.Boolean
+})
+export type Header = typeof Header.Type
+
+const decodeHeader = Schema.decodeUnknownResult(Schema.fromJsonString(Header))
+
+const TAG = { header: 1, home: 2, trees: 3, end: 4 } as const
+
+/** Of a frame's content. */
+const MAX_LENGTH = 65_536
+const BEFORE = 5
+const AFTER = 4
+
+const table = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? 0xedb88320 ^ (crc >>> 1) : crc >>> 1
+  return crc
+})
+
+/** The CRC-32 (ISO 3309) of what `crc` is of and `bytes` after it. */
+const crc32 = (crc: number, bytes: Uint8Array): number => {
+  let rest = ~crc
+  for (const byte of bytes) rest = (table[(rest ^ byte) & 0xff] ?? 0) ^ (rest >>> 8)
+  return ~rest >>> 0
+}
+
+const frame = (crc: number, tag: number, content: Uint8Array): Uint8Array => {
+  const bytes = new Uint8Array(BEFORE + content.length + AFTER)
+  const view = new DataView(bytes.buffer)
+  view.setUint8(0, tag)
+  view.setUint32(1, content.length)
+  bytes.set(content, BEFORE)
+  view.setUint32(BEFORE + content.length, crc32(crc, bytes.subarray(0, -AFTER)))
+  return bytes
+}
+
+const crcOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset).getUint32(bytes.length - AFTER)
+
+const split = (bytes: Uint8Array): ReadonlyArray<Uint8Array> => {
+  const parts = Math.ceil(bytes.length / MAX_LENGTH)
+  return Array.from({ length: parts }, (_, i) => bytes.subarray(i * MAX_LENGTH, (i + 1) * MAX_LENGTH))
+}
+
+interface Content<E, R> {
+  readonly runtime: string
+  readonly agentSession: string | null
+  /** `null`: it could not be read. */
+  readonly home: Stream.Stream<Uint8Array, E, R> | null
+  readonly trees: Stream.Stream<Uint8Array, E, R>
+}
+
+/** The archive of `content`, each of whose streams is read once, one after the other. */
+export const write = <E, R>({ agentSession, home, runtime, trees }: Content<E, R>): Stream.Stream<Uint8Array, E, R> =>
+  Stream.suspend(() => {
+    let crc = 0
+    const framed = (tag: number, content: Uint8Array) => {
+      const bytes = frame(crc, tag, content)
+      crc = crcOf(bytes)
+      return bytes
+    }
+    const section = (tag: number, content: Stream.Stream<Uint8Array, E, R>) =>
+      Stream.map(Stream.flatMap(content, (bytes) => Stream.fromIterable(split(bytes))), (bytes) => framed(tag, bytes))
+    const header: Header = { format: 1, runtime, agentSession, hasHome: home !== null }
+    return Stream.sync(() => framed(TAG.header, new TextEncoder().encode(JSON.stringify(header)))).pipe(
+      Stream.concat(section(TAG.home, home ?? Stream.empty)),
+      Stream.concat(section(TAG.trees, trees)),
+      Stream.concat(Stream.sync(() => framed(TAG.end, new Uint8Array())))
+    )
+  })
+
+interface Frame {
+  readonly tag: number
+  readonly content: Uint8Array
+}
+
+/** An archive that is being read: `home` before `trees`, each once or not at all. A section ends well only if it is whole. */
+export interface Opened<E> {
+  readonly header: Header
+  readonly home: Stream.Stream<Uint8Array, ArchiveDamaged | E>
+  /** Ends well only if the archive does. */
+  readonly trees: Stream.Stream<Uint8Array, ArchiveDamaged | E>
+}
+
+const damaged = (detail: string) => new ArchiveDamaged({ detail })
+
+/** Reads all of it, and keeps nothing. Fails unless it is whole. */
+export const check = <E, R>(archive: Stream.Stream<Uint8Array, E, R>): Effect.Effect<void, ArchiveDamaged | E, R | Scope.Scope> =>
+  Effect.flatMap(read(archive), ({ trees }) => Stream.runDrain(trees))
+
+/** Reads the header, and no more of `archive` than is asked for. */
+export const read = <E, R>(archive: Stream.Stream<Uint8Array, E, R>): Effect.Effect<Opened<E>, ArchiveDamaged | E, R | Scope.Scope> =>
+  Effect.gen(function*() {
+    const pull = yield* Stream.toPull(archive)
+    let buffered = new Uint8Array()
+    let crc = 0
+
+    /** `false`: there are no more bytes. */
+    const more = Pull.matchEffect(pull, {
+      onSuccess: (chunks) =>
+        Effect.sync(() => {
+          const parts = [buffered, ...chunks]
+          const joined = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
+          let at = 0
+          for (const part of parts) {
+            joined.set(part, at)
+            at += part.length
+          }
+          buffered = joined
+          return true
+        }),
+      onFailure: (cause) => Effect.failCause(cause),
+      onDone: () => Effect.succeed(false)
+    })
+
+    const need = Effect.fnUntraced(function*(bytes: number) {
+      while (buffered.length < bytes) if (!(yield* more)) return yield* damaged("It is cut.")
+    })
+
+    const next = Effect.gen(function*() {
+      yield* need(BEFORE)
+      const length = new DataView(buffered.buffer, buffered.byteOffset).getUint32(1)
+      if (length > MAX_LENGTH) return yield* damaged("It is changed.")
+      const size = BEFORE + length + AFTER
+      yield* need(size)
+      const bytes = buffered.subarray(0, size)
+      const expected = crc32(crc, bytes.subarray(0, -AFTER))
+      if (crcOf(bytes) !== expected) return yield* damaged("It is changed.")
+      crc = expected
+      buffered = buffered.subarray(size)
+      const read: Frame = { tag: bytes[0] ?? 0, content: bytes.subarray(BEFORE, -AFTER) }
+      return read
+    })
+
+    let ahead: Frame | null = null
+    let reached: number = TAG.home
+    const section = (tag: number) =>
+      Stream.unfold(undefined, () =>
+        Effect.gen(function*() {
+          ahead ??= yield* next
+          // Of a section that nobody wanted to read.
+          while (ahead.tag < tag && ahead.tag >= reached) ahead = yield* next
+          reached = tag
+          if (ahead.tag === tag) {
+            const { content } = ahead
+            ahead = null
+            return [content, undefined] as const
+          }
+          if (ahead.tag < tag || ahead.tag > TAG.end) return yield* damaged("It is out of order.")
+          if (ahead.tag === TAG.end && (ahead.content.length > 0 || buffered.length > 0 || (yield* more))) {
+            return yield* damaged("It has more than it should.")
+          }
+          return undefined
+        }))
+
+    const first = yield* next
+    const header = decodeHeader(new TextDecoder().decode(first.content))
+    if (first.tag !== TAG.header || Result.isFailure(header)) return yield* damaged("It is of another version of the service.")
+    return { header: header.success, home: section(TAG.home), trees: section(TAG.trees) }
+  })

@@ -1,0 +1,113 @@
+/**
+ * What a worker does first for a sandbox that ran before: it has its trees, its conversation and its box here, whatever became of
+ * the machine that had them.
+ */
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { Leased } from "@slipway/domain/sandbox/Leases"
+import { isUntouched } from "@slipway/domain/sandbox/Leasing"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { isActive } from "@slipway/domain/sandbox/Turn"
+import { Duration, Effect, Schedule } from "effect"
+import * as Agent from "./Agent.ts"
+import { clone, withRoom } from "./BootSandbox.ts"
+import * as Checkpoint from "./Checkpoint.ts"
+import { type HeldSandbox, isLeaving } from "./HeldSandbox.ts"
+import { removeHere } from "./ReleaseSandbox.ts"
+import * as SetUp from "./SetUp.ts"
+
+/** Before another try of a machine that cannot have the sandbox: long enough for another one to take it. */
+const BEFORE_ANOTHER = Duration.seconds(30)
+
+/** Trees and conversation of a sandbox whose machine is gone, or has them no more. */
+const fetch = Effect.fn("Arrival.fetch")(function*(held: HeldSandbox, moved: Leased["moved"]) {
+  const { sandbox } = yield* held.view
+  const { checkpoint, id, origin, repos } = sandbox
+  // What an earlier stay left here is older.
+  yield* removeHere(id)
+  if (isUntouched(sandbox)) {
+    yield* Effect.forEach(repos, (repo) => withRoom(clone(held, repo)), { concurrency: "unbounded", discard: true })
+    if (moved !== null) yield* held.arrived
+  } else if (checkpoint === 0 && origin !== null) {
+    yield* withRoom(Checkpoint.restore(held, { cause: "fork", checkpoint: origin.checkpoint, of: origin.sandboxId }))
+  } else {
+    yield* withRoom(Checkpoint.restore(held, { cause: moved === "drained" ? "machine_drained" : "machine_lost", checkpoint, of: id }))
+  }
+})
+
+/** Goes back to the checkpoint that a person wants, or the newest before it; where none can be read the sandbox stays as it is. */
+const goBack = Effect.fn("Arrival.goBack")(function*(held: HeldSandbox, restoring: number) {
+  const host = yield* SandboxHost
+  const { id } = held
+  // Nothing may run in the trees meanwhile, and the box is to be made on what they are then.
+  yield* host.rest(id)
+  yield* withRoom(Checkpoint.restore(held, { cause: "command", checkpoint: restoring, of: id })).pipe(
+    Effect.catchTag("NoneLeft", ({ damaged, message }) => held.write([{ _tag: "FailRestore", error: message, damaged }]))
+  )
+})
+
+/**
+ * Its box, with everything in place. `left`: it need not run any more, or is lost for good, which is recorded. `elsewhere`: it cannot
+ * be had on this machine.
+ */
+export const arrive = Effect.fn("Arrival.arrive")(function*(held: HeldSandbox, moved: Leased["moved"]) {
+  const trees = yield* WorkingTrees
+  const host = yield* SandboxHost
+  const { lost } = yield* Policy
+  let isHere = moved === null
+  let areNew = false
+
+  const arriving = Effect.gen(function*() {
+    // Remembered: a try that was cut off may have made them, and recorded nothing.
+    isHere = isHere && (yield* trees.has(held.id))
+    if (!isHere) {
+      yield* SetUp.invalidate(held)
+      yield* fetch(held, moved)
+      areNew = true
+    }
+    isHere = true
+    const { sandbox: { turn } } = yield* held.view
+    // Its agent went with the worker. A pending turn was never handed to an agent: it just starts.
+    if (isActive(turn) && turn.state !== "pending") {
+      yield* Agent.reportLost(held)
+      yield* held.write([{ _tag: "EndTurn", turnId: turn.id, state: "failed", reason: "agent_lost", initiator: "provider" }])
+    }
+    const { sandbox: { owesCheckpoint, restoring } } = yield* held.view
+    if (restoring !== null && !owesCheckpoint) {
+      yield* SetUp.invalidate(held)
+      yield* goBack(held, restoring)
+    }
+    const [box, isOwed] = yield* Effect.all([
+      host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }),
+      areNew ? Effect.succeed(true) : SetUp.wasBrokenOff(held.id)
+    ], { concurrency: 2 })
+    if (isOwed) yield* SetUp.setUpAgain(held, box)
+    return box
+  }).pipe(
+    Effect.retry({
+      while: (error) => "retryable" in error && error.retryable,
+      schedule: Schedule.upTo(Schedule.spaced("5 seconds"), { duration: lost })
+    }),
+    Effect.catchTag(
+      "NoneLeft",
+      ({ message }) => Effect.as(held.write([{ _tag: "Fail", reason: "host_lost", error: message, retryable: false }]), "left" as const)
+    ),
+    Effect.catchTag(
+      ["CloneFailed", "HostError", "RepoNotAccessible", "SourceHostError", "TreesUnavailable"],
+      Effect.fnUntraced(function*({ message }) {
+        const { sandbox } = yield* held.view
+        yield* Effect.logError("this machine cannot go on with the sandbox", { reason: message })
+        if (sandbox.checkpoint === 0 && sandbox.origin === null && !isUntouched(sandbox)) {
+          yield* held.write([{ _tag: "Fail", reason: "host_lost", error: message, retryable: false }])
+          return "left" as const
+        }
+        // Another one has something to go on from. Without a box, so without what the agent's own git knows.
+        if (isHere) yield* Checkpoint.take(held, null)
+        yield* Effect.sleep(BEFORE_ANOTHER)
+        return "elsewhere" as const
+      })
+    )
+  )
+  const left: Effect.Effect<Box | "left" | "elsewhere"> = Effect.as(held.until(isLeaving), "left" as const)
+  return yield* Effect.raceFirst(arriving, left)
+})

@@ -1,0 +1,158 @@
+/**
+ * The folders of a cache as bytes: packed and unpacked in the box by its own tar, so that what a setup left in them meets the walls
+ * of the box, and the service never walks it. Names are arguments and never text of a shell.
+ */
+import * as CachedArchive from "@slipway/domain/environment/CachedArchive"
+import { type CachePath, show } from "@slipway/domain/environment/CachePath"
+import type { Box, BoxCommand, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Schema, Stream } from "effect"
+
+/** Nothing was packed or unpacked that counts. Whoever wants the folders lets setup fill them. */
+export class CachedPathsFailed extends Schema.TaggedError<CachedPathsFailed>()("CachedPathsFailed", {
+  /** A sentence for operators. */
+  detail: Schema.String
+}) {
+  override get message() {
+    return `Cached folders: ${this.detail}`
+  }
+}
+
+export interface Folders {
+  readonly box: Box
+  /** The folder of the repository's working tree, as the box has it. */
+  readonly tree: string
+  readonly paths: ReadonlyArray<CachePath>
+}
+
+/** No folder is reached through a link: `$1` is where it starts, `$2` its path from there. */
+const WITHIN = `
+within() {
+  at=$1 rest=$2
+  while case $rest in */*) true;; *) false;; esac; do
+    at=$at/\${rest%%/*} rest=\${rest#*/}
+    if [ -L "$at" ]; then return 1; fi
+  done
+}
+`
+/** Arguments: base and path of each. Writes the places in the list of those that are folders. */
+const LOOK = `${WITHIN}
+case $(tar --version) in *"GNU tar"*) ;; *) exit 3;; esac
+i=0
+while [ $# -gt 0 ]; do
+  if within "$1" "$2" && [ -d "$1/$2" ] && [ ! -L "$1/$2" ]; then echo $i; fi
+  i=$((i+1)); shift 2
+done
+`
+/** Fails where anything is already, or a link is on the way: nothing that is there is replaced. */
+const FREE = `${WITHIN}
+case $(tar --version) in *"GNU tar"*) ;; *) exit 3;; esac
+while [ $# -gt 0 ]; do
+  within "$1" "$2" || exit 4
+  if [ -e "$1/$2" ] || [ -L "$1/$2" ]; then exit 5; fi
+  shift 2
+done
+`
+const meaning: Readonly<Record<number, string>> = {
+  3: "the box has no GNU tar.",
+  4: "a link is on the way to one of them.",
+  5: "one of them is there already.",
+  127: "the box has no GNU tar."
+}
+
+const failed = (detail: string) => new CachedPathsFailed({ detail })
+
+const command = (command: string, args: ReadonlyArray<string>): BoxCommand => ({ command, args, env: { LC_ALL: "C" }, isOffline: true })
+
+const baseOf = ({ box, tree }: Folders, { base }: CachePath) => base === "home" ? box.home : tree
+const pairs = (folders: Folders) => folders.paths.flatMap((path) => [baseOf(folders, path), path.path])
+
+/** Arguments of tar. */
+const members = (folders: Folders, paths: ReadonlyArray<CachePath>) => CachedArchive.members(paths, (path) => baseOf(folders, path))
+
+const ended = Effect.fnUntraced(function*(
+  { exited, stderrTail }: Effect.Success<ReturnType<Box["spawn"]>>,
+  what: string
+) {
+  const { code, signal } = yield* exited
+  if (code === 0) return
+  const said = (yield* stderrTail).trim().split("\n").slice(0, 3).join("; ").slice(0, 500)
+  return yield* failed(meaning[code ?? -1] ?? `${what} ended with ${code ?? signal}: ${said}`)
+})
+
+const shell = Effect.fnUntraced(function*(folders: Folders, script: string) {
+  const process = yield* folders.box.spawn(command("sh", ["-c", script, "sh", ...pairs(folders)]))
+  yield* process.endInput
+  const output = yield* Stream.mkString(Stream.decodeText(process.stdout))
+  yield* ended(process, "sh")
+  return output
+}, Effect.scoped)
+
+/** What is in those of the folders that are there. Fails at its end if anything could not be read. */
+export const pack = (folders: Folders): Stream.Stream<Uint8Array, CachedPathsFailed | HostError> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const there = (yield* shell(folders, LOOK)).split("\n").filter((line) => line !== "").map(Number)
+    const paths = folders.paths.filter((_, i) => there.includes(i))
+    const header = CachedArchive.header(paths)
+    if (paths.length === 0) return Stream.make(header)
+    const tar = yield* folders.box.spawn(command("tar", ["--create", "--file=-", "--format=gnu", ...members(folders, paths)]))
+    yield* tar.endInput
+    return Stream.make(header).pipe(
+      Stream.concat(tar.stdout),
+      Stream.concat(Stream.fromEffectDrain(ended(tar, "tar")))
+    )
+  }))
+
+const remove = (folders: Folders, paths: ReadonlyArray<CachePath>) =>
+  Effect.gen(function*() {
+    const rm = yield* folders.box.spawn(
+      command("rm", ["-rf", "--", ...paths.map((path) => `${baseOf(folders, path)}/${path.path}`)])
+    )
+    yield* rm.endInput
+    yield* rm.exited
+  }).pipe(Effect.scoped, Effect.ignore)
+
+/**
+ * Makes the folders what they were when they were packed. None of them may be there. Of what fails or is cut off nothing is left,
+ * unless the box ends meanwhile.
+ */
+export const unpack = <E>(folders: Folders, bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<void, E | CachedPathsFailed | HostError> =>
+  Effect.gen(function*() {
+    const { archive, paths: names } = yield* CachedArchive.opened(bytes, failed)
+    const paths = folders.paths.filter((path) => names.includes(show(path)))
+    if (paths.length !== names.length) return yield* failed("they are others than those that are asked for.")
+    yield* shell(folders, FREE)
+    if (paths.length === 0) return yield* Stream.runDrain(archive)
+    yield* Effect.gen(function*() {
+      const tar = yield* folders.box.spawn(command("tar", [
+        "--extract",
+        "--file=-",
+        "--no-same-owner",
+        "--no-same-permissions",
+        "--delay-directory-restore",
+        ...members(folders, paths)
+      ]))
+      // All is read, so that damage is found; but nothing any more once tar has failed.
+      yield* Effect.raceFirst(Stream.runForEach(archive, tar.write), Effect.andThen(ended(tar, "tar"), Effect.never))
+      yield* tar.endInput
+      yield* Stream.runDrain(tar.stdout)
+      yield* ended(tar, "tar")
+    }).pipe(Effect.scoped, Effect.onError(() => remove(folders, paths)))
+  }).pipe(Effect.scoped)
+
+/**
+ * Shows the folders of a cache image where they belong, if the box can: answers whether they are there. Where they are not, nothing has
+ * changed.
+ */
+export const overlay = Effect.fn("CachedPaths.overlay")(function*(folders: Folders, image: string) {
+  const { box, paths, tree } = folders
+  if (box.overlay === undefined) return false
+  yield* shell(folders, FREE)
+  const ofHome = paths.filter(({ base }) => base === "home")
+  const places = ofHome.map((path) => `${baseOf(folders, path)}/${path.path}`)
+  if (places.length > 0) yield* Effect.scoped(Effect.flatMap(box.spawn(command("mkdir", ["-p", "--", ...places])), ({ exited }) => exited))
+  const problem = yield* box.overlay({ image, tree, paths })
+  if (problem === null) return true
+  yield* Effect.logWarning("what a setup filled is unpacked, since it cannot be shown", { reason: problem })
+  yield* remove(folders, ofHome)
+  return false
+})

@@ -1,0 +1,53 @@
+/** What the repositories of a sandbox say that it needs, as the commits have it that their trees started from. */
+import { EnvironmentInvalid, type Environment, MAX_FILE_BYTES, TOO_LARGE } from "@slipway/domain/environment/Environment"
+import { type EnvironmentPath, FILES, findEnvironment } from "@slipway/domain/environment/FindEnvironment"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import type { RepoRef } from "@slipway/domain/source/RepoRef"
+import { Effect } from "effect"
+
+/** Of a repository that says something. */
+export interface RepositoryEnvironment {
+  readonly repo: string
+  /** Its folder in the box. */
+  readonly folder: string
+  readonly file: string
+  readonly environment: Environment | EnvironmentInvalid
+}
+
+const readOne = Effect.fnUntraced(function*(box: Box, repo: string, folder: string) {
+  const trees = yield* WorkingTrees
+  const files = yield* trees.readBase({ sandboxId: box.sandboxId, repo }, FILES, { maximumBytes: MAX_FILE_BYTES }).pipe(
+    Effect.catchTag("FileNotFound", () => Effect.succeed(new Map<string, never>()))
+  )
+  const read = (file: EnvironmentPath) => {
+    const found = files.get(file)
+    if (found === undefined) return Effect.succeed(null)
+    return found.content === null
+      ? new EnvironmentInvalid({ file, key: "", problem: TOO_LARGE })
+      : Effect.succeed(new TextDecoder().decode(found.content))
+  }
+  const found = yield* findEnvironment(read, { workspaceFolder: folder, env: new Map([["HOME", box.home]]) }).pipe(
+    Effect.catchTag("EnvironmentInvalid", (environment) => Effect.succeed({ file: environment.file, environment }))
+  )
+  return found === null ? [] : [{ repo, folder, ...found }]
+})
+
+/** In the order of the repositories; those that say nothing are left out. */
+export const read = Effect.fn("Environments.read")(function*(box: Box, repos: ReadonlyArray<RepoRef>) {
+  const trees = yield* WorkingTrees
+  const names = repos.map(({ fullName }) => fullName)
+  const found: ReadonlyArray<ReadonlyArray<RepositoryEnvironment>> = yield* Effect.forEach(
+    names,
+    (repo) => readOne(box, repo, `${box.workspace}/${trees.folder(repo, names)}`),
+    { concurrency: "unbounded" }
+  )
+  return found.flat()
+})
+
+/** Plain variables of all of them, for the agent: of one name, the first repository's. */
+export const variablesOf = (environments: ReadonlyArray<RepositoryEnvironment>): Readonly<Record<string, string>> =>
+  Object.assign(
+    {},
+    ...environments.map(({ environment }) => environment instanceof EnvironmentInvalid ? {} : environment.env).reverse()
+  )

@@ -1,0 +1,228 @@
+/**
+ * What one worker can carry (docs/decisions.md 15): agents at work, agents alive, boots at once. Whoever finds it full waits in
+ * order. An agent that only is warm ends as soon as another sandbox needs its place.
+ */
+import { observed } from "@slipway/domain/Metrics"
+import type { Boots } from "@slipway/domain/sandbox/BootsHere"
+import type { WorkerReport } from "@slipway/domain/sandbox/Workers"
+import { Deferred, Duration, Effect, Metric, type Scope } from "effect"
+
+/** Each at least 0; `agents` not below `slots`. */
+export interface Bounds {
+  /** Agents at work or booting at once. */
+  readonly slots: number
+  /** Agent processes alive at once, with those that are warm or wait for a person. */
+  readonly agents: number
+  /** Boots at once. */
+  readonly boots: number
+}
+
+/**
+ * `queued`: for its first slot or, having none, for the next. `warm`: it waits for a turn. `waiting`: for a person. `leaving`: its
+ * place is somebody else's as soon as it is closed.
+ */
+type State = "queued" | "booting" | "working" | "warm" | "waiting" | "leaving" | "closed"
+
+/** What an agent takes of the worker, from before it starts until its processes are gone. */
+export interface Place {
+  /** Waits until there is room; at once from then on, while it works. */
+  readonly ready: Effect.Effect<void>
+  /** The boot is over. Its agent is at work still. */
+  readonly booted: Effect.Effect<void>
+  /** The agent waits for a turn. Its slot is free. */
+  readonly rest: Effect.Effect<void>
+  /** A warm agent has a turn: waits for a slot. `false`: it is to end instead, somebody waits for its place. */
+  readonly work: Effect.Effect<boolean>
+  /** The agent waits for a person. Its slot is free. */
+  readonly pause: Effect.Effect<void>
+  /** The person has answered. It goes on at once, be there a slot or not. */
+  readonly goOn: Effect.Effect<void>
+  /** Completes once the agent is to end for somebody else. Only a warm one is asked. */
+  readonly wanted: Effect.Effect<void>
+  /** Nothing of the agent runs any more, or it is not to start. The scope does so too. */
+  readonly close: Effect.Effect<void>
+}
+
+export interface Room {
+  /** What of it is taken now. */
+  readonly shares: Effect.Effect<Pick<WorkerReport, "slots" | "agents" | "boots">>
+  /** What could begin now, without waiting, not below 0; and how many boots are under way or wait. */
+  readonly free: Effect.Effect<{ readonly slots: number; readonly boots: number; readonly booting: number }>
+  /** How many boot, for those that leave the processors to the first. */
+  readonly boots: () => Boots
+  /** Stands in line at once, for an agent of a sandbox that boots or has booted before. */
+  enter(kind: "boot" | "agent"): Effect.Effect<Place, never, Scope.Scope>
+}
+
+/**
+ * How long a boot stands back behind the first ones of many: about twice what one takes that has the processors to itself. What waits
+ * for something else, a slow network above all, keeps nobody for longer.
+ */
+const STANDS_BACK = Duration.seconds(1)
+
+interface Entry {
+  readonly kind: "boot" | "agent"
+  state: State
+  /** Whether it has a place among the agents. */
+  isAlive: boolean
+  /** Whether it leaves the processors to the boots before it for a moment. */
+  standsBack: boolean
+  ready: Deferred.Deferred<void>
+  readonly wanted: Deferred.Deferred<void>
+}
+
+const takesSlot = ({ state }: Entry) => state === "booting" || state === "working"
+
+const gauges = {
+  slots: Metric.gauge("slipway_worker_slots", { description: "Agents of this worker that may be at work or booting at once." }),
+  atWork: Metric.gauge("slipway_worker_agents_at_work", { description: "Agents of this worker that are at work." }),
+  warm: Metric.gauge("slipway_worker_agents_warm", { description: "Agents of this worker that wait for a turn." }),
+  waiting: Metric.gauge("slipway_worker_agents_waiting", { description: "Agents of this worker that wait for a person." }),
+  boots: Metric.gauge("slipway_worker_boots", { description: "Boots of this worker that are under way." }),
+  queued: Metric.gauge("slipway_worker_queued", { description: "Sandboxes of this worker that wait for room on it." })
+}
+
+export const make = Effect.fnUntraced(function*(bounds: Bounds) {
+  /** In the order in which they came to wait, be it for room or for a turn. */
+  let entries: ReadonlyArray<Entry> = []
+  const count = (is: (entry: Entry) => boolean) => entries.filter(is).length
+  const slotsTaken = () => count(takesSlot)
+  const boots = () => count(({ state }) => state === "booting")
+  const waiting = () => count(({ isAlive, kind, state }) => state === "queued" && kind === "boot" && !isAlive)
+  const alive = () => count(({ isAlive }) => isAlive)
+  /** Boots that may be under way before others need not stand back: one at first, and one more with each that ends. */
+  let inFront = 1
+
+  /** Lets in whoever there is room for. One waits for what it lacks only behind those that lack the same. */
+  const admit = () => {
+    const short = { slots: false, agents: false, boots: false }
+    let asked = count(({ state }) => state === "leaving")
+    for (const entry of entries) {
+      if (entry.state !== "queued") continue
+      const isBoot = entry.kind === "boot" && !entry.isAlive
+      const lacks = {
+        slots: short.slots || slotsTaken() >= bounds.slots,
+        agents: !entry.isAlive && (short.agents || alive() >= bounds.agents),
+        boots: isBoot && (short.boots || boots() >= (entry.standsBack ? inFront : bounds.boots))
+      }
+      if (!lacks.slots && !lacks.agents && !lacks.boots) {
+        entry.state = isBoot ? "booting" : "working"
+        entry.isAlive = true
+        Deferred.doneUnsafe(entry.ready, Effect.void)
+        continue
+      }
+      short.slots ||= lacks.slots
+      short.agents ||= lacks.agents
+      short.boots ||= lacks.boots
+      if (!lacks.agents || lacks.slots || lacks.boots) continue
+      // One of those that were asked already is for it.
+      if (asked > 0) {
+        asked--
+        continue
+      }
+      const idlest = entries.find(({ state }) => state === "warm")
+      if (idlest === undefined) continue
+      idlest.state = "leaving"
+      Deferred.doneUnsafe(idlest.wanted, Effect.void)
+    }
+  }
+
+  /** Before its state changes. */
+  const leave = ({ state }: Entry) => {
+    if (state === "booting") inFront = boots() === 1 && waiting() === 0 ? 1 : Math.min(bounds.boots, inFront + 1)
+  }
+
+  const move = (entry: Entry, to: State) =>
+    Effect.sync(() => {
+      if (entry.state === "leaving" || entry.state === "closed") return
+      leave(entry)
+      entry.state = to
+      if (to === "warm" || to === "queued") entries = [...entries.filter((other) => other !== entry), entry]
+      admit()
+    })
+
+  const close = (entry: Entry) =>
+    Effect.sync(() => {
+      leave(entry)
+      entry.state = "closed"
+      entry.isAlive = false
+      entries = entries.filter((other) => other !== entry)
+      admit()
+    })
+
+  const comeForward = (entry: Entry) =>
+    Effect.sync(() => {
+      entry.standsBack = false
+      admit()
+    })
+
+  yield* observed(gauges.slots, () => ({ value: bounds.slots }))
+  yield* observed(gauges.atWork, () => ({ value: count(({ state }) => state === "working") }))
+  yield* observed(gauges.warm, () => ({ value: count(({ state }) => state === "warm") }))
+  yield* observed(gauges.waiting, () => ({ value: count(({ state }) => state === "waiting") }))
+  yield* observed(gauges.boots, () => ({ value: boots() }))
+  yield* observed(gauges.queued, () => ({ value: count(({ state }) => state === "queued") }))
+
+  const room: Room = {
+    shares: Effect.sync(() => ({
+      slots: { all: bounds.slots, taken: slotsTaken() },
+      agents: { all: bounds.agents, taken: alive() },
+      boots: { all: bounds.boots, taken: boots() }
+    })),
+    free: Effect.sync(() => {
+      const queued = count(({ state }) => state === "queued")
+      // Warm agents give way, so that only the others keep an agent out.
+      const unyielding = count(({ isAlive, state }) => isAlive && state !== "warm")
+      const booting = boots() + waiting()
+      return {
+        booting,
+        slots: Math.max(0, Math.min(bounds.slots - slotsTaken(), bounds.agents - unyielding) - queued),
+        boots: Math.max(0, bounds.boots - booting)
+      }
+    }),
+    boots: () => inFront > 1 || boots() > 1 ? "more" : boots() === 1 ? "first" : "none",
+    enter: (kind) =>
+      Effect.map(
+        Effect.acquireRelease(
+          Effect.sync(() => {
+            const entry: Entry = {
+              kind,
+              state: "queued",
+              isAlive: false,
+              standsBack: true,
+              ready: Deferred.makeUnsafe(),
+              wanted: Deferred.makeUnsafe()
+            }
+            entries = [...entries, entry]
+            admit()
+            return entry
+          }),
+          close
+        ).pipe(Effect.tap((entry) =>
+          entry.kind === "boot" && entry.state === "queued" ? Effect.forkScoped(Effect.delay(comeForward(entry), STANDS_BACK)) : Effect.void
+        )),
+        (entry): Place => ({
+          ready: Effect.suspend(() =>
+            Deferred.await(entry.ready)
+          ),
+          booted: Effect.suspend(() => entry.state === "booting" ? move(entry, "working") : Effect.void),
+          rest: move(entry, "warm"),
+          work: Effect.suspend(() => {
+            if (entry.state === "leaving") return Effect.succeed(false)
+            if (entry.state !== "warm") return Effect.succeed(true)
+            entry.ready = Deferred.makeUnsafe()
+            return move(entry, "queued").pipe(
+              Effect.andThen(Deferred.await(entry.ready)),
+              Effect.onInterrupt(() => move(entry, "warm")),
+              Effect.as(true)
+            )
+          }),
+          pause: move(entry, "waiting"),
+          goOn: move(entry, "working"),
+          wanted: Deferred.await(entry.wanted),
+          close: close(entry)
+        })
+      )
+  }
+  return room
+})

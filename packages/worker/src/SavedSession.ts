@@ -1,0 +1,25 @@
+/** An agent's own session as stores and checkpoints keep it: its id, and where the files of its conversation were written. */
+import type { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { Result, Schema } from "effect"
+
+type Place = Pick<Box, "home" | "workspace">
+
+const Saved = Schema.fromJsonString(Schema.Struct({ session: Schema.String, workspace: Schema.String, home: Schema.String }))
+const decode = Schema.decodeUnknownResult(Saved)
+const encode = Schema.encodeSync(Saved)
+
+export const write = (session: string, { home, workspace }: Place): string => encode({ session, workspace, home })
+
+/** The id to go on with in `place`; `null`: a runtime that bears only so much cannot go on there. */
+export const resumable = (
+  saved: string,
+  place: Place,
+  bears: ReturnType<AgentRuntime["Service"]["bearsOtherPaths"]>
+): string | null => {
+  const known = decode(saved)
+  // Of a version that saved the id alone.
+  if (Result.isFailure(known)) return saved
+  const { home, session, workspace } = known.success
+  return (bears.workspace || workspace === place.workspace) && (bears.home || home === place.home) ? session : null
+}

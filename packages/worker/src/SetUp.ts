@@ -1,0 +1,377 @@
+/**
+ * Makes a sandbox ready for its agent as its repositories say (docs/decisions.md 17): runs their setup commands in the box, with the
+ * secrets that the agent never gets, and keeps what they wrote.
+ */
+import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
+import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/OutputRedaction"
+import { SecretStore, SecretsMissing, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import type { SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { type Box, type Programs, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { type SetupCache, type SetupRecord, Setups } from "@slipway/domain/sandbox/Setups"
+import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { bootDeadline, MAX_SETUP } from "@slipway/domain/sandbox/TimeLimit"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { visible } from "@slipway/domain/Visible"
+import { Context, DateTime, Duration, Effect, Option, Redacted, Schema } from "effect"
+import * as CacheOfSetup from "./CacheOfSetup.ts"
+import { clearHome, conversationOf } from "./ClearHome.ts"
+import { elapsedMillis } from "./Elapsed.ts"
+import * as Environments from "./Environments.ts"
+import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
+import * as RepositoryPrograms from "./RepositoryPrograms.ts"
+import { setUpCached } from "./SetUpCached.ts"
+import * as SetupCommand from "./SetupCommand.ts"
+import { SetupOutput } from "./SetupOutput.ts"
+import * as SetupTold from "./SetupTold.ts"
+import { SetupWatch } from "./SetupWatch.ts"
+
+/** What the operator lets sandboxes reach beside their model, as `name:port`. */
+export const AllowedEgress = Context.Reference<ReadonlySet<string>>("@slipway/worker/AllowedEgress", { defaultValue: () => new Set() })
+
+/** A repository wants no agent without its setup, and it failed; or what it left in the home could not be removed. */
+export class SetupFailed extends Schema.TaggedError<SetupFailed>()("SetupFailed", {
+  /** For people, with the last lines of the output. Free of secrets. */
+  detail: Schema.String
+}) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** What an agent is started with. */
+export interface Prepared {
+  readonly programs: Programs
+  readonly env: Readonly<Record<string, string>>
+  /** What it is told of the setup, Markdown; `null`: nothing. */
+  readonly told: string | null
+}
+
+type Report = Omit<SandboxEventOf<"sandbox.boot">["data"], "stage">
+
+const report = (held: HeldSandbox, reports: ReadonlyArray<Report>) =>
+  held.write(reports.map((data): SystemCommand => ({ _tag: "ReportBoot", data: { stage: "setup", ...data } })))
+
+/** Between two times that the output of a running setup is saved. */
+const SAVE_EVERY = "2 seconds"
+/** Of a boot's time, what is left for the agent to start. */
+const FOR_THE_AGENT = Duration.minutes(1)
+/** Why there is no agent then. */
+const LEFT = "Credentials, or settings of agents, that setup left in the home could not be removed."
+
+/** Without secrets there is nothing to hide. */
+const plain = {
+  stream: (): RedactedOutput => {
+    const decoder = new TextDecoder()
+    return { push: (bytes) => decoder.decode(bytes, { stream: true }), end: () => decoder.decode() }
+  }
+}
+
+const wanted = ({ environment }: Environments.RepositoryEnvironment): Environment["secrets"] =>
+  environment instanceof EnvironmentInvalid ? [] : environment.secrets
+
+const foldersOf = ({ environment }: Environments.RepositoryEnvironment): Environment["cache"] =>
+  environment instanceof EnvironmentInvalid ? [] : environment.cache
+
+/** The secrets of each repository as variables, and what hides them all. */
+const reveal = Effect.fnUntraced(function*(held: HeldSandbox, environments: ReadonlyArray<Environments.RepositoryEnvironment>) {
+  const { sandbox: { grantId } } = yield* held.view
+  const secrets = new Map<string, Readonly<Record<string, string>>>()
+  const asking = environments.filter((one) => wanted(one).length > 0)
+  if (asking.length === 0) return { secrets, redaction: plain }
+  const store = Option.getOrUndefined(yield* Effect.serviceOption(SecretStore))
+  const redaction = Option.getOrUndefined(yield* Effect.serviceOption(OutputRedaction))
+  if (store === undefined || redaction === undefined) {
+    return yield* new SecretsUnusable({ problem: "This service keeps no secrets, and a repository's setup needs some." })
+  }
+  for (const one of asking) {
+    const values = yield* untilAvailable(store.reveal({ grantId, repo: one.repo }, wanted(one)))
+    secrets.set(one.repo, Object.fromEntries(Array.from(values, ([name, value]) => [name, Redacted.value(value)])))
+  }
+  return { secrets, redaction: redaction.of(Array.from(secrets.values()).flatMap((values) => Object.values(values))) }
+})
+
+/** How one repository's setup went. */
+type Result = SetupTold.Result
+
+interface Done {
+  readonly cache: SetupCache
+  readonly result: Result
+}
+
+/** What its commands have. */
+interface Given {
+  readonly programs: Programs
+  readonly secrets: Readonly<Record<string, string>>
+}
+
+/** Of `environment`; its commands may take `within` together. */
+const runOne = Effect.fnUntraced(function*(
+  box: Box,
+  { environment, folder }: Environments.RepositoryEnvironment & { readonly environment: Environment },
+  { programs, secrets }: Given,
+  output: SetupOutput,
+  within: Duration.Duration
+): Effect.fn.Return<Result> {
+  const given = { programs, env: { ...environment.env, ...secrets } }
+  const steps = Effect.gen(function*() {
+    for (const step of environment.setup) {
+      const failures = yield* Effect.forEach(step, (command) => SetupCommand.run(box, folder, command, given, output), {
+        concurrency: "unbounded"
+      })
+      const failure = failures.find((failure) => failure !== null)
+      if (failure !== undefined) return failure
+    }
+    return null
+  })
+  const ended = yield* Effect.timeoutOption(steps, within)
+  if (Option.isSome(ended)) return ended.value === null ? { _tag: "Succeeded" } : { _tag: "Failed", ...ended.value }
+  output.say(`It took longer than it may: ${SetupTold.minutes(within)}.`)
+  return { _tag: "TimedOut", within }
+})
+
+/** A cache is brought back if there is one, else the commands run. `left`: of the time for all repositories. */
+const setUpOne = Effect.fnUntraced(function*(
+  held: HeldSandbox,
+  box: Box,
+  one: Environments.RepositoryEnvironment & { readonly environment: Environment },
+  given: Given,
+  output: SetupOutput,
+  { clear, isFresh, left }: {
+    readonly clear: Effect.Effect<void>
+    readonly isFresh: boolean
+    readonly left: Effect.Effect<Duration.Duration>
+  }
+): Effect.fn.Return<Done, never, WorkingTrees> {
+  const limit = Duration.minutes(one.environment.timeoutMinutes)
+  const running = Effect.flatMap(left, (time) => runOne(box, one, given, output, Duration.min(limit, time)))
+  const place = yield* CacheOfSetup.placeOf(held, box, one, given.programs, isFresh)
+  if (place === null) return { cache: "none", result: yield* running }
+  const done = yield* setUpCached(
+    {
+      folders: { box, tree: one.folder, paths: one.environment.cache },
+      place,
+      mayFill: isFresh,
+      // Where the one who fills it fails, the same time is left.
+      patience: Duration.min(limit, Duration.divideUnsafe(yield* left, 2)),
+      clear,
+      left
+    },
+    running,
+    ({ _tag }) => _tag === "Succeeded"
+  )
+  if (done.cache !== "hit") return done
+  output.say("Setup did not run: a cache had what it fills.")
+  return { cache: "hit", result: { _tag: "Succeeded" } }
+})
+
+/** Of all repositories. */
+const cacheOf = (reports: ReadonlyArray<Report>): SetupCache => {
+  const caches = reports.map(({ cache }) => cache)
+  return caches.includes("miss") ? "miss" : caches.includes("hit") ? "hit" : "none"
+}
+
+/** What the setups of all repositories may take together: of one with a cache, which another sandbox may be filling, twice its time. */
+const limitOf = (environments: ReadonlyArray<Environments.RepositoryEnvironment>): Duration.Duration =>
+  Duration.minutes(environments.reduce((sum, { environment }) => {
+    if (environment instanceof EnvironmentInvalid || environment.setup.length === 0) return sum
+    return sum + environment.timeoutMinutes * (environment.cache.length === 0 ? 1 : 2)
+  }, 0))
+
+/** What is left of the time of the boot, or of a setup that is none of a boot. */
+const left = Effect.fnUntraced(function*(held: HeldSandbox, { startedAt }: SetupRecord) {
+  const { sandbox } = yield* held.view
+  const end = sandbox.status === "creating"
+    ? DateTime.subtractDuration(bootDeadline(sandbox, yield* Policy), FOR_THE_AGENT)
+    : DateTime.addDuration(startedAt, MAX_SETUP)
+  return Duration.max(Duration.seconds(1), DateTime.distance(yield* DateTime.now, end))
+})
+
+/** Saves what there is of the output as long as it grows. */
+const saving = Effect.fnUntraced(function*(held: HeldSandbox, began: SetupRecord, output: SetupOutput, reports: ReadonlyArray<Report>) {
+  const setups = yield* Setups
+  for (let saved = output.version;;) {
+    yield* Effect.sleep(SAVE_EVERY)
+    if (output.version === saved) continue
+    saved = output.version
+    yield* untilAvailable(setups.save(held.lease, { ...began, cache: cacheOf(reports), output: output.text }))
+  }
+})
+
+/** Files of a fresh tree that differ by now. */
+const changedFiles = Effect.fnUntraced(function*(box: Box, repo: string) {
+  const trees = yield* WorkingTrees
+  const { files } = yield* trees.changes({ sandboxId: box.sandboxId, repo })
+  return files.map(({ path }) => path)
+}, Effect.catch(() => Effect.succeed([])))
+
+const stateOf = (results: ReadonlyArray<Result>) =>
+  results.some(({ _tag }) => _tag !== "Succeeded") ? "failed" as const : "succeeded" as const
+
+const exitCodeOf = (results: ReadonlyArray<Result>): number | null => {
+  const failed = results.find(({ _tag }) => _tag !== "Succeeded")
+  if (failed === undefined) return 0
+  return failed._tag === "Failed" ? failed.exitCode : null
+}
+
+const isFatal = ({ environment }: Environments.RepositoryEnvironment): boolean =>
+  !(environment instanceof EnvironmentInvalid) && environment.onFailure === "fail"
+
+/**
+ * Sets up all repositories that say something of it, in their order, and saves how it goes. Safe to repeat. `isFresh`: nobody has
+ * worked in the trees. `conversation`: what of the home the agent may go on with. Fails where there is to be no agent, which is saved too.
+ */
+export const setUp = Effect.fn("SetUp.setUp")(
+  function*(held: HeldSandbox, box: Box, { conversation = [], isFresh }: {
+    readonly isFresh: boolean
+    readonly conversation?: ReadonlyArray<string>
+  }) {
+    const setups = yield* Setups
+    const host = yield* SandboxHost
+    const allowed = yield* AllowedEgress
+    const policy = yield* Policy
+    const { sandbox: { repos } } = yield* held.view
+    const environments = yield* Environments.read(box, repos)
+    const programs = yield* RepositoryPrograms.of(environments)
+    if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
+
+    const began: SetupRecord = {
+      state: "running",
+      startedAt: yield* DateTime.now,
+      ms: null,
+      cache: "none",
+      exitCode: null,
+      output: "",
+      told: null
+    }
+    const isFirst = isFresh && (yield* untilAvailable(setups.find(held.id))) === null
+    const save = (record: SetupRecord) => untilAvailable(setups.save(held.lease, record))
+    const start = yield* elapsedMillis
+    yield* save(began)
+    const { redaction, secrets } = yield* reveal(held, environments).pipe(
+      Effect.tapError((error) =>
+        Effect.flatMap(
+          elapsedMillis,
+          (now) =>
+            save({ ...began, state: "failed", ms: now - start, output: `${error.message}\n`, told: SetupTold.refused(error.message) })
+        )
+      )
+    )
+    const watch = yield* SetupWatch
+    const output = new SetupOutput(redaction, watch.output)
+    const limit = limitOf(environments)
+    if (Duration.isPositive(limit)) yield* held.write([{ _tag: "StartSetup", limit }])
+
+    const results: Array<Result> = []
+    const reports: Array<Report> = []
+    const told: Array<string> = []
+    const running = Effect.gen(function*() {
+      for (const one of environments) {
+        const { environment, file, folder, repo } = one
+        const beginning = yield* elapsedMillis
+        if (environments.length > 1) output.say(`# ${repo}`)
+        let done: Done
+        if (environment instanceof EnvironmentInvalid) {
+          output.say(environment.message)
+          done = { cache: "none", result: { _tag: "Invalid", problem: environment.message } }
+        } else {
+          const given = { programs, secrets: secrets.get(repo) ?? {} }
+          const earlier = environments.slice(0, results.length).flatMap(foldersOf)
+          done = yield* setUpOne(held, box, { ...one, environment }, given, output, {
+            clear: isFirst ? Effect.void : CacheOfSetup.makeRoom(box, environment.cache, earlier),
+            isFresh,
+            left: Effect.provideService(left(held, began), Policy, policy)
+          })
+        }
+        const { cache, result } = done
+        results.push(result)
+        watch.ended(result)
+        const ran = !(environment instanceof EnvironmentInvalid) && environment.setup.length > 0 && cache !== "hit"
+        const changed = isFresh && ran ? yield* changedFiles(box, repo) : []
+        told.push(SetupTold.tell({ repo, folder, file, environment, cache, result, changed, lastLines: output.lastLines }))
+        const { egress, ignored: unread } = environment instanceof EnvironmentInvalid ? { egress: [], ignored: [] } : environment
+        const { ignored: withoutImage = [], ...image } = yield* RepositoryPrograms.report(one, programs)
+        const ignored = [...unread, ...withoutImage]
+        const refused = host.isolation === "none" ? [] : egress.filter((name) => !allowed.has(name))
+        reports.push({
+          ms: (yield* elapsedMillis) - beginning,
+          repo,
+          cache,
+          ...(ignored.length === 0 ? {} : { ignored }),
+          ...(refused.length === 0 ? {} : { egress_refused: refused }),
+          ...(result._tag === "Succeeded" ? {} : { error: visible(SetupTold.reason(result)) }),
+          ...image
+        })
+        if (result._tag !== "Succeeded" && isFatal(one)) return `The setup of ${repo} failed. ${SetupTold.reason(result)}`
+      }
+      return null
+    })
+    const problem = yield* Effect.raceFirst(running, saving(held, began, output, reports))
+    const isClear = yield* clearHome(box, conversation)
+    if (!isClear) yield* Effect.logWarning("what setup left in the home could not be removed")
+    const fatal = problem ?? (isClear ? null : LEFT)
+
+    const prepared: Prepared = { programs, env: Environments.variablesOf(environments), told: told.join("\n") }
+    yield* save({
+      ...began,
+      state: fatal === null ? stateOf(results) : "failed",
+      ms: (yield* elapsedMillis) - start,
+      cache: cacheOf(reports),
+      exitCode: exitCodeOf(results),
+      output: output.text,
+      told: prepared.told
+    })
+    if (problem === null && fatal !== null) reports.push({ ms: (yield* elapsedMillis) - start, error: fatal })
+    yield* report(held, reports)
+    if (fatal !== null) return yield* new SetupFailed({ detail: SetupTold.withOutput(fatal, output.lastLines) })
+    return prepared
+  }
+)
+
+/** For an agent that starts where setup ran before. */
+export const recall = Effect.fn("SetUp.recall")(function*(held: HeldSandbox, box: Box) {
+  const setups = yield* Setups
+  const { sandbox: { repos } } = yield* held.view
+  const environments = yield* Environments.read(box, repos)
+  const programs = yield* RepositoryPrograms.of(environments)
+  if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
+  const record = yield* untilAvailable(setups.find(held.id))
+  return { programs, env: Environments.variablesOf(environments), told: record?.told ?? null } satisfies Prepared
+})
+
+/** What setup filled is gone or about to be: until it ran again, whoever works for the sandbox knows. */
+export const invalidate = Effect.fn("SetUp.invalidate")(function*(held: HeldSandbox) {
+  const setups = yield* Setups
+  const record = yield* untilAvailable(setups.find(held.id))
+  if (record !== null && record.state !== "running") {
+    yield* untilAvailable(setups.save(held.lease, { ...record, state: "running", ms: null }))
+  }
+})
+
+/** Whether a run began and did not end. */
+export const wasBrokenOff = Effect.fnUntraced(function*(sandboxId: SandboxId) {
+  const setups = yield* Setups
+  return (yield* untilAvailable(setups.find(sandboxId)))?.state === "running"
+})
+
+/**
+ * Where the trees were made again, or an earlier run was broken off: ignored files are in no checkpoint. The sandbox has work in it, so
+ * it goes on whatever comes of it, and the agent and the log are told.
+ */
+export const setUpAgain = Effect.fn("SetUp.setUpAgain")(function*(held: HeldSandbox, box: Box) {
+  const start = yield* elapsedMillis
+  yield* setUp(held, box, { isFresh: false, conversation: yield* conversationOf(held) }).pipe(
+    // Nothing ran, so nothing of it was reported.
+    Effect.tapErrorTag(
+      ["SecretsMissing", "SecretsUnusable"],
+      ({ message }) => Effect.flatMap(elapsedMillis, (now) => report(held, [{ ms: now - start, error: visible(message) }]))
+    ),
+    Effect.catchTag(
+      ["SetupFailed", "SecretsMissing", "SecretsUnusable"],
+      ({ message }) => Effect.logWarning("a sandbox goes on without its setup", { reason: message })
+    )
+  )
+})
+
+export { SecretsMissing, SecretsUnusable }

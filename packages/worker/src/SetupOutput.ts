@@ -1,0 +1,74 @@
+/** What the commands of a setup write, one after the other or side by side: the end of it is kept, without secrets. */
+import type { OutputRedaction } from "@slipway/domain/environment/OutputRedaction"
+import { MAX_SETUP_OUTPUT } from "@slipway/domain/sandbox/Setups"
+import { visible } from "@slipway/domain/Visible"
+
+const utf8 = new TextEncoder()
+
+/** Lines of the end of an output for those who read of a failure, and their characters. */
+const LAST_LINES = 12
+const LAST_CHARACTERS = 1_200
+
+/** Its last `maximum` bytes in UTF-8; no character is cut in two. */
+const endOf = (text: string, maximum: number): string => {
+  const bytes = utf8.encode(text)
+  let start = Math.max(0, bytes.length - maximum)
+  while (start > 0 && start < bytes.length && ((bytes[start] ?? 0) & 0xc0) === 0x80) start++
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start))
+}
+
+/** What terminals take as colours and movements of the cursor (ECMA-48, control sequences). */
+// oxlint-disable-next-line no-control-regex
+const CONTROL_SEQUENCES = /\x1b\[[0-?]*[ -/]*[@-~]/gu
+
+/** As it reads: every line is one, and nothing of it is a command to whoever shows it. */
+const readable = (text: string): string => visible(text.replace(CONTROL_SEQUENCES, "").replace(/\r\n?/gu, "\n"))
+
+export class SetupOutput {
+  readonly #redaction: ReturnType<OutputRedaction["Service"]["of"]>
+  #text = ""
+  /** Counts what was added: whoever saved it knows whether there is more. */
+  version = 0
+
+  readonly #added: (text: string) => void
+
+  constructor(redaction: ReturnType<OutputRedaction["Service"]["of"]>, added: (text: string) => void = () => {}) {
+    this.#redaction = redaction
+    this.#added = added
+  }
+
+  #add(text: string) {
+    if (text === "") return
+    this.#added(text)
+    // Postgres takes no NUL.
+    this.#text += text.replaceAll("\0", "\ufffd")
+    if (this.#text.length > 2 * MAX_SETUP_OUTPUT) this.#text = this.#text.slice(-MAX_SETUP_OUTPUT)
+    this.version++
+  }
+
+  /** Takes a line of ours, which may name what a repository wrote. */
+  say(line: string) {
+    const stream = this.#redaction.stream()
+    const text = stream.push(utf8.encode(`${line}\n`)) + stream.end()
+    this.#add(this.#text === "" || this.#text.endsWith("\n") ? text : `\n${text}`)
+  }
+
+  /** One process's. */
+  stream() {
+    const stream = this.#redaction.stream()
+    return {
+      push: (bytes: Uint8Array) => this.#add(stream.push(bytes)),
+      end: () => this.#add(stream.end())
+    }
+  }
+
+  get text(): string {
+    return endOf(this.#text, MAX_SETUP_OUTPUT)
+  }
+
+  /** For people and agents. */
+  get lastLines(): string {
+    const end = endOf(readable(this.#text.trimEnd().slice(-8 * LAST_CHARACTERS)), LAST_CHARACTERS)
+    return end.split("\n").slice(-LAST_LINES).join("\n")
+  }
+}

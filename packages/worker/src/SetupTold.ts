@@ -1,0 +1,83 @@
+/** What agents and people are told of a setup, in words. */
+import * as CachePath from "@slipway/domain/environment/CachePath"
+import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
+import type { SetupCache } from "@slipway/domain/sandbox/Setups"
+import { cut } from "@slipway/domain/Text"
+import { visible } from "@slipway/domain/Visible"
+import { Duration } from "effect"
+import * as SetupCommand from "./SetupCommand.ts"
+
+/** How one repository's setup went. */
+export type Result =
+  | { readonly _tag: "Succeeded" }
+  | { readonly _tag: "TimedOut"; readonly within: Duration.Duration }
+  | { readonly _tag: "Invalid"; readonly problem: string }
+  | { readonly _tag: "Failed" } & SetupCommand.Failure
+
+/** Bytes of a command, of a sentence, and files that are named. */
+const MAX_COMMAND = 200
+const MAX_PROBLEM = 2_000
+const MAX_FILES = 20
+
+export const minutes = (time: Duration.Duration): string => {
+  const seconds = Math.round(Duration.toSeconds(time))
+  return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
+}
+
+/** A repository wrote it: it is to begin no line of its own. */
+const inLine = (text: string): string => visible(text.replaceAll(/\s+/gu, " "))
+
+const code = (text: string): string => `\`${cut(inLine(text), MAX_COMMAND, "…").replaceAll("`", "'")}\``
+
+/** One sentence. */
+export const reason = (result: Exclude<Result, { readonly _tag: "Succeeded" }>): string => {
+  switch (result._tag) {
+    case "Invalid":
+      return cut(inLine(result.problem), MAX_PROBLEM, "…")
+    case "TimedOut":
+      return `It took longer than ${minutes(result.within)} and was ended.`
+    case "Failed":
+      return `${result.command.key}, ${code(SetupCommand.shown(result.command))}, ` +
+        (result.exitCode === null ? "was ended or could not be started." : `ended with exit code ${result.exitCode}.`)
+  }
+}
+
+/** A sentence for people with the end of the output below it. */
+export const withOutput = (sentence: string, lastLines: string): string => lastLines === "" ? sentence : `${sentence}\n${lastLines}`
+
+/** Where it could not begin. */
+export const refused = (problem: string): string => `# Setup\n\nThe setup of this sandbox did not run. ${cut(problem, MAX_PROBLEM, "…")}\n`
+
+const indented = (text: string): string => text.split("\n").map((line) => `    ${line}`).join("\n")
+
+/** A section for one repository, Markdown. `changed`: files of it that differ after its setup. */
+export const tell = ({ cache, changed, environment, file, folder, lastLines, repo, result }: {
+  readonly repo: string
+  readonly folder: string
+  readonly file: string
+  readonly environment: Environment | EnvironmentInvalid
+  readonly cache: SetupCache
+  readonly result: Result
+  readonly changed: ReadonlyArray<string>
+  readonly lastLines: string
+}): string => {
+  const commands = environment instanceof EnvironmentInvalid ? [] : environment.setup.flat()
+  const about = [`# Setup of ${repo} (in the folder ${folder})`]
+  if (result._tag === "Succeeded") {
+    const ran = commands.map((one) => code(SetupCommand.shown(one))).join(", ")
+    if (cache === "hit" && !(environment instanceof EnvironmentInvalid)) {
+      const folders = environment.cache.map((path) => code(CachePath.show(path))).join(", ")
+      const filled = `What they fill was brought back as they left it in an earlier sandbox: ${folders}.`
+      about.push(`The commands of ${file} did not run here: ${ran}. ${filled}`)
+    } else if (ran !== "") about.push(`Before you started, the commands of ${file} ran and succeeded: ${ran}.`)
+  } else {
+    about.push(`The setup that ${file} asks for failed. ${reason(result)} What it installs may be missing.`)
+    if (result._tag !== "Invalid" && lastLines !== "") about.push(`The end of its output:\n\n${indented(lastLines)}`)
+  }
+  if (changed.length > 0) {
+    const more = changed.length > MAX_FILES ? `, and ${changed.length - MAX_FILES} more` : ""
+    const names = changed.slice(0, MAX_FILES).map(code).join(", ") + more
+    about.push(`Setup changed files of the repository, which are among the changes of this sandbox: ${names}.`)
+  }
+  return about.length === 1 ? "" : `${about.join("\n\n")}\n`
+}

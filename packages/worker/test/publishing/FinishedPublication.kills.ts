@@ -1,0 +1,19 @@
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Kills from "./Kills.ts"
+import * as World from "./World.ts"
+
+const WHO = "a worker that is killed at any step of publishing a finished sandbox, whose machine is gone,"
+
+it.live(`${WHO} leaves one branch and one pull request on GitHub`, () =>
+  Effect.gen(function*() {
+    const { requests, steps } = yield* Kills.finished(yield* World.gitHubOrigin())
+    assert.isAbove(steps.length, 80)
+    assert.isAbove(requests.length, 10)
+  }).pipe(Effect.provide(World.Database.layer)))
+
+it.live(`${WHO} leaves one branch and one pull request in a local repository`, () =>
+  Effect.gen(function*() {
+    const { steps } = yield* Kills.finished(yield* World.localOrigin)
+    assert.isAbove(steps.length, 80)
+  }).pipe(Effect.provide(World.Database.layer)))
