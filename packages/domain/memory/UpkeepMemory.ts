@@ -36,6 +36,7 @@ export const make = ({ keys, rows }: SandboxRows, limits: Limits): Upkeep["Servi
         for (const row of old) {
           row.log.length = 0
           row.setup = null
+          row.traces.clear()
           row.purged = row.sandbox.lastSeq
         }
         return old.length

@@ -5,14 +5,14 @@
 import { assert, it } from "@effect/vitest"
 import { DateTime, Duration, Effect, type Layer, Result } from "effect"
 import { Ids } from "../src/Ids.ts"
-import { decideApproval, terminate } from "../src/sandbox/Command.ts"
+import { decideApproval, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"
 import { Leases } from "../src/sandbox/Leases.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { decide } from "../src/sandbox/SystemCommand.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
-import { SandboxId } from "../src/SandboxId.ts"
+import { SandboxId, turnId } from "../src/SandboxId.ts"
 import { decider } from "./Histories.ts"
 import { StoreFixture, at, atRest, creationOf, make, drive, keyOf, asking, leased, ending, type Stores, command } from "./SandboxStates.ts"
 
@@ -94,6 +94,36 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.deepStrictEqual(yield* store.find(old), old)
         yield* purge(then)
         assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
+      }))
+
+    it.effect("forgets with the events whose trace a sandbox and its turns went on with, and keeps that of all others", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const limits = yield* Policy
+        const ids = yield* Ids
+        const trace = (n: number) => `00-${String(n).repeat(32)}-${String(n).repeat(16)}-01`
+        const then = DateTime.add(at, { days: 3 })
+        const traced = Effect.gen(function*() {
+          const creation = yield* creationOf({ grantId: yield* (yield* StoreFixture).grant })
+          const { sandbox } = yield* store.create({ creation, keyed: null, organizationId: null, trace: trace(1) })
+          const first = turnId(ids, sandbox.id, 1)
+          yield* drive(sandbox, [
+            { _tag: "StartBoot" },
+            { _tag: "FinishBoot", turnId: first },
+            { _tag: "StartTurn", turnId: first },
+            { _tag: "EndTurn", turnId: first, state: "succeeded" }
+          ])
+          const { turnId: second } = yield* store.command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, undefined, trace(2))
+          return { sandbox, kept: store.traces(sandbox.id, second) }
+        })
+        const [old, young, live] = [yield* traced, yield* traced, yield* traced]
+        for (const [{ sandbox }, when] of [[old, then], [young, DateTime.add(then, { milliseconds: 1 })]] as const) {
+          yield* command(keyOf(sandbox), terminate(ids), when)
+          yield* store.change(sandbox.id, "policy", (state) => decide(state, { _tag: "Release" }, { now: when, limits }), when)
+        }
+        yield* purge(then)
+        const all = { creation: trace(1), turn: trace(2) }
+        assert.deepStrictEqual([yield* old.kept, yield* young.kept, yield* live.kept], [{ creation: null, turn: null }, all, all])
       }))
 
     it.effect("goes on numbering where a purged log ended, and purges the rest when its time is over too", () =>

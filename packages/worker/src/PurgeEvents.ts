@@ -1,6 +1,6 @@
 /**
- * Forgets what nobody was promised any longer: the events of sandboxes that ended long ago, idempotency keys, and checkpoints
- * (docs/decisions.md 4, 5 and 16).
+ * Forgets what nobody was promised any longer: the events and traces of sandboxes that ended long ago, idempotency keys, and checkpoints
+ * (docs/decisions.md 4, 5, 16 and 19).
  */
 import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { Policy } from "@slipway/domain/sandbox/Policy"

@@ -93,6 +93,8 @@ export const layer = Layer.effect(
               DELETE FROM sandbox_events e USING ended WHERE e.sandbox_id = ended.id AND e.seq <= ended.last_seq
             ), setups AS (
               DELETE FROM sandbox_setups t USING ended WHERE t.sandbox_id = ended.id
+            ), traced AS (
+              DELETE FROM traces t USING ended WHERE t.sandbox_id = ended.id
             )
             UPDATE sandboxes s SET purged_seq = ended.last_seq, purged_before = ${DateTime.formatIso(endedBefore)}::timestamptz
             FROM ended WHERE s.id = ended.id RETURNING 1`,

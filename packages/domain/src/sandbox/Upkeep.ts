@@ -44,8 +44,8 @@ export class Upkeep extends Context.Service<Upkeep, {
   /** Live sandboxes whose grant was revoked: they are to end. */
   ofRevokedGrants(limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /**
-   * Forgets the events, and what `Setups` keeps, of up to `limit` sandboxes that ended at `endedBefore` or earlier and are still ended; the
-   * sandboxes themselves and their messages stay. Says of how many.
+   * Forgets the events, the traces of who asked, and what `Setups` keeps, of up to `limit` sandboxes that ended at `endedBefore` or
+   * earlier and are still ended; the sandboxes themselves and their messages stay. Says of how many.
    */
   purgeEvents(endedBefore: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
   /** Forgets up to `limit` idempotency keys that are older than `RETENTION_DAYS`, which bind nothing any more. Says how many. */
