@@ -2,7 +2,7 @@
 import type { Setting } from "./Setting.ts"
 import { subjects } from "./Settings.ts"
 
-const [BEGIN, END] = ["<!-- settings: npm run docs:settings writes this -->", "<!-- /settings -->"]
+const [BEGIN, END] = ["<!-- settings: npm run docs:reference writes this -->", "<!-- /settings -->"]
 
 /** Markdown takes neither for itself. */
 const plain = (text: string) => text.replaceAll(/[<|]/gu, "\\$&")

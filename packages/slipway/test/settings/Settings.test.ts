@@ -25,7 +25,7 @@ const decoded = (text: string, { type }: (typeof Settings.all)[number]) => Schem
 describe("Settings", () => {
   it("docs/settings.md says what they are", () => {
     const page = readFileSync(path.resolve(import.meta.dirname, "../../../../docs/settings.md"), "utf8")
-    assert.strictEqual(Page.written(page), page, "npm run docs:settings writes it")
+    assert.strictEqual(Page.written(page), page, "npm run docs:reference writes it")
   })
 
   it("a page without a place for them is not written", () => {

@@ -1,0 +1,82 @@
+/** docs/errors.md: every status and code, who answers with it, and what helps. A code without advice stops the writing. */
+import { operations } from "./openapi.mjs"
+
+/** What the parser of HTTP refuses before there is an operation. */
+const BEFORE = ["408 request_timeout", "431 headers_too_large"]
+
+/** By status and code: what the caller can do, and whether the same request may succeed later. */
+const HELPS = {
+  "400 invalid_request": "Change the request: the message says what does not fit. `/openapi.json` has every field.",
+  "400 invalid_idempotency_key": "Send `Idempotency-Key` once, with 1 to 255 printable ASCII characters.",
+  "400 invalid_cursor": "Begin without a cursor; use those that a page gave, for the same list and grant.",
+  "400 invalid_model": "Name a model of the server: `slipway models` lists them and what each lacks.",
+  "400 invalid_reasoning_effort": "Leave `reasoningEffort` out, or name one that the model has.",
+  "400 approvals_unsupported": "Choose a model whose agent can ask, or `toolApprovalMode` `auto`.",
+  "400 invalid_path": "Give a path relative to the repository, without `..`.",
+  "400 is_directory": "List it with `files/tree`.",
+  "400 not_a_directory": "Download it with `files/download`.",
+  "400 repo_required": "Name one of the sandbox's repositories as `repo`.",
+  "401 unauthorized": "Send `Authorization: Bearer KEY`, with a key that is not revoked and not expired.",
+  "402 no_credits": "Work goes on when credits were added: retry then.",
+  "402 budget_exceeded": "An operator raises the budget: `slipway grants budget`. Retry then.",
+  "403 insufficient_scope": "Use a key with the scope that `WWW-Authenticate` names.",
+  "403 forbidden": "An owner adds the key's user to the organization again, or an operator resumes it.",
+  "403 repo_not_accessible": "Let Slipway use the repository, as the message says: `slipway repos add`, or the GitHub App.",
+  "403 file_protected": "Nothing: environment files, settings of agents and `.git` are never handed out.",
+  "404 not_found": "Look at the id and at whose key it is: what belongs to another grant is not found either.",
+  "404 repo_not_found": "Name a repository that the sandbox has.",
+  "404 file_not_found": "List the directory: the path is as it was a moment ago.",
+  "405 method_not_allowed": "Use a method that `Allow` names.",
+  "408 request_timeout": "Send the whole request sooner: headers within 10 s, all of it within 30 s.",
+  "409 idempotency_conflict": "Use a key of its own for what differs. For the first request's answer send exactly that again.",
+  "409 concurrency_limit_exceeded": "Retry when another sandbox of the grant has ended, or end one.",
+  "409 sandbox_not_running": "Wait until it runs; one that is over can be forked.",
+  "409 agent_disconnected": "Retry after `Retry-After`: a worker restores the files, or comes back.",
+  "409 turn_active": "Send it with `whenBusy` `queue` or `steer`, interrupt the turn, or wait for its end.",
+  "409 queue_full": "Take back a message that waits, or wait for the next turn.",
+  "409 steering_unsupported": "Send it with `whenBusy` `queue`.",
+  "409 scope_unsupported": "Decide this one call, without `scope`.",
+  "409 message_not_waiting": "Nothing: the message says what became of it. Interrupt its turn if it has begun.",
+  "409 invalid_request": "There is nothing to publish. Retry when the agent has changed something.",
+  "409 conflict": "The message says what stands against it: a fact told otherwise, 20 endpoints, no checkpoint yet.",
+  "410 cursor_expired": "Begin at 0: these events are no longer kept.",
+  "413 payload_too_large": "Send less: a body has at most 1 MiB.",
+  "413 file_too_large": "Nothing: a download has at most 100 MiB. Publish the change, or have the agent split the file.",
+  "415 unsupported_media_type": "Send `Content-Type: application/json` in UTF-8, without `Content-Encoding`.",
+  "429 rate_limited": "Retry after `Retry-After`.",
+  "431 headers_too_large": "Send fewer or shorter headers: at most 16 KiB.",
+  "500 internal_error": "Tell the operator the reply's `X-Request-Id`: the log has the cause under it. A retry rarely helps.",
+  "502 source_host_error": "Retry later; `pull_request.updated` tells what the host said.",
+  "503 unavailable": "Retry after `Retry-After`."
+}
+
+/** Many are told by their number alone. */
+const answeredBy = (key) => {
+  const ids = operations.filter(({ refusals }) => refusals.includes(key)).map(({ id }) => id)
+  if (BEFORE.includes(key)) return "any address"
+  if (ids.length > operations.length - 3) return "every operation"
+  return ids.length > 12 ? `${ids.length} operations` : ids.map((id) => `\`${id}\``).join(", ")
+}
+
+const INTRODUCTION = `# Errors
+
+The body of every error is \`{ "error": { "code", "message" } }\`: \`code\` for programs, \`message\` for people. \`npm run docs:reference\`
+writes this page. [Decisions 1](decisions.md#error-codes) says when each is answered, and in
+[which order](decisions.md#order-of-refusals) where several fit.
+
+Retry what is 429, 503 or \`agent_disconnected\`, after \`Retry-After\` seconds, and a connection that was lost; of the rest the same
+request gets the same answer until something else changes. A creation, a fork or a message that is sent again with its \`Idempotency-Key\`
+happens once. Operations are called as in \`/openapi.json\`; codes may be added.`
+
+export const errors = () => {
+  const known = [...new Set([...operations.flatMap(({ refusals }) => refusals), ...BEFORE])]
+  const untold = known.filter((key) => !(key in HELPS))
+  const unknown = Object.keys(HELPS).filter((key) => !known.includes(key))
+  if (untold.length + unknown.length > 0) {
+    throw new Error(
+      `HELPS of scripts/reference/errors.mjs lacks [${untold.join(", ")}], and has [${unknown.join(", ")}] that nobody answers`
+    )
+  }
+  const rows = Object.entries(HELPS).map(([key, helps]) => `| ${key.replace(" ", " | `")}\` | ${helps} | ${answeredBy(key)} |`)
+  return [INTRODUCTION, "", "| status | `code` | what helps | who answers so |", "|---|---|---|---|", ...rows, ""].join("\n")
+}

@@ -1,0 +1,64 @@
+/** docs/events.md: every event, its fields and an example, from the schemas that the OpenAPI document has of them. */
+import { schemas } from "./openapi.mjs"
+
+/** Where a type that has a name is explained. */
+const EXPLAINED = {
+  Timestamp: "timestamp",
+  Sandbox: "[Sandbox](interface.md#21-sandbox)",
+  Usage: "[Usage](interface.md#23-usage)"
+}
+
+const plain = (text) => text.replaceAll(/[<|]/gu, "\\$&")
+
+const typeOf = (schema) => {
+  if (schema.$ref !== undefined) return EXPLAINED[schema.$ref.split("/").at(-1)] ?? typeOf(schemas[schema.$ref.split("/").at(-1)])
+  if (schema.anyOf !== undefined) return schema.anyOf.map(typeOf).join(" or ")
+  if (schema.allOf !== undefined) return schema.allOf.map(typeOf).join(", ")
+  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${value}\``).join(", ")
+  if (schema.type === "array") return schema.items?.not !== undefined ? "array" : `array of ${typeOf(schema.items)}`
+  return schema.type ?? "any"
+}
+
+/** The object that a field is, or has in its list, unless it is explained elsewhere. */
+const within = (schema) => {
+  if (schema.$ref !== undefined) {
+    const name = schema.$ref.split("/").at(-1)
+    return name in EXPLAINED ? undefined : within(schemas[name])
+  }
+  if (schema.anyOf !== undefined) return schema.anyOf.map(within).find((inner) => inner !== undefined)
+  if (schema.type === "array") return schema.items === undefined ? undefined : within(schema.items)
+  return schema.properties === undefined ? undefined : schema
+}
+
+const rows = ({ properties, required = [] }, before = "") =>
+  Object.entries(properties).flatMap(([name, schema]) => {
+    const inner = within(schema)
+    const at = `${before}${name}`
+    return [
+      `| \`${at}\`${required.includes(name) ? "" : "?"} | ${typeOf(schema)} | ${plain(schema.description ?? "")} |`,
+      ...(inner === undefined ? [] : rows(inner, `${at}.`))
+    ]
+  })
+
+const section = ([type, $ref]) => {
+  const { examples: [example], properties, required } = schemas[$ref.split("/").at(-1)]
+  const kept = properties.object === undefined || required.includes("id")
+    ? ""
+    : properties.id === undefined
+    ? "Transient: it is in streams alone.\n\n"
+    : "Durable, but for the one that a stream begins with: that one has no `id` and `status` alone.\n\n"
+  return `### ${type}\n\n${kept}| \`data\` | type | meaning |\n|---|---|---|\n${rows(properties.data).join("\n")}\n\n` +
+    `\`\`\`json\n${JSON.stringify(example.data, null, 2)}\n\`\`\``
+}
+
+const sections = (union) => Object.entries(schemas[union].discriminator.mapping).map(section).join("\n\n")
+
+const INTRODUCTION = `# Events
+
+Every event with its \`data\`, as the OpenAPI document has them. \`npm run docs:reference\` writes this page. What stands around \`data\` is
+in [interface 2.4a](interface.md#24a-event-envelope) and [2.7](interface.md#27-partner-event); the order of events, their rate and how
+long they are kept in [decisions 5](decisions.md#5-events-of-a-sandbox) and [11.3](decisions.md#113-the-feed). \`?\` marks a field that is
+left out when there is nothing to say. Types and fields may be added: ignore those that you do not know.`
+
+export const events = () =>
+  `${INTRODUCTION}\n\n## Of a sandbox\n\n${sections("SandboxEventEnvelope")}\n\n## Of the partner feed\n\n${sections("PartnerEvent")}\n`

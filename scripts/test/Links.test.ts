@@ -1,0 +1,59 @@
+import { assert, it } from "@effect/vitest"
+import { execFileSync, spawnSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+
+/** What the script says of a repository with these pages. */
+const check = (pages: Readonly<Record<string, string>>) => {
+  const root = mkdtempSync(path.join(tmpdir(), "slipway-links-test-"))
+  try {
+    execFileSync("git", ["init", "--quiet", root])
+    for (const [name, text] of Object.entries(pages)) {
+      mkdirSync(path.dirname(path.join(root, name)), { recursive: true })
+      writeFileSync(path.join(root, name), text)
+    }
+    const { status, stderr, stdout } = spawnSync(process.execPath, [path.join(import.meta.dirname, "../links.mjs"), "--in", root], {
+      encoding: "utf8"
+    })
+    return { status, stderr, stdout }
+  } finally {
+    rmSync(root, { recursive: true, force: true })
+  }
+}
+
+it("is content with links to pages, sections, files and folders, and asks nobody about addresses of others", () => {
+  assert.deepStrictEqual(
+    check({
+      "README.md": "[one](docs/a.md) [two](docs/a.md#2-what-a-box-is) [three](#the-end)\n[four](https://nowhere.invalid/x) " +
+        "![five](docs/a.png) [six][ref]\n\n[ref]: docs\n\n# The `end`\n",
+      "docs/a.md": "# A\n\n## 2. What a [box](../README.md) is\n\n## A\n\n[again](#a-1)\n",
+      "docs/a.png": ""
+    }),
+    { status: 0, stderr: "", stdout: "8 links of 2 pages\n" }
+  )
+})
+
+it("fails for each link that leads nowhere, and says where it stands", () => {
+  const { status, stderr } = check({
+    "README.md": "# Start\n\n[gone](docs/b.md)\n[no section](docs/a.md#two)\n[out](../a.md)\n",
+    "docs/a.md": "# A\n\n## One\n\n![gone](a.png) [own](#One)\n"
+  })
+  assert.strictEqual(status, 1)
+  assert.deepStrictEqual(stderr.split("\n"), [
+    "README.md:3: there is no docs/b.md",
+    "README.md:4: docs/a.md has no section #two",
+    "README.md:5: leads out of the repository",
+    "docs/a.md:5: there is no docs/a.png",
+    "docs/a.md:5: docs/a.md has no section #One",
+    ""
+  ])
+})
+
+it("takes nothing that is written as code for a link or a heading", () => {
+  assert.deepStrictEqual(
+    check({ "README.md": "`[a](b.md)`\n\n```sh\n# Not a section\necho '[a](b.md)'\n```\n\n   ```\n   [a](b.md)\n   ```\n" }).stderr,
+    ""
+  )
+  assert.include(check({ "README.md": "[a](#not-a-section)\n\n```sh\n# Not a section\n```\n" }).stderr, "no section #not-a-section")
+})
